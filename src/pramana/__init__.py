@@ -1,0 +1,64 @@
+"""Statistics on data whose sensitive columns were randomised before release."""
+
+from __future__ import annotations
+
+import logging
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "PramanaError": "errors",
+    "MechanismError": "errors",
+    "DataError": "errors",
+    "FormulaError": "errors",
+    "SolveError": "errors",
+    "TransitionMatrix": "mechanism",
+    "Mechanism": "mechanism",
+    "Stratified": "mechanism",
+    "Channel": "mechanism",
+    "Nodes": "mechanism",
+    "EstimatingFunction": "estimating",
+    "from_callable": "estimating",
+    "mean": "estimating",
+    "proportions": "estimating",
+    "negative_binomial": "estimating.families",
+    "glm": "formulas",
+    "Sandwich": "inference",
+    "Resampling": "inference",
+    "Reversion": "estimators",
+    "Naive": "estimators",
+    "ModelDependent": "estimators",
+    "Result": "result",
+    "Comparison": "result",
+    "Diagnostic": "result",
+    "fit": "pipeline",
+    "compare": "pipeline",
+}
+
+__all__ = ["__version__", *_HOME]
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())
+
+if TYPE_CHECKING:
+    from pramana.errors import DataError, FormulaError, MechanismError, PramanaError, SolveError
+    from pramana.estimating import EstimatingFunction, from_callable, mean, proportions
+    from pramana.estimating.families import negative_binomial
+    from pramana.estimators import ModelDependent, Naive, Reversion
+    from pramana.formulas import glm
+    from pramana.inference import Resampling, Sandwich
+    from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix
+    from pramana.pipeline import compare, fit
+    from pramana.result import Comparison, Diagnostic, Result
+
+
+def __getattr__(name: str) -> Any:
+    """Names arrive when they are first used, so that `import pramana` stays light."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'pramana' has no attribute {name!r}")
+    return getattr(import_module(f"pramana.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,202 @@
+"""The commands. Each reads its options, calls one public function and prints one table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pramana.errors import PramanaError, suggestion
+
+app = typer.Typer(
+    name="pramana",
+    help="Statistics on data whose sensitive columns were randomised before release.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Formula = Annotated[str, typer.Argument(help="R-style formula, such as 'income ~ age + edu'.")]
+Data = Annotated[Path, typer.Argument(help="Released file: .csv, .csv.gz or .parquet.")]
+MechanismOption = Annotated[
+    str,
+    typer.Option(
+        "--mechanism",
+        "-m",
+        help="Description of the randomisation (JSON); 'auto' finds it with the data; 'none' for clean data.",
+    ),
+]
+FamilyOption = Annotated[
+    str, typer.Option(help="gaussian, binomial, poisson, gamma, inverse-gaussian or negative-binomial.")
+]
+LinkOption = Annotated[str | None, typer.Option(help="Link; the family's usual one by default.")]
+DispersionOption = Annotated[float | None, typer.Option(help="Known dispersion of the negative binomial.")]
+InferenceOption = Annotated[str | None, typer.Option(help="sandwich or resampling; by default what suits the method.")]
+DrawsOption = Annotated[int, typer.Option(help="Resamples.")]
+SeedOption = Annotated[int | None, typer.Option(help="Seed of the resampling draws (not of any perturbation).")]
+CorrectionOption = Annotated[str | None, typer.Option(help="HC1 for a small-sample factor.")]
+IntervalOption = Annotated[str | None, typer.Option(help="wald or score (sandwich); percentile or wald (resampling).")]
+ColumnOption = Annotated[str | None, typer.Option(help="Name of a column.")]
+MissingOption = Annotated[str, typer.Option(help="error or drop.")]
+FormatOption = Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")]
+FigureOption = Annotated[Path | None, typer.Option("--figure", help="Also write a figure (.png, .svg or .pdf).")]
+
+
+def _mechanism(value: str) -> str | None:
+    return None if value.lower() == "none" else value
+
+
+def _inference(name: str | None, draws: int, seed: int | None, correction: str | None, interval: str | None) -> Any:
+    from pramana.inference import Resampling, Sandwich
+
+    if name is None:
+        wants_draws = interval == "percentile" or seed is not None
+        name = "resampling" if wants_draws else "sandwich" if (correction or interval) else None
+    if name is None:
+        return None
+    if name not in ("sandwich", "resampling"):
+        raise PramanaError(f"inference {name!r} is unknown: {suggestion(name, ['sandwich', 'resampling'])}")
+    if name == "sandwich":
+        return Sandwich(correction=correction, interval=interval or "wald")  # type: ignore[arg-type]
+    return Resampling(draws=draws, seed=seed, interval=interval or "percentile")  # type: ignore[arg-type]
+
+
+def _family(family: str, dispersion: float | None) -> Any:
+    from pramana.estimating.families import negative_binomial
+
+    if dispersion is None:
+        return family
+    if family.replace("_", "-") != "negative-binomial":
+        raise PramanaError(f"--dispersion belongs to --family negative-binomial, not {family!r}")
+    return negative_binomial(dispersion)
+
+
+def _emit(shown: Any, style: str, figure: Path | None) -> None:
+    typer.echo(shown.summary(style))
+    if figure is not None:
+        save_figure(shown.plot(), figure)
+        typer.echo(f"wrote {figure}", err=True)
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a figure, refusing endings that matplotlib does not know."""
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise PramanaError(f"figure {str(path)!r} has an unknown ending: use .png, .svg or .pdf")
+    figure.savefig(path, dpi=150)
+
+
+@app.command()
+def fit(
+    formula: Formula,
+    data: Data,
+    mechanism: MechanismOption = "auto",
+    family: FamilyOption = "gaussian",
+    link: LinkOption = None,
+    dispersion: DispersionOption = None,
+    method: Annotated[str, typer.Option(help="reversion, naive, model1, model2.")] = "reversion",
+    inference: InferenceOption = None,
+    draws: DrawsOption = 500,
+    seed: SeedOption = None,
+    correction: CorrectionOption = None,
+    interval: IntervalOption = None,
+    weights: ColumnOption = None,
+    frequencies: ColumnOption = None,
+    clusters: ColumnOption = None,
+    missing: MissingOption = "error",
+    exponentiate: Annotated[bool, typer.Option("--exponentiate", help="Show ratios instead of log ratios.")] = False,
+    privacy: Annotated[bool, typer.Option("--privacy", help="Also show the price of privacy.")] = False,
+    style: FormatOption = "text",
+    figure: FigureOption = None,
+) -> None:
+    """Estimate a regression from a released file."""
+    from pramana.pipeline import fit as fit_model
+
+    result = fit_model(
+        formula,
+        data,
+        _mechanism(mechanism),
+        family=_family(family, dispersion),
+        link=link,
+        method=method,
+        inference=_inference(inference, draws, seed, correction, interval),
+        weights=weights,
+        frequencies=frequencies,
+        clusters=clusters,
+        missing=missing,  # type: ignore[arg-type]
+    )
+    typer.echo(result.summary(style, exponentiate=exponentiate))
+    if privacy and style != "json":
+        typer.echo("\n" + _privacy_table(result, style))
+    if figure is not None:
+        save_figure(result.plot(), figure)
+        typer.echo(f"wrote {figure}", err=True)
+
+
+def _privacy_table(result: Any, style: str) -> str:
+    from pramana.render import Sheet, render
+
+    rows = result.to_dict().get("price_of_privacy")
+    if rows is None:
+        result.price_of_privacy()
+    return render(Sheet(tuple(rows[0]), tuple(tuple(r.values()) for r in rows), "Price of privacy"), style)
+
+
+@app.command()
+def compare(
+    formula: Formula,
+    data: Data,
+    mechanism: MechanismOption = "auto",
+    truth: Annotated[Path | None, typer.Option(help="The unperturbed file, for the oracle.")] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="Repeat for several: reversion, naive, model1, model2.")
+    ] = None,
+    family: FamilyOption = "gaussian",
+    link: LinkOption = None,
+    dispersion: DispersionOption = None,
+    inference: InferenceOption = None,
+    draws: DrawsOption = 500,
+    seed: SeedOption = None,
+    missing: MissingOption = "error",
+    style: FormatOption = "text",
+    figure: FigureOption = None,
+) -> None:
+    """Fit several estimators to a released file, side by side."""
+    from pramana.pipeline import compare as compare_methods
+
+    comparison = compare_methods(
+        formula,
+        data,
+        _mechanism(mechanism),
+        tuple(method or ("reversion", "naive", "model1")),
+        truth=truth,
+        family=_family(family, dispersion),
+        link=link,
+        inference=_inference(inference, draws, seed, None, None),
+        missing=missing,
+    )
+    _emit(comparison, style, figure)
+
+
+@app.command()
+def info(style: FormatOption = "text") -> None:
+    """Versions, extras and devices."""
+    from pramana.cli.information import information
+    from pramana.render import Sheet, render
+
+    rows = information()
+    typer.echo(render(Sheet(("what", "value"), tuple(rows.items()), "Pramana", data=rows), style))
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the table, the figure and the mechanism.")] = Path(
+        "demo-output"
+    ),
+    style: FormatOption = "text",
+) -> None:
+    """Wages in the General Social Survey of 2006, with education perturbed: what each estimator makes of them."""
+    from pramana.cli.demonstration import run
+
+    for line in run(out, style):
+        typer.echo(line)

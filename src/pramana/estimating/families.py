@@ -1,0 +1,190 @@
+"""Exponential families and links: everything a generalised linear score needs to know of its distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pramana.arrays import Column, Float
+from pramana.errors import DataError, FormulaError, listing, suggestion
+from pramana.kernels.predictor import Curve
+
+_Value = Float | float
+
+
+@dataclass(frozen=True)
+class Family:
+    """A variance function with a link.
+
+    Attributes
+    ----------
+    curve : η ↦ (μ, μ′, a, a′), a = μ′/V(μ), in closed form.
+    link_of : μ ↦ η, for starting values.
+    lower, upper, strict : the interval of admissible responses, and whether its ends are excluded.
+    potential : b(η) with b′ = μ when the link is canonical, else None.
+    """
+
+    name: str
+    link: str
+    curve: Curve
+    link_of: Callable[[float], float]
+    lower: float = -np.inf
+    upper: float = np.inf
+    strict: bool = False
+    potential: Callable[[Float], Float] | None = None
+    recession: Callable[[Float], Float] | None = None
+
+    def check_response(self, values: Column, name: str) -> None:
+        """Refuse responses that the family cannot have, naming the first."""
+        if self.strict:
+            bad = ~((values > self.lower) & (values < self.upper))
+        else:
+            bad = ~((values >= self.lower) & (values <= self.upper))
+        if np.any(bad):
+            open_, close = ("(", ")") if self.strict else ("[", "]")
+            raise DataError(
+                f"response {name!r} has {int(bad.sum())} value(s) outside {open_}{self.lower:g}, {self.upper:g}{close}, such as "
+                f"{listing(dict.fromkeys(values[bad].tolist()), 3)}: family {self.name!r} cannot have them; "
+                "choose another family or transform the response"
+            )
+
+    def start(self, mean: float) -> float:
+        """A linear predictor that gives about this mean, kept inside the admissible interval."""
+        low = self.lower + 0.05 if np.isfinite(self.lower) else mean
+        high = self.upper - 0.05 if np.isfinite(self.upper) else mean
+        return self.link_of(min(max(mean, low), high) if np.isfinite(mean) else low)
+
+
+def _identity(eta: Float) -> tuple[Float, Float, _Value, _Value]:
+    return eta, np.ones_like(eta), 1.0, 0.0
+
+
+def _logit(eta: Float) -> tuple[Float, Float, _Value, _Value]:
+    from scipy.special import expit
+
+    mu = expit(eta)
+    return mu, mu * (1 - mu), 1.0, 0.0
+
+
+def _probit(eta: Float) -> tuple[Float, Float, _Value, _Value]:
+    from scipy.special import log_ndtr, ndtr
+
+    mu = ndtr(eta)
+    density = np.exp(-0.5 * eta**2) / np.sqrt(2 * np.pi)
+    a = np.exp(-0.5 * eta**2 - 0.5 * np.log(2 * np.pi) - log_ndtr(eta) - log_ndtr(-eta))
+    return mu, density, a, -a * eta - a**2 * (1 - 2 * mu)
+
+
+def _cloglog(eta: Float) -> tuple[Float, Float, _Value, _Value]:
+    rate = np.exp(eta)
+    mu = -np.expm1(-rate)
+    dmu = rate * np.exp(-rate)
+    a = rate / mu
+    return mu, dmu, a, a * (1 - dmu / mu)
+
+
+def _binomial_log(eta: Float) -> tuple[Float, Float, _Value, _Value]:
+    """Defined for η < 0 only: outside, NaN makes the solver shorten its step."""
+    mu = np.where(eta < 0, np.exp(eta), np.nan)
+    return mu, mu, 1 / (1 - mu), mu / (1 - mu) ** 2
+
+
+def _log(power: int, eta: Float) -> tuple[Float, Float, _Value, _Value]:
+    """Log link with V(μ) = μ^power, so a = μ^(1 − power)."""
+    mu = np.exp(eta)
+    if power == 1:
+        return mu, mu, 1.0, 0.0
+    a = mu ** (1 - power)
+    return mu, mu, a, (1 - power) * a
+
+
+def _negative_binomial(dispersion: float, eta: Float) -> tuple[Float, Float, _Value, _Value]:
+    mu = np.exp(eta)
+    a = 1 / (1 + dispersion * mu)
+    return mu, mu, a, -dispersion * mu * a**2
+
+
+def _log_of(mean: float) -> float:
+    return float(np.log(max(mean, 1e-8)))
+
+
+def _normal_quantile(p: float) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri(p))
+
+
+def _positive(eta: Float) -> Float:
+    return np.maximum(eta, 0.0)
+
+
+def _barrier(eta: Float) -> Float:
+    """Recession of e^η: infinite where η grows."""
+    return np.where(eta > 0, np.inf, 0.0)
+
+
+_UNIT: dict[str, Any] = {"lower": 0.0, "upper": 1.0}
+_POSITIVE: dict[str, Any] = {"lower": 0.0, "strict": True}
+
+FAMILIES: dict[tuple[str, str], Family] = {
+    (f.name, f.link): f
+    for f in (
+        Family("gaussian", "identity", _identity, float, potential=lambda e: 0.5 * e**2),
+        Family(
+            "binomial",
+            "logit",
+            _logit,
+            lambda m: float(np.log(m / (1 - m))),
+            **_UNIT,
+            potential=lambda e: np.logaddexp(0, e),
+            recession=_positive,
+        ),
+        Family("binomial", "probit", _probit, _normal_quantile, **_UNIT),
+        Family("binomial", "cloglog", _cloglog, lambda m: float(np.log(-np.log1p(-m))), **_UNIT),
+        Family("binomial", "log", _binomial_log, _log_of, **_UNIT),
+        Family("poisson", "log", partial(_log, 1), _log_of, lower=0.0, potential=np.exp, recession=_barrier),
+        Family("gamma", "log", partial(_log, 2), _log_of, **_POSITIVE),
+        Family("inverse-gaussian", "log", partial(_log, 3), _log_of, **_POSITIVE),
+    )
+}
+NAMES = ("gaussian", "binomial", "poisson", "gamma", "inverse-gaussian", "negative-binomial")
+
+
+def negative_binomial(dispersion: float) -> Family:
+    """Negative binomial with log link and known dispersion: V(μ) = μ + dispersion · μ².
+
+    >>> negative_binomial(0.5).link
+    'log'
+    """
+    if not (np.isfinite(dispersion) and dispersion > 0):
+        raise FormulaError(f"the dispersion of a negative binomial must be a positive number, not {dispersion!r}")
+    return Family("negative-binomial", "log", partial(_negative_binomial, float(dispersion)), _log_of, lower=0.0)
+
+
+def family_of(family: str | Family, link: str | None = None) -> Family:
+    """Look a family up by name, with its usual link unless another is given.
+
+    >>> family_of("binomial", "probit").link
+    'probit'
+    """
+    if isinstance(family, Family):
+        if link not in (None, family.link):
+            raise FormulaError(
+                f"family {family.name!r} was given with link {family.link!r}, and link={link!r} contradicts it"
+            )
+        return family
+    name = str(family).lower().replace("_", "-").replace(" ", "-")
+    if name == "negative-binomial":
+        raise FormulaError(
+            "the negative binomial needs its dispersion: use family=pramana.negative_binomial(dispersion)"
+        )
+    links = [k[1] for k in FAMILIES if k[0] == name]
+    if not links:
+        raise FormulaError(f"family {family!r} is unknown: {suggestion(name, NAMES)}")
+    if link is not None and link not in links:
+        raise FormulaError(f"family {name!r} has no link {link!r}: {suggestion(link, links)}")
+    return FAMILIES[name, link or links[0]]

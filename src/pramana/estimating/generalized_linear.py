@@ -1,0 +1,218 @@
+"""Generalised linear scores `U = x a(η) (y − μ(η))`: linear in y, so a perturbed response is summed out beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pramana.arrays import Column, Float
+from pramana.errors import DataError, FormulaError
+from pramana.estimating.equation import Records, broadcast
+from pramana.estimating.families import Family
+from pramana.kernels import predictor
+from pramana.kernels.predictor import Predictor
+
+FromColumns: TypeAlias = Callable[[Mapping[str, object], int], Float]
+
+EXPANSION_LIMIT = 4e8
+"""Largest number of design entries (records × nodes × coefficients) held in memory: 3.2 GB."""
+
+
+@dataclass(frozen=True)
+class GeneralizedLinear:
+    """A family with ways to compute design, offset and response from columns.
+
+    Attributes
+    ----------
+    design_of : (columns, n) ↦ (n, d); a column may be a single level that all records share.
+    response_of : (columns, n) ↦ (n,), used where the response is not summed out.
+    response : the one variable the response is made of, when U is linear in it; else None.
+    """
+
+    parameters: tuple[str, ...]
+    variables: tuple[str, ...]
+    response: str | None
+    family: Family
+    design_of: FromColumns
+    response_of: FromColumns
+    offset_of: FromColumns | None = None
+    label: str = ""
+    plausible: tuple[float, float] | None = None
+    smooth: bool = True
+
+    def response_values(self, values: Column) -> Float:
+        assert self.response is not None
+        numbers = self.response_of({self.response: values}, len(values))
+        self.family.check_response(numbers, self.response)
+        return numbers
+
+    def equation(self, records: Records) -> PredictorEquation:
+        _refuse_expansion(records, len(self.parameters))
+        nodes = [records.at(k) for k in range(len(records.nodes))]
+        design = np.stack([self.design_of(columns, records.n) for columns in nodes], axis=1)
+        flat = np.ascontiguousarray(design.reshape(-1, len(self.parameters)))
+        _refuse_collinear(flat, self.parameters)
+        offset = None
+        if self.offset_of is not None:
+            offset = np.stack([self.offset_of(columns, records.n) for columns in nodes], axis=1)
+        return PredictorEquation.bind(self, records, flat, offset)
+
+
+@dataclass(frozen=True)
+class PredictorEquation:
+    """A generalised linear equation over records: arrays in `data`, arithmetic in the kernels."""
+
+    function: GeneralizedLinear
+    records: Records
+    data: Predictor
+    responses: Float
+
+    @classmethod
+    def bind(
+        cls, function: GeneralizedLinear, records: Records, design: Float, offset: Float | None
+    ) -> PredictorEquation:
+        if records.response is None:
+            nodes = [records.at(k) for k in range(len(records.nodes))]
+            y = np.stack([function.response_of(columns, records.n) for columns in nodes], axis=1)
+            function.family.check_response(y.ravel(), function.label or "response")
+        else:
+            y = np.broadcast_to(records.response.released[:, None], records.weights.shape)
+        empty = np.empty(0)
+        data = Predictor(design, records.weights, empty, empty, offset, function.family.curve)
+        return cls(function, records, data, y).under(records)
+
+    @property
+    def n(self) -> int:
+        return self.data.n
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return self.function.parameters
+
+    @property
+    def smooth(self) -> bool:
+        return True
+
+    @property
+    def plausible(self) -> tuple[float, float] | None:
+        return self.function.plausible
+
+    @property
+    def start(self) -> Float:
+        """Coefficients whose linear predictor is about constant at the link of the mean response."""
+        mean = float(self.data.first.sum() / self.n)
+        target = np.full(self.data.design.shape[0], self.function.family.start(mean))
+        if self.data.offset is not None:
+            target = target - self.data.offset.ravel()
+        gram = self.data.design.T @ self.data.design
+        start: Float = np.linalg.solve(gram, self.data.design.T @ target)
+        return start
+
+    @property
+    def concave(self) -> bool:
+        """Canonical link and no negative node weight: the score is the gradient of a concave objective."""
+        return self.function.family.potential is not None and bool(np.all(self.data.weight >= 0))
+
+    def objective(self, betas: Float, weights: Float) -> Float:
+        """Σ w (y η − b(η)), (B,)."""
+        potential = self.function.family.potential
+        assert potential is not None
+        eta = self.data.eta(betas)
+        with np.errstate(all="ignore"):
+            terms = self.data.first * eta - self.data.weight * potential(eta)
+            return np.einsum("bnc,bn->b", terms, weights)
+
+    def recedes(self, direction: Float, weights: Float) -> bool:
+        """The slope of the objective far out along the direction; never negative means that no finite root exists."""
+        recession = self.function.family.recession
+        if recession is None:
+            return False
+        eta = (self.data.design @ direction).reshape(self.data.weight.shape)
+        eta = np.where(np.abs(eta) < 1e-9 * np.abs(eta).max(), 0.0, eta)
+        gain = np.einsum("nc,n->", self.data.first * eta, weights)
+        loss = np.einsum("nc,n->", np.where(self.data.weight > 0, recession(eta), 0.0), weights)
+        size = np.einsum("nc,n->", np.abs(self.data.first * eta), weights)
+        return bool(gain - loss >= -1e-9 * size) and bool(np.any(eta != 0))
+
+    def score(self, betas: Float, weights: Float) -> Float:
+        return predictor.score(self.data, betas, weights)
+
+    def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
+        return predictor.score_and_slope(self.data, betas, weights)
+
+    def influence(self, beta: Float) -> Float:
+        return predictor.influence(self.data, beta)
+
+    def clean_outer(self, beta: Float, weights: Float) -> Float:
+        return predictor.clean_outer(self.data, beta, weights)
+
+    def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
+        return predictor.record_slope(self.data, beta, left, right)
+
+    def under(self, records: Records) -> PredictorEquation:
+        weight = records.weights
+        if records.response is None:
+            y = self.responses
+            first, second = weight * y, weight * y**2
+        else:
+            first, second = weight * records.response.first[:, None], weight * records.response.second[:, None]
+        return replace(self, records=records, data=replace(self.data, weight=weight, first=first, second=second))
+
+
+def _refuse_expansion(records: Records, d: int) -> None:
+    entries = records.n * len(records.nodes) * d
+    if entries > EXPANSION_LIMIT:
+        raise DataError(
+            f"{records.n} records × {len(records.nodes)} combinations of perturbed levels × {d} coefficients = {entries:.1e} "
+            f"entries, above the limit of {EXPANSION_LIMIT:.0e}: use fewer perturbed columns in one formula or merge levels"
+        )
+
+
+def _refuse_collinear(design: Float, parameters: tuple[str, ...]) -> None:
+    """Name the columns behind a design of deficient rank; no silent pseudo-inverse."""
+    if not np.all(np.isfinite(design)):
+        bad = [p for j, p in enumerate(parameters) if not np.all(np.isfinite(design[:, j]))]
+        raise DataError(
+            f"the design column(s) {', '.join(map(repr, bad))} hold infinite or missing values: clean the data"
+        )
+    scale = np.sqrt(np.einsum("ij,ij->j", design, design))
+    if np.any(scale == 0):
+        zero = [p for p, s in zip(parameters, scale, strict=True) if s == 0]
+        raise FormulaError(f"the design column(s) {', '.join(map(repr, zero))} are zero throughout: drop the term(s)")
+    gram = (design.T @ design) / np.outer(scale, scale)
+    values, vectors = np.linalg.eigh(gram)
+    if values[0] > 1e-11 * values[-1]:
+        return
+    involved = np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3 * np.abs(vectors[:, 0]).max())
+    constant = [parameters[j] for j in involved if np.ptp(design[:, j]) == 0 and parameters[j] != "Intercept"]
+    hint = f"{constant[0]!r} is constant; " if constant else ""
+    names = ", ".join(repr(parameters[j]) for j in involved)
+    raise FormulaError(
+        f"the design is collinear in {names} ({hint}smallest eigenvalue {max(values[0], 0):.1e}): drop one of them"
+    )
+
+
+def numeric_response(name: str) -> FromColumns:
+    """The column itself as numbers."""
+
+    def response(columns: Mapping[str, object], n: int) -> Float:
+        return as_numbers(broadcast(columns[name], n), name)
+
+    return response
+
+
+def as_numbers(values: Any, name: str) -> Float:
+    """Floats, or a clear error for text."""
+    try:
+        numbers = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"column {name!r} holds text where numbers are needed: use proportions({name!r}), or recode it"
+        ) from None
+    if not np.all(np.isfinite(numbers)):
+        count = int(np.sum(~np.isfinite(numbers)))
+        raise DataError(f"column {name!r} has {count} missing or infinite value(s): clean them or use missing='drop'")
+    return numbers

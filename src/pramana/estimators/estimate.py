@@ -1,0 +1,179 @@
+"""From a bound equation to a Result: solve, infer, and say what the analyst should know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from pramana.arrays import Float
+from pramana.errors import DataError, PramanaError, SolveError
+from pramana.estimating import Equation
+from pramana.frames import FrameKind
+from pramana.inference import Resampling, Root, Sample, Sandwich, solve
+from pramana.inference import resampling as resampled
+from pramana.inference import sandwich as linearised
+from pramana.inference.identification import WEAK, identification
+from pramana.inference.resampling import Draws, resample
+from pramana.inference.sample import Totals
+from pramana.inference.score_intervals import score_intervals
+from pramana.result import Diagnostic, Result
+
+ROOTLESS_LIMIT = 0.01
+
+
+@dataclass(frozen=True)
+class _Linear:
+    """Sandwich parts at the root; None where the slope cannot be inverted or has no meaning."""
+
+    totals: Totals
+    inverse: Float
+
+    @property
+    def privacy(self) -> Float:
+        return linearised.privacy_covariance(self.totals, self.inverse)
+
+    @property
+    def covariance(self) -> Float:
+        return np.asarray(self.inverse @ self.totals.meat @ self.inverse.T)
+
+
+def estimate(
+    sample: Sample,
+    rebind: Callable[[Float], Equation] | None,
+    options: Sandwich | Resampling | None,
+    *,
+    start: Float | None,
+    method: str,
+    reverts: bool,
+    facts: Mapping[str, str],
+    notes: tuple[Diagnostic, ...],
+    frame_kind: FrameKind,
+) -> Result:
+    """Solve the equation and attach its uncertainty."""
+    if sample.n <= sample.d:
+        raise DataError(f"{sample.n:g} records cannot carry {sample.d} parameters: use more data or fewer terms")
+    chosen = _chosen(options, sample, rebind is not None)
+    root = solve(sample.equation, sample.row_weights, start)
+    linear = _linear(sample, root, required=isinstance(chosen, Sandwich))
+    draws = resample(sample, root, chosen, rebind) if isinstance(chosen, Resampling) else None
+    covariance = _covariance(sample, linear, chosen, draws)
+    bounds = None
+    if isinstance(chosen, Sandwich) and chosen.interval == "score":
+        bounds = score_intervals(sample, root.beta, np.sqrt(np.diag(covariance)), chosen.level)
+    decomposed = linear is not None and reverts
+    diagnostics = [*notes, *_diagnostics(sample, root, linear if reverts else None, draws)]
+    return Result(
+        parameters=sample.equation.parameters,
+        estimate=root.beta,
+        covariance=covariance,
+        n=sample.n,
+        method=method,
+        inference=_describe(chosen, sample),
+        interval_kind=chosen.interval,
+        diagnostics=tuple(diagnostics),
+        privacy=linear.privacy if decomposed and linear else None,
+        sampling=linear.covariance if decomposed and linear else None,
+        draws=draws,
+        bounds=bounds,
+        bounds_level=chosen.level if isinstance(chosen, Sandwich) and bounds is not None else None,
+        facts=dict(facts),
+        frame_kind=frame_kind,
+    )
+
+
+def _chosen(options: Sandwich | Resampling | None, sample: Sample, nuisance: bool) -> Sandwich | Resampling:
+    if options is None:
+        return Resampling() if nuisance or not sample.equation.smooth else Sandwich()
+    if isinstance(options, Sandwich) and nuisance:
+        raise PramanaError(
+            "a sandwich would ignore the uncertainty of the fitted nuisance model: use inference=Resampling()"
+        )
+    if isinstance(options, Sandwich) and not sample.equation.smooth:
+        raise PramanaError("a step function has no derivative for the sandwich: use inference=Resampling()")
+    return options
+
+
+def _linear(sample: Sample, root: Root, *, required: bool) -> _Linear | None:
+    totals = sample.totals(root.beta, root.slope)
+    try:
+        return _Linear(totals, linearised.bread(totals, sample.equation.parameters))
+    except SolveError:
+        if required:
+            raise
+        return None
+
+
+def _covariance(sample: Sample, linear: _Linear | None, chosen: Sandwich | Resampling, draws: Draws | None) -> Float:
+    if isinstance(chosen, Resampling):
+        assert draws is not None
+        return resampled.covariance(draws.values, chosen.scale)
+    assert linear is not None
+    return linearised.covariance(linear.totals, linear.inverse, sample, chosen)
+
+
+def _describe(chosen: Sandwich | Resampling, sample: Sample) -> str:
+    by = f", {sample.groups} clusters" if sample.groups is not None else ""
+    if isinstance(chosen, Resampling):
+        return f"resampling, {chosen.draws} {chosen.weights} draws ({chosen.scale}{by}), {chosen.interval} intervals"
+    name = (chosen.correction or "HC0").replace("HC", "CR" if by else "HC")
+    return f"sandwich ({name}{by}), {chosen.interval} intervals"
+
+
+def _diagnostics(sample: Sample, root: Root, linear: _Linear | None, draws: Draws | None) -> list[Diagnostic]:
+    found: list[Diagnostic] = []
+    if root.path == "continuation":
+        found.append(Diagnostic("continuation", "info", "Newton needed a continuation in the noise to find this root"))
+    if linear is not None:
+        if sample.equation.smooth:
+            found += _identified(sample, root, linear)
+        found += _privacy_sign(linear)
+    found += _outside(sample, root)
+    if draws is not None and draws.rootless:
+        total = draws.rootless + len(draws.values)
+        share = draws.rootless / total
+        severity = "warning" if share > ROOTLESS_LIMIT else "info"
+        message = f"{draws.rootless} of {total} resamples ({share:.1%}) have no root and were left out"
+        found.append(Diagnostic("rootless", severity, message))  # type: ignore[arg-type]
+    return found
+
+
+def _identified(sample: Sample, root: Root, linear: _Linear) -> list[Diagnostic]:
+    judged = identification(sample, root.beta, linear.totals)
+    if judged is None or judged.ratio >= WEAK:
+        return []
+    names = [repr(p) for p, v in zip(sample.equation.parameters, np.abs(judged.direction), strict=True) if v > 0.3]
+    remedy = "use Sandwich(interval='score'), more records or fewer terms"
+    if judged.eigenvalue <= 0:
+        message = f"the reverted variance of {', '.join(names)} is negative: estimate and standard errors mean nothing; {remedy}"
+        return [Diagnostic("not-identified", "error", message)]
+    message = (
+        f"{', '.join(names)} are weakly identified (smallest eigenvalue of the slope is {judged.ratio:.1f} of its standard "
+        f"errors from zero; {WEAK:g} is the limit for Wald intervals): {remedy}"
+    )
+    return [Diagnostic("weakly-identified", "warning", message)]
+
+
+def _privacy_sign(linear: _Linear) -> list[Diagnostic]:
+    values = np.linalg.eigvalsh((linear.privacy + linear.privacy.T) / 2)
+    if values[0] >= -1e-8 * max(float(np.abs(np.diag(linear.covariance)).max()), 1e-300):
+        return []
+    message = "the estimated privacy part of the variance is not positive semi-definite: read its shares with caution"
+    return [Diagnostic("privacy-sign", "warning", message)]
+
+
+def _outside(sample: Sample, root: Root) -> list[Diagnostic]:
+    """A share outside [0, 1] is reported, not hidden: the estimator is unbiased, the sample is not the population."""
+    limits = getattr(sample.equation, "plausible", None)
+    if limits is None:
+        return []
+    low, high = limits
+    out = [f"{p} = {b:.4g}" for p, b in zip(sample.equation.parameters, root.beta, strict=True) if not low <= b <= high]
+    if not out:
+        return []
+    return [
+        Diagnostic(
+            "outside-range", "warning", f"{', '.join(out)} lies outside [{low:g}, {high:g}]: noise outweighs the data"
+        )
+    ]

@@ -1,0 +1,119 @@
+"""The paper's estimator: replace U by its reversion, channel by channel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from pramana.arrays import Column, Float, Int
+from pramana.errors import DataError
+from pramana.estimating import EstimatingFunction, Records, ResponseMoments
+from pramana.estimators.binding import Binding
+from pramana.frames import Table
+from pramana.mechanism import Assignment, Mechanism, Nodes
+
+NODE_LIMIT = 4e8
+"""Largest number of node weights (records × combinations of levels) held in memory."""
+
+
+@dataclass(frozen=True)
+class Reversion:
+    """Efficient and free of a model of the hidden data: E{φ(Z*, X) | Z, X} = U(Z, X)."""
+
+    label: str = "reversion"
+    reverts: bool = True
+
+    def bind(
+        self,
+        function: EstimatingFunction,
+        mechanism: Mechanism | None,
+        table: Table,
+        weights: Float,  # noqa: ARG002 - no nuisance fit
+    ) -> Binding:
+        return Binding(function.equation(reverted_records(function, mechanism, table)))
+
+
+def reverted_records(
+    function: EstimatingFunction, mechanism: Mechanism | None, table: Table, *, collapse: bool = True
+) -> Records:
+    """Records spread over the candidate true values of every perturbed variable that the function uses.
+
+    A perturbed response in which the function is linear is summed out instead, unless `collapse` is off.
+    """
+    used = mechanism.used_by(function.variables) if mechanism is not None else []
+    alone = [a for a in used if collapse and a.columns == (function.response,)]
+    spread = [a for a in used if a not in alone]
+    _refuse_too_many(spread, table.n)
+    perturbed = {c for a in used for c in a.columns}
+    columns = {v: table.column(v) for v in function.variables if v not in perturbed}
+    records = Records.clean(table.n, columns)
+    for assignment in spread:
+        nodes = assignment.channel.revert(assignment.encoded(table), assignment.context(table))
+        records = spread_over(records, assignment, nodes, function.variables)
+    if alone:
+        records = _with_response(records, response_moments(function, alone[0], table))
+    return records
+
+
+def _refuse_too_many(assignments: list[Assignment], n: int) -> None:
+    sizes = [len(a.channel.levels) for a in assignments if a.channel.levels is not None]
+    nodes = float(np.prod(sizes)) if sizes else 1.0
+    if n * nodes > NODE_LIMIT:
+        named = ", ".join(f"{' × '.join(a.columns)} ({s})" for a, s in zip(assignments, sizes, strict=False))
+        raise DataError(
+            f"the perturbed columns {named} have {nodes:.3g} combinations of levels, {n * nodes:.1e} weights for {n} records, "
+            f"above the limit of {NODE_LIMIT:.0e}: use fewer of them in one formula or merge levels"
+        )
+
+
+def response_moments(function: EstimatingFunction, assignment: Assignment, table: Table) -> ResponseMoments:
+    """First and second reverted moments of a perturbed response, straight from its table of levels."""
+    encoded, context = assignment.encoded(table), assignment.context(table)
+
+    def powers(values: Column) -> Float:
+        y = function.response_values(values)
+        return np.column_stack([y, y**2])
+
+    moments = assignment.channel.revert_function(powers, encoded, context)
+    released = function.response_values(table.column(assignment.columns[0]))
+    return ResponseMoments(moments[:, 0], moments[:, 1], released)
+
+
+def _with_response(records: Records, moments: ResponseMoments) -> Records:
+    return Records(records.n, records.columns, records.nodes, records.weights, records.released, moments)
+
+
+def spread_over(records: Records, assignment: Assignment, nodes: Nodes, variables: tuple[str, ...]) -> Records:
+    """Compose one more channel: the product of the measures, without any Kronecker product of matrices."""
+    values, weights, released = _marginal(assignment, nodes, variables)
+    pairs = product(records.nodes, values)
+    combined = (records.weights[:, :, None] * weights[:, None, :]).reshape(records.n, -1)
+    return Records(
+        records.n,
+        records.columns,
+        tuple({**old, **new} for old, new in pairs),
+        combined,
+        records.released * len(values) + released,
+    )
+
+
+def _marginal(
+    assignment: Assignment, nodes: Nodes, variables: tuple[str, ...]
+) -> tuple[list[Mapping[str, object]], Float, Int]:
+    """Values by column, with joint columns that the function does not use summed out."""
+    if len(assignment.columns) == 1:
+        return [{assignment.columns[0]: v} for v in nodes.values], nodes.weights, nodes.released
+    kept = [i for i, name in enumerate(assignment.columns) if name in variables]
+    keys = [tuple(value[i] for i in kept) for value in nodes.values]  # type: ignore[index]
+    distinct = list(dict.fromkeys(keys))
+    place: Int = np.array([distinct.index(key) for key in keys])
+    weights = np.zeros((len(nodes.weights), len(distinct)))
+    for j, k in enumerate(place):
+        weights[:, k] += nodes.weights[:, j]
+    values: list[Mapping[str, object]] = [
+        {assignment.columns[i]: key[j] for j, i in enumerate(kept)} for key in distinct
+    ]
+    return values, weights, place[nodes.released]

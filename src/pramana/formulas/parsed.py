@@ -1,0 +1,124 @@
+"""An R-style formula taken apart: response, terms, offsets, and the columns each of them reads."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from formulaic import Formula
+from formulaic.parser.types import Factor, Term
+from formulaic.transforms import TRANSFORMS
+
+from pramana.errors import FormulaError
+
+KNOWN_NAMES = set(TRANSFORMS) | set(dir(builtins)) | {"np"}
+
+
+@dataclass(frozen=True)
+class ParsedFormula:
+    """`response ~ terms` with offsets set apart.
+
+    Attributes
+    ----------
+    response : the left-hand side as written.
+    terms : formulaic's right-hand side without offsets.
+    offsets : the expressions inside `offset(...)`.
+    """
+
+    text: str
+    response: Factor
+    terms: Any
+    offsets: tuple[str, ...]
+
+    @property
+    def factors(self) -> list[Factor]:
+        return list(dict.fromkeys(factor for term in self.terms for factor in term.factors))
+
+    @property
+    def response_variables(self) -> tuple[str, ...]:
+        return variables_of(self.response)
+
+    @property
+    def covariates(self) -> tuple[str, ...]:
+        """Columns of the right-hand side, offsets included, in order of appearance."""
+        names = [v for factor in self.factors for v in variables_of(factor)]
+        names += [v for expression in self.offsets for v in names_in(expression)]
+        return tuple(dict.fromkeys(names))
+
+
+def parse(text: str) -> ParsedFormula:
+    """Take a formula apart, or say what is wrong with it."""
+    if not isinstance(text, str) or "~" not in text:
+        raise FormulaError(f"formula {text!r} has no '~': write it as 'response ~ term + term'")
+    try:
+        formula = Formula(text)
+        left, right = list(formula.lhs), list(formula.rhs)
+    except FormulaError:
+        raise
+    except Exception as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise FormulaError(f"formula {text!r} could not be read: {reason}") from None
+    if len(left) != 1 or len(left[0].factors) != 1:
+        raise FormulaError(f"formula {text!r} needs exactly one response to the left of '~'")
+    offsets, terms = _split_offsets(right)
+    return ParsedFormula(text, next(iter(left[0].factors)), Formula(terms), offsets)
+
+
+def _split_offsets(terms: list[Term]) -> tuple[tuple[str, ...], list[Term]]:
+    offsets, rest = [], []
+    for term in terms:
+        held = [f for f in term.factors if f.expr.startswith("offset(")]
+        if held and len(term.factors) > 1:
+            raise FormulaError(
+                f"offset() cannot be part of an interaction, as it is in {str(term)!r}: write it as a term of its own"
+            )
+        if held:
+            offsets.append(held[0].expr[len("offset(") : -1])
+        else:
+            rest.append(term)
+    return tuple(offsets), rest
+
+
+def variables_of(factor: Factor) -> tuple[str, ...]:
+    """Columns that a factor reads, also those inside stateful transforms."""
+    method = factor.eval_method.value
+    if method == "literal":
+        return ()
+    return (factor.expr,) if method == "lookup" else names_in(factor.expr)
+
+
+def names_in(expression: str) -> tuple[str, ...]:
+    """Names in a Python expression that are not functions or modules known to formulas.
+
+    >>> names_in("np.log(income) + C(edu)")
+    ('income', 'edu')
+    """
+    try:
+        tree = ast.parse(expression.strip("{}"), mode="eval")
+    except SyntaxError:
+        raise FormulaError(f"expression {expression!r} is not valid Python") from None
+    called = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    names = [n.id for n in _in_order(tree) if n.id not in called]
+    return tuple(dict.fromkeys(n for n in names if n not in KNOWN_NAMES or n == "lag"))
+
+
+def _in_order(tree: ast.AST) -> Iterable[ast.Name]:
+    found = [n for n in ast.walk(tree) if isinstance(n, ast.Name)]
+    return sorted(found, key=lambda n: (n.lineno, n.col_offset))
+
+
+def calls_in(factor: Factor) -> set[str]:
+    """Names of the functions a factor calls directly."""
+    if factor.eval_method.value != "python":
+        return set()
+    tree = ast.parse(factor.expr.strip("{}"), mode="eval")
+    return {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+
+
+def stateful(name: str) -> bool:
+    """True for transforms that learn from the data (centre, scale, splines), which a hidden column cannot give."""
+    transform = TRANSFORMS.get(name)
+    return bool(getattr(transform, "__is_stateful_transform__", False)) and name != "C"

@@ -1,0 +1,19 @@
+"""The door for pandas, polars, Arrow, dictionaries, CSV and Parquet. No statistics here."""
+
+from pramana.frames.levels import Kind, Level, decode, encode, infer_kind
+from pramana.frames.schema import Schema, Variable
+from pramana.frames.table import FrameKind, Table, build, read
+
+__all__ = [
+    "FrameKind",
+    "Kind",
+    "Level",
+    "Schema",
+    "Table",
+    "Variable",
+    "build",
+    "decode",
+    "encode",
+    "infer_kind",
+    "read",
+]

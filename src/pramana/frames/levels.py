@@ -1,0 +1,95 @@
+"""Levels of a categorical column and the codes that stand for them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from pramana.arrays import Column, Int
+from pramana.errors import DataError, listing
+
+Level: TypeAlias = Hashable
+Kind: TypeAlias = Literal["nominal", "ordinal", "numeric"]
+
+
+def is_number(value: object) -> bool:
+    """True for integers and floats, not for booleans."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool | np.bool_)
+
+
+def infer_kind(levels: Sequence[Level]) -> Kind | None:
+    """Text is nominal, two numbers are numeric, and more than two numbers are undecided (None).
+
+    >>> infer_kind(["low", "high"]), infer_kind([0, 1]), infer_kind([1, 2, 3])
+    ('nominal', 'numeric', None)
+    """
+    if not all(is_number(v) for v in levels):
+        return "nominal"
+    return "numeric" if len(levels) == 2 else None
+
+
+def encode(values: Column, levels: Sequence[Level], *, column: str, confidential: bool = False) -> Int:
+    """Position of every value among `levels`; an unknown value is an error.
+
+    On confidential data the error names row and count, never a value.
+
+    >>> encode(np.array(["b", "a"]), ["a", "b"], column="x")
+    array([1, 0])
+    """
+    _refuse_type_mismatch(values, levels, column)
+    codes = pd.Index(list(levels), tupleize_cols=False).get_indexer(_comparable(values, levels))
+    unknown = np.flatnonzero(codes < 0)
+    if unknown.size:
+        raise DataError(_unknown_levels(values, unknown, levels, column, confidential))
+    return codes.astype(np.int64)
+
+
+def decode(codes: Int, levels: Sequence[Level]) -> Column:
+    """The level of every code, in the natural NumPy type of the levels."""
+    return _natural(levels)[codes]
+
+
+def _natural(levels: Sequence[Level]) -> Column:
+    if all(isinstance(v, bool | np.bool_) for v in levels) or all(is_number(v) for v in levels):
+        return np.asarray(levels)
+    out = np.empty(len(levels), dtype=object)
+    out[:] = list(levels)
+    return out
+
+
+def _comparable(values: Column, levels: Sequence[Level]) -> Any:
+    numeric = all(is_number(v) for v in levels)
+    return values if numeric or values.dtype == object else values.astype(object)
+
+
+def _refuse_type_mismatch(values: Column, levels: Sequence[Level], column: str) -> None:
+    """`1` is not `"1"`: both are named so that the user sees which side to change."""
+    if values.size == 0:
+        return
+    level = levels[0]
+    value = next((v for v in values[:100] if v is not None), None)
+    text_data, text_levels = isinstance(value, str), isinstance(level, str)
+    number_data, number_levels = is_number(value), is_number(level)
+    if (text_data and number_levels) or (number_data and text_levels):
+        data_type, level_type = type(value).__name__, type(level).__name__
+        raise DataError(
+            f"column {column!r} holds {'text' if text_data else 'numbers'} ({data_type}) but the mechanism's levels are "
+            f"{'text' if text_levels else 'numbers'}, such as {level!r} ({level_type}): {_pair(level)} differ. "
+            f"Convert the column, or build the mechanism with levels of the column's type"
+        )
+
+
+def _pair(level: Level) -> str:
+    other = repr(str(level)) if is_number(level) else f"{level} as a number"
+    return f"{level!r} and {other}"
+
+
+def _unknown_levels(values: Column, rows: Int, levels: Sequence[Level], column: str, confidential: bool) -> str:
+    where = f"column {column!r} has {rows.size} value(s) that are not levels of the mechanism, first in row {rows[0]}"
+    if confidential:
+        return f"{where}: add the missing level to the mechanism or recode the column"
+    unseen = list(dict.fromkeys(values[rows].tolist()))
+    return f"{where}: {listing(unseen)}. The levels are {listing(levels, 10)}: recode the column or use the right mechanism"

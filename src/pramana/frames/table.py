@@ -1,0 +1,178 @@
+"""One table type for every kind of frame and file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, cast
+
+import narwhals as nw
+import numpy as np
+
+from pramana.arrays import Bool, Column
+from pramana.errors import DataError, listing, suggestion
+
+_NULLS = ("", "NA", "NaN", "nan", "null", "NULL")
+FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow", "dict"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named columns of equal length, read lazily into NumPy, with the kind of frame they came from."""
+
+    frame: nw.DataFrame[Any]
+    kind: FrameKind
+    source: str = "data"
+    _cache: dict[str, Column] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.frame.columns)
+
+    @property
+    def n(self) -> int:
+        return int(self.frame.shape[0])
+
+    def column(self, name: str) -> Column:
+        """The values of one column; text as objects, numbers in their own type."""
+        if name not in self.names:
+            raise DataError(f"column {name!r} is not in the data: {suggestion(name, self.names)}")
+        if name not in self._cache:
+            self._cache[name] = _values(self.frame.get_column(name))
+        return self._cache[name]
+
+    def categories(self, name: str) -> list[Any] | None:
+        """Categories in an order the user chose (pandas Categorical, polars Enum), those that occur; else None."""
+        series = self.frame.get_column(name)
+        ordered = series.dtype == nw.Enum or (series.dtype == nw.Categorical and series.implementation.is_pandas_like())
+        if not ordered:
+            return None
+        present = set(self.column(name).tolist())
+        return [c for c in series.cat.get_categories().to_list() if c in present]
+
+    def missing(self, names: Collection[str]) -> Bool:
+        """Rows with a missing (null or NaN) value in any of the named columns."""
+        rows = np.zeros(self.n, dtype=bool)
+        for name in names:
+            rows |= is_missing(self.column(name))
+        return rows
+
+    def where(self, rows: Bool) -> Table:
+        """The table restricted to the given rows."""
+        return Table(self.frame.filter(rows.tolist()), self.kind, self.source)
+
+
+def is_missing(values: Column) -> Bool:
+    """Null, NaN or not-a-time."""
+    import pandas as pd
+
+    return np.asarray(pd.isna(values), dtype=bool)
+
+
+def read(data: object, *, text: Mapping[str, Collection[object]] = MappingProxyType({})) -> Table:
+    """A table from a frame, a dictionary of arrays, or the path of a CSV or Parquet file.
+
+    Parameters
+    ----------
+    text : columns that a CSV reader must leave as text ("01" stays "01"), each with its levels, which are never
+        taken for a missing value ("NA" can be a level).
+    """
+    if isinstance(data, Table):
+        return data
+    if isinstance(data, str | Path):
+        return _from_path(Path(data), text)
+    if isinstance(data, Mapping):
+        return _from_mapping(data)
+    try:
+        frame = nw.from_native(cast(Any, data), eager_only=True)
+    except TypeError:
+        raise DataError(
+            f"data of type {type(data).__name__} cannot be read: give a pandas, polars or Arrow table, "
+            "a dictionary of arrays, or the path of a CSV or Parquet file"
+        ) from None
+    return Table(frame, _kind(frame))
+
+
+def build(columns: Mapping[str, Sequence[object] | Column], kind: FrameKind) -> Any:
+    """A native frame of the given kind."""
+    if kind == "dict":
+        return {name: np.asarray(values) for name, values in columns.items()}
+    ready = {k: v.tolist() if isinstance(v, np.ndarray) else list(v) for k, v in columns.items()}
+    return nw.from_dict(ready, backend=kind).to_native()
+
+
+def _kind(frame: nw.DataFrame[Any]) -> FrameKind:
+    if frame.implementation.is_polars():
+        return "polars"
+    return "pyarrow" if frame.implementation.is_pyarrow() else "pandas"
+
+
+def _values(series: nw.Series[Any]) -> Column:
+    if series.dtype in (nw.Categorical, nw.Enum) and not series.implementation.is_pandas_like():
+        series = series.cast(nw.String)
+    values = series.to_numpy()
+    return values.astype(object) if values.dtype.kind in "US" else np.asarray(values)
+
+
+def _from_mapping(data: Mapping[Any, Any]) -> Table:
+    import pandas as pd
+
+    columns = {str(k): np.asarray(v) for k, v in data.items()}
+    lengths = {k: v.shape for k, v in columns.items()}
+    if len(set(lengths.values())) > 1 or any(len(s) != 1 for s in lengths.values()):
+        raise DataError(f"the columns must be one-dimensional and of equal length; their shapes are {lengths}")
+    return Table(nw.from_native(pd.DataFrame(columns), eager_only=True), "dict")
+
+
+def _from_path(path: Path, text: Mapping[str, Collection[object]]) -> Table:
+    if not path.is_file():
+        raise DataError(f"file {str(path)!r} does not exist" if not path.exists() else f"{str(path)!r} is not a file")
+    suffix = path.suffix.lower()
+    readers = {".csv": _read_csv, ".parquet": _read_parquet, ".pq": _read_parquet}
+    if path.name.lower().endswith(".csv.gz"):
+        suffix = ".csv"
+    if suffix not in readers:
+        raise DataError(f"file {str(path)!r} has an unknown ending {suffix!r}: use .csv, .csv.gz or .parquet")
+    frame = nw.from_native(readers[suffix](path, text), eager_only=True)
+    return Table(frame, "pyarrow", str(path))
+
+
+def _read_csv(path: Path, text: Mapping[str, Collection[object]]) -> Any:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    options = csv.ConvertOptions(
+        column_types={name: pa.string() for name in text},
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        null_values=[v for v in _NULLS if not any(v in levels for levels in text.values())],
+    )
+    try:
+        return csv.read_csv(path, convert_options=options)
+    except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
+        raise DataError(f"file {str(path)!r} could not be read as CSV: {_first_line(error)}") from None
+
+
+def _read_parquet(path: Path, text: Mapping[str, Collection[object]]) -> Any:  # noqa: ARG001 - Parquet carries its own types
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        return parquet.read_table(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"file {str(path)!r} could not be read as Parquet: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+
+
+def require_columns(table: Table, names: Collection[str], why: str) -> None:
+    """Refuse early when columns are absent, naming all of them at once."""
+    absent = [name for name in names if name not in table.names]
+    if absent:
+        raise DataError(
+            f"{why} needs column(s) {listing(absent)}, which the data lack: {suggestion(absent[0], table.names)}"
+        )

@@ -1,0 +1,126 @@
+"""Random-weight resampling: the distribution of the estimator without a formula for its variance."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pramana.arrays import Float, Int
+from pramana.errors import SolveError
+from pramana.estimating import Equation
+from pramana.inference.derivative_free import StepRoot, resolve_steps
+from pramana.inference.options import Resampling
+from pramana.inference.sample import Sample
+from pramana.inference.solve import Root, score_scale, solve
+from pramana.kernels.newton import newton
+from pramana.kernels.streams import STREAM_VERSION, multipliers
+
+BLOCK_ENTRIES = 4_000_000
+"""Weights held at once (draws × rows): 32 MB."""
+
+NORMAL_IQR = 1.3489795003921634
+"""Interquartile range of a standard normal."""
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Resampled parameter values (draws with a root, d), how many had none, and how to repeat them."""
+
+    values: Float
+    rootless: int
+    seed: int
+    law: str
+    stream_version: int = STREAM_VERSION
+
+
+def resample(
+    sample: Sample, root: Root, options: Resampling, rebind: Callable[[Float], Equation] | None = None
+) -> Draws:
+    """Solve again under random weights.
+
+    Parameters
+    ----------
+    rebind : row weights ↦ equation, for estimators with a nuisance fit that must be re-weighted too.
+    """
+    seed = secrets.randbits(63) if options.seed is None else options.seed
+    found: list[Float] = []
+    size = max(1, min(options.draws, BLOCK_ENTRIES // max(sample.rows, 1)))
+    for first in range(0, options.draws, size):
+        indices = np.arange(first, min(first + size, options.draws))
+        weights = draw_weights(sample, options, seed, indices)
+        found.append(_solve_block(sample, root, weights, rebind))
+    values = np.concatenate(found)
+    rooted = np.isfinite(values).all(axis=1)
+    if rooted.sum() < 10:
+        raise SolveError(
+            f"only {int(rooted.sum())} of {options.draws} resamples have a root: the parameter is too weakly identified for "
+            "resampling; use Sandwich(interval='score')"
+        )
+    return Draws(values[rooted], int(np.sum(~rooted)), seed, options.weights)
+
+
+def draw_weights(sample: Sample, options: Resampling, seed: int, indices: Int) -> Float:
+    """Row weights (draws, rows): one multiplier a record, or one a cluster; counts draw the law of their sum."""
+    if sample.clusters is not None:
+        by_cluster = multipliers(options.weights, seed, indices, np.arange(sample.groups or 0))
+        return by_cluster[:, sample.clusters] * sample.row_weights
+    law = multipliers(options.weights, seed, indices, np.arange(sample.rows), sample.frequencies)
+    return law if sample.weights is None else law * sample.weights
+
+
+def _solve_block(sample: Sample, root: Root, weights: Float, rebind: Callable[[Float], Equation] | None) -> Float:
+    if rebind is not None:
+        return np.stack([_one(rebind, w, root.beta) for w in weights])
+    equation = sample.equation
+    scale = score_scale(equation, root.beta, sample.row_weights)
+    if root.slope is not None:
+        return _solve_step_block(equation, root, weights, scale)
+    roots = newton(
+        lambda b, rows: equation.score_and_slope(b, weights[rows]), np.tile(root.beta, (len(weights), 1)), scale
+    )
+    beta = roots.beta
+    for m in np.flatnonzero(~roots.converged):
+        beta[m] = _one(lambda _w: equation, weights[m], root.beta)
+    return beta
+
+
+def _solve_step_block(equation: Equation, root: Root, weights: Float, scale: Float) -> Float:
+    assert root.slope is not None
+    known = StepRoot(root.beta, root.norm, root.steps, root.slope)
+    pairs = [resolve_steps(equation, w, known, scale) for w in weights]
+    return np.stack([beta if norm <= 0.5 else np.full_like(beta, np.nan) for beta, norm in pairs])
+
+
+def _one(rebind: Callable[[Float], Equation], weights: Float, start: Float) -> Float:
+    """One draw by the careful solver; NaN where no root exists."""
+    try:
+        return solve(rebind(weights), weights, start).beta
+    except SolveError:
+        return np.full_like(start, np.nan)
+
+
+def spread(values: Float, scale: str) -> Float:
+    """Standard errors (d,): the interquartile range over that of a normal, or the standard deviation."""
+    if scale == "sd":
+        return np.asarray(values.std(axis=0, ddof=1))
+    low, high = np.quantile(values, [0.25, 0.75], axis=0)
+    return np.asarray((high - low) / NORMAL_IQR)
+
+
+def covariance(values: Float, scale: str) -> Float:
+    """Covariance with the chosen scale on its diagonal; correlations from draws cut off at four scales from the median."""
+    errors = spread(values, scale)
+    if scale == "sd":
+        return np.atleast_2d(np.cov(values, rowvar=False))
+    centred = values - np.median(values, axis=0)
+    trimmed = np.clip(centred, -4 * errors, 4 * errors)
+    sd = trimmed.std(axis=0)
+    safe = np.where(sd > 0, sd, 1.0)
+    correlation = (trimmed.T @ trimmed / len(trimmed) - np.outer(trimmed.mean(0), trimmed.mean(0))) / np.outer(
+        safe, safe
+    )
+    np.fill_diagonal(correlation, 1.0)
+    return np.asarray(correlation * np.outer(errors, errors))

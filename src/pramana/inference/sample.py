@@ -1,0 +1,133 @@
+"""An equation with the weights and clusters of its records, and its totals at a parameter value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pramana.arrays import Float, Int
+from pramana.estimating import Equation
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over records; the totals of two parts add up to the totals of the whole.
+
+    Attributes
+    ----------
+    score : Σ w φ, (d,).
+    slope : Σ w ∂φ/∂β, (d, d).
+    outer : Σ w² φφᵀ, (d, d).
+    clean_outer : Σ w² (UUᵀ)*, (d, d): what `outer` would be without the randomisation.
+    cluster_scores : score sums by cluster id, or None.
+    """
+
+    n: float
+    score: Float
+    slope: Float
+    outer: Float
+    clean_outer: Float
+    cluster_scores: dict[int, Float] | None = None
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(
+            self.n + other.n,
+            self.score + other.score,
+            self.slope + other.slope,
+            self.outer + other.outer,
+            self.clean_outer + other.clean_outer,
+            _merged(self.cluster_scores, other.cluster_scores),
+        )
+
+    @property
+    def meat(self) -> Float:
+        """Variance of the score: between clusters where there are any."""
+        if self.cluster_scores is None:
+            return self.outer
+        sums = np.stack(list(self.cluster_scores.values()))
+        return np.asarray(sums.T @ sums)
+
+
+def _merged(a: dict[int, Float] | None, b: dict[int, Float] | None) -> dict[int, Float] | None:
+    if a is None or b is None:
+        return None
+    return {key: a.get(key, 0.0) + b.get(key, 0.0) for key in {**a, **b}}  # type: ignore[misc]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Records ready for estimation.
+
+    Attributes
+    ----------
+    weights : sampling weights (n,), squared in the variance; or None.
+    frequencies : counts (n,), each standing for so many equal records; or None.
+    clusters : codes 0 … G − 1 (n,), or None.
+    """
+
+    equation: Equation
+    weights: Float | None = None
+    frequencies: Float | None = None
+    clusters: Int | None = None
+
+    @property
+    def rows(self) -> int:
+        return self.equation.n
+
+    @property
+    def n(self) -> float:
+        """Number of records that the rows stand for."""
+        return float(self.rows if self.frequencies is None else self.frequencies.sum())
+
+    @property
+    def d(self) -> int:
+        return len(self.equation.parameters)
+
+    @property
+    def groups(self) -> int | None:
+        return None if self.clusters is None else int(self.clusters.max()) + 1
+
+    @property
+    def row_weights(self) -> Float:
+        """Weights of the rows in the score."""
+        ones = np.ones(self.rows)
+        return (
+            ones
+            * (1.0 if self.weights is None else self.weights)
+            * (1.0 if self.frequencies is None else self.frequencies)
+        )
+
+    @property
+    def square_weights(self) -> Float:
+        """Weights of the rows in a variance: w² for sampling weights, counts as they are."""
+        ones = np.ones(self.rows)
+        return (
+            ones
+            * (1.0 if self.weights is None else self.weights**2)
+            * (1.0 if self.frequencies is None else self.frequencies)
+        )
+
+    def with_equation(self, equation: Equation) -> Sample:
+        return replace(self, equation=equation)
+
+    def totals(self, beta: Float, slope: Float | None = None) -> Totals:
+        """Everything that inference adds up, at one parameter value."""
+        phi, w, w2 = self.equation.influence(beta), self.row_weights, self.square_weights
+        if slope is None:
+            slope = self.equation.score_and_slope(beta[None], w[None])[1][0]
+        return Totals(
+            n=self.n,
+            score=w @ phi,
+            slope=slope,
+            outer=(phi * w2[:, None]).T @ phi,
+            clean_outer=self.equation.clean_outer(beta, w2),
+            cluster_scores=self._cluster_scores(phi * w[:, None]),
+        )
+
+    def _cluster_scores(self, weighted: Float) -> dict[int, Float] | None:
+        if self.clusters is None or self.groups is None:
+            return None
+        sums = np.zeros((self.groups, weighted.shape[1]))
+        np.add.at(sums, self.clusters, weighted)
+        return dict(enumerate(sums))

@@ -1,0 +1,46 @@
+"""Linearised variances, and the part of them that the randomisation costs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pramana.arrays import Float
+from pramana.errors import SolveError
+from pramana.inference.options import Sandwich
+from pramana.inference.sample import Sample, Totals
+
+
+def bread(totals: Totals, parameters: tuple[str, ...]) -> Float:
+    """J⁻¹ by LU; a slope that cannot be inverted is an error that names its columns."""
+    slope = totals.slope
+    scale = np.sqrt(np.abs(np.diag(slope)))
+    scale = np.where(scale > 0, scale, 1.0)
+    scaled = slope / np.outer(scale, scale)
+    condition = float(np.linalg.cond(scaled)) if np.all(np.isfinite(scaled)) else np.inf
+    if not condition < 1e12:
+        _, _, rows = np.linalg.svd(np.nan_to_num(scaled))
+        involved = [repr(p) for p, v in zip(parameters, np.abs(rows[-1]), strict=True) if v > 0.1]
+        raise SolveError(
+            f"the slope of the estimating equation cannot be inverted (condition number {condition:.1e}, limit 1e+12); "
+            f"{', '.join(involved)} are not separately identified: drop one of them"
+        )
+    return np.asarray(np.linalg.inv(scaled) / np.outer(scale, scale))
+
+
+def covariance(totals: Totals, inverse: Float, sample: Sample, options: Sandwich) -> Float:
+    """J⁻¹ M J⁻ᵀ with the finite-sample factor asked for."""
+    return inverse @ totals.meat @ inverse.T * _factor(totals, sample, options)
+
+
+def _factor(totals: Totals, sample: Sample, options: Sandwich) -> float:
+    if options.correction != "HC1":
+        return 1.0
+    n, d = totals.n, sample.d
+    if sample.groups is None:
+        return n / (n - d)
+    return sample.groups / (sample.groups - 1) * (n - 1) / (n - d)
+
+
+def privacy_covariance(totals: Totals, inverse: Float) -> Float:
+    """J⁻¹ Σ w² (φφᵀ − (UUᵀ)*) J⁻ᵀ: draws are independent between records whatever the sampling design (Remark 1)."""
+    return inverse @ (totals.outer - totals.clean_outer) @ inverse.T

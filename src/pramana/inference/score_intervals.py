@@ -1,0 +1,105 @@
+"""Confidence intervals that invert the score test: they need no invertible slope at the estimate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pramana.arrays import Float
+from pramana.errors import SolveError
+from pramana.inference.sample import Sample
+from pramana.kernels.newton import newton
+
+_FAR = 2.0**24
+
+
+def score_intervals(sample: Sample, beta: Float, errors: Float, level: float) -> Float:
+    """(d, 2): the values of each parameter that the score test does not reject, walking out from the estimate.
+
+    An end is infinite where the test rejects nothing however far one goes.
+    """
+    from scipy.stats import chi2
+
+    critical = float(chi2.ppf(level, 1))
+    out = np.empty((sample.d, 2))
+    for j in range(sample.d):
+        for side, sign in enumerate((-1.0, 1.0)):
+            out[j, side] = _end(_Profile(sample, beta, j), sign * max(errors[j], 1e-12), critical)
+    return out
+
+
+def _end(profile: _Profile, step: float, critical: float) -> float:
+    """Double the distance until the test rejects, then halve the bracket."""
+    centre, inside, distance = float(profile.beta[profile.index]), 0.0, 1.0
+    while profile.statistic(centre + step * distance) <= critical:
+        inside, distance = distance, 2 * distance
+        if distance > _FAR:
+            return float(np.sign(step) * np.inf)
+    outside = distance
+    while outside - inside > 1e-7 * outside:
+        middle = 0.5 * (inside + outside)
+        if profile.statistic(centre + step * middle) <= critical:
+            inside = middle
+        else:
+            outside = middle
+    return centre + step * outside
+
+
+@dataclass
+class _Profile:
+    """The score statistic of one parameter, the others solved for at every value of it."""
+
+    sample: Sample
+    beta: Float
+    index: int
+
+    def __post_init__(self) -> None:
+        self._others = np.delete(np.arange(self.sample.d), self.index)
+        self._nuisance = self.beta[self._others]
+
+    def statistic(self, value: float) -> float:
+        """Squared score over its variance; infinite where the other parameters have no root."""
+        full = self._solved(value)
+        if full is None:
+            return float("inf")
+        totals = self.sample.totals(full)
+        j, others = self.index, self._others
+        contrast = np.zeros(self.sample.d)
+        contrast[j] = 1.0
+        if others.size:
+            try:
+                contrast[others] = -np.linalg.solve(totals.slope[np.ix_(others, others)].T, totals.slope[j, others])
+            except np.linalg.LinAlgError:
+                return float("inf")
+        variance = float(contrast @ totals.meat @ contrast)
+        return float((contrast @ totals.score) ** 2 / variance) if variance > 0 else 0.0
+
+    def _solved(self, value: float) -> Float | None:
+        full = self.beta.copy()
+        full[self.index] = value
+        if not self._others.size:
+            return full
+        found = self._solve_others(full, self._nuisance)
+        if found is not None:
+            self._nuisance = found
+            full[self._others] = found
+            return full
+        return None
+
+    def _solve_others(self, full: Float, start: Float) -> Float | None:
+        others, weights = self._others, self.sample.row_weights[None]
+
+        def evaluate(nuisance: Float, _rows: object) -> tuple[Float, Float]:
+            point = full.copy()
+            point[others] = nuisance[0]
+            score, slope = self.sample.equation.score_and_slope(point[None], weights)
+            return score[:, others], slope[:, others][:, :, others]
+
+        phi = self.sample.equation.influence(full) * weights[0][:, None]
+        scale = 1 / np.maximum(np.sqrt(np.sum(phi[:, others] ** 2, axis=0)), 1e-300)
+        try:
+            roots = newton(evaluate, start[None], scale)
+        except SolveError:
+            return None
+        return roots.beta[0] if roots.converged[0] else None

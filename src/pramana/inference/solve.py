@@ -1,0 +1,147 @@
+"""From an equation to its root: Newton, the concave line search, continuation in the noise, or no derivative at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pramana.arrays import Float
+from pramana.errors import SolveError
+from pramana.estimating import Equation
+from pramana.inference.derivative_free import solve_steps
+from pramana.kernels.newton import ROUNDING, TOLERANCE, Roots, newton, solve_each
+
+
+@dataclass(frozen=True)
+class Root:
+    """A parameter value at which the score vanishes, and the way it was found.
+
+    `slope` is set where it had to be estimated (step functions), else None.
+    """
+
+    beta: Float
+    norm: float
+    steps: int
+    path: str
+    slope: Float | None = None
+
+
+def solve(equation: Equation, weights: Float, start: Float | None = None) -> Root:
+    """The root of Σ w φ(β), or a SolveError that says what was tried.
+
+    Parameters
+    ----------
+    weights : (n,).
+    start : (d,); the equation's own starting value by default.
+    """
+    beta = equation.start if start is None else np.asarray(start, dtype=float)
+    scale = score_scale(equation, beta, weights)
+    if not equation.smooth:
+        found = solve_steps(equation, weights, beta, scale)
+        return Root(found.beta, found.norm, found.steps, "derivative-free", found.slope)
+    if getattr(equation, "concave", False):
+        return _ascend(equation, weights, beta, scale)
+    roots = _newton(equation, weights, beta, scale)
+    if roots.converged[0]:
+        return Root(roots.beta[0], float(roots.norm[0]), int(roots.steps[0]), "newton")
+    return _continue(equation, weights, beta, roots)
+
+
+def score_scale(equation: Equation, beta: Float, weights: Float) -> Float:
+    """Inverse standard deviation of each component of the score."""
+    with np.errstate(all="ignore"):
+        spread = np.sqrt(np.sum((equation.influence(beta) * weights[:, None]) ** 2, axis=0))
+    floor = np.nanmax(spread, initial=0.0) * 1e-12
+    return 1 / np.where(np.isfinite(spread) & (spread > floor), spread, 1.0)
+
+
+def _newton(equation: Equation, weights: Float, start: Float, scale: Float) -> Roots:
+    return newton(lambda b, _rows: equation.score_and_slope(b, weights[None]), start[None], scale)
+
+
+def _ascend(equation: Any, weights: Float, beta: Float, scale: Float) -> Root:
+    """Newton with a line search on the concave objective; certifies the absence of a root where there is none."""
+    row = weights[None]
+    for step in range(200):
+        score, slope = equation.score_and_slope(beta[None], row)
+        norm = float(np.max(np.abs(score * scale)))
+        if norm <= TOLERANCE:
+            return Root(beta, norm, step, "concave")
+        direction = -solve_each(slope, score)[0]
+        for ray in (beta, direction):
+            if np.all(np.isfinite(ray)) and equation.recedes(ray, weights):
+                raise SolveError(_no_root(equation, ray))
+        moved = _line_search(equation, row, beta, direction, float(score[0] @ direction))
+        if moved is None:
+            if norm <= ROUNDING:
+                return Root(beta, norm, step, "concave")
+            break
+        beta = moved
+    raise SolveError(_gave_up(equation, norm, step, "the concave line search"))
+
+
+def _line_search(equation: Any, row: Float, beta: Float, direction: Float, rise: float) -> Float | None:
+    if not np.all(np.isfinite(direction)):
+        return None
+    here, size = equation.objective(beta[None], row)[0], 1.0
+    for _ in range(40):
+        trial: Float = beta + size * direction
+        there = equation.objective(trial[None], row)[0]
+        if (
+            np.isfinite(there)
+            and there >= here + 1e-4 * size * rise - 1e-14 * abs(here)
+            and not np.array_equal(trial, beta)
+        ):
+            return trial
+        size /= 2
+    return None
+
+
+def _continue(equation: Equation, weights: Float, beta: Float, failed: Roots) -> Root:
+    """Follow the root from the naive equation (t = 0) to the reverted one (t = 1)."""
+    t, step, steps = 0.0, 0.25, int(failed.steps[0])
+    here = _naive_root(equation, weights, beta, failed)
+    while t < 1:
+        target = min(1.0, t + step)
+        softened = equation.under(equation.records.softened(target)) if target < 1 else equation
+        roots = _newton(softened, weights, here, score_scale(softened, here, weights))
+        steps += int(roots.steps[0])
+        if roots.converged[0]:
+            t, here, step = target, roots.beta[0], 1.5 * step
+        elif (step := step / 2) < 1 / 256:
+            norm = float(failed.norm[0])
+            raise SolveError(
+                _gave_up(equation, norm, steps, f"Newton and a continuation that reached {t:.0%} of the noise")
+            )
+    return Root(here, float(roots.norm[0]), steps, "continuation")
+
+
+def _naive_root(equation: Equation, weights: Float, beta: Float, failed: Roots) -> Float:
+    naive = equation.under(equation.records.softened(0.0))
+    scale = score_scale(naive, beta, weights)
+    if getattr(naive, "concave", False):
+        return _ascend(naive, weights, beta, scale).beta
+    roots = _newton(naive, weights, beta, scale)
+    if not roots.converged[0]:
+        raise SolveError(
+            _gave_up(equation, float(failed.norm[0]), int(failed.steps[0]), "Newton, from the naive root too")
+        )
+    return roots.beta[0]
+
+
+def _no_root(equation: Equation, direction: Float) -> str:
+    share = np.abs(direction) / np.abs(direction).max()
+    names = [repr(p) for p, s in zip(equation.parameters, share, strict=True) if s > 1e-3]
+    return (
+        f"no finite root exists: the objective never falls as {', '.join(names)} grow without bound (perfect separation, or "
+        "too few records for this much noise). Drop or merge the terms involved, or use more data"
+    )
+
+
+def _gave_up(equation: Equation, norm: float, steps: int, how: str) -> str:
+    return (
+        f"no root was found for {', '.join(map(repr, equation.parameters))}: after {steps} steps of {how}, the score is "
+        f"{norm:.2g} standard deviations from zero (limit {ROUNDING:.0e}). Try start=, fewer terms, merged levels or more data"
+    )

@@ -1,0 +1,1 @@
+"""Arrays in, arrays out: totals, batched Newton, weight draws."""

@@ -1,0 +1,103 @@
+"""Newton's method for a batch of estimating equations, damped on the norm of the score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from pramana.arrays import Bool, Float, Int
+
+TOLERANCE = 1e-10
+"""On the score in units of its own standard deviation, so a root is exact to 1e-10 standard errors."""
+ROUNDING = 1e-7
+"""Accepted where rounding stops any further descent."""
+
+Evaluate: TypeAlias = Callable[[Float, Int], tuple[Float, Float]]
+"""(betas (b, d), positions (b,) in the batch) ↦ score (b, d), slope (b, d, d)."""
+
+
+@dataclass(frozen=True)
+class Roots:
+    """What Newton reached: coefficients (B, d), scaled norms of the score (B,), steps taken (B,)."""
+
+    beta: Float
+    norm: Float
+    steps: Int
+
+    @property
+    def converged(self) -> Bool:
+        return self.norm <= ROUNDING
+
+
+def newton(evaluate: Evaluate, start: Float, scale: Float, *, max_steps: int = 50, max_halvings: int = 25) -> Roots:
+    """Solve every equation of the batch, halving a step until the score falls.
+
+    Parameters
+    ----------
+    start : (B, d).
+    scale : (d,) or (B, d), inverse standard deviations of the score's components.
+    """
+    beta, steps = start.copy(), np.zeros(len(start), dtype=np.int64)
+    scale = np.broadcast_to(scale, start.shape)
+    active = np.arange(len(start))
+    score, slope = evaluate(beta, active)
+    norm = _norm(score, scale)
+    for _ in range(max_steps):
+        moving = norm[active] > TOLERANCE
+        active, score, slope = active[moving], score[moving], slope[moving]
+        if not active.size:
+            break
+        moved, score, slope = _step(evaluate, beta, norm, active, score, slope, scale, max_halvings)
+        steps[active] += 1
+        active, score, slope = active[moved], score[moved], slope[moved]
+    return Roots(beta, norm, steps)
+
+
+def _step(
+    evaluate: Evaluate,
+    beta: Float,
+    norm: Float,
+    active: Int,
+    score: Float,
+    slope: Float,
+    scale: Float,
+    max_halvings: int,
+) -> tuple[Bool, Float, Float]:
+    """One damped step of the active equations, written into `beta` and `norm`; tells which of them moved."""
+    direction = solve_each(slope, score)
+    moved = np.zeros(active.size, dtype=bool)
+    score, slope = score.copy(), slope.copy()
+    pending, size = np.flatnonzero(np.isfinite(direction).all(axis=1)), 1.0
+    for _ in range(max_halvings):
+        if not pending.size:
+            break
+        rows = active[pending]
+        trial = beta[rows] - size * direction[pending]
+        new_score, new_slope = evaluate(trial, rows)
+        new_norm = _norm(new_score, scale[rows])
+        better = new_norm <= (1 - 1e-4 * size) * norm[rows]
+        done = pending[better]
+        beta[rows[better]], norm[rows[better]] = trial[better], new_norm[better]
+        score[done], slope[done], moved[done] = new_score[better], new_slope[better], True
+        pending, size = pending[~better], size / 2
+    return moved, score, slope
+
+
+def _norm(score: Float, scale: Float) -> Float:
+    with np.errstate(all="ignore"):
+        norm = np.max(np.abs(score * scale), axis=1)
+    return np.where(np.isfinite(norm), norm, np.inf)
+
+
+def solve_each(slope: Float, score: Float) -> Float:
+    """slope⁻¹ score for every equation; NaN where a slope is singular."""
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(np.linalg.solve(slope, score[:, :, None])[:, :, 0])
+    except np.linalg.LinAlgError:
+        if len(slope) == 1:
+            return np.full_like(score, np.nan)
+        return np.concatenate([solve_each(slope[i : i + 1], score[i : i + 1]) for i in range(len(slope))])

@@ -1,0 +1,78 @@
+"""Weight draws for resampling, from counter-based bits: a draw belongs to its row, never to a chunk.
+
+The uniform of draw m and row i is a hash of (seed, m, i), so rows can be visited in any order, in any blocks and by
+any number of threads. The hash is the finaliser of SplitMix64 applied to a Weyl sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from pramana.arrays import Float, Int, Words
+
+STREAM_VERSION: Final = 1
+
+_WEYL = np.uint64(0x9E3779B97F4A7C15)
+_MIX1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX2 = np.uint64(0x94D049BB133111EB)
+
+
+def mix(words: Words) -> Words:
+    """The SplitMix64 finaliser, a bijection of 64-bit words."""
+    words = (words ^ (words >> np.uint64(30))) * _MIX1
+    words = (words ^ (words >> np.uint64(27))) * _MIX2
+    return words ^ (words >> np.uint64(31))
+
+
+def keys(seed: int, draws: Int) -> Words:
+    """The starting word of each draw's sequence."""
+    with np.errstate(over="ignore"):
+        start = mix(np.array([seed % 2**64], dtype=np.uint64) + _WEYL)
+        return mix(start ^ mix(draws.astype(np.uint64) * _WEYL + _MIX1))
+
+
+def uniforms(seed: int, draws: Int, rows: Int) -> Float:
+    """Uniforms in (0, 1), shape (draws, rows): a pure function of seed, draw index and row index."""
+    with np.errstate(over="ignore"):
+        words = mix(keys(seed, draws)[:, None] + (rows.astype(np.uint64) + np.uint64(1))[None, :] * _WEYL)
+    return ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+
+
+def _exponential(u: Float, counts: Float | None) -> Float:
+    """A sum of c unit exponentials is Gamma(c)."""
+    if counts is None:
+        return -np.log(u)
+    from scipy.special import gammainccinv
+
+    return np.asarray(gammainccinv(np.broadcast_to(counts, u.shape), u))
+
+
+def _poisson(u: Float, counts: Float | None) -> Float:
+    from scipy.stats import poisson
+
+    return np.asarray(poisson.ppf(1 - u, 1.0 if counts is None else counts), dtype=float)
+
+
+def _two_point(u: Float, counts: Float | None) -> Float:
+    """0 or 2 with equal chance; c of them add up to twice a binomial."""
+    if counts is None:
+        return np.where(u < 0.5, 2.0, 0.0)
+    from scipy.stats import binom
+
+    return 2 * np.asarray(binom.ppf(1 - u, np.broadcast_to(counts, u.shape), 0.5), dtype=float)
+
+
+LAWS: Final[dict[str, Callable[[Float, Float | None], Float]]] = {
+    "exponential": _exponential,
+    "poisson": _poisson,
+    "two-point": _two_point,
+}
+"""Non-negative laws with mean 1 and variance 1; with counts c, the law of a sum of c copies."""
+
+
+def multipliers(law: str, seed: int, draws: Int, rows: Int, counts: Float | None = None) -> Float:
+    """Resampling weights (draws, rows)."""
+    return LAWS[law](uniforms(seed, draws, rows), counts)

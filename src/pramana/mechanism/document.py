@@ -1,0 +1,198 @@
+"""The published description of a mechanism: versioned JSON, alone, in a Data Package or inside Parquet."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pramana.errors import MechanismError
+from pramana.mechanism.channel import Channel, Document
+from pramana.mechanism.mechanism import Mechanism
+from pramana.mechanism.stratified import Stratified
+from pramana.mechanism.transition import TransitionMatrix
+
+VERSION = "1.0"
+PARQUET_KEY = b"pram"
+
+LevelValue = bool | int | float | str
+KindName = Literal["nominal", "ordinal", "numeric"]
+
+
+class _Model(BaseModel):
+    """Newer minor versions may add fields: they are ignored, not refused."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
+
+
+class MatrixModel(_Model):
+    channel: Literal["transition_matrix"]
+    kind: KindName | None = None
+    levels: list[LevelValue | list[LevelValue]]
+    orientation: Literal["columns", "rows"]
+    matrix: list[list[float]]
+
+
+class MixtureModel(_Model):
+    channel: Literal["mixture"]
+    kind: KindName | None = None
+    levels: list[LevelValue | list[LevelValue]]
+    refill: float
+    frequencies: list[float] | None = None
+
+
+class MatrixStratum(MatrixModel):
+    value: LevelValue
+
+
+class MixtureStratum(MixtureModel):
+    value: LevelValue
+
+
+class StratifiedModel(_Model):
+    channel: Literal["stratified"]
+    by: str
+    strata: list[Annotated[MatrixStratum | MixtureStratum, Field(discriminator="channel")]]
+
+
+class AssignmentModel(_Model):
+    columns: list[str]
+    randomization: Annotated[MatrixModel | MixtureModel | StratifiedModel, Field(discriminator="channel")]
+    epsilon: float | None = None
+
+
+class PramModel(_Model):
+    version: str
+    channels: list[AssignmentModel]
+
+
+def to_document(mechanism: Mechanism) -> Document:
+    """The `pram` object. Epsilon is null where a structural zero makes it infinite."""
+    channels = [
+        {
+            "columns": list(a.columns),
+            "randomization": a.channel.document(),
+            "epsilon": a.channel.epsilon if math.isfinite(a.channel.epsilon) else None,
+        }
+        for a in mechanism.assignments
+    ]
+    return {"pram": {"version": VERSION, "channels": channels}}
+
+
+def from_document(document: Any, source: str) -> Mechanism:
+    """A mechanism from a parsed `pram` object; errors name the path inside the document."""
+    body = document.get("pram") if isinstance(document, dict) else None
+    if body is None:
+        raise MechanismError(f"{source} holds no 'pram' object: it is not the description of a mechanism")
+    _refuse_newer(body, source)
+    try:
+        model = PramModel.model_validate(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise MechanismError(f"{source}: pram.{where}: {first['msg']}") from None
+    return Mechanism({_key(a.columns): _channel(a.randomization) for a in model.channels})
+
+
+def _refuse_newer(body: Any, source: str) -> None:
+    version = str(body.get("version", "")) if isinstance(body, dict) else ""
+    major = version.split(".")[0]
+    if not major.isdigit():
+        raise MechanismError(f"{source}: pram.version is {version!r}, not a version such as {VERSION!r}")
+    if int(major) > int(VERSION.split(".")[0]):
+        raise MechanismError(
+            f"{source} has version {version}, newer than the {VERSION} that this release reads: update pramana"
+        )
+
+
+def _key(columns: list[str]) -> str | tuple[str, ...]:
+    return columns[0] if len(columns) == 1 else tuple(columns)
+
+
+def _channel(model: MatrixModel | MixtureModel | StratifiedModel) -> Channel:
+    if isinstance(model, StratifiedModel):
+        return Stratified(model.by, {s.value: TransitionMatrix.from_document(s.model_dump()) for s in model.strata})
+    return TransitionMatrix.from_document(model.model_dump())
+
+
+def save(mechanism: Mechanism, path: Path) -> None:
+    """Write to a temporary name in the same folder, then rename."""
+    text = json.dumps(to_document(mechanism), indent=2, ensure_ascii=False, allow_nan=False)
+    write_text(path, text + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """A file that appears complete or not at all, even when the disk fills up or the process dies."""
+    if not path.parent.is_dir():
+        raise MechanismError(f"folder {str(path.parent)!r} does not exist: create it first")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def load(path: Path) -> Mechanism:
+    """From a mechanism file, or from the description that a data file carries or lies beside."""
+    if not path.is_file():
+        raise MechanismError(f"mechanism file {str(path)!r} does not exist")
+    if path.suffix.lower() != ".json":
+        description = find_description(path)
+        if description is None:
+            raise MechanismError(f"{str(path)!r} carries no description and none lies beside it")
+        return from_document(description, str(path))
+    return from_document(_single(_parse(path), path), str(path))
+
+
+def _parse(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise MechanismError(f"{str(path)!r} is not valid JSON: {error}") from None
+
+
+def _single(document: Any, path: Path) -> Any:
+    """A datapackage.json with one described resource stands for that resource."""
+    if not isinstance(document, dict) or "pram" in document or "resources" not in document:
+        return document
+    described = [r for r in document["resources"] if isinstance(r, dict) and "pram" in r]
+    if len(described) != 1:
+        raise MechanismError(
+            f"{str(path)!r} describes {len(described)} perturbed resources: load the one you want by its data file"
+        )
+    return described[0]
+
+
+def find_description(data: Path) -> Document | None:
+    """The `pram` object inside a Parquet file, or in the datapackage.json beside any file; None where there is none."""
+    package = data.parent / "datapackage.json"
+    if package.is_file():
+        parsed = _parse(package)
+        for resource in parsed.get("resources", []) if isinstance(parsed, dict) else []:
+            if isinstance(resource, dict) and resource.get("path") == data.name and "pram" in resource:
+                return {"pram": resource["pram"]}
+    if data.suffix.lower() in (".parquet", ".pq") and data.is_file():
+        return _inside_parquet(data)
+    return None
+
+
+def _inside_parquet(path: Path) -> Document | None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        metadata = parquet.read_schema(path).metadata or {}
+    except (pa.ArrowInvalid, OSError):
+        return None
+    return json.loads(metadata[PARQUET_KEY]) if PARQUET_KEY in metadata else None

@@ -1,0 +1,251 @@
+"""Mechanism: which channel was applied to which columns."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pramana.arrays import Bool, Column, Columns
+from pramana.errors import DataError, MechanismError, listing
+from pramana.frames import Level, Schema, Table, Variable, decode, infer_kind, read
+from pramana.frames.table import require_columns
+from pramana.mechanism.channel import Channel, Document
+from pramana.mechanism.randomness import FreshKeystream, Keystream, SeededKeystream
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A channel and the columns that went through it together."""
+
+    columns: tuple[str, ...]
+    channel: Channel
+
+    def component(self, position: int) -> tuple[Level, ...] | None:
+        """Levels of one of the columns."""
+        levels = self.channel.levels
+        if levels is None or len(self.columns) == 1:
+            return levels
+        return tuple(dict.fromkeys(level[position] for level in levels))  # type: ignore[index]
+
+    def variables(self) -> Iterable[Variable]:
+        """Kind and levels of every column."""
+        for position, name in enumerate(self.columns):
+            levels = self.component(position)
+            joint = len(self.columns) > 1 and levels is not None
+            yield Variable(name, infer_kind(levels) if joint and levels else self.channel.kind, levels)
+
+    def encoded(self, table: Table, *, confidential: bool = False) -> Column:
+        return self.channel.encode([table.column(c) for c in self.columns], self.columns, confidential=confidential)
+
+    def context(self, table: Table) -> Columns:
+        return {name: table.column(name) for name in self.channel.context}
+
+
+class Mechanism:
+    """The randomisation of a file: columns (or tuples of columns) and their channels.
+
+    >>> from pramana import TransitionMatrix
+    >>> P = TransitionMatrix.randomized_response(["low", "mid", "high"], keep=0.85)
+    >>> Mechanism({"edu": P})
+    Mechanism(edu: 3 levels, epsilon 2.43)
+    """
+
+    def __init__(self, channels: Mapping[str | tuple[str, ...], Channel]) -> None:
+        if not isinstance(channels, Mapping) or not channels:
+            raise MechanismError(
+                "a Mechanism needs a dictionary from column names to channels, with at least one entry"
+            )
+        self.assignments = tuple(
+            Assignment((key,) if isinstance(key, str) else tuple(key), channel) for key, channel in channels.items()
+        )
+        for assignment in self.assignments:
+            _check_assignment(assignment)
+        self._refuse_overlap()
+
+    def _refuse_overlap(self) -> None:
+        columns = self.columns
+        twice = [c for c in dict.fromkeys(columns) if columns.count(c) > 1]
+        if twice:
+            raise MechanismError(f"column(s) {listing(twice)} appear more than once: a column passes one channel")
+        for assignment in self.assignments:
+            perturbed = [c for c in assignment.channel.context if c in columns]
+            if perturbed:
+                raise MechanismError(
+                    f"column {perturbed[0]!r} stratifies {listing(assignment.columns)} but is perturbed itself: "
+                    "stratify by an unperturbed column, or give one joint matrix for both"
+                )
+
+    @property
+    def columns(self) -> list[str]:
+        """Every perturbed column."""
+        return [c for a in self.assignments for c in a.columns]
+
+    @property
+    def schema(self) -> Schema:
+        """Kind and levels of the perturbed columns, and the levels of the stratifying ones."""
+        return Schema({v.name: v for a in self.assignments for v in a.variables()})
+
+    @property
+    def epsilon(self) -> float:
+        """Privacy loss of a whole record: the columns' losses add."""
+        return float(sum(a.channel.epsilon for a in self.assignments))
+
+    def used_by(self, variables: Iterable[str]) -> list[Assignment]:
+        """The assignments that touch any of the variables."""
+        wanted = set(variables)
+        return [a for a in self.assignments if wanted.intersection(a.columns)]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mechanism) and self.document() == other.document()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.columns))
+
+    def __repr__(self) -> str:
+        parts = [f"{' × '.join(a.columns)}: {_brief(a.channel)}" for a in self.assignments]
+        return f"Mechanism({'; '.join(parts)})"
+
+    def perturb(self, frame: Any, *, seed: int | None = None) -> Any:
+        """A copy of the frame, of the same kind, with the perturbed columns drawn anew.
+
+        Randomness is a fresh cryptographic keystream that is never stored. A `seed` is for tests and examples: it
+        makes the draws repeatable, so anyone who knows it can undo them. Missing values are left alone.
+        """
+        if seed is not None:
+            warnings.warn(
+                "perturb(seed=...) is reproducible and therefore not secure: leave the seed out for a release",
+                stacklevel=2,
+            )
+        stream: Keystream = FreshKeystream() if seed is None else SeededKeystream(seed)
+        table = read(frame)
+        require_columns(table, self.columns, "the mechanism")
+        require_columns(table, [c for a in self.assignments for c in a.channel.context], "the mechanism's strata")
+        drawn: dict[str, Column] = {}
+        for assignment in self.assignments:
+            drawn.update(_perturbed(assignment, table, stream))
+        return replace_columns(frame, table, drawn)
+
+    def document(self) -> Document:
+        """The versioned description, in JSON types."""
+        from pramana.mechanism.document import to_document
+
+        return to_document(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the description as JSON; the file appears complete or not at all."""
+        from pramana.mechanism.document import save
+
+        save(self, Path(path))
+
+    @staticmethod
+    def load(path: str | Path) -> Mechanism:
+        """Read a mechanism file, a datapackage.json, or the description of a released data file."""
+        from pramana.mechanism.document import load
+
+        return load(Path(path))
+
+
+def _check_assignment(assignment: Assignment) -> None:
+    columns, channel = assignment.columns, assignment.channel
+    if not isinstance(channel, Channel):
+        raise MechanismError(
+            f"the channel of {listing(columns)} is a {type(channel).__name__}: give a TransitionMatrix, for instance "
+            "TransitionMatrix.from_rows(levels, matrix)"
+        )
+    if len(columns) > 1 and channel.levels is not None:
+        wrong = [v for v in channel.levels if not (isinstance(v, tuple) and len(v) == len(columns))]
+        if wrong:
+            raise MechanismError(
+                f"the joint channel of {listing(columns)} has the level {wrong[0]!r}: every level must be a tuple of "
+                f"{len(columns)} values"
+            )
+
+
+def _brief(channel: Channel) -> str:
+    size = f"{len(channel.levels)} levels, " if channel.levels is not None else ""
+    by = f" by {', '.join(channel.context)}" if channel.context else ""
+    return f"{size}epsilon {channel.epsilon:.3g}{by}"
+
+
+def _perturbed(assignment: Assignment, table: Table, stream: Keystream) -> dict[str, Column]:
+    """New values of an assignment's columns; rows with a missing value keep what they had."""
+    present = ~table.missing(assignment.columns)
+    part = table if present.all() else table.where(present)
+    context = assignment.context(part)
+    codes = assignment.channel.perturb(assignment.encoded(part, confidential=True), context, stream)
+    out = {}
+    for position, name in enumerate(assignment.columns):
+        values = _component_values(assignment, position, codes)
+        out[name] = _with_gaps(table.column(name), present, values)
+    return out
+
+
+def _component_values(assignment: Assignment, position: int, codes: Column) -> Column:
+    levels = assignment.channel.levels
+    if levels is None:
+        return codes
+    if len(assignment.columns) == 1:
+        return decode(codes, levels)
+    return decode(codes, [level[position] for level in levels])  # type: ignore[index]
+
+
+def _with_gaps(original: Column, present: Bool, values: Column) -> Column:
+    if present.all():
+        return values
+    out = original.astype(object)
+    out[present] = values
+    return out
+
+
+def replace_columns(native: Any, table: Table, columns: Mapping[str, Column]) -> Any:
+    """The native frame with some columns replaced, every type kept."""
+    if table.kind == "dict":
+        return {**native, **{k: _like_array(v, np.asarray(native[k])) for k, v in columns.items()}}
+    if table.kind == "pandas":
+        frame = table.frame.to_native()
+        return frame.assign(**{k: _like_pandas(v, frame[k]) for k, v in columns.items()})
+    import narwhals as nw
+
+    make = [_like_series(nw, k, v, table) for k, v in columns.items()]
+    return table.frame.with_columns(*make).to_native()
+
+
+def _like_array(values: Column, original: Column) -> Column:
+    return np.asarray(values.tolist()) if original.dtype.kind in "USO" else values.astype(original.dtype)
+
+
+def _like_pandas(values: Column, original: Any) -> Any:
+    import pandas as pd
+
+    dtype = original.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        extra = [v for v in dict.fromkeys(values.tolist()) if v not in dtype.categories and v == v]
+        dtype = pd.CategoricalDtype([*dtype.categories, *extra], dtype.ordered)
+    return pd.Series(values.tolist(), index=original.index, dtype=dtype)
+
+
+def _like_series(nw: Any, name: str, values: Column, table: Table) -> Any:
+    dtype = table.frame.get_column(name).dtype
+    plain = [None if v is None or v != v else v for v in values.tolist()]
+    if table.kind == "pyarrow":
+        import pyarrow as pa
+
+        kind = table.frame.to_native().schema.field(name).type
+        return nw.from_native(pa.chunked_array([_arrow_array(pa, plain, kind)]), series_only=True).alias(name)
+    try:
+        return nw.new_series(name, plain, dtype=dtype, backend=table.frame.implementation)
+    except Exception:
+        raise DataError(
+            f"column {name!r} of type {dtype} cannot hold every level of the mechanism: cast it to text or extend its categories"
+        ) from None
+
+
+def _arrow_array(pa: Any, values: list[object], kind: Any) -> Any:
+    if not pa.types.is_dictionary(kind):
+        return pa.array(values, type=kind)
+    return pa.array(values, type=kind.value_type).dictionary_encode().cast(kind)

@@ -1,0 +1,275 @@
+"""Result, Comparison and Diagnostic: what a fit gives back. They hold no rows of data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from pramana.arrays import Float
+from pramana.errors import PramanaError, suggestion
+from pramana.frames import FrameKind, build
+from pramana.inference.hypotheses import WaldTest, wald_test
+from pramana.inference.options import check_level
+from pramana.inference.resampling import Draws
+from pramana.render import Sheet, render
+
+COLUMNS = ("term", "estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high")
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """Something the analyst should know about a fit."""
+
+    code: str
+    severity: Literal["info", "warning", "error"]
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """One row of the table."""
+
+    term: str
+    estimate: float
+    std_error: float
+    statistic: float
+    p_value: float
+    conf_low: float
+    conf_high: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """Estimates with their uncertainty.
+
+    Attributes
+    ----------
+    parameters : names (d).
+    estimate, covariance : (d,) and (d, d).
+    n : records.
+    privacy : the part of the covariance that the randomisation costs (d, d), or None where it has no meaning.
+    draws : resampled values, or None.
+    bounds : score intervals (d, 2) at `bounds_level`, or None.
+    facts : what was fitted and how, as shown above the table.
+    """
+
+    parameters: tuple[str, ...]
+    estimate: Float
+    covariance: Float
+    n: float
+    method: str
+    inference: str
+    interval_kind: Literal["wald", "percentile", "score"] = "wald"
+    diagnostics: tuple[Diagnostic, ...] = ()
+    privacy: Float | None = field(default=None, repr=False)
+    sampling: Float | None = field(default=None, repr=False)
+    draws: Draws | None = field(default=None, repr=False)
+    bounds: Float | None = field(default=None, repr=False)
+    bounds_level: float | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
+    frame_kind: FrameKind = "pandas"
+    ratio_scale: bool = False
+
+    @property
+    def standard_errors(self) -> Float:
+        return np.sqrt(np.clip(np.diag(self.covariance), 0.0, None))
+
+    def __getitem__(self, term: str) -> Coefficient:
+        if term not in self.parameters:
+            raise PramanaError(f"there is no term {term!r}: {suggestion(term, self.parameters)}")
+        row = self._rows(0.95)[self.parameters.index(term)]
+        return Coefficient(*row)
+
+    def interval(self, level: float = 0.95) -> Float:
+        """Confidence limits (d, 2), of the kind chosen with the fit."""
+        check_level(level)
+        if self.interval_kind == "score":
+            return self._score_interval(level)
+        if self.interval_kind == "percentile" and self.draws is not None:
+            tails = [(1 - level) / 2, (1 + level) / 2]
+            return np.quantile(self.draws.values, tails, axis=0).T
+        from scipy.special import ndtri
+
+        reach = float(ndtri((1 + level) / 2)) * self.standard_errors
+        return np.column_stack([self.estimate - reach, self.estimate + reach])
+
+    def _score_interval(self, level: float) -> Float:
+        assert self.bounds is not None
+        if level != self.bounds_level:
+            raise PramanaError(
+                f"score intervals were computed at level {self.bounds_level} and need the data for {level}: "
+                f"fit again with Sandwich(interval='score', level={level})"
+            )
+        return self.bounds
+
+    def _rows(self, level: float) -> list[tuple[str, float, float, float, float, float, float]]:
+        from scipy.special import ndtr
+
+        errors, limits = self.standard_errors, self.interval(self.bounds_level or level)
+        with np.errstate(all="ignore"):
+            z = self.estimate / errors
+        p = 2 * ndtr(-np.abs(z))
+        columns = zip(self.parameters, self.estimate, errors, z, p, limits[:, 0], limits[:, 1], strict=True)
+        return [(t, *map(float, numbers)) for t, *numbers in columns]
+
+    def to_dicts(self, *, exponentiate: bool = False, level: float = 0.95) -> list[dict[str, Any]]:
+        """The table as a list of rows; `exponentiate` turns log ratios into ratios with delta-method errors."""
+        rows: list[dict[str, Any]] = [dict(zip(COLUMNS, row, strict=True)) for row in self._rows(level)]
+        if exponentiate:
+            for row in rows:
+                ratio = float(np.exp(row["estimate"]))
+                row.update(estimate=ratio, std_error=ratio * row["std_error"])
+                row.update(conf_low=float(np.exp(row["conf_low"])), conf_high=float(np.exp(row["conf_high"])))
+        return rows
+
+    def to_frame(self, *, exponentiate: bool = False, level: float = 0.95) -> Any:
+        """The table in the kind of frame that the data came in."""
+        rows = self.to_dicts(exponentiate=exponentiate, level=level)
+        return build({c: [r[c] for r in rows] for c in COLUMNS}, self.frame_kind)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that can be written as JSON; no data values."""
+        out: dict[str, Any] = {
+            "method": self.method,
+            "inference": self.inference,
+            "interval": self.interval_kind,
+            "n": self.n,
+            **dict(self.facts),
+            "coefficients": self.to_dicts(),
+            "covariance": self.covariance.tolist(),
+            "diagnostics": [{"code": d.code, "severity": d.severity, "message": d.message} for d in self.diagnostics],
+        }
+        if self.privacy is not None:
+            out["price_of_privacy"] = self._privacy_rows()
+        if self.draws is not None:
+            draws = self.draws
+            out["resampling"] = {
+                "draws": len(draws.values) + draws.rootless,
+                "rootless": draws.rootless,
+                "seed": draws.seed,
+                "weights": draws.law,
+                "stream_version": draws.stream_version,
+            }
+        return out
+
+    def sheet(self, *, exponentiate: bool = False, level: float = 0.95) -> Sheet:
+        """The table ready for rendering."""
+        rows = self.to_dicts(exponentiate=exponentiate, level=level)
+        shown = self.bounds_level or level
+        low, high = f"[{(1 - shown) / 2:.3g}", f"{(1 + shown) / 2:.3g}]"
+        facts = {"Method": self.method, **self.facts, "Records": f"{self.n:g}", "Standard errors": self.inference}
+        return Sheet(
+            columns=("term", "estimate", "std. error", "z", "p", low, high),
+            rows=tuple(tuple(r.values()) for r in rows),
+            facts=tuple(facts.items()),
+            notes=tuple(str(d) for d in self.diagnostics),
+            data=self.to_dict(),
+        )
+
+    def summary(self, style: str = "text", *, exponentiate: bool = False, level: float = 0.95) -> str:
+        """The regression table, then the diagnostics."""
+        return render(self.sheet(exponentiate=exponentiate, level=level), style)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        return self.summary("html")
+
+    def to_markdown(self) -> str:
+        return self.summary("markdown")
+
+    def to_latex(self) -> str:
+        return self.summary("latex")
+
+    def test(self, hypothesis: str) -> WaldTest:
+        """Wald test of linear hypotheses, such as "edu[T.high] = 0, age = female"."""
+        return wald_test(hypothesis, self.parameters, self.estimate, self.covariance)
+
+    def price_of_privacy(self) -> Any:
+        """For each parameter: its variance, the share that the randomisation costs (Remark 1 of the paper), and how
+        many unperturbed records would have given the same variance. Estimated from released data alone.
+        """
+        rows = self._privacy_rows()
+        return build({c: [r[c] for r in rows] for c in rows[0]}, self.frame_kind)
+
+    def _privacy_rows(self) -> list[dict[str, Any]]:
+        if self.privacy is None or self.sampling is None:
+            raise PramanaError(
+                f"the variance of the {self.method} estimator does not decompose into sampling and randomisation: "
+                "use method='reversion'"
+            )
+        total = np.diag(self.sampling)
+        share = np.diag(self.privacy) / total
+        return [
+            {"term": t, "variance": float(v), "privacy_share": float(s), "equivalent_records": float(self.n * (1 - s))}
+            for t, v, s in zip(self.parameters, total, share, strict=True)
+        ]
+
+    def plot(self, *others: Result, level: float = 0.95, title: str = "") -> Any:
+        """Coefficients with intervals as a matplotlib Figure; other results go side by side."""
+        return Comparison({r.method: r for r in (self, *others)}).plot(level=level, title=title)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several estimators of the same parameters, by label."""
+
+    results: Mapping[str, Result]
+    title: str = ""
+
+    def __getitem__(self, label: str) -> Result:
+        if label not in self.results:
+            raise PramanaError(f"there is no estimator {label!r}: {suggestion(label, self.results)}")
+        return self.results[label]
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return next(iter(self.results.values())).parameters
+
+    def to_dicts(self, *, level: float = 0.95) -> list[dict[str, Any]]:
+        return [{"method": k, **row} for k, r in self.results.items() for row in r.to_dicts(level=level)]
+
+    def to_frame(self, *, level: float = 0.95) -> Any:
+        """All tables, one below the other, with a column `method`."""
+        rows = self.to_dicts(level=level)
+        kind = next(iter(self.results.values())).frame_kind
+        return build({c: [r[c] for r in rows] for c in ("method", *COLUMNS)}, kind)
+
+    def sheet(self) -> Sheet:
+        """One row a term, one column an estimator: estimate (standard error)."""
+        labels = tuple(self.results)
+        rows = []
+        for j, term in enumerate(self.parameters):
+            cells = [f"{r.estimate[j]:.4f} ({r.standard_errors[j]:.4f})" for r in self.results.values()]
+            rows.append((term, *cells))
+        notes = [f"{k}: {d}" for k, r in self.results.items() for d in r.diagnostics if d.severity != "info"]
+        first = next(iter(self.results.values()))
+        facts = {**first.facts, "Records": f"{first.n:g}", "Cells": "estimate (standard error)"}
+        data = {k: r.to_dict() for k, r in self.results.items()}
+        return Sheet(("term", *labels), tuple(rows), self.title, tuple(facts.items()), tuple(notes), data=data)
+
+    def summary(self, style: str = "text") -> str:
+        return render(self.sheet(), style)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        return self.summary("html")
+
+    def plot(self, *, level: float = 0.95, title: str = "") -> Any:
+        """Coefficients of every estimator side by side, as a matplotlib Figure."""
+        from pramana.render.figures import Series, coefficients
+
+        series = []
+        for label, result in self.results.items():
+            limits = result.interval(result.bounds_level or level)
+            series.append(Series(label, result.estimate, limits[:, 0], limits[:, 1]))
+        return coefficients(self.parameters, series, title=title or self.title)
