@@ -46,11 +46,14 @@ class Table:
     def categories(self, name: str) -> list[Any] | None:
         """Categories in an order the user chose (pandas Categorical, polars Enum), those that occur; else None."""
         series = self.frame.get_column(name)
-        ordered = series.dtype == nw.Enum or (series.dtype == nw.Categorical and series.implementation.is_pandas_like())
-        if not ordered:
+        if series.dtype in (nw.Categorical, nw.Enum) and series.implementation.is_pandas_like():
+            chosen = series.to_native().cat.categories.tolist()
+        elif series.dtype == nw.Enum:
+            chosen = list(cast(Any, series.dtype).categories)
+        else:
             return None
         present = set(self.column(name).tolist())
-        return [c for c in series.cat.get_categories().to_list() if c in present]
+        return [c for c in chosen if c in present]
 
     def missing(self, names: Collection[str]) -> Bool:
         """Rows with a missing (null or NaN) value in any of the named columns."""
