@@ -12,13 +12,15 @@ from pramana.estimators import Reversion
 from pramana.frames import Schema, read
 
 
-def random_matrix(rng: np.random.Generator, size: int) -> np.ndarray:
+def random_matrix(rng: np.random.Generator, size: int, stay: float = 0.5) -> np.ndarray:
     """Columns sum to 1; half of the mass on the diagonal keeps the condition number below about 10."""
-    return 0.5 * np.eye(size) + 0.5 * rng.dirichlet(np.ones(size), size).T
+    return stay * np.eye(size) + (1 - stay) * rng.dirichlet(np.ones(size), size).T
 
 
-def random_channel(rng: np.random.Generator, levels: Sequence[Any], kind: Any = None) -> pr.TransitionMatrix:
-    return pr.TransitionMatrix.from_columns(levels, random_matrix(rng, len(levels)), kind=kind)
+def random_channel(
+    rng: np.random.Generator, levels: Sequence[Any], kind: Any = None, stay: float = 0.5
+) -> pr.TransitionMatrix:
+    return pr.TransitionMatrix.from_columns(levels, random_matrix(rng, len(levels), stay), kind=kind)
 
 
 def bound(what: Any, columns: Mapping[str, Any], mechanism: pr.Mechanism | None) -> Any:
