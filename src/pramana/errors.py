@@ -43,7 +43,8 @@ def suggestion(value: str, options: Iterable[str]) -> str:
     >>> suggestion("binomal", ["binomial", "poisson"])
     "did you mean 'binomial'? Known: binomial, poisson"
     """
-    known = list(options)
-    close = difflib.get_close_matches(str(value).lower(), known, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}? " if close else ""
+    known = [str(option) for option in options]
+    folded = {option.lower(): option for option in known}
+    close = difflib.get_close_matches(str(value).lower(), folded, n=1, cutoff=0.5)
+    hint = f"did you mean {folded[close[0]]!r}? " if close else ""
     return f"{hint}Known: {', '.join(known)}"

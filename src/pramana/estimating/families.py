@@ -11,7 +11,7 @@ import numpy as np
 
 from pramana.arrays import Column, Float
 from pramana.errors import DataError, FormulaError, listing, suggestion
-from pramana.kernels.predictor import Curve
+from pramana.kernels.predictor import IDENTITY, LOGIT, NEGATIVE_BINOMIAL, POWER, Curve
 
 _Value = Float | float
 
@@ -102,6 +102,10 @@ def _log(power: int, eta: Float) -> tuple[Float, Float, _Value, _Value]:
     return mu, mu, a, (1 - power) * a
 
 
+def _power_curve(power: int) -> Curve:
+    return Curve(partial(_log, power), POWER, float(power))
+
+
 def _negative_binomial(dispersion: float, eta: Float) -> tuple[Float, Float, _Value, _Value]:
     mu = np.exp(eta)
     a = 1 / (1 + dispersion * mu)
@@ -133,22 +137,22 @@ _POSITIVE: dict[str, Any] = {"lower": 0.0, "strict": True}
 FAMILIES: dict[tuple[str, str], Family] = {
     (f.name, f.link): f
     for f in (
-        Family("gaussian", "identity", _identity, float, potential=lambda e: 0.5 * e**2),
+        Family("gaussian", "identity", Curve(_identity, IDENTITY), float, potential=lambda e: 0.5 * e**2),
         Family(
             "binomial",
             "logit",
-            _logit,
+            Curve(_logit, LOGIT),
             lambda m: float(np.log(m / (1 - m))),
             **_UNIT,
             potential=lambda e: np.logaddexp(0, e),
             recession=_positive,
         ),
-        Family("binomial", "probit", _probit, _normal_quantile, **_UNIT),
-        Family("binomial", "cloglog", _cloglog, lambda m: float(np.log(-np.log1p(-m))), **_UNIT),
-        Family("binomial", "log", _binomial_log, _log_of, **_UNIT),
-        Family("poisson", "log", partial(_log, 1), _log_of, lower=0.0, potential=np.exp, recession=_barrier),
-        Family("gamma", "log", partial(_log, 2), _log_of, **_POSITIVE),
-        Family("inverse-gaussian", "log", partial(_log, 3), _log_of, **_POSITIVE),
+        Family("binomial", "probit", Curve(_probit), _normal_quantile, **_UNIT),
+        Family("binomial", "cloglog", Curve(_cloglog), lambda m: float(np.log(-np.log1p(-m))), **_UNIT),
+        Family("binomial", "log", Curve(_binomial_log), _log_of, **_UNIT),
+        Family("poisson", "log", _power_curve(1), _log_of, lower=0.0, potential=np.exp, recession=_barrier),
+        Family("gamma", "log", _power_curve(2), _log_of, **_POSITIVE),
+        Family("inverse-gaussian", "log", _power_curve(3), _log_of, **_POSITIVE),
     )
 }
 NAMES = ("gaussian", "binomial", "poisson", "gamma", "inverse-gaussian", "negative-binomial")
@@ -162,7 +166,8 @@ def negative_binomial(dispersion: float) -> Family:
     """
     if not (np.isfinite(dispersion) and dispersion > 0):
         raise FormulaError(f"the dispersion of a negative binomial must be a positive number, not {dispersion!r}")
-    return Family("negative-binomial", "log", partial(_negative_binomial, float(dispersion)), _log_of, lower=0.0)
+    curve = Curve(partial(_negative_binomial, float(dispersion)), NEGATIVE_BINOMIAL, float(dispersion))
+    return Family("negative-binomial", "log", curve, _log_of, lower=0.0)
 
 
 def family_of(family: str | Family, link: str | None = None) -> Family:

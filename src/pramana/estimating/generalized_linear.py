@@ -143,6 +143,9 @@ class PredictorEquation:
     def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
         return predictor.score_and_slope(self.data, betas, weights)
 
+    def score_and_slope_from_one(self, beta: Float, weights: Float) -> tuple[Float, Float]:
+        return predictor.score_and_slope_from_one(self.data, beta, weights)
+
     def influence(self, beta: Float) -> Float:
         return predictor.influence(self.data, beta)
 

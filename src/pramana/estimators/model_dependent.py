@@ -151,7 +151,7 @@ def _indicators(name: str, values: Column) -> list[tuple[str, Float]]:
 def _regression(
     options: ModelDependent, design: Float, names: tuple[str, ...], released: Int, size: int, records: Records
 ) -> Equation:
-    if options.link == "logit":
+    if options.link == "logit" and size > 2:
         clean = Records.clean(records.n, {})
         return MultinomialEquation(names, design, np.eye(size)[released], clean)
     if size != 2:
@@ -160,7 +160,7 @@ def _regression(
         parameters=names,
         variables=(),
         response=None,
-        family=FAMILIES["binomial", "probit"],
+        family=FAMILIES["binomial", options.link],
         design_of=lambda _columns, _n: design,
         response_of=lambda _columns, _n: released.astype(float),
     )

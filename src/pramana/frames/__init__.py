@@ -1,6 +1,6 @@
 """The door for pandas, polars, Arrow, dictionaries, CSV and Parquet. No statistics here."""
 
-from pramana.frames.levels import Kind, Level, decode, encode, infer_kind
+from pramana.frames.levels import Kind, Level, checked_levels, decode, encode, infer_kind
 from pramana.frames.schema import Schema, Variable
 from pramana.frames.table import FrameKind, Table, build, read
 
@@ -12,6 +12,7 @@ __all__ = [
     "Table",
     "Variable",
     "build",
+    "checked_levels",
     "decode",
     "encode",
     "infer_kind",

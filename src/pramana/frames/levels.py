@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pramana.arrays import Column, Int
-from pramana.errors import DataError, listing
+from pramana.errors import DataError, MechanismError, listing
 
 Level: TypeAlias = Hashable
 Kind: TypeAlias = Literal["nominal", "ordinal", "numeric"]
@@ -29,6 +29,35 @@ def infer_kind(levels: Sequence[Level]) -> Kind | None:
     if not all(is_number(v) for v in levels):
         return "nominal"
     return "numeric" if len(levels) == 2 else None
+
+
+def checked_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
+    """The levels of a mechanism as a tuple of plain values: at least two, distinct, of one type, none missing."""
+    if isinstance(levels, str | set | frozenset) or not hasattr(levels, "__iter__"):
+        raise MechanismError(f"levels of type {type(levels).__name__}: give an ordered list such as ['no', 'yes']")
+    plain = tuple(v.item() if isinstance(v, np.generic) else v for v in levels)
+    if len(plain) < 2:
+        raise MechanismError(f"a transition matrix needs at least 2 levels, not {len(plain)}")
+    if any(_lacks_value(v) for v in plain):
+        raise MechanismError("a missing value cannot be a level: recode it to a value such as 'missing' first")
+    types = {"text" if isinstance(v, str) else "number" if is_number(v) else type(v).__name__ for v in plain}
+    if types & {"list", "dict", "set", "ndarray"}:
+        raise MechanismError(f"level {plain[0]!r} is a {type(plain[0]).__name__}: use a tuple for a joint level")
+    if len(set(plain)) < len(plain):
+        seen: set[Level] = set()
+        twice = [v for v in plain if v in seen or seen.add(v)]  # type: ignore[func-returns-value]
+        raise MechanismError(
+            f"levels {listing(dict.fromkeys(twice))} appear more than once: each level must be listed once"
+        )
+    if len(types) > 1:
+        raise MechanismError(f"levels {listing(plain)} mix {' and '.join(sorted(types))}: use one type")
+    return plain
+
+
+def _lacks_value(level: object) -> bool:
+    if isinstance(level, tuple):
+        return any(_lacks_value(part) for part in level)
+    return level is None or level is pd.NA or level is pd.NaT or (isinstance(level, float) and not np.isfinite(level))
 
 
 def encode(values: Column, levels: Sequence[Level], *, column: str, confidential: bool = False) -> Int:

@@ -15,7 +15,7 @@ from pramana.inference.derivative_free import StepRoot, resolve_steps
 from pramana.inference.options import Resampling
 from pramana.inference.sample import Sample
 from pramana.inference.solve import Root, score_scale, solve
-from pramana.kernels.newton import newton
+from pramana.kernels.newton import Roots, newton, solve_each
 from pramana.kernels.streams import STREAM_VERSION, multipliers
 
 BLOCK_ENTRIES = 4_000_000
@@ -78,13 +78,44 @@ def _solve_block(sample: Sample, root: Root, weights: Float, rebind: Callable[[F
     scale = score_scale(equation, root.beta, sample.row_weights)
     if root.slope is not None:
         return _solve_step_block(equation, root, weights, scale)
-    roots = newton(
-        lambda b, rows: equation.score_and_slope(b, weights[rows]), np.tile(root.beta, (len(weights), 1)), scale
-    )
+    roots = _newton_from_one(equation, root.beta, weights, scale)
     beta = roots.beta
     for m in np.flatnonzero(~roots.converged):
         beta[m] = _one(lambda _w: equation, weights[m], root.beta)
     return beta
+
+
+def _newton_from_one(equation: Equation, beta: Float, weights: Float, scale: Float) -> Roots:
+    """All draws share the root they start from, where one evaluation serves them all."""
+    shared = getattr(equation, "score_and_slope_from_one", None)
+    start = np.tile(beta, (len(weights), 1))
+    if shared is not None:
+        score, slope = shared(beta, weights)
+        start = _second_order(equation, start, score, slope, float(weights.mean()))
+
+    def evaluate(betas: Float, rows: Int) -> tuple[Float, Float]:
+        return equation.score_and_slope(betas, weights if rows.size == len(weights) else weights[rows])
+
+    return newton(evaluate, start, scale)
+
+
+def _second_order(equation: Equation, start: Float, score: Float, slope: Float, weight: float) -> Float:
+    """A Newton step with the curvature of the score added: one full evaluation saved for every draw.
+
+    The curvature is that of the unweighted score; the draws' own differs by the order that the step neglects anyway.
+    """
+    d, beta = start.shape[1], start[0]
+    width = 1e-4 * np.maximum(np.abs(beta), 0.1)
+    shifts = np.diag(width)
+    ends = np.concatenate([beta + shifts, beta - shifts])
+    slopes = equation.score_and_slope(ends, np.full((2 * d, equation.n), weight))[1]
+    curvature = (slopes[:d] - slopes[d:]) / (2 * width[:, None, None])
+    step = solve_each(slope, score)
+    with np.errstate(all="ignore"):
+        bent = solve_each(slope, np.einsum("kij,bj,bk->bi", curvature, step, step))
+        size = np.abs(bent).max(axis=1) / np.maximum(np.abs(step).max(axis=1), 1e-300)
+    moved = start - step - 0.5 * np.where(size < 1, 1.0, 0.0)[:, None] * bent
+    return np.where(np.isfinite(moved), moved, start)
 
 
 def _solve_step_block(equation: Equation, root: Root, weights: Float, scale: Float) -> Float:

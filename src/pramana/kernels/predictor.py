@@ -9,14 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from pramana.arrays import Float
+from pramana.arrays import Float, Int
+from pramana.kernels import backend
 
-Curve: TypeAlias = Callable[[Float], tuple[Float, Float, Float | float, Float | float]]
-"""η ↦ (μ, μ′, a, a′) with a = μ′ / V(μ)."""
+Packed: TypeAlias = tuple[Float, Float, Float, Float]
+Moments: TypeAlias = tuple[Float, Float, Float | float, Float | float]
+IDENTITY, LOGIT, POWER, NEGATIVE_BINOMIAL = range(4)
+"""Curves that the compiled kernels know."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """η ↦ (μ, μ′, a, a′) with a = μ′ / V(μ); `code` and `shape` name it to the compiled kernels, None where they lack it."""
+
+    function: Callable[[Float], Moments]
+    code: int | None = None
+    shape: float = 0.0
+
+    def __call__(self, eta: Float) -> Moments:
+        return self.function(eta)
 
 
 @dataclass(frozen=True)
@@ -51,10 +66,35 @@ class Predictor:
         rows, cols = np.triu_indices(self.d)
         return self.design[:, rows] * self.design[:, cols]
 
+    def part(self, group: int, groups: int) -> Predictor:
+        """One of several data sets of equal size that lie one after the other."""
+        size, nodes = self.n // groups, self.weight.shape[1]
+        rows = slice(group * size, (group + 1) * size)
+        design = self.design[rows.start * nodes : rows.stop * nodes]
+        offset = None if self.offset is None else self.offset[rows]
+        return Predictor(design, self.weight[rows], self.first[rows], self.second[rows], offset, self.curve)
+
+    @cached_property
+    def packed(self) -> Packed:
+        return self.packed_in(1)
+
+    def packed_in(self, groups: int) -> Packed:
+        """Design (G, C, d, n), weight and first (G, C, n) and offset, contiguous along records for the compiled kernels."""
+        size, nodes = self.n // groups, self.weight.shape[1]
+        design = self.design.reshape(groups, size, nodes, self.d).transpose(0, 2, 3, 1)
+        offset = np.empty((0, 0, 0)) if self.offset is None else _by_group(self.offset, groups)
+        parts = (design, _by_group(self.weight, groups), _by_group(self.first, groups), offset)
+        return tuple(np.ascontiguousarray(part) for part in parts)  # type: ignore[return-value]
+
     def eta(self, betas: Float) -> Float:
         """(B, n, C)."""
         eta = (betas @ self.design.T).reshape(len(betas), *self.weight.shape)
         return eta if self.offset is None else eta + self.offset
+
+
+def _by_group(values: Float, groups: int) -> Float:
+    """(n, C) as (G, C, n/G)."""
+    return values.reshape(groups, -1, values.shape[1]).transpose(0, 2, 1)
 
 
 def score(p: Predictor, betas: Float, weights: Float) -> Float:
@@ -68,6 +108,10 @@ def score(p: Predictor, betas: Float, weights: Float) -> Float:
 
 def score_and_slope(p: Predictor, betas: Float, weights: Float) -> tuple[Float, Float]:
     """Score (B, d) and its derivative (B, d, d)."""
+    if p.curve.code is not None and len(betas) * p.weight.size >= backend.WORTHWHILE:
+        fast = backend.compiled()
+        if fast is not None:
+            return _compiled_totals(fast, p, betas, weights)
     with np.errstate(all="ignore"):
         mu, dmu, a, da = p.curve(p.eta(betas))
         residual = p.first - p.weight * mu
@@ -77,13 +121,60 @@ def score_and_slope(p: Predictor, betas: Float, weights: Float) -> tuple[Float, 
         return force.reshape(flat) @ p.design, _slopes(p, bend.reshape(flat))
 
 
+def _compiled_totals(fast: Any, p: Predictor, betas: Float, weights: Float) -> tuple[Float, Float]:
+    """All equations of the batch over the same records, each with its own row weights."""
+    score, slope = np.empty_like(betas), np.empty((*betas.shape, p.d))
+    group, row = np.zeros(len(betas), dtype=np.int64), np.arange(len(betas))
+    contiguous = (np.ascontiguousarray(betas), group, np.ascontiguousarray(weights), row)
+    fast.totals(*p.packed, p.curve.code, p.curve.shape, *contiguous, score, slope)
+    return score, slope
+
+
+def grouped_score_and_slope(p: Predictor, groups: int, betas: Float, group: Int) -> tuple[Float, Float]:
+    """Equations over `groups` data sets of equal size that lie one after the other in p; unit row weights.
+
+    Parameters
+    ----------
+    group : (B,), the data set that each equation uses.
+    """
+    fast = backend.compiled() if p.curve.code is not None else None
+    if fast is None:
+        parts = [
+            score_and_slope(p.part(g, groups), b[None], np.ones((1, p.n // groups)))
+            for g, b in zip(group, betas, strict=True)
+        ]
+        return np.concatenate([s for s, _ in parts]), np.concatenate([j for _, j in parts])
+    score, slope = np.empty_like(betas), np.empty((*betas.shape, p.d))
+    ones, row = np.ones((1, p.n // groups)), np.zeros(len(betas), dtype=np.int64)
+    arguments = (np.ascontiguousarray(betas), np.ascontiguousarray(group), ones, row)
+    fast.totals(*p.packed_in(groups), p.curve.code, p.curve.shape, *arguments, score, slope)
+    return score, slope
+
+
+def score_and_slope_from_one(p: Predictor, beta: Float, weights: Float) -> tuple[Float, Float]:
+    """The batch at one common value (d,): the curve is evaluated once, and the sums are one matrix product."""
+    with np.errstate(all="ignore"):
+        mu, dmu, a, da = p.curve(p.eta(beta[None])[0])
+        residual = p.first - p.weight * mu
+        design = p.design.reshape(*p.weight.shape, p.d)
+        force = np.einsum("nc,ncd->nd", a * residual, design)
+        bend = np.einsum("nc,ncp->np", da * residual - a * dmu * p.weight, p.pairs.reshape(*p.weight.shape, -1))
+        sums = weights @ np.column_stack([force, bend])
+    return sums[:, : p.d], _unpacked(sums[:, p.d :], p.d)
+
+
+def _unpacked(pairs: Float, d: int) -> Float:
+    """Symmetric matrices (B, d, d) from their upper triangles (B, d(d+1)/2)."""
+    rows, cols = np.triu_indices(d)
+    out = np.empty((len(pairs), d, d))
+    out[:, rows, cols] = out[:, cols, rows] = pairs
+    return out
+
+
 def _slopes(p: Predictor, bend: Float) -> Float:
     if len(bend) == 1:
         return ((p.design * bend[0][:, None]).T @ p.design)[None]
-    rows, cols = np.triu_indices(p.d)
-    slope = np.empty((len(bend), p.d, p.d))
-    slope[:, rows, cols] = slope[:, cols, rows] = bend @ p.pairs
-    return slope
+    return _unpacked(bend @ p.pairs, p.d)
 
 
 def influence(p: Predictor, beta: Float) -> Float:

@@ -12,12 +12,14 @@ from typing import Final
 import numpy as np
 
 from pramana.arrays import Float, Int, Words
+from pramana.kernels import backend
 
 STREAM_VERSION: Final = 1
 
 _WEYL = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
+_ONE = np.uint64(0x3FF0000000000000)
 
 
 def mix(words: Words) -> Words:
@@ -38,7 +40,8 @@ def uniforms(seed: int, draws: Int, rows: Int) -> Float:
     """Uniforms in (0, 1), shape (draws, rows): a pure function of seed, draw index and row index."""
     with np.errstate(over="ignore"):
         words = mix(keys(seed, draws)[:, None] + (rows.astype(np.uint64) + np.uint64(1))[None, :] * _WEYL)
-    return ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    # 52 random bits as the fraction of a number in [1, 2); half a step keeps the result off 0 and 1.
+    return ((words >> np.uint64(12)) | _ONE).view(np.float64) - (1.0 - 2.0**-53)
 
 
 def _exponential(u: Float, counts: Float | None) -> Float:
@@ -75,4 +78,10 @@ LAWS: Final[dict[str, Callable[[Float, Float | None], Float]]] = {
 
 def multipliers(law: str, seed: int, draws: Int, rows: Int, counts: Float | None = None) -> Float:
     """Resampling weights (draws, rows)."""
+    if law == "exponential" and counts is None and draws.size * rows.size >= backend.WORTHWHILE:
+        fast = backend.compiled()
+        if fast is not None:
+            out = np.empty((draws.size, rows.size))
+            fast.exponentials(keys(seed, draws), rows.astype(np.uint64), out)
+            return out
     return LAWS[law](uniforms(seed, draws, rows), counts)

@@ -60,9 +60,7 @@ class Mechanism:
             raise MechanismError(
                 "a Mechanism needs a dictionary from column names to channels, with at least one entry"
             )
-        self.assignments = tuple(
-            Assignment((key,) if isinstance(key, str) else tuple(key), channel) for key, channel in channels.items()
-        )
+        self.assignments = tuple(Assignment(_columns_of(key), channel) for key, channel in channels.items())
         for assignment in self.assignments:
             _check_assignment(assignment)
         self._refuse_overlap()
@@ -121,6 +119,8 @@ class Mechanism:
                 "perturb(seed=...) is reproducible and therefore not secure: leave the seed out for a release",
                 stacklevel=2,
             )
+        if seed is not None and not (isinstance(seed, int) and seed >= 0):
+            raise MechanismError(f"seed={seed!r} must be a whole number of at least 0")
         stream: Keystream = FreshKeystream() if seed is None else SeededKeystream(seed)
         table = read(frame)
         require_columns(table, self.columns, "the mechanism")
@@ -150,6 +150,13 @@ class Mechanism:
         return load(Path(path))
 
 
+def _columns_of(key: object) -> tuple[str, ...]:
+    columns = (key,) if isinstance(key, str) else key if isinstance(key, tuple) else ()
+    if not columns or not all(isinstance(c, str) for c in columns):
+        raise MechanismError(f"{key!r} is not a column name: give text, or a tuple of names for a joint channel")
+    return columns
+
+
 def _check_assignment(assignment: Assignment) -> None:
     columns, channel = assignment.columns, assignment.channel
     if not isinstance(channel, Channel):
@@ -174,7 +181,7 @@ def _brief(channel: Channel) -> str:
 
 def _perturbed(assignment: Assignment, table: Table, stream: Keystream) -> dict[str, Column]:
     """New values of an assignment's columns; rows with a missing value keep what they had."""
-    present = ~table.missing(assignment.columns)
+    present = ~table.missing([*assignment.columns, *assignment.channel.context])
     part = table if present.all() else table.where(present)
     context = assignment.context(part)
     codes = assignment.channel.perturb(assignment.encoded(part, confidential=True), context, stream)

@@ -30,6 +30,13 @@ class Stratified:
     def __post_init__(self) -> None:
         if not self.strata:
             raise MechanismError(f"Stratified({self.by!r}, ...) needs at least one stratum")
+        wrong = [v for v in self.strata.values() if not isinstance(v, TransitionMatrix)]
+        if wrong:
+            raise MechanismError(
+                f"a stratum of {self.by!r} is a {type(wrong[0]).__name__}: give a TransitionMatrix for each value of the column"
+            )
+        plain = {k.item() if isinstance(k, np.generic) else k: v for k, v in self.strata.items()}
+        object.__setattr__(self, "strata", plain)
         first, *others = self.strata.values()
         for value, other in zip(list(self.strata)[1:], others, strict=True):
             if (other.levels, other.kind) != (first.levels, first.kind):
@@ -61,9 +68,9 @@ class Stratified:
     def encode(self, columns: Sequence[Column], names: Sequence[str], *, confidential: bool = False) -> Int:
         return self._first.encode(columns, names, confidential=confidential)
 
-    def _rows(self, context: Columns) -> Iterator[tuple[Int, TransitionMatrix]]:
+    def _rows(self, context: Columns, *, confidential: bool = False) -> Iterator[tuple[Int, TransitionMatrix]]:
         try:
-            codes = encode(context[self.by], list(self.strata), column=self.by)
+            codes = encode(context[self.by], list(self.strata), column=self.by, confidential=confidential)
         except DataError as error:
             raise DataError(f"{error} (every value of the stratifying column needs its transition matrix)") from None
         for position, channel in enumerate(self.strata.values()):
@@ -71,7 +78,7 @@ class Stratified:
 
     def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Int:
         released = np.empty_like(encoded)
-        for rows, channel in self._rows(context):
+        for rows, channel in self._rows(context, confidential=True):
             released[rows] = channel.perturb(encoded[rows], context, stream)
         return released
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from pramana.arrays import Column, Columns, Float, Int
 from pramana.errors import MechanismError, listing, suggestion
-from pramana.frames import Kind, Level, decode, encode, infer_kind
+from pramana.frames import Kind, Level, checked_levels, decode, encode, infer_kind
 from pramana.frames.levels import is_number
 from pramana.mechanism.channel import Document, Nodes
 from pramana.mechanism.forms import Dense, Form, Mixture
@@ -45,12 +45,13 @@ class TransitionMatrix:
     form: Form
 
     def __init__(self, levels: Sequence[Level], matrix: npt.ArrayLike, *, kind: Kind | None = None) -> None:
+        levels = checked_levels(levels)
         dense = _checked_array(matrix, len(levels))
         _refuse_wrong_orientation(dense)
         self._fill(levels, Dense(dense), kind)
 
-    def _fill(self, levels: Sequence[Level], form: Form, kind: Kind | None) -> None:
-        object.__setattr__(self, "levels", _checked_levels(levels))
+    def _fill(self, levels: tuple[Level, ...], form: Form, kind: Kind | None) -> None:
+        object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "kind", _checked_kind(kind, self.levels))
         object.__setattr__(self, "form", form)
         condition = form.condition_number
@@ -62,7 +63,7 @@ class TransitionMatrix:
             )
 
     @classmethod
-    def _from_form(cls, levels: Sequence[Level], form: Form, kind: Kind | None) -> TransitionMatrix:
+    def _from_form(cls, levels: tuple[Level, ...], form: Form, kind: Kind | None) -> TransitionMatrix:
         made = cls.__new__(cls)
         made._fill(levels, form, kind)
         return made
@@ -72,6 +73,7 @@ class TransitionMatrix:
         cls, levels: Sequence[Level], matrix: npt.ArrayLike, *, kind: Kind | None = None
     ) -> TransitionMatrix:
         """From the paper's orientation, `matrix[i, j] = Pr(i | j)`, stated outright."""
+        levels = checked_levels(levels)
         dense = _checked_array(matrix, len(levels))
         _refuse_sums(dense.sum(axis=0), "column", "from_rows" if _stochastic(dense, 1) else None)
         return cls._from_form(levels, Dense(dense), kind)
@@ -79,6 +81,7 @@ class TransitionMatrix:
     @classmethod
     def from_rows(cls, levels: Sequence[Level], matrix: npt.ArrayLike, *, kind: Kind | None = None) -> TransitionMatrix:
         """From sdcMicro's orientation, `matrix[j, i] = Pr(i | j)`: rows sum to 1."""
+        levels = checked_levels(levels)
         dense = _checked_array(matrix, len(levels))
         _refuse_sums(dense.sum(axis=1), "row", "from_columns" if _stochastic(dense, 0) else None)
         return cls._from_form(levels, Dense(np.ascontiguousarray(dense.T)), kind)
@@ -90,12 +93,11 @@ class TransitionMatrix:
         >>> TransitionMatrix.randomized_response(range(1_000_000), keep=0.9, kind="numeric").epsilon.round(2)
         16.01
         """
+        levels = checked_levels(levels)
         size = len(levels)
-        if size < 2:
-            raise MechanismError(f"a transition matrix needs at least 2 levels, not {size}")
-        if not 1 / size < keep <= 1:
+        if not (is_number(keep) and 1 / size < keep <= 1):
             raise MechanismError(
-                f"keep={keep} must lie above 1/K = {1 / size:.4g} (where the released value says nothing) and at most 1"
+                f"keep={keep!r} must lie above 1/K = {1 / size:.4g} (where the released value says nothing) and at most 1"
             )
         refill = (1 - keep) * size / (size - 1)
         return cls._from_form(levels, Mixture(refill, np.full(size, 1 / size)), kind)
@@ -103,14 +105,18 @@ class TransitionMatrix:
     @classmethod
     def from_epsilon(cls, levels: Sequence[Level], epsilon: float, *, kind: Kind | None = None) -> TransitionMatrix:
         """The K-ary randomised response whose privacy loss is `epsilon`."""
-        if not 0 < epsilon < 700:
-            raise MechanismError(f"epsilon={epsilon} must be positive and below 700")
+        if not (is_number(epsilon) and 0 < epsilon < 700):
+            raise MechanismError(f"epsilon={epsilon!r} must be positive and below 700")
+        levels = checked_levels(levels)
         keep = 1 / (1 + (len(levels) - 1) * float(np.exp(-epsilon)))
         return cls.randomized_response(levels, keep, kind=kind)
 
     @classmethod
     def binary(cls, sensitivity: float, specificity: float, *, levels: Sequence[Level] = (0, 1)) -> TransitionMatrix:
         """Two levels: `sensitivity = Pr(1 | 1)` and `specificity = Pr(0 | 0)`, of the second and first level."""
+        for name, value in (("sensitivity", sensitivity), ("specificity", specificity)):
+            if not (is_number(value) and 0 <= value <= 1):
+                raise MechanismError(f"{name}={value!r} must be a probability: probabilities lie between 0 and 1")
         return cls.from_columns(levels, [[specificity, 1 - sensitivity], [1 - specificity, sensitivity]])
 
     def __len__(self) -> int:
@@ -205,7 +211,7 @@ class TransitionMatrix:
     @classmethod
     def from_document(cls, document: Document) -> TransitionMatrix:
         """Rebuild from `document()`; joint levels come back as tuples."""
-        levels = [tuple(v) if isinstance(v, list) else v for v in document["levels"]]
+        levels = checked_levels([tuple(v) if isinstance(v, list) else v for v in document["levels"]])
         if document["channel"] == "mixture":
             uniform = np.full(len(levels), 1 / len(levels))
             frequencies = np.asarray(document.get("frequencies") or uniform, dtype=float)
@@ -216,24 +222,6 @@ class TransitionMatrix:
 
 def _frequencies(form: Mixture) -> Document:
     return {} if np.all(form.frequencies == 1 / form.size) else {"frequencies": form.frequencies.tolist()}
-
-
-def _checked_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
-    plain = tuple(v.item() if isinstance(v, np.generic) else v for v in levels)
-    if len(plain) < 2:
-        raise MechanismError(f"a transition matrix needs at least 2 levels, not {len(plain)}")
-    if len(set(plain)) < len(plain):
-        seen: set[Level] = set()
-        twice = [v for v in plain if v in seen or seen.add(v)]  # type: ignore[func-returns-value]
-        raise MechanismError(
-            f"levels {listing(dict.fromkeys(twice))} appear more than once: each level must be listed once"
-        )
-    if any(v is None or v != v for v in plain):
-        raise MechanismError("a missing value cannot be a level: recode it to a value such as 'missing' first")
-    types = {"text" if isinstance(v, str) else "number" if is_number(v) else type(v).__name__ for v in plain}
-    if len(types) > 1:
-        raise MechanismError(f"levels {listing(plain)} mix {' and '.join(sorted(types))}: use one type")
-    return plain
 
 
 def _checked_kind(kind: Kind | None, levels: tuple[Level, ...]) -> Kind | None:

@@ -1,0 +1,19 @@
+"""Which kernels run: compiled where numba is installed and the work is worth it, NumPy otherwise. Same answers."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+WORTHWHILE = 200_000
+"""Equations × rows × nodes from which loading the compiled kernels pays."""
+
+
+@cache
+def compiled() -> Any | None:
+    """The compiled kernels, or None without numba (extra `fast`)."""
+    try:
+        from pramana.kernels import compiled as module
+    except ImportError:
+        return None
+    return module
