@@ -27,14 +27,14 @@ class LaplaceChannel:
     context: tuple[str, ...] = ()
     epsilon: float = float("inf")
 
-    def encode(self, columns: Sequence[Any], names: Sequence[str], *, confidential: bool = False) -> Any:
+    def encode(self, columns: Sequence[Any], names: Sequence[str], *, confidential: bool = False) -> Any:  # noqa: ARG002
         return np.asarray(columns[0], dtype=float)
 
-    def perturb(self, encoded: Any, context: Mapping[str, Any], stream: Any) -> Any:
+    def perturb(self, encoded: Any, context: Mapping[str, Any], stream: Any) -> Any:  # noqa: ARG002
         uniform = (stream.words(encoded.size).astype(float) + 0.5) * 2.0**-64 - 0.5
         return encoded - self.scale * np.sign(uniform) * np.log1p(-2 * np.abs(uniform))
 
-    def revert(self, encoded: Any, context: Mapping[str, Any]) -> Nodes:
+    def revert(self, encoded: Any, context: Mapping[str, Any]) -> Nodes:  # noqa: ARG002
         row = -((self.scale / STEP) ** 2) * SECOND_DERIVATIVE
         row[3] += 1
         values = tuple(encoded + k * STEP for k in range(-3, 4))

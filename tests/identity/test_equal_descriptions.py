@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from randomizations import random_channel, random_matrix
 
 import pramana as pr
+from randomizations import random_channel, random_matrix
 
 # The descriptions differ in the order of additions alone; roots are found to 1e-10 standard errors.
 CLOSE = {"rtol": 1e-9, "atol": 1e-10}
@@ -64,9 +64,7 @@ def test_the_reference_level_is_a_change_of_basis(survey: pd.DataFrame, matrix: 
 
 def test_proportions_do_not_depend_on_the_order_of_the_levels(survey: pd.DataFrame, matrix: np.ndarray) -> None:
     given = pr.fit(pr.proportions("edu"), survey, mechanism_of(EDU, matrix))
-    other = pr.fit(
-        pr.proportions("edu"), survey, mechanism_of([EDU[k] for k in ORDER], matrix[np.ix_(ORDER, ORDER)])
-    )
+    other = pr.fit(pr.proportions("edu"), survey, mechanism_of([EDU[k] for k in ORDER], matrix[np.ix_(ORDER, ORDER)]))
     np.testing.assert_allclose(other.estimate, given.estimate[ORDER], **CLOSE)
     np.testing.assert_allclose(other.covariance, given.covariance[np.ix_(ORDER, ORDER)], **CLOSE)
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from randomizations import bound, random_channel
 
 import pramana as pr
 from pramana.estimating.families import FAMILIES, Family
 from pramana.estimators.reversion import reverted_records
 from pramana.frames import read
+from randomizations import bound, random_channel
 
 EDU = ["low", "mid", "high"]
 BETA = np.array([-0.6, 0.2, 0.3, -0.4])
@@ -83,9 +83,7 @@ def test_clean_squares_and_record_slopes_agree(pair: tuple[Any, Any], rng: np.ra
     fast, exact = pair
     left, right, weights = rng.normal(size=4), rng.normal(size=4), rng.uniform(0, 2, fast.n)
     np.testing.assert_allclose(fast.clean_outer(BETA, weights), exact.clean_outer(BETA, weights), **CLOSE)
-    np.testing.assert_allclose(
-        fast.record_slope(BETA, left, right), exact.record_slope(BETA, left, right), **CLOSE
-    )
+    np.testing.assert_allclose(fast.record_slope(BETA, left, right), exact.record_slope(BETA, left, right), **CLOSE)
 
 
 @EVERY

@@ -156,9 +156,7 @@ def sandwich_by_hand(family: Family, frame: pd.DataFrame, beta: np.ndarray) -> n
 def test_sampling_weights_agree_with_a_sandwich_by_hand(family: Family, data: pd.DataFrame) -> None:
     result = pr.fit(FORMULA, data, MECHANISM, family=family, weights="weight")
     # Differences with step 1e-5 are good to about 1e-9, relative.
-    np.testing.assert_allclose(
-        result.covariance, sandwich_by_hand(family, data, result.estimate), rtol=1e-6, atol=1e-9
-    )
+    np.testing.assert_allclose(result.covariance, sandwich_by_hand(family, data, result.estimate), rtol=1e-6, atol=1e-9)
 
 
 @EVERY

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from randomizations import bound, random_channel, random_matrix
 
 import pramana as pr
+from randomizations import bound, random_channel, random_matrix
 
 # Entries of Q are below about 10, so sums of a few dozen products keep 13 digits of numbers of order 1.
 TOLERANCE = 1e-10

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from randomizations import bound
 
 import pramana as pr
 from pramana.inference.sample import Sample, Totals
+from randomizations import bound
 
 BETA = np.array([0.3, -0.2, 0.5, 0.1])
 
@@ -38,7 +38,10 @@ def halves(survey: pd.DataFrame, mechanism: pr.Mechanism, clusters: Any, options
     parts = (slice(0, 150), slice(150, None))
     return [
         sample_of(
-            survey.iloc[s], mechanism, None if clusters is None else clusters[s], **{k: v[s] for k, v in options.items()}
+            survey.iloc[s],
+            mechanism,
+            None if clusters is None else clusters[s],
+            **{k: v[s] for k, v in options.items()},
         ).totals(BETA)
         for s in parts
     ]
