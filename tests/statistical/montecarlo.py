@@ -1,0 +1,193 @@
+"""Replicates of a setting with fixed seeds, and bounds that follow from their Monte Carlo error."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+import pramana as pr
+
+BOUND = 4.5
+"""Monte Carlo standard errors allowed. One two-sided check fails by chance with probability 7e-6."""
+CLEAR = 8.0
+"""Monte Carlo standard errors by which a wrong transition matrix must be seen."""
+COVERAGE_ALLOWANCE = 0.01
+"""For intervals that are exact only as n grows: at the sizes used here coverage is off by order 1/n, about 0.005."""
+SPREAD_ALLOWANCE = 0.02
+"""Relative, for the same reason, in standard errors against the spread of the estimates."""
+
+Data = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A population, what is released of it and what is asked.
+
+    Attributes
+    ----------
+    generate : draws true data, a dictionary of columns.
+    wrong : what an analyst believes who is off by 0.05 in every keep probability.
+    truth : the parameter (d,).
+    options : passed on to `fit`.
+    """
+
+    generate: Callable[[np.random.Generator], Data]
+    mechanism: pr.Mechanism
+    wrong: pr.Mechanism
+    what: Any
+    truth: tuple[float, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def fit(self, released: Data, mechanism: pr.Mechanism | None = None, **options: Any) -> pr.Result:
+        return pr.fit(self.what, released, mechanism or self.mechanism, **{**self.options, **options})
+
+
+@dataclass(frozen=True)
+class Replicates:
+    """Estimates, standard errors and coverage of the truth, each (R, d)."""
+
+    parameters: tuple[str, ...]
+    truth: np.ndarray
+    estimates: np.ndarray
+    errors: np.ndarray
+    covered: np.ndarray
+
+    @property
+    def size(self) -> int:
+        return len(self.estimates)
+
+    @property
+    def bias(self) -> np.ndarray:
+        return self.estimates.mean(axis=0) - self.truth
+
+    @property
+    def spread(self) -> np.ndarray:
+        return self.estimates.std(axis=0, ddof=1)
+
+    @property
+    def bias_error(self) -> np.ndarray:
+        return self.spread / np.sqrt(self.size)
+
+    @property
+    def z(self) -> np.ndarray:
+        return self.bias / self.bias_error
+
+    @property
+    def coverage(self) -> np.ndarray:
+        return self.covered.mean(axis=0)
+
+    @property
+    def spread_ratio(self) -> np.ndarray:
+        """Mean standard error over the spread of the estimates."""
+        return self.errors.mean(axis=0) / self.spread
+
+    @property
+    def spread_ratio_error(self) -> np.ndarray:
+        """Delta method, each replicate's share in numerator and denominator taken together."""
+        share = self.errors / self.errors.mean(axis=0) - 0.5 * _squares(self.estimates) / self.spread**2
+        return self.spread_ratio * share.std(axis=0, ddof=1) / np.sqrt(self.size)
+
+    def rows(self, against: Replicates | None = None) -> list[dict[str, Any]]:
+        """One row a parameter for the log; `against` holds the replicates of the wrong analyst."""
+        columns: dict[str, Any] = {
+            "parameter": self.parameters,
+            "replicates": [self.size] * len(self.parameters),
+            "truth": self.truth,
+            "bias": self.bias,
+            "MC error": self.bias_error,
+            "z": self.z,
+            "SD": self.spread,
+            "SE / SD": self.spread_ratio,
+            "coverage": self.coverage,
+        }
+        if against is not None:
+            columns["z, P off by 0.05"] = against.z
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def samples(setting: Setting, replicates: int, seed: int) -> Iterator[tuple[Data, Data]]:
+    """True and released data, a pure function of the seed and the replicate's number."""
+    for child in np.random.SeedSequence(seed).spawn(replicates):
+        rng = np.random.default_rng(child)
+        true = setting.generate(rng)
+        yield true, perturb(setting.mechanism, true, int(rng.integers(2**63)))
+
+
+def perturb(mechanism: pr.Mechanism, data: Data, seed: int) -> Data:
+    """Perturb with a seed, without the warning that a seed is not secure."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        released: Data = mechanism.perturb(data, seed=seed)
+    return released
+
+
+def replicate(
+    setting: Setting, replicates: int, seed: int, *, mechanism: pr.Mechanism | None = None, **options: Any
+) -> Replicates:
+    """Fit every sample, with the analyst's own idea of the mechanism where one is given."""
+    released = (released for _, released in samples(setting, replicates, seed))
+    fits = (setting.fit(data, mechanism, **_own_draws(options, i)) for i, data in enumerate(released))
+    return gather(fits, setting.truth)
+
+
+def _own_draws(options: dict[str, Any], number: int) -> dict[str, Any]:
+    """Resampling draws of each replicate's own, so that their error averages out."""
+    inference = options.get("inference")
+    return (
+        {**options, "inference": replace(inference, seed=number)} if isinstance(inference, pr.Resampling) else options
+    )
+
+
+def gather(results: Iterable[pr.Result], truth: tuple[float, ...]) -> Replicates:
+    estimates, errors, covered, parameters = [], [], [], ()
+    for result in results:
+        limits = result.interval()
+        parameters = result.parameters
+        estimates.append(result.estimate)
+        errors.append(result.standard_errors)
+        covered.append((limits[:, 0] <= truth) & (np.asarray(truth) <= limits[:, 1]))
+    return Replicates(parameters, np.asarray(truth), np.array(estimates), np.array(errors), np.array(covered))
+
+
+def check_bias(found: Replicates) -> None:
+    off = np.abs(found.z) > BOUND
+    assert not off.any(), f"biased: {_listed(found, found.z, off)} Monte Carlo errors from 0 (limit {BOUND})"
+
+
+def check_coverage(found: Replicates, *, allowance: float = COVERAGE_ALLOWANCE) -> None:
+    limit = BOUND * np.sqrt(0.95 * 0.05 / found.size) + allowance
+    off = np.abs(found.coverage - 0.95) > limit
+    assert not off.any(), f"coverage: {_listed(found, found.coverage, off)}, more than {limit:.3f} from 0.95"
+
+
+def check_spread(found: Replicates, *, allowance: float = SPREAD_ALLOWANCE) -> None:
+    limit = BOUND * found.spread_ratio_error + allowance
+    off = np.abs(found.spread_ratio - 1) > limit
+    assert not off.any(), f"SE over SD: {_listed(found, found.spread_ratio, off)}, more than {limit} from 1"
+
+
+def check_rejects(found: Replicates) -> None:
+    assert np.max(np.abs(found.z)) > CLEAR, f"a wrong P went unseen: the largest z is {np.max(np.abs(found.z)):.1f}"
+
+
+def check(setting: Setting, replicates: int, seed: int, log: Callable[[str, object], None], **options: Any) -> None:
+    """Bias, coverage and standard errors at the true P; a clear bias at a P off by 0.05."""
+    right = replicate(setting, replicates, seed, **options)
+    wrong = replicate(setting, min(replicates, 100), seed, mechanism=setting.wrong)
+    log("rows", right.rows(wrong))
+    check_bias(right)
+    check_coverage(right)
+    check_spread(right)
+    check_rejects(wrong)
+
+
+def _squares(values: np.ndarray) -> np.ndarray:
+    return (values - values.mean(axis=0)) ** 2
+
+
+def _listed(found: Replicates, values: np.ndarray, which: np.ndarray) -> str:
+    return ", ".join(f"{p} {v:.4g}" for p, v, w in zip(found.parameters, values, which, strict=True) if w)

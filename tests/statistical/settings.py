@@ -1,0 +1,190 @@
+"""The populations and mechanisms of the statistical tests; every truth is known in closed form."""
+
+from __future__ import annotations
+
+import numpy as np
+from montecarlo import Data, Setting
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+import pramana as pr
+
+SHIFT = 0.05
+GROUPS = np.array(["a", "b", "c", "d"])
+MIX = np.array([0.3, 0.3, 0.2, 0.2])
+EFFECT = np.array([0.0, 0.5, -0.5, 1.0])
+TILT = np.array([0.0, -0.3, 0.3, 0.2])
+
+
+def off_by(matrix: pr.TransitionMatrix, shift: float = SHIFT) -> pr.TransitionMatrix:
+    """The same matrix with every keep probability lower by `shift`, spread over the other levels."""
+    size = len(matrix)
+    lower = shift * (np.ones((size, size)) - size * np.eye(size)) / (size - 1)
+    return pr.TransitionMatrix.from_columns(matrix.levels, matrix.matrix + lower, kind=matrix.kind)
+
+
+def mechanisms(channels: dict[str | tuple[str, ...], pr.TransitionMatrix]) -> tuple[pr.Mechanism, pr.Mechanism]:
+    """The true mechanism and the one that an analyst off by 0.05 believes in."""
+    return pr.Mechanism(channels), pr.Mechanism({k: off_by(v) for k, v in channels.items()})
+
+
+def keep(levels: ArrayLike, probability: float) -> pr.TransitionMatrix:
+    return pr.TransitionMatrix.randomized_response(np.asarray(levels).tolist(), keep=probability)
+
+
+def three_levels(what: str) -> Setting:
+    """A response with three numeric levels through an asymmetric matrix; its mean or its proportions."""
+    share = np.array([0.5, 0.3, 0.2])
+    matrix = pr.TransitionMatrix([0, 1, 2], [[0.8, 0.15, 0.1], [0.15, 0.75, 0.2], [0.05, 0.1, 0.7]], kind="numeric")
+
+    def generate(rng: np.random.Generator) -> Data:
+        return {"y": rng.choice(3, 1000, p=share)}
+
+    plan, truth = (pr.mean("y"), (0.7,)) if what == "mean" else (pr.proportions("y"), tuple(share))
+    return Setting(generate, *mechanisms({"y": matrix}), plan, truth)
+
+
+def _covariates(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Codes of a four-level group, a number that depends on it, and a linear predictor with their interaction."""
+    group = rng.choice(4, n, p=MIX)
+    x = 0.3 * group + rng.normal(size=n)
+    return group, x, -0.3 + 0.4 * x + EFFECT[group] + TILT[group] * x
+
+
+def four_level_covariate(family: str, n: int) -> Setting:
+    """Linear (with unequal variances) or logistic regression on a perturbed group, a number and their interaction."""
+
+    def generate(rng: np.random.Generator) -> Data:
+        group, x, eta = _covariates(rng, n)
+        linear = eta + (0.7 + 0.3 * np.abs(x)) * rng.normal(size=n)
+        y = linear if family == "gaussian" else (rng.random(n) < expit(eta)).astype(int)
+        return {"y": y, "x": x, "g": GROUPS[group]}
+
+    truth = (-0.3, 0.4, *EFFECT[1:], *TILT[1:])
+    return Setting(generate, *mechanisms({"g": keep(GROUPS, 0.85)}), "y ~ x + g + x:g", truth, {"family": family})
+
+
+def response_and_covariate() -> Setting:
+    """Logistic regression in which response and covariate are both perturbed."""
+    edu = np.array(["low", "mid", "high"])
+    effect = np.array([0.0, 0.6, 1.2])
+
+    def generate(rng: np.random.Generator) -> Data:
+        n = 4000
+        level = rng.choice(3, n, p=[0.4, 0.35, 0.25])
+        age = 0.4 * (level - 1) + rng.normal(size=n)
+        yes = rng.random(n) < expit(-0.5 + 0.5 * age + effect[level])
+        return {"job": np.where(yes, "yes", "no"), "age": age, "edu": edu[level]}
+
+    job = pr.TransitionMatrix.binary(0.9, 0.85, levels=("no", "yes"))
+    both = mechanisms({"job": job, "edu": keep(edu, 0.85)})
+    return Setting(generate, *both, "job ~ age + edu", (-0.5, 0.5, 0.6, 1.2), {"family": "binomial"})
+
+
+def joint_channel() -> Setting:
+    """Two columns through one matrix that is no product: a swap of sex goes with a swap of region."""
+    levels = [(sex, region) for sex in ("f", "m") for region in ("n", "s", "w")]
+    distance = np.array([[(a != c) + (b != d) for c, d in levels] for a, b in levels])
+    closeness = np.array([0.0, 0.5, 2.0])[distance]
+    matrix = 0.8 * np.eye(6) + 0.2 * closeness / closeness.sum(axis=0)
+    both = mechanisms({("sex", "region"): pr.TransitionMatrix(levels, matrix)})
+
+    def generate(rng: np.random.Generator) -> Data:
+        n = 2000
+        male, region = rng.random(n) < 0.45, rng.choice(3, n, p=[0.5, 0.3, 0.2])
+        x = 0.5 * male + rng.normal(size=n)
+        y = 1 + 0.5 * x + 0.8 * male + np.array([0.0, -0.4, 0.6])[region] + rng.normal(size=n)
+        return {"y": y, "x": x, "sex": np.where(male, "m", "f"), "region": np.array(["n", "s", "w"])[region]}
+
+    return Setting(generate, *both, "y ~ x + sex + region", (1, 0.5, 0.8, -0.4, 0.6))
+
+
+def stratified_channel() -> Setting:
+    """More noise in one region, which is tied to the perturbed column but not in the formula."""
+    regions = {"north": 0.95, "south": 0.75}
+    channels = {region: keep(GROUPS[:3], p) for region, p in regions.items()}
+    wrong = {region: off_by(channel) for region, channel in channels.items()}
+    effect = np.array([0.0, 0.7, -0.7])
+
+    def generate(rng: np.random.Generator) -> Data:
+        n = 3000
+        south = rng.random(n) < 0.4
+        group = np.where(south, rng.choice(3, n, p=[0.2, 0.3, 0.5]), rng.choice(3, n, p=[0.5, 0.3, 0.2]))
+        x = rng.normal(size=n) + 0.5 * south
+        y = (rng.random(n) < expit(0.2 - 0.5 * x + effect[group])).astype(int)
+        return {"y": y, "x": x, "g": GROUPS[group], "region": np.where(south, "south", "north")}
+
+    both = (pr.Mechanism({"g": pr.Stratified("region", c)}) for c in (channels, wrong))
+    return Setting(generate, *both, "y ~ x + g", (0.2, -0.5, 0.7, -0.7), {"family": "binomial"})
+
+
+def clustered(clusters: int = 300) -> Setting:
+    """Clusters of 2 to 10 records with a shared effect, a covariate of the cluster and one of the record."""
+
+    def generate(rng: np.random.Generator) -> Data:
+        cluster = np.repeat(np.arange(clusters), rng.integers(2, 11, clusters))
+        n = cluster.size
+        level, shared = rng.normal(size=clusters)[cluster], rng.normal(size=clusters)[cluster]
+        group = (rng.random(n) < expit(0.8 * level)).astype(int)
+        y = 1 + 0.5 * level + 0.7 * group + 0.8 * shared + rng.normal(size=n)
+        return {"y": y, "level": level, "g": GROUPS[group], "cluster": cluster}
+
+    both = mechanisms({"g": keep(GROUPS[:2], 0.8)})
+    return Setting(generate, *both, "y ~ level + g", (1, 0.5, 0.7), {"clusters": "cluster"})
+
+
+def weighted(n: int = 4000) -> Setting:
+    """Units enter with a probability that depends on the response; the weights undo it."""
+
+    def generate(rng: np.random.Generator) -> Data:
+        group = rng.choice(3, n, p=[0.5, 0.3, 0.2])
+        x = 0.4 * group + rng.normal(size=n)
+        y = 1 + 0.5 * x + EFFECT[group] + rng.normal(size=n)
+        chance = 0.1 + 0.8 * expit(y)
+        enters = rng.random(n) < chance
+        data = {"y": y, "x": x, "g": GROUPS[group], "w": 1 / chance}
+        return {name: column[enters] for name, column in data.items()}
+
+    both = mechanisms({"g": keep(GROUPS[:3], 0.8)})
+    return Setting(generate, *both, "y ~ x + g", (1, 0.5, *EFFECT[1:3]), {"weights": "w"})
+
+
+def rare_covariate(effect: float) -> Setting:
+    """Simulation B's linear model at prevalence 0.1, keep 0.6 and n = 1000, where Wald intervals fail."""
+
+    def generate(rng: np.random.Generator) -> Data:
+        x = (rng.random(1000) < 0.1).astype(int)
+        return {"y": -1 + effect * x + rng.normal(size=1000), "x": x}
+
+    return Setting(generate, *mechanisms({"x": pr.TransitionMatrix.binary(0.6, 0.6)}), "y ~ x", (-1, effect))
+
+
+def simulation_a1(p: float, n: int) -> Setting:
+    """Simulation A1 of the paper."""
+
+    def generate(rng: np.random.Generator) -> Data:
+        x = rng.normal(0.5, 1, n)
+        return {"y": (rng.random(n) < expit(-1 + 1.5 * x)).astype(int), "x": x}
+
+    both = mechanisms({"y": pr.TransitionMatrix.binary(p, p)})
+    return Setting(generate, *both, "y ~ x", (-1, 1.5), {"family": "binomial"})
+
+
+def two_level_covariate(n: int) -> Setting:
+    """Poisson regression on a perturbed binary covariate and a number."""
+
+    def generate(rng: np.random.Generator) -> Data:
+        group, x = (rng.random(n) < 0.4).astype(int), rng.normal(size=n)
+        return {"y": rng.poisson(np.exp(0.2 + 0.3 * x + 0.5 * group)), "x": x, "g": GROUPS[group]}
+
+    both = mechanisms({"g": keep(GROUPS[:2], 0.85)})
+    return Setting(generate, *both, "y ~ x + g", (0.2, 0.3, 0.5), {"family": "poisson"})
+
+
+def counted_cells(n: int) -> Setting:
+    """A released contingency table with n records in all, held as distinct cells with their counts."""
+    cells = [(y, g) for y in (0, 1) for g in range(3)]
+    counts = np.round(n * np.array([0.25, 0.15, 0.15, 0.12, 0.15, 0.18])).astype(int)
+    table = {"y": np.array([y for y, _ in cells]), "g": GROUPS[[g for _, g in cells]], "count": counts}
+    both = mechanisms({"g": keep(GROUPS[:3], 0.85)})
+    return Setting(lambda _rng: table, *both, "y ~ g", (), {"family": "binomial", "frequencies": "count"})

@@ -1,0 +1,64 @@
+"""Estimates are centred at the truth, intervals cover it as often as they say, and a wrong P is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import settings
+from montecarlo import check
+
+import pramana as pr
+
+Log = Callable[[str, object], None]
+lengths = pytest.mark.parametrize("replicates", [200, pytest.param(2000, marks=pytest.mark.verify)])
+
+
+@lengths
+@pytest.mark.parametrize("what", ["mean", "proportions"])
+def test_a_response_with_three_levels(what: str, replicates: int, record_property: Log) -> None:
+    check(settings.three_levels(what), replicates, 101, record_property)
+
+
+@lengths
+def test_a_four_level_covariate_with_an_interaction_in_linear_regression(replicates: int, record_property: Log) -> None:
+    check(settings.four_level_covariate("gaussian", 2000), replicates, 102, record_property)
+
+
+@lengths
+def test_a_four_level_covariate_with_an_interaction_in_logistic_regression(
+    replicates: int, record_property: Log
+) -> None:
+    check(settings.four_level_covariate("binomial", 4000), replicates, 103, record_property)
+
+
+@lengths
+def test_response_and_covariate_both_perturbed(replicates: int, record_property: Log) -> None:
+    check(settings.response_and_covariate(), replicates, 104, record_property)
+
+
+@lengths
+def test_two_columns_through_one_joint_matrix(replicates: int, record_property: Log) -> None:
+    check(settings.joint_channel(), replicates, 105, record_property)
+
+
+@lengths
+def test_a_matrix_that_depends_on_the_stratum(replicates: int, record_property: Log) -> None:
+    check(settings.stratified_channel(), replicates, 106, record_property)
+
+
+@lengths
+def test_clusters_that_share_an_effect(replicates: int, record_property: Log) -> None:
+    check(settings.clustered(), replicates, 107, record_property)
+
+
+@lengths
+def test_sampling_weights_that_undo_an_informative_selection(replicates: int, record_property: Log) -> None:
+    check(settings.weighted(), replicates, 108, record_property)
+
+
+@pytest.mark.parametrize("replicates", [100, pytest.param(600, marks=pytest.mark.verify)])
+def test_percentile_intervals_from_resampled_clusters(replicates: int, record_property: Log) -> None:
+    # 200 draws: the interquartile range misses the standard error by 8 % a sample, which averages out over replicates.
+    resampling = pr.Resampling(draws=200)
+    check(settings.clustered(), replicates, 109, record_property, inference=resampling)
