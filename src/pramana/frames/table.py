@@ -89,13 +89,28 @@ def read(data: object, *, text: Mapping[str, Collection[object]] = MappingProxyT
     if isinstance(data, Mapping):
         return _from_mapping(data)
     try:
-        frame = nw.from_native(cast(Any, data), eager_only=True)
+        frame = _framed(data)
     except TypeError:
+        lazy = "collect() it first, or " if hasattr(data, "collect") else ""
         raise DataError(
-            f"data of type {type(data).__name__} cannot be read: give a pandas, polars or Arrow table, "
+            f"data of type {type(data).__name__} cannot be read: {lazy}give a pandas, polars or Arrow table, "
             "a dictionary of arrays, or the path of a CSV or Parquet file"
         ) from None
     return Table(frame, _kind(frame))
+
+
+def _framed(native: object) -> nw.DataFrame[Any]:
+    """The frame behind narwhals, with plain and distinct column names."""
+    try:
+        frame = nw.from_native(cast(Any, native), eager_only=True)
+        names = list(frame.columns)
+    except nw.exceptions.DuplicateError as error:
+        what = " ".join(str(error).split())
+        raise DataError(f"two columns have the same name ({what}): rename or drop one of them") from None
+    nested = [name for name in names if isinstance(name, tuple)]
+    if nested:
+        raise DataError(f"the columns have several header rows, as in {nested[0]!r}: flatten them to plain names")
+    return frame
 
 
 def build(columns: Mapping[str, Sequence[object] | Column], kind: FrameKind) -> Any:
@@ -115,18 +130,37 @@ def _kind(frame: nw.DataFrame[Any]) -> FrameKind:
 def _values(series: nw.Series[Any]) -> Column:
     if series.dtype in (nw.Categorical, nw.Enum) and not series.implementation.is_pandas_like():
         series = series.cast(nw.String)
-    values = series.to_numpy()
-    return values.astype(object) if values.dtype.kind in "US" else np.asarray(values)
+    values = np.asarray(series.to_numpy())
+    if values.dtype.kind == "c" or series.dtype in (nw.List, nw.Struct, nw.Array):
+        raise DataError(
+            f"column {series.name!r} of type {series.dtype} cannot be used: give numbers, text or true and false"
+        )
+    if values.dtype.kind == "O":
+        return _numbers_in_disguise(values)
+    return values.astype(object) if values.dtype.kind in "US" else values
+
+
+def _numbers_in_disguise(values: Column) -> Column:
+    """Decimals, and numbers in a column of Python objects, are numbers, not categories."""
+    from pandas.api.types import infer_dtype
+
+    kind = infer_dtype(values, skipna=True)
+    if kind == "complex":
+        raise DataError("complex numbers cannot be used: give their real part")
+    return values.astype(float) if kind in ("integer", "floating", "mixed-integer-float", "decimal") else values
 
 
 def _from_mapping(data: Mapping[Any, Any]) -> Table:
     import pandas as pd
 
-    columns = {str(k): np.asarray(v) for k, v in data.items()}
+    try:
+        columns = {str(k): np.asarray(v) for k, v in data.items()}
+    except ValueError as error:
+        raise DataError(f"the columns must be one-dimensional and of equal length: {_first_line(error)}") from None
     lengths = {k: v.shape for k, v in columns.items()}
     if len(set(lengths.values())) > 1 or any(len(s) != 1 for s in lengths.values()):
         raise DataError(f"the columns must be one-dimensional and of equal length; their shapes are {lengths}")
-    return Table(nw.from_native(pd.DataFrame(columns), eager_only=True), "dict")
+    return Table(_framed(pd.DataFrame(columns)), "dict")
 
 
 def _from_path(path: Path, text: Mapping[str, Collection[object]]) -> Table:
@@ -138,8 +172,7 @@ def _from_path(path: Path, text: Mapping[str, Collection[object]]) -> Table:
         suffix = ".csv"
     if suffix not in readers:
         raise DataError(f"file {str(path)!r} has an unknown ending {suffix!r}: use .csv, .csv.gz or .parquet")
-    frame = nw.from_native(readers[suffix](path, text), eager_only=True)
-    return Table(frame, "pyarrow", str(path))
+    return Table(_framed(readers[suffix](path, text)), "pyarrow", str(path))
 
 
 def _read_csv(path: Path, text: Mapping[str, Collection[object]]) -> Any:
@@ -153,9 +186,25 @@ def _read_csv(path: Path, text: Mapping[str, Collection[object]]) -> Any:
         null_values=[v for v in _NULLS if not any(v in levels for levels in text.values())],
     )
     try:
-        return csv.read_csv(path, convert_options=options)
-    except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
+        table = csv.read_csv(path, convert_options=options)
+    except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as error:
         raise DataError(f"file {str(path)!r} could not be read as CSV: {_first_line(error)}") from None
+    _refuse_other_dialect(table, path)
+    return table
+
+
+def _refuse_other_dialect(table: Any, path: Path) -> None:
+    import pyarrow as pa
+
+    other = [mark for mark in ";\t|" if table.num_columns == 1 and mark in table.column_names[0]]
+    if other:
+        raise DataError(
+            f"file {str(path)!r} has one column, {table.column_names[0]!r}: its fields look separated by {other[0]!r}; "
+            "separate them by commas"
+        )
+    bytes_ = [f.name for f in table.schema if pa.types.is_binary(f.type)]
+    if bytes_:
+        raise DataError(f"column {bytes_[0]!r} of file {str(path)!r} is not UTF-8 text: save the file as UTF-8")
 
 
 def _read_parquet(path: Path, text: Mapping[str, Collection[object]]) -> Any:  # noqa: ARG001 - Parquet carries its own types

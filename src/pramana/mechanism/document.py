@@ -6,12 +6,13 @@ import json
 import math
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pramana.errors import MechanismError
+from pramana.errors import DataError, MechanismError
 from pramana.mechanism.channel import Channel, Document
 from pramana.mechanism.mechanism import Mechanism
 from pramana.mechanism.stratified import Stratified
@@ -22,6 +23,7 @@ PARQUET_KEY = b"pram"
 
 LevelValue = bool | int | float | str
 KindName = Literal["nominal", "ordinal", "numeric"]
+Levels = Annotated[list[LevelValue | list[LevelValue]], Field(min_length=2)]
 
 
 class _Model(BaseModel):
@@ -33,7 +35,7 @@ class _Model(BaseModel):
 class MatrixModel(_Model):
     channel: Literal["transition_matrix"]
     kind: KindName | None = None
-    levels: list[LevelValue | list[LevelValue]]
+    levels: Levels
     orientation: Literal["columns", "rows"]
     matrix: list[list[float]]
 
@@ -41,9 +43,9 @@ class MatrixModel(_Model):
 class MixtureModel(_Model):
     channel: Literal["mixture"]
     kind: KindName | None = None
-    levels: list[LevelValue | list[LevelValue]]
-    refill: float
-    frequencies: list[float] | None = None
+    levels: Levels
+    refill: Annotated[float, Field(ge=0, lt=1)]
+    frequencies: list[Annotated[float, Field(ge=0)]] | None = None
 
 
 class MatrixStratum(MatrixModel):
@@ -61,14 +63,14 @@ class StratifiedModel(_Model):
 
 
 class AssignmentModel(_Model):
-    columns: list[str]
+    columns: Annotated[list[str], Field(min_length=1)]
     randomization: Annotated[MatrixModel | MixtureModel | StratifiedModel, Field(discriminator="channel")]
     epsilon: float | None = None
 
 
 class PramModel(_Model):
     version: str
-    channels: list[AssignmentModel]
+    channels: Annotated[list[AssignmentModel], Field(min_length=1)]
 
 
 def to_document(mechanism: Mechanism) -> Document:
@@ -96,7 +98,20 @@ def from_document(document: Any, source: str) -> Mechanism:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise MechanismError(f"{source}: pram.{where}: {first['msg']}") from None
-    return Mechanism({_key(a.columns): _channel(a.randomization) for a in model.channels})
+    return _built(model, source)
+
+
+def _built(model: PramModel, source: str) -> Mechanism:
+    channels: dict[str | tuple[str, ...], Channel] = {}
+    for position, assignment in enumerate(model.channels):
+        key = _key(assignment.columns)
+        try:
+            if key in channels:
+                raise MechanismError(f"column {key!r} appears more than once: a column passes one channel")
+            channels[key] = _channel(assignment.randomization)
+        except MechanismError as error:
+            raise MechanismError(f"{source}: pram.channels.{position}: {error}") from None
+    return Mechanism(channels)
 
 
 def _refuse_newer(body: Any, source: str) -> None:
@@ -122,7 +137,10 @@ def _channel(model: MatrixModel | MixtureModel | StratifiedModel) -> Channel:
 
 def save(mechanism: Mechanism, path: Path) -> None:
     """Write to a temporary name in the same folder, then rename."""
-    text = json.dumps(to_document(mechanism), indent=2, ensure_ascii=False, allow_nan=False)
+    try:
+        text = json.dumps(to_document(mechanism), indent=2, ensure_ascii=False, allow_nan=False)
+    except TypeError as error:
+        raise MechanismError(f"levels must be text, numbers or true and false to be written as JSON: {error}") from None
     write_text(path, text + "\n")
 
 
@@ -130,6 +148,8 @@ def write_text(path: Path, text: str) -> None:
     """A file that appears complete or not at all, even when the disk fills up or the process dies."""
     if not path.parent.is_dir():
         raise MechanismError(f"folder {str(path.parent)!r} does not exist: create it first")
+    if path.is_dir():
+        raise MechanismError(f"{str(path)!r} is a folder: give the name of a file in it")
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -166,7 +186,7 @@ def _single(document: Any, path: Path) -> Any:
     """A datapackage.json with one described resource stands for that resource."""
     if not isinstance(document, dict) or "pram" in document or "resources" not in document:
         return document
-    described = [r for r in document["resources"] if isinstance(r, dict) and "pram" in r]
+    described = [r for r in _resources(document) if "pram" in r]
     if len(described) != 1:
         raise MechanismError(
             f"{str(path)!r} describes {len(described)} perturbed resources: load the one you want by its data file"
@@ -174,13 +194,17 @@ def _single(document: Any, path: Path) -> Any:
     return described[0]
 
 
+def _resources(document: Any) -> list[Document]:
+    listed = document.get("resources") if isinstance(document, dict) else None
+    return [r for r in listed if isinstance(r, dict)] if isinstance(listed, list) else []
+
+
 def find_description(data: Path) -> Document | None:
     """The `pram` object inside a Parquet file, or in the datapackage.json beside any file; None where there is none."""
     package = data.parent / "datapackage.json"
     if package.is_file():
-        parsed = _parse(package)
-        for resource in parsed.get("resources", []) if isinstance(parsed, dict) else []:
-            if isinstance(resource, dict) and resource.get("path") == data.name and "pram" in resource:
+        for resource in _resources(_parse(package)):
+            if "pram" in resource and Path(str(resource.get("path"))) == Path(data.name):
                 return {"pram": resource["pram"]}
     if data.suffix.lower() in (".parquet", ".pq") and data.is_file():
         return _inside_parquet(data)
@@ -193,6 +217,19 @@ def _inside_parquet(path: Path) -> Document | None:
 
     try:
         metadata = parquet.read_schema(path).metadata or {}
-    except (pa.ArrowInvalid, OSError):
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"file {str(path)!r} could not be read as Parquet: {str(error).splitlines()[0]}") from None
+    return inside_metadata(metadata, str(path))
+
+
+def inside_metadata(metadata: Mapping[bytes, bytes] | None, source: str) -> Document | None:
+    """The description among the key-value metadata of a Parquet file or an Arrow table."""
+    if not metadata or PARQUET_KEY not in metadata:
         return None
-    return json.loads(metadata[PARQUET_KEY]) if PARQUET_KEY in metadata else None
+    try:
+        parsed = json.loads(metadata[PARQUET_KEY])
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise MechanismError(
+            f"{source}: the metadata under {PARQUET_KEY.decode()!r} are not valid JSON: {error}"
+        ) from None
+    return parsed if isinstance(parsed, dict) else {"pram": parsed}

@@ -13,7 +13,7 @@ import numpy as np
 from pramana.arrays import Bool, Column, Columns
 from pramana.errors import DataError, MechanismError, listing
 from pramana.frames import Level, Schema, Table, Variable, decode, infer_kind, read
-from pramana.frames.table import require_columns
+from pramana.frames.table import is_missing, require_columns
 from pramana.mechanism.channel import Channel, Document
 from pramana.mechanism.randomness import FreshKeystream, Keystream, SeededKeystream
 
@@ -181,18 +181,37 @@ def _brief(channel: Channel) -> str:
 
 def _perturbed(assignment: Assignment, table: Table, stream: Keystream) -> dict[str, Column]:
     """New values of an assignment's columns; rows with a missing value keep what they had."""
-    present = ~table.missing([*assignment.columns, *assignment.channel.context])
-    part = table if present.all() else table.where(present)
-    context = assignment.context(part)
-    codes = assignment.channel.perturb(assignment.encoded(part, confidential=True), context, stream)
+    channel, present = assignment.channel, ~table.missing(assignment.columns)
+    if not present.any():
+        return {name: table.column(name) for name in assignment.columns}
+    for name in channel.context:
+        _refuse_unknown_stratum(table, name, present)
+    context = {name: _filled(values, present) for name, values in assignment.context(table).items()}
+    columns = [_filled(table.column(name), present) for name in assignment.columns]
+    codes = channel.perturb(channel.encode(columns, assignment.columns, confidential=True), context, stream)
     out = {}
     for position, name in enumerate(assignment.columns):
-        values = _component_values(assignment, position, codes)
+        values = component_values(assignment, position, codes)
         out[name] = _with_gaps(table.column(name), present, values)
     return out
 
 
-def _component_values(assignment: Assignment, position: int, codes: Column) -> Column:
+def _refuse_unknown_stratum(table: Table, name: str, present: Bool) -> None:
+    """Without its stratum a record cannot be perturbed, and it must not be released as it is."""
+    rows = np.flatnonzero(table.missing([name]) & present)
+    if rows.size:
+        raise DataError(
+            f"column {name!r} has {rows.size} missing value(s), first in row {rows[0]}, and decides which transition matrix "
+            "applies: fill them in, or give them a stratum of their own"
+        )
+
+
+def _filled(values: Column, present: Bool) -> Column:
+    """Gaps filled with any present value, so that row numbers stay true; what is drawn for them is not used."""
+    return np.where(present, values, values[np.argmax(present)]).astype(values.dtype)
+
+
+def component_values(assignment: Assignment, position: int, codes: Column) -> Column:
     levels = assignment.channel.levels
     if levels is None:
         return codes
@@ -205,35 +224,52 @@ def _with_gaps(original: Column, present: Bool, values: Column) -> Column:
     if present.all():
         return values
     out = original.astype(object)
-    out[present] = values
+    out[present] = values[present]
     return out
 
 
 def replace_columns(native: Any, table: Table, columns: Mapping[str, Column]) -> Any:
     """The native frame with some columns replaced, every type kept."""
     if table.kind == "dict":
-        return {**native, **{k: _like_array(v, np.asarray(native[k])) for k, v in columns.items()}}
+        return {**native, **{k: _like_array(k, v, np.asarray(native[k])) for k, v in columns.items()}}
     if table.kind == "pandas":
         frame = table.frame.to_native()
-        return frame.assign(**{k: _like_pandas(v, frame[k]) for k, v in columns.items()})
+        return frame.assign(**{k: _like_pandas(k, v, frame[k]) for k, v in columns.items()})
     import narwhals as nw
 
     make = [_like_series(nw, k, v, table) for k, v in columns.items()]
     return table.frame.with_columns(*make).to_native()
 
 
-def _like_array(values: Column, original: Column) -> Column:
-    return np.asarray(values.tolist()) if original.dtype.kind in "USO" else values.astype(original.dtype)
+def _like_array(name: str, values: Column, original: Column) -> Column:
+    if original.dtype.kind == "O":
+        return np.where(is_missing(values), original, values.astype(object))
+    if original.dtype.kind in "US":
+        return np.asarray(values.tolist())
+    cast = values.astype(original.dtype)
+    if not np.array_equal(cast.astype(float), values.astype(float), equal_nan=True):
+        raise _too_narrow(name, original.dtype)
+    return cast
 
 
-def _like_pandas(values: Column, original: Any) -> Any:
+def _too_narrow(name: str, dtype: object) -> DataError:
+    return DataError(
+        f"column {name!r} of type {dtype} cannot hold every level of the mechanism: cast it to a wider type or to text, or "
+        "extend its categories"
+    )
+
+
+def _like_pandas(name: str, values: Column, original: Any) -> Any:
     import pandas as pd
 
     dtype = original.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         extra = [v for v in dict.fromkeys(values.tolist()) if v not in dtype.categories and v == v]
         dtype = pd.CategoricalDtype([*dtype.categories, *extra], dtype.ordered)
-    return pd.Series(values.tolist(), index=original.index, dtype=dtype)
+    try:
+        return pd.Series(values.tolist(), index=original.index, dtype=dtype)
+    except (TypeError, ValueError, OverflowError):
+        raise _too_narrow(name, dtype) from None
 
 
 def _like_series(nw: Any, name: str, values: Column, table: Table) -> Any:
@@ -243,13 +279,15 @@ def _like_series(nw: Any, name: str, values: Column, table: Table) -> Any:
         import pyarrow as pa
 
         kind = table.frame.to_native().schema.field(name).type
-        return nw.from_native(pa.chunked_array([_arrow_array(pa, plain, kind)]), series_only=True).alias(name)
+        try:
+            array = _arrow_array(pa, plain, kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            raise _too_narrow(name, kind) from None
+        return nw.from_native(pa.chunked_array([array]), series_only=True).alias(name)
     try:
         return nw.new_series(name, plain, dtype=dtype, backend=table.frame.implementation)
     except Exception:
-        raise DataError(
-            f"column {name!r} of type {dtype} cannot hold every level of the mechanism: cast it to text or extend its categories"
-        ) from None
+        raise _too_narrow(name, dtype) from None
 
 
 def _arrow_array(pa: Any, values: list[object], kind: Any) -> Any:

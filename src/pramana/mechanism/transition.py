@@ -215,6 +215,11 @@ class TransitionMatrix:
         if document["channel"] == "mixture":
             uniform = np.full(len(levels), 1 / len(levels))
             frequencies = np.asarray(document.get("frequencies") or uniform, dtype=float)
+            if frequencies.shape != uniform.shape or abs(frequencies.sum() - 1) > _TOLERANCE:
+                raise MechanismError(
+                    f"{frequencies.size} frequencies that sum to {frequencies.sum():.10g} for {len(levels)} levels: give one a "
+                    "level, summing to 1"
+                )
             return cls._from_form(levels, Mixture(float(document["refill"]), frequencies), document.get("kind"))
         build = cls.from_rows if document["orientation"] == "rows" else cls.from_columns
         return build(levels, document["matrix"], kind=document.get("kind"))
