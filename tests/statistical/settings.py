@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 import pramana as pr
+from laplace import LaplaceChannel
 
 SHIFT = 0.05
 GROUPS = np.array(["a", "b", "c", "d"])
@@ -188,3 +189,17 @@ def counted_cells(n: int) -> Setting:
     table = {"y": np.array([y for y, _ in cells]), "g": GROUPS[[g for _, g in cells]], "count": counts}
     both = mechanisms({"g": keep(GROUPS[:3], 0.85)})
     return Setting(lambda _rng: table, *both, "y ~ g", (), {"family": "binomial", "frequencies": "count"})
+
+
+def laplace_and_matrix() -> Setting:
+    """Logistic regression on a number with Laplace noise and a binary covariate through a matrix: two kinds composed."""
+
+    def generate(rng: np.random.Generator) -> Data:
+        n = 5000
+        group, x = (rng.random(n) < 0.4).astype(int), rng.normal(size=n)
+        return {"y": (rng.random(n) < expit(-0.5 + x + 0.8 * group)).astype(int), "x": x, "g": group}
+
+    right, wrong = (
+        pr.Mechanism({"x": LaplaceChannel(0.5), "g": pr.TransitionMatrix.binary(p, p)}) for p in (0.85, 0.85 - SHIFT)
+    )
+    return Setting(generate, right, wrong, "y ~ x + g", (-0.5, 1, 0.8), {"family": "binomial"})

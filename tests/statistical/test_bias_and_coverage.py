@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import settings
-from montecarlo import check
+from montecarlo import CLEAR, check, replicate
 
 import pramana as pr
 
@@ -62,3 +63,11 @@ def test_percentile_intervals_from_resampled_clusters(replicates: int, record_pr
     # 200 draws: the interquartile range misses the standard error by 8 % a sample, which averages out over replicates.
     resampling = pr.Resampling(draws=200)
     check(settings.clustered(), replicates, 109, record_property, inference=resampling)
+
+
+@pytest.mark.parametrize("replicates", [40, pytest.param(600, marks=pytest.mark.verify)])
+def test_laplace_noise_composed_with_a_matrix(replicates: int, record_property: Log) -> None:
+    setting = settings.laplace_and_matrix()
+    check(setting, replicates, 110, record_property)
+    naive = replicate(setting, 40, 110, method="naive")
+    assert np.all(np.abs(naive.z) > CLEAR)
