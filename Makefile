@@ -16,7 +16,7 @@ test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 10 -m "not verify"
 
 verify: $(READY)
-	$(BIN)/python -m tests.verify
+	$(BIN)/python tests/verify.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -1,4 +1,4 @@
-"""`python -m tests.verify`: the long statistical runs, and their log in docs/verification.md."""
+"""`python tests/verify.py`: the long statistical runs, and their log in docs/verification.md."""
 
 from __future__ import annotations
 
