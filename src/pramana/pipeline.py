@@ -59,8 +59,9 @@ def fit(
     >>> round(float(pr.fit(pr.mean("y"), data, mechanism).estimate[0]), 7)
     0.3461538
     """
+    chosen, options = method_of(method), _inference_of(inference)
     job = _Job.read(what, data, mechanism, family, link, weights, frequencies, clusters, missing)
-    return job.run(method_of(method), _inference_of(inference), start)
+    return job.run(chosen, options, start)
 
 
 def compare(
@@ -73,6 +74,9 @@ def compare(
     **options: Any,
 ) -> Comparison:
     """Fit several estimators to the same data; with `truth`, the unperturbed file, the oracle too. Options as in `fit`."""
+    methods = (methods,) if isinstance(methods, str) else methods
+    if not methods:
+        raise PramanaError("methods is empty: name at least one estimator, such as 'reversion'")
     results: dict[str, Result] = {}
     if truth is not None:
         results["oracle"] = _oracle(what, truth, data, mechanism, options)
@@ -106,7 +110,7 @@ def resolve_mechanism(mechanism: Mechanism | str | Path | None, data: Any) -> Me
         return mechanism
     path = Path(data) if isinstance(data, str | Path) else None
     if mechanism is None:
-        _refuse_forgotten(path)
+        _refuse_forgotten(path, data)
         return None
     if isinstance(mechanism, str | Path):
         if str(mechanism) != "auto":
@@ -123,14 +127,14 @@ def resolve_mechanism(mechanism: Mechanism | str | Path | None, data: Any) -> Me
     )
 
 
-def _refuse_forgotten(path: Path | None) -> None:
-    if path is None or not path.is_file():
-        return
-    from pramana.mechanism.document import find_description
+def _refuse_forgotten(path: Path | None, data: Any) -> None:
+    from pramana.mechanism.document import find_description, inside_metadata
 
-    if find_description(path) is not None:
+    metadata = getattr(getattr(data, "schema", None), "metadata", None)
+    inside = inside_metadata(metadata, "the table") if isinstance(metadata, dict) else None
+    if inside is not None or (path is not None and path.is_file() and find_description(path) is not None):
         raise MechanismError(
-            f"{str(path)!r} carries a description of how it was perturbed, but mechanism=None says that it is clean: "
+            f"{repr(str(path)) if path else 'the table'} carries a description of how it was perturbed, but mechanism=None says that it is clean: "
             "use mechanism='auto' (or method='naive' to ignore the noise on purpose)"
         )
 
@@ -291,18 +295,24 @@ def _checked_weights(values: Column | None, name: str) -> Float | None:
     try:
         numbers = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
-        raise DataError(f"{name} must be numbers") from None
+        raise DataError(f"{name} must be numbers, not {values.tolist()[0]!r}: give a numeric column or array") from None
     if not np.all(np.isfinite(numbers)):
-        raise DataError(f"{name} hold {int(np.sum(~np.isfinite(numbers)))} infinite or missing value(s)")
+        count = int(np.sum(~np.isfinite(numbers)))
+        raise DataError(f"{name} hold {count} infinite or missing value(s): every one must be a finite number")
     if np.any(numbers < 0):
         raise DataError(
             f"{name} hold {int(np.sum(numbers < 0))} negative value(s), the smallest {numbers.min():g}: the limit is 0"
         )
     if not np.any(numbers > 0):
         raise DataError(f"{name} are zero throughout: at least one must be positive")
-    if name == "frequencies" and np.any(numbers != np.round(numbers)):
+    if not 1e-100 < numbers.max() < 1e100:
         raise DataError(
-            "frequencies are counts of equal records and must be whole numbers: use weights= for sampling weights"
+            f"the largest of the {name} is {numbers.max():g}: rescale them to lie between 1e-100 and 1e+100"
+        )
+    broken = np.flatnonzero(numbers != np.round(numbers))
+    if name == "frequencies" and broken.size:
+        raise DataError(
+            f"frequencies hold {broken.size} value(s) such as {numbers[broken[0]]:g}; they are counts of equal records and must be whole numbers: use weights= for sampling weights"
         )
     return numbers
 
@@ -321,7 +331,10 @@ def _cluster_codes(values: Column | None) -> Int | None:
 def _checked_start(start: Sequence[float] | None, d: int) -> Float | None:
     if start is None:
         return None
-    values = np.asarray(start, dtype=float)
+    try:
+        values = np.asarray(start, dtype=float)
+    except (TypeError, ValueError):
+        raise PramanaError(f"start must hold {d} finite numbers, one a parameter, not {start!r}") from None
     if values.shape != (d,) or not np.all(np.isfinite(values)):
         raise PramanaError(f"start must hold {d} finite numbers, one a parameter; it has shape {values.shape}")
     return values

@@ -83,12 +83,12 @@ class Result:
     def __getitem__(self, term: str) -> Coefficient:
         if term not in self.parameters:
             raise PramanaError(f"there is no term {term!r}: {suggestion(term, self.parameters)}")
-        row = self._rows(0.95)[self.parameters.index(term)]
+        row = self._rows(None)[self.parameters.index(term)]
         return Coefficient(*row)
 
-    def interval(self, level: float = 0.95) -> Float:
-        """Confidence limits (d, 2), of the kind chosen with the fit."""
-        check_level(level)
+    def interval(self, level: float | None = None) -> Float:
+        """Confidence limits (d, 2), of the kind chosen with the fit; at 95 % unless score intervals have another level."""
+        level = self._level(level)
         if self.interval_kind == "score":
             return self._score_interval(level)
         if self.interval_kind == "percentile" and self.draws is not None:
@@ -99,6 +99,11 @@ class Result:
         reach = float(ndtri((1 + level) / 2)) * self.standard_errors
         return np.column_stack([self.estimate - reach, self.estimate + reach])
 
+    def _level(self, level: float | None) -> float:
+        shown = (self.bounds_level or 0.95) if level is None else level
+        check_level(shown)
+        return shown
+
     def _score_interval(self, level: float) -> Float:
         assert self.bounds is not None
         if level != self.bounds_level:
@@ -108,32 +113,33 @@ class Result:
             )
         return self.bounds
 
-    def _rows(self, level: float) -> list[tuple[str, float, float, float, float, float, float]]:
+    def _rows(self, level: float | None) -> list[tuple[str, float, float, float, float, float, float]]:
         from scipy.special import ndtr
 
-        errors, limits = self.standard_errors, self.interval(self.bounds_level or level)
+        errors, limits = self.standard_errors, self.interval(level)
         with np.errstate(all="ignore"):
             z = self.estimate / errors
         p = 2 * ndtr(-np.abs(z))
         columns = zip(self.parameters, self.estimate, errors, z, p, limits[:, 0], limits[:, 1], strict=True)
         return [(t, *map(float, numbers)) for t, *numbers in columns]
 
-    def to_dicts(self, *, exponentiate: bool = False, level: float = 0.95) -> list[dict[str, Any]]:
+    def to_dicts(self, *, exponentiate: bool = False, level: float | None = None) -> list[dict[str, Any]]:
         """The table as a list of rows; `exponentiate` turns log ratios into ratios with delta-method errors."""
         rows: list[dict[str, Any]] = [dict(zip(COLUMNS, row, strict=True)) for row in self._rows(level)]
         if exponentiate:
             for row in rows:
+                _refuse_overflow(row)
                 ratio = float(np.exp(row["estimate"]))
                 row.update(estimate=ratio, std_error=ratio * row["std_error"])
-                row.update(conf_low=float(np.exp(row["conf_low"])), conf_high=float(np.exp(row["conf_high"])))
+                row.update(conf_low=_exp(row["conf_low"]), conf_high=_exp(row["conf_high"]))
         return rows
 
-    def to_frame(self, *, exponentiate: bool = False, level: float = 0.95) -> Any:
+    def to_frame(self, *, exponentiate: bool = False, level: float | None = None) -> Any:
         """The table in the kind of frame that the data came in."""
         rows = self.to_dicts(exponentiate=exponentiate, level=level)
         return build({c: [r[c] for r in rows] for c in COLUMNS}, self.frame_kind)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, *, exponentiate: bool = False, level: float | None = None) -> dict[str, Any]:
         """Everything that can be written as JSON; no data values."""
         out: dict[str, Any] = {
             "method": self.method,
@@ -141,7 +147,7 @@ class Result:
             "interval": self.interval_kind,
             "n": self.n,
             **dict(self.facts),
-            "coefficients": self.to_dicts(),
+            "coefficients": self.to_dicts(exponentiate=exponentiate, level=level),
             "covariance": self.covariance.tolist(),
             "diagnostics": [{"code": d.code, "severity": d.severity, "message": d.message} for d in self.diagnostics],
         }
@@ -158,10 +164,10 @@ class Result:
             }
         return out
 
-    def sheet(self, *, exponentiate: bool = False, level: float = 0.95) -> Sheet:
+    def sheet(self, *, exponentiate: bool = False, level: float | None = None) -> Sheet:
         """The table ready for rendering."""
         rows = self.to_dicts(exponentiate=exponentiate, level=level)
-        shown = self.bounds_level or level
+        shown = self._level(level)
         low, high = f"[{(1 - shown) / 2:.3g}", f"{(1 + shown) / 2:.3g}]"
         facts = {"Method": self.method, **self.facts, "Records": f"{self.n:g}", "Standard errors": self.inference}
         return Sheet(
@@ -169,10 +175,10 @@ class Result:
             rows=tuple(tuple(r.values()) for r in rows),
             facts=tuple(facts.items()),
             notes=tuple(str(d) for d in self.diagnostics),
-            data=self.to_dict(),
+            data=self.to_dict(exponentiate=exponentiate, level=level),
         )
 
-    def summary(self, style: str = "text", *, exponentiate: bool = False, level: float = 0.95) -> str:
+    def summary(self, style: str = "text", *, exponentiate: bool = False, level: float | None = None) -> str:
         """The regression table, then the diagnostics."""
         return render(self.sheet(exponentiate=exponentiate, level=level), style)
 
@@ -206,15 +212,29 @@ class Result:
                 "use method='reversion'"
             )
         total = np.diag(self.sampling)
-        share = np.diag(self.privacy) / total
+        share = np.divide(np.diag(self.privacy), total, out=np.zeros_like(total), where=total > 0)
         return [
             {"term": t, "variance": float(v), "privacy_share": float(s), "equivalent_records": float(self.n * (1 - s))}
             for t, v, s in zip(self.parameters, total, share, strict=True)
         ]
 
-    def plot(self, *others: Result, level: float = 0.95, title: str = "") -> Any:
+    def plot(self, *others: Result, level: float | None = None, title: str = "") -> Any:
         """Coefficients with intervals as a matplotlib Figure; other results go side by side."""
-        return Comparison({r.method: r for r in (self, *others)}).plot(level=level, title=title)
+        labels: dict[str, Result] = {}
+        for result in (self, *others):
+            again = f" ({len(labels) + 1})" if result.method in labels else ""
+            labels[f"{result.method}{again}"] = result
+        return Comparison(labels).plot(level=level, title=title)
+
+
+def _exp(value: float) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.exp(value))
+
+
+def _refuse_overflow(row: Mapping[str, Any]) -> None:
+    if row["estimate"] > 700:
+        raise PramanaError(f"{row['term']!r} = {row['estimate']:g} is too large to exponentiate: is it a log ratio?")
 
 
 @dataclass(frozen=True)
@@ -233,10 +253,10 @@ class Comparison:
     def parameters(self) -> tuple[str, ...]:
         return next(iter(self.results.values())).parameters
 
-    def to_dicts(self, *, level: float = 0.95) -> list[dict[str, Any]]:
+    def to_dicts(self, *, level: float | None = None) -> list[dict[str, Any]]:
         return [{"method": k, **row} for k, r in self.results.items() for row in r.to_dicts(level=level)]
 
-    def to_frame(self, *, level: float = 0.95) -> Any:
+    def to_frame(self, *, level: float | None = None) -> Any:
         """All tables, one below the other, with a column `method`."""
         rows = self.to_dicts(level=level)
         kind = next(iter(self.results.values())).frame_kind
@@ -264,12 +284,12 @@ class Comparison:
     def _repr_html_(self) -> str:
         return self.summary("html")
 
-    def plot(self, *, level: float = 0.95, title: str = "") -> Any:
+    def plot(self, *, level: float | None = None, title: str = "") -> Any:
         """Coefficients of every estimator side by side, as a matplotlib Figure."""
         from pramana.render.figures import Series, coefficients
 
         series = []
         for label, result in self.results.items():
-            limits = result.interval(result.bounds_level or level)
+            limits = result.interval(level)
             series.append(Series(label, result.estimate, limits[:, 0], limits[:, 1]))
         return coefficients(self.parameters, series, title=title or self.title)

@@ -164,7 +164,7 @@ def negative_binomial(dispersion: float) -> Family:
     >>> negative_binomial(0.5).link
     'log'
     """
-    if not (np.isfinite(dispersion) and dispersion > 0):
+    if not (isinstance(dispersion, int | float) and np.isfinite(dispersion) and dispersion > 0):
         raise FormulaError(f"the dispersion of a negative binomial must be a positive number, not {dispersion!r}")
     curve = Curve(partial(_negative_binomial, float(dispersion)), NEGATIVE_BINOMIAL, float(dispersion))
     return Family("negative-binomial", "log", curve, _log_of, lower=0.0)

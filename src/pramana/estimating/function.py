@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from pramana.arrays import Columns, Float
-from pramana.errors import FormulaError
+from pramana.errors import DataError, FormulaError
 from pramana.estimating.equation import Equation, Records, broadcast
 from pramana.frames import Schema, Table
 
@@ -84,7 +84,11 @@ class CallableFunction:
         """∂U/∂β (n, d, d) where the user supplied it or asked for JAX."""
         arguments = {v: columns[v] for v in self.variables}
         if self.slope is not None:
-            return np.asarray(self.slope(beta, **arguments), dtype=float)
+            value = np.asarray(self.slope(beta, **arguments), dtype=float)
+            shape = (len(columns[self.variables[0]]), len(self.parameters), len(self.parameters))
+            if value.shape != shape:
+                raise FormulaError(f"slope returned shape {value.shape}: it must return (n, d, d) = {shape}")
+            return value
         return _jax_slopes(self.u, beta, arguments) if self.derivative == "jax" else None
 
     def equation(self, records: Records) -> Equation:
@@ -117,12 +121,19 @@ def from_callable(
     >>> log_mean.variables
     ('y',)
     """
-    arguments = list(inspect.signature(u).parameters)
+    if not callable(u):
+        raise FormulaError(f"u is a {type(u).__name__}: give a function of beta and columns, def u(beta, income): ...")
+    signature = inspect.signature(u).parameters
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in signature.values()):
+        raise FormulaError("u must name its columns one by one, without * or **: def u(beta, income): ...")
+    arguments = list(signature)
     if len(arguments) < 2:
         raise FormulaError("u must take beta and at least one column: def u(beta, income): ...")
     if derivative not in ("central", "jax"):
         raise FormulaError(f"derivative={derivative!r} is unknown: use 'central' or 'jax', or supply slope=")
-    names = tuple(parameters)
+    names = (parameters,) if isinstance(parameters, str) else tuple(parameters)
+    if not names or len(set(names)) < len(names):
+        raise FormulaError(f"parameters {names} must name each parameter once, and at least one")
     if start is not None and len(start) != len(names):
         raise FormulaError(f"start has {len(start)} values for {len(names)} parameters")
     initial = None if start is None else tuple(float(v) for v in start)
@@ -221,7 +232,9 @@ def _jax_slopes(u: Callable[..., Any], beta: Float, arguments: dict[str, Any]) -
     """Forward-mode derivative in 64 bits, switched on for this call alone."""
     import jax
 
-    with jax.enable_x64(True):
+    from pramana.kernels.accelerator import wide
+
+    with wide():
         return np.asarray(jax.jacfwd(lambda b: u(b, **arguments))(jax.numpy.asarray(beta)))
 
 
@@ -232,6 +245,12 @@ def _refuse_coupled_rows(function: CallableFunction, records: Records, beta: Flo
     if half == 0:
         return
     whole = function.evaluate(beta, columns)
+    broken = int(np.sum(~np.isfinite(whole).all(axis=1)))
+    if broken:
+        raise DataError(
+            f"the estimating function is infinite or not a number for {broken} of {records.n} records at the starting value "
+            f"{beta.tolist()}: clean the data, or give start="
+        )
     parts = [function.evaluate(beta, {k: v[s] for k, v in columns.items()}) for s in (slice(half), slice(half, None))]
     if not np.allclose(whole, np.concatenate(parts), rtol=1e-9, atol=1e-12, equal_nan=True):
         raise FormulaError(

@@ -36,7 +36,13 @@ class Method(Protocol):
 
 def method_of(method: str | Method) -> Method:
     """Look a method up by name."""
+    if isinstance(method, type) and hasattr(method, "bind"):
+        return method()
     if not isinstance(method, str):
+        if not hasattr(method, "bind"):
+            raise PramanaError(
+                f"method of type {type(method).__name__}: give a name such as 'reversion', or Reversion()"
+            )
         return method
     from pramana.estimators.model_dependent import ModelDependent
     from pramana.estimators.naive import Naive

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Float
+from pramana.arrays import Column, Float
 from pramana.errors import DataError, FormulaError, listing
 from pramana.estimating import Family, GeneralizedLinear, family_of
 from pramana.estimating.equation import broadcast
 from pramana.estimating.generalized_linear import as_numbers
-from pramana.formulas.parsed import ParsedFormula, calls_in, names_in, parse, stateful, variables_of
-from pramana.frames import Level, Schema, Table, Variable, encode
-from pramana.frames.levels import is_number
+from pramana.formulas.parsed import ParsedFormula, calls_in, calls_of, names_in, parse, stateful, variables_of
+from pramana.formulas.response import Response, evaluate, reason
+from pramana.frames import Schema, Table, Variable, decode, encode
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,10 @@ class Glm:
             if name not in schema:
                 table.column(name)
         _refuse_unusable(parsed, schema)
+        _refuse_constant(parsed, table, schema)
         design = Design.fit(parsed, table, schema)
         sources = parsed.response_variables
+        response_of = Response.fit(parsed, table, schema, self.family)
         alone = len(sources) == 1 and sources[0] not in parsed.covariates
         return GeneralizedLinear(
             parameters=design.names,
@@ -46,7 +48,7 @@ class Glm:
             response=sources[0] if alone else None,
             family=self.family,
             design_of=design,
-            response_of=Response.fit(parsed, table, schema, self.family),
+            response_of=response_of,
             offset_of=Offset(parsed.offsets, design) if parsed.offsets else None,
             label=parsed.response.expr,
         )
@@ -63,20 +65,38 @@ def glm(formula: str, family: str | Family = "gaussian", link: str | None = None
 
 def _refuse_unusable(parsed: ParsedFormula, schema: Schema) -> None:
     """A perturbed column cannot feed a transform that learns from data, and its kind must be known."""
+    for expression in parsed.offsets:
+        _refuse_learning(expression, names_in(expression), calls_of(expression), schema)
     for factor in (*parsed.factors, parsed.response):
         hidden = [v for v in variables_of(factor) if schema.perturbed(v)]
-        learning = [c for c in calls_in(factor) if stateful(c)]
-        if hidden and learning:
-            raise FormulaError(
-                f"{factor.expr!r} applies {learning[0]}() to the perturbed column {hidden[0]!r}: its true values are not in "
-                f"the data, so nothing can be learnt from them; transform with constants instead, as in I({hidden[0]} - 40)"
-            )
+        _refuse_learning(factor.expr, hidden, calls_in(factor), schema)
         undecided = [v for v in hidden if schema[v].kind is None and "C" not in calls_in(factor)]
         if undecided:
             name = undecided[0]
             raise FormulaError(
                 f"the levels of {name!r} are the numbers {listing(schema[name].levels or (), 4)}, which may be amounts or codes: "
                 f"build its transition matrix with kind='numeric' or kind='nominal', or write C({name})"
+            )
+
+
+def _refuse_learning(expression: str, names: Sequence[str], calls: set[str], schema: Schema) -> None:
+    hidden = [v for v in names if schema.perturbed(v)]
+    learning = sorted(c for c in calls if stateful(c))
+    if hidden and learning:
+        raise FormulaError(
+            f"{expression!r} applies {learning[0]}() to the perturbed column {hidden[0]!r}: its true values are not in "
+            f"the data, so nothing can be learnt from them; transform with constants instead, as in I({hidden[0]} - 40)"
+        )
+
+
+def _refuse_constant(parsed: ParsedFormula, table: Table, schema: Schema) -> None:
+    """A column with one value has no effect to estimate; formulaic would drop its term without a word."""
+    for name in parsed.covariates:
+        values = table.column(name)
+        counted = schema[name].levels is not None if name in schema else values.dtype.kind not in "iufb"
+        if counted and bool(np.all(values == values[0])):
+            raise FormulaError(
+                f"column {name!r} is constant, {values[:1].tolist()[0]!r} in all {table.n} records: drop it from the formula"
             )
 
 
@@ -99,26 +119,42 @@ class Design:
         base = pd.DataFrame(clean, index=pd.RangeIndex(table.n))
         design = cls(None, base, variables, wrapped)
         design._spec = design._learn(parsed, table.n)
+        _refuse_repeated(design.names)
+        computed = [f for f in parsed.factors if f.eval_method.value == "python"]
+        if any(variables[v] is not None for f in computed for v in variables_of(f)):
+            design._refuse_coupled(parsed.text, table.n)
         return design
+
+    def _refuse_coupled(self, text: str, n: int) -> None:
+        """A row may not depend on other rows' hidden values, as a mean of a perturbed column would make it."""
+        first = {name: v.levels[0] if v.levels else 0.0 for name, v in self._variables.items() if v is not None}
+        varied, same = self(self._pilot(n), n)[0], self(first, n)[0]
+        if not np.allclose(varied, same, rtol=1e-9, atol=1e-12, equal_nan=True):
+            wrong = self.names[int(np.argmax(~np.isclose(varied, same, rtol=1e-9, atol=1e-12)))]
+            raise FormulaError(
+                f"term {wrong!r} of formula {text!r} mixes the values of different records of a perturbed column (a mean, a "
+                "rank or the like), but its true values are not in the data: use constants instead"
+            )
 
     def _learn(self, parsed: ParsedFormula, n: int) -> Any:
         """Show formulaic every level once, so that no level is ever unseen."""
-        pilot = {
-            name: np.resize(np.array([*v.levels], dtype=None if is_number(v.levels[0]) else object), n)
-            if v.levels
-            else np.linspace(0.0, 1.0, n)
-            for name, v in self._variables.items()
-            if v is not None
-        }
-        frame = self.frame(pilot, n)
+        frame = self.frame(self._pilot(n), n)
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 return parsed.terms.get_model_matrix(
                     frame, output="numpy", na_action="raise", context={"np": np}
                 ).model_spec
         except Exception as error:
-            raise FormulaError(f"formula {parsed.text!r} could not be evaluated: {_reason(error)}") from None
+            raise FormulaError(f"formula {parsed.text!r} could not be evaluated: {reason(error)}") from None
+
+    def _pilot(self, n: int) -> dict[str, Column]:
+        """Every perturbed column running through its levels, the first one first."""
+        return {
+            name: np.resize(decode(np.arange(len(v.levels)), v.levels), n) if v.levels else np.linspace(0.0, 1.0, n)
+            for name, v in self._variables.items()
+            if v is not None
+        }
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -157,9 +193,24 @@ def _clean_column(table: Table, name: str) -> Any:
     categories = table.categories(name)
     if categories is not None:
         return pd.Categorical(values, categories=categories)
+    if values.dtype.kind in "mM":
+        raise DataError(
+            f"column {name!r} holds dates: turn them into numbers (such as days since a date) or text first"
+        )
     if values.dtype.kind in "iuf":
         as_numbers(values, name)
+    if values.dtype.kind == "O" and len(distinct := set(values.tolist())) > max(50, len(values) // 2):
+        raise DataError(
+            f"column {name!r} holds text with {len(distinct)} distinct values in {len(values)} records: convert it to numbers, or "
+            "merge values"
+        )
     return values
+
+
+def _refuse_repeated(names: tuple[str, ...]) -> None:
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise FormulaError(f"two terms of the formula are called {twice[0]!r}: rename the column of that name")
 
 
 @dataclass(frozen=True)
@@ -173,72 +224,5 @@ class Offset:
         frame = self.design.frame(columns, n)
         total = np.zeros(n)
         for expression in self.expressions:
-            total += _evaluate(expression, frame, n, "offset")
+            total += evaluate(expression, frame, n, "offset")
         return total
-
-
-def _evaluate(expression: str, frame: Any, n: int, what: str) -> Float:
-    from formulaic import model_matrix
-
-    names = names_in(expression)
-    text = f"0 + {expression}" if expression in frame.columns else f"0 + {{{expression}}}"
-    try:
-        value = np.asarray(
-            model_matrix(text, frame, output="numpy", na_action="ignore", context={"np": np}), dtype=float
-        )
-    except Exception as error:
-        raise FormulaError(f"{what} {expression!r} could not be evaluated: {_reason(error)}") from None
-    if value.shape != (n, 1):
-        raise FormulaError(
-            f"{what} {expression!r} must be one number a record; {listing(names)} gave shape {value.shape}"
-        )
-    if not np.all(np.isfinite(value)):
-        count = int(np.sum(~np.isfinite(value)))
-        raise DataError(f"{what} {expression!r} is missing or infinite for {count} record(s): clean the data")
-    return value[:, 0]
-
-
-@dataclass(frozen=True)
-class Response:
-    """The left-hand side as numbers; a two-level text response counts its second level as the success."""
-
-    expression: str
-    variables: tuple[str, ...]
-    levels: tuple[Level, ...] | None
-
-    @classmethod
-    def fit(cls, parsed: ParsedFormula, table: Table, schema: Schema, family: Family) -> Response:
-        expression = parsed.response.expr
-        levels = _text_levels(expression, table, schema)
-        if levels is not None and (family.name != "binomial" or len(levels) != 2):
-            need = "two levels" if family.name == "binomial" else "numbers"
-            raise DataError(
-                f"response {expression!r} has the levels {listing(levels)} but family {family.name!r} needs {need}: "
-                f"use proportions({expression!r}), family='binomial' with two levels, or numeric levels"
-            )
-        return cls(expression, parsed.response_variables, levels)
-
-    def __call__(self, columns: Mapping[str, object], n: int) -> Float:
-        values = {v: broadcast(columns[v], n) for v in self.variables}
-        if self.levels is not None:
-            return encode(values[self.expression], self.levels, column=self.expression).astype(float)
-        if self.variables == (self.expression,):
-            return as_numbers(values[self.expression], self.expression)
-        import pandas as pd
-
-        return _evaluate(self.expression, pd.DataFrame(values), n, "response")
-
-
-def _text_levels(name: str, table: Table, schema: Schema) -> tuple[Level, ...] | None:
-    """Ordered levels of a response that is not numeric; None for numbers and expressions."""
-    if name in schema:
-        variable = schema[name]
-        return variable.levels if variable.kind in ("nominal", "ordinal") else None
-    if name not in table.names or table.column(name).dtype.kind in "iufb":
-        return None
-    return tuple(table.categories(name) or sorted(set(table.column(name).tolist())))
-
-
-def _reason(error: Exception) -> str:
-    cause = error.__cause__ or error
-    return str(cause).splitlines()[0][:200] if str(cause) else type(cause).__name__

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from formulaic.transforms import TRANSFORMS
 
 from pramana.errors import FormulaError
 
-KNOWN_NAMES = set(TRANSFORMS) | set(dir(builtins)) | {"np"}
+KNOWN_NAMES = set(TRANSFORMS) | {"np", "float", "int", "bool", "str"}
 
 
 @dataclass(frozen=True)
@@ -53,18 +52,29 @@ def parse(text: str) -> ParsedFormula:
     """Take a formula apart, or say what is wrong with it."""
     if not isinstance(text, str) or "~" not in text:
         raise FormulaError(f"formula {text!r} has no '~': write it as 'response ~ term + term'")
+    if not text.split("~")[0].strip():
+        raise FormulaError(f"formula {text!r} has no response: write it as 'response ~ term + term'")
+    if "." in text.split("~")[1].split():
+        raise FormulaError(f"formula {text!r} uses '.' for all columns: name the columns instead")
     try:
         formula = Formula(text)
         left, right = list(formula.lhs), list(formula.rhs)
-    except FormulaError:
-        raise
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise FormulaError(f"formula {text!r} could not be read: {reason}") from None
+    if not all(isinstance(term, Term) for term in (*left, *right)):
+        raise FormulaError(f"formula {text!r} has several parts divided by '|': write one part only")
     if len(left) != 1 or len(left[0].factors) != 1:
         raise FormulaError(f"formula {text!r} needs exactly one response to the left of '~'")
+    response = next(iter(left[0].factors))
+    if not variables_of(response):
+        raise FormulaError(f"the response {response.expr!r} of formula {text!r} names no column: give one")
     offsets, terms = _split_offsets(right)
-    return ParsedFormula(text, next(iter(left[0].factors)), Formula(terms), offsets)
+    if not terms:
+        raise FormulaError(
+            f"formula {text!r} has no terms and no intercept: nothing is left to estimate; add a term or 1"
+        )
+    return ParsedFormula(text, response, Formula(terms), offsets)
 
 
 def _split_offsets(terms: list[Term]) -> tuple[tuple[str, ...], list[Term]]:
@@ -112,9 +122,12 @@ def _in_order(tree: ast.AST) -> Iterable[ast.Name]:
 
 def calls_in(factor: Factor) -> set[str]:
     """Names of the functions a factor calls directly."""
-    if factor.eval_method.value != "python":
-        return set()
-    tree = ast.parse(factor.expr.strip("{}"), mode="eval")
+    return calls_of(factor.expr) if factor.eval_method.value == "python" else set()
+
+
+def calls_of(expression: str) -> set[str]:
+    """Names of the functions an expression calls directly."""
+    tree = ast.parse(expression.strip("{}"), mode="eval")
     return {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
 
 

@@ -30,6 +30,8 @@ def wald_test(hypothesis: str, parameters: Sequence[str], estimate: Float, covar
     """Test equations separated by commas, as in "age = 0, edu[T.high] = 2 * edu[T.mid]"."""
     from scipy.stats import chi2
 
+    if not isinstance(hypothesis, str):
+        raise FormulaError(f"hypothesis {hypothesis!r} must be text, such as '{parameters[-1]} = 0'")
     rows, values = restrictions(hypothesis, parameters)
     gap = rows @ estimate - values
     spread = rows @ covariance @ rows.T

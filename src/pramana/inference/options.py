@@ -55,6 +55,8 @@ class Resampling:
     def __post_init__(self) -> None:
         if not (isinstance(self.draws, int) and self.draws >= 20):
             raise PramanaError(f"draws={self.draws!r} must be a whole number of at least 20; 500 is usual")
+        if self.seed is not None and not isinstance(self.seed, int):
+            raise PramanaError(f"seed={self.seed!r} must be a whole number, or None for a fresh one")
         _check_choice("weights", self.weights, tuple(LAWS))
         _check_choice("scale", self.scale, ("iqr", "sd"))
         _check_choice("interval", self.interval, ("percentile", "wald"))
@@ -67,5 +69,5 @@ def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
 
 def check_level(level: float) -> None:
     """Refuse levels such as 95."""
-    if not 0 < level < 1:
-        raise PramanaError(f"level={level} must lie between 0 and 1: for a 95 % interval give 0.95")
+    if not (isinstance(level, int | float) and 0 < level < 1):
+        raise PramanaError(f"level={level!r} must lie between 0 and 1: for a 95 % interval give 0.95")

@@ -67,13 +67,18 @@ def draw_weights(sample: Sample, options: Resampling, seed: int, indices: Int) -
     if sample.clusters is not None:
         by_cluster = multipliers(options.weights, seed, indices, np.arange(sample.groups or 0))
         return by_cluster[:, sample.clusters] * sample.row_weights
-    law = multipliers(options.weights, seed, indices, np.arange(sample.rows), sample.frequencies)
+    counts = sample.frequencies
+    law = multipliers(
+        options.weights, seed, indices, np.arange(sample.rows), None if counts is None else np.maximum(counts, 1)
+    )
+    if counts is not None:
+        law = np.where(counts > 0, law, 0.0)  # a sum over no records
     return law if sample.weights is None else law * sample.weights
 
 
 def _solve_block(sample: Sample, root: Root, weights: Float, rebind: Callable[[Float], Equation] | None) -> Float:
     if rebind is not None:
-        return np.stack([_one(rebind, w, root.beta) for w in weights])
+        return np.stack([solve_draw(rebind, w, root.beta) for w in weights])
     equation = sample.equation
     scale = score_scale(equation, root.beta, sample.row_weights)
     if root.slope is not None:
@@ -81,7 +86,7 @@ def _solve_block(sample: Sample, root: Root, weights: Float, rebind: Callable[[F
     roots = _newton_from_one(equation, root.beta, weights, scale)
     beta = roots.beta
     for m in np.flatnonzero(~roots.converged):
-        beta[m] = _one(lambda _w: equation, weights[m], root.beta)
+        beta[m] = solve_draw(lambda _w: equation, weights[m], root.beta)
     return beta
 
 
@@ -125,7 +130,7 @@ def _solve_step_block(equation: Equation, root: Root, weights: Float, scale: Flo
     return np.stack([beta if norm <= 0.5 else np.full_like(beta, np.nan) for beta, norm in pairs])
 
 
-def _one(rebind: Callable[[Float], Equation], weights: Float, start: Float) -> Float:
+def solve_draw(rebind: Callable[[Float], Equation], weights: Float, start: Float) -> Float:
     """One draw by the careful solver; NaN where no root exists."""
     try:
         return solve(rebind(weights), weights, start).beta

@@ -13,6 +13,9 @@ from pramana.estimating import Equation
 from pramana.inference.derivative_free import solve_steps
 from pramana.kernels.newton import ROUNDING, TOLERANCE, Roots, newton, solve_each
 
+FLAT = 1e-6
+"""Share of its usual slope below which a score has not crossed zero but faded away."""
+
 
 @dataclass(frozen=True)
 class Root:
@@ -45,8 +48,21 @@ def solve(equation: Equation, weights: Float, start: Float | None = None) -> Roo
         return _ascend(equation, weights, beta, scale)
     roots = _newton(equation, weights, beta, scale)
     if roots.converged[0]:
+        _refuse_flat(equation, weights, roots.beta[0])
         return Root(roots.beta[0], float(roots.norm[0]), int(roots.steps[0]), "newton")
     return _continue(equation, weights, beta, roots)
+
+
+def _refuse_flat(equation: Equation, weights: Float, beta: Float) -> None:
+    """A generalised linear score also vanishes at infinity, where its slope does: that is no root."""
+    if not hasattr(equation, "recedes"):
+        return
+    with np.errstate(all="ignore"):
+        here = equation.score_and_slope(beta[None], weights[None])[1][0]
+        usual = equation.score_and_slope(equation.start[None], weights[None])[1][0]
+        share = np.abs(np.diag(here) / np.diag(usual))
+    if np.all(share < FLAT):
+        raise SolveError(_no_root(equation, beta))
 
 
 def score_scale(equation: Equation, beta: Float, weights: Float) -> Float:
@@ -135,7 +151,7 @@ def _no_root(equation: Equation, direction: Float) -> str:
     share = np.abs(direction) / np.abs(direction).max()
     names = [repr(p) for p, s in zip(equation.parameters, share, strict=True) if s > 1e-3]
     return (
-        f"no finite root exists: the objective never falls as {', '.join(names)} grow without bound (perfect separation, or "
+        f"no finite root exists: the fit improves for ever as {', '.join(names)} grow without bound (perfect separation, or "
         "too few records for this much noise). Drop or merge the terms involved, or use more data"
     )
 

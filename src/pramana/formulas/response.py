@@ -1,0 +1,110 @@
+"""The left-hand side of a formula, and the evaluation of single expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pramana.arrays import Float
+from pramana.errors import DataError, FormulaError, listing
+from pramana.estimating import Family
+from pramana.estimating.equation import broadcast
+from pramana.estimating.generalized_linear import as_numbers
+from pramana.formulas.parsed import ParsedFormula, names_in
+from pramana.frames import Level, Schema, Table, decode, encode
+
+
+def evaluate(expression: str, frame: Any, n: int, what: str) -> Float:
+    """One finite number a record (n,)."""
+    from formulaic import model_matrix
+
+    names = names_in(expression)
+    text = f"0 + {expression}" if expression in frame.columns else f"0 + {{{expression}}}"
+    try:
+        with np.errstate(all="ignore"):
+            value = np.asarray(
+                model_matrix(text, frame, output="numpy", na_action="ignore", context={"np": np}), dtype=float
+            )
+    except Exception as error:
+        raise FormulaError(f"{what} {expression!r} could not be evaluated: {reason(error)}") from None
+    if value.shape != (n, 1):
+        raise FormulaError(
+            f"{what} {expression!r} must be one number a record; {listing(names)} gave shape {value.shape}"
+        )
+    if not np.all(np.isfinite(value)):
+        count = int(np.sum(~np.isfinite(value)))
+        raise DataError(f"{what} {expression!r} is missing or infinite for {count} record(s): clean the data")
+    return value[:, 0]
+
+
+@dataclass(frozen=True)
+class Response:
+    """The left-hand side as numbers; a two-level text response counts its second level as the success."""
+
+    expression: str
+    variables: tuple[str, ...]
+    levels: tuple[Level, ...] | None
+
+    @classmethod
+    def fit(cls, parsed: ParsedFormula, table: Table, schema: Schema, family: Family) -> Response:
+        expression = parsed.response.expr
+        levels = _text_levels(expression, table, schema)
+        if levels is not None and (family.name != "binomial" or len(levels) != 2):
+            need = "two levels" if family.name == "binomial" else "numbers"
+            raise DataError(
+                f"response {expression!r} has the levels {listing(levels)} but family {family.name!r} needs {need}: "
+                f"use proportions({expression!r}), family='binomial' with two levels, or numeric levels"
+            )
+        response = cls(expression, parsed.response_variables, levels)
+        response._refuse_coupled(schema)
+        return response
+
+    def _refuse_coupled(self, schema: Schema) -> None:
+        """An expression of a perturbed response is a function of each level alone."""
+        hidden = [schema[v].levels for v in self.variables if schema.perturbed(v)]
+        if len(self.variables) > 1 or self.variables == (self.expression,) or not hidden or hidden[0] is None:
+            return
+        levels = decode(np.arange(len(hidden[0])), hidden[0])
+        together, alone = self({self.variables[0]: levels}, len(levels)), self({self.variables[0]: levels[:1]}, 1)
+        if not np.isclose(together[0], alone[0], rtol=1e-9, atol=1e-12):
+            raise FormulaError(
+                f"response {self.expression!r} mixes the values of different records of a perturbed column (a mean, a rank or "
+                "the like), but its true values are not in the data: use constants instead"
+            )
+
+    def __call__(self, columns: Mapping[str, object], n: int) -> Float:
+        values = {v: broadcast(columns[v], n) for v in self.variables}
+        if self.levels is not None:
+            return encode(values[self.expression], self.levels, column=self.expression).astype(float)
+        if self.variables == (self.expression,):
+            return as_numbers(values[self.expression], self.expression)
+        import pandas as pd
+
+        return evaluate(self.expression, pd.DataFrame(values), n, "response")
+
+
+def _text_levels(name: str, table: Table, schema: Schema) -> tuple[Level, ...] | None:
+    """Ordered levels of a response that is not numeric; None for numbers and expressions."""
+    if name in schema:
+        variable = schema[name]
+        return variable.levels if variable.kind in ("nominal", "ordinal") else None
+    if name not in table.names or table.column(name).dtype.kind in "iufb":
+        return None
+    values = table.column(name)
+    if values.dtype.kind in "mM":
+        raise DataError(f"response {name!r} holds dates: turn them into numbers (such as days since a date) first")
+    types = sorted({type(v).__name__ for v in values.tolist()})
+    if len(types) > 1:
+        raise DataError(f"response {name!r} mixes values of type {' and '.join(types)}: use one type")
+    return tuple(table.categories(name) or sorted(set(values.tolist())))
+
+
+def reason(error: Exception) -> str:
+    """What went wrong inside formulaic, in one line."""
+    cause = error.__cause__ or error
+    if isinstance(cause, KeyError):
+        return f"{cause} is not known"
+    return str(cause).splitlines()[0][:200] if str(cause) else type(cause).__name__
