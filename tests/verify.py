@@ -29,7 +29,7 @@ data through the public interface.
 - `bias`: mean estimate minus truth; `MC error`: its Monte Carlo standard error; `z`: their ratio. The limit is 4.5.
 - `SD`: spread of the estimates; `SE / SD`: mean standard error over it. The limit is 4.5 Monte Carlo errors plus 2 %.
 - `coverage`: of the 95 % interval. The limit is 4.5 Monte Carlo errors plus 0.01, for the size of the samples.
-- `z, P off by 0.05`: the same ratio (from 100 replicates) for an analyst whose keep probabilities are 0.05 too low;
+- `z, P off by 0.05`: the same ratio (from at most 200 replicates) for an analyst whose keep probabilities are 0.05 too low;
   at least one parameter must exceed 8.
 """
 
@@ -74,8 +74,9 @@ def page(reports: Sequence[pytest.TestReport], state: str) -> Iterator[str]:
     failed = sum(r.failed for r in reports)
     yield PREFACE
     yield f"- Commit: {state}"
-    yield f"- Python {platform.python_version()}, NumPy {numpy.__version__}, SciPy {scipy.__version__}, "
-    yield f"  pramana {pramana.__version__}"
+    versions = {"NumPy": numpy.__version__, "SciPy": scipy.__version__, "pramana": pramana.__version__}
+    listed = ", ".join(f"{name} {version}" for name, version in versions.items())
+    yield f"- Python {platform.python_version()}, {listed}"
     yield f"- Checks: {len(reports)} run, {failed} failed, {sum(r.duration for r in reports) / 60:.0f} minutes"
     for report in reports:
         yield f"\n## {title(report.nodeid)}\n"

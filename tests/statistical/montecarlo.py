@@ -177,7 +177,7 @@ def check_rejects(found: Replicates) -> None:
 def check(setting: Setting, replicates: int, seed: int, log: Callable[[str, object], None], **options: Any) -> None:
     """Bias, coverage and standard errors at the true P; a clear bias at a P off by 0.05."""
     right = replicate(setting, replicates, seed, **options)
-    wrong = replicate(setting, min(replicates, 100), seed, mechanism=setting.wrong)
+    wrong = replicate(setting, min(replicates, 200), seed, mechanism=setting.wrong)
     log("rows", right.rows(wrong))
     check_bias(right)
     check_coverage(right)

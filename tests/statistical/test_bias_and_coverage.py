@@ -65,9 +65,9 @@ def test_percentile_intervals_from_resampled_clusters(replicates: int, record_pr
     check(settings.clustered(), replicates, 109, record_property, inference=resampling)
 
 
-@pytest.mark.parametrize("replicates", [40, pytest.param(600, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("replicates", [60, pytest.param(2000, marks=pytest.mark.verify)])
 def test_laplace_noise_composed_with_a_matrix(replicates: int, record_property: Log) -> None:
     setting = settings.laplace_and_matrix()
     check(setting, replicates, 110, record_property)
-    naive = replicate(setting, 40, 110, method="naive")
+    naive = replicate(setting, 60, 110, method="naive")
     assert np.all(np.abs(naive.z) > CLEAR)
