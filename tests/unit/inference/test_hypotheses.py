@@ -1,0 +1,75 @@
+"""Hypotheses as text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+import pramana as pr
+from pramana.inference.hypotheses import restrictions, wald_test
+
+NAMES = ("Intercept", "age", "edu[T.mid]", "edu[T.high]", "age:edu[T.high]", "np.log(age)")
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "value"),
+    [
+        ("age = 0", [0, 1, 0, 0, 0, 0], 0),
+        ("age", [0, 1, 0, 0, 0, 0], 0),
+        ("age = 1.5", [0, 1, 0, 0, 0, 0], 1.5),
+        ("edu[T.high] = 2 * edu[T.mid]", [0, 0, -2, 1, 0, 0], 0),
+        ("age:edu[T.high] = age", [0, -1, 0, 0, 1, 0], 0),
+        ("(age + edu[T.mid]) / 2 - 3 = -Intercept", [1, 0.5, 0.5, 0, 0, 0], 3),
+        ("np.log(age) = 1", [0, 0, 0, 0, 0, 1], 1),
+    ],
+)
+def test_an_equation_becomes_a_row_and_a_value(text: str, row: list[float], value: float) -> None:
+    rows, values = restrictions(text, NAMES)
+    np.testing.assert_allclose(rows, [row], atol=1e-15)
+    np.testing.assert_allclose(values, [value], atol=1e-15)
+
+
+def test_commas_separate_equations() -> None:
+    rows, values = restrictions("age = 1, edu[T.mid] = edu[T.high]", NAMES)
+    np.testing.assert_array_equal(rows, [[0, 1, 0, 0, 0, 0], [0, 0, 1, -1, 0, 0]])
+    np.testing.assert_array_equal(values, [1, 0])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("agee = 0", "agee"),
+        ("age * edu[T.mid] = 0", "not linear"),
+        ("1 = 1", "not linear"),
+        ("age = 0 = 1", "too many"),
+        ("age = 1 / 0", "could not be read"),
+        ("age ** 2 = 0", "could not be read"),
+        ("abs(age) = 0", "could not be read"),
+        ("age = 0, 2 * age = 0", "not independent"),
+    ],
+)
+def test_what_cannot_be_tested_is_refused(text: str, said: str) -> None:
+    with pytest.raises(pr.FormulaError, match=said):
+        wald_test(text, NAMES, np.ones(6), np.eye(6))
+
+
+def test_one_restriction_is_the_square_of_its_z() -> None:
+    estimate, covariance = np.array([1.0, 0.4]), np.array([[0.2, 0.05], [0.05, 0.1]])
+    test = wald_test("a = b", ["a", "b"], estimate, covariance)
+    z = 0.6 / np.sqrt(0.2 + 0.1 - 2 * 0.05)
+    assert test.statistic == pytest.approx(z**2, rel=1e-12)
+    assert (test.df, test.p_value) == (1, pytest.approx(chi2.sf(z**2, 1), rel=1e-12))
+
+
+def test_a_joint_restriction_of_everything_is_the_quadratic_form() -> None:
+    estimate, covariance = np.array([1.0, 0.4]), np.array([[0.2, 0.05], [0.05, 0.1]])
+    test = wald_test("a = 0, b = 0", ["a", "b"], estimate, covariance)
+    assert test.statistic == pytest.approx(estimate @ np.linalg.solve(covariance, estimate), rel=1e-12)
+    assert test.df == 2
+    assert "chi2(2)" in str(test)
+
+
+def test_a_name_inside_a_longer_name_is_not_mistaken_for_it() -> None:
+    rows, _ = restrictions("age = age2", ["age", "age2", "sage"])
+    np.testing.assert_array_equal(rows, [[1, -1, 0]])
