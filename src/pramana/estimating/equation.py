@@ -49,6 +49,16 @@ class Records:
         """All columns with the given node's values filled in; a level stands for a whole column of itself."""
         return {**self.columns, **self.nodes[node]}
 
+    def rows(self, rows: slice) -> Records:
+        """Some of the records."""
+        size = len(range(*rows.indices(self.n)))
+        nodes = tuple({k: _cut(v, rows) for k, v in node.items()} for node in self.nodes)
+        columns = {k: v[rows] for k, v in self.columns.items()}
+        response = self.response
+        if response is not None:
+            response = ResponseMoments(response.first[rows], response.second[rows], response.released[rows])
+        return Records(size, columns, nodes, self.weights[rows], self.released[rows], response)
+
     def softened(self, t: float) -> Records:
         """The records with a share t of the noise undone: t = 0 is naive, t = 1 the full reversion."""
         naive = np.zeros_like(self.weights)
@@ -62,6 +72,10 @@ class Records:
     def reweighted(self, weights: Float) -> Records:
         """The same nodes under another measure."""
         return replace(self, weights=weights)
+
+
+def _cut(value: object, rows: slice) -> object:
+    return value[rows] if isinstance(value, np.ndarray) else value
 
 
 def broadcast(value: object, n: int) -> Column:

@@ -155,6 +155,14 @@ class PredictorEquation:
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
         return predictor.record_slope(self.data, beta, left, right)
 
+    def part(self, group: int, groups: int) -> PredictorEquation:
+        """One of several data sets of equal size that lie one after the other."""
+        size = self.n // groups
+        rows = slice(group * size, (group + 1) * size)
+        return PredictorEquation(
+            self.function, self.records.rows(rows), self.data.part(group, groups), self.responses[rows]
+        )
+
     def under(self, records: Records) -> PredictorEquation:
         weight = records.weights
         if records.response is None:
@@ -181,6 +189,8 @@ def _refuse_collinear(design: Float, parameters: tuple[str, ...]) -> None:
         raise DataError(
             f"the design column(s) {', '.join(map(repr, bad))} hold infinite or missing values: clean the data"
         )
+    for j, name in enumerate(parameters):
+        refuse_extreme(design[:, j], name)
     scale = np.sqrt(np.einsum("ij,ij->j", design, design))
     if np.any(scale == 0):
         zero = [p for p, s in zip(parameters, scale, strict=True) if s == 0]
@@ -194,8 +204,18 @@ def _refuse_collinear(design: Float, parameters: tuple[str, ...]) -> None:
     hint = f"{constant[0]!r} is constant; " if constant else ""
     names = ", ".join(repr(parameters[j]) for j in involved)
     raise FormulaError(
-        f"the design is collinear in {names} ({hint}smallest eigenvalue {max(values[0], 0):.1e}): drop one of them"
+        f"the design is collinear in {names} ({hint}smallest eigenvalue {max(values[0], 0):.1e}): drop one of them, or center a number "
+        "that varies little around a large value"
     )
+
+
+def refuse_extreme(values: Float, name: str) -> None:
+    """Squares of such numbers leave the range of floating point."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest > 1e100 or 0 < largest < 1e-100:
+        raise DataError(
+            f"{name!r} has values up to {largest:.2g} in size: change its unit, to lie between 1e-100 and 1e+100"
+        )
 
 
 def numeric_response(name: str) -> FromColumns:
@@ -218,4 +238,5 @@ def as_numbers(values: Any, name: str) -> Float:
     if not np.all(np.isfinite(numbers)):
         count = int(np.sum(~np.isfinite(numbers)))
         raise DataError(f"column {name!r} has {count} missing or infinite value(s): clean them or use missing='drop'")
+    refuse_extreme(numbers, name)
     return numbers

@@ -52,8 +52,9 @@ def estimate(
     frame_kind: FrameKind,
 ) -> Result:
     """Solve the equation and attach its uncertainty."""
-    if sample.n <= sample.d:
-        raise DataError(f"{sample.n:g} records cannot carry {sample.d} parameters: use more data or fewer terms")
+    counted = min(sample.n, float(np.count_nonzero(sample.row_weights)) if sample.frequencies is None else sample.n)
+    if counted <= sample.d:
+        raise DataError(f"{counted:g} records cannot carry {sample.d} parameters: use more data or fewer terms")
     chosen = _chosen(options, sample, rebind is not None)
     root = solve(sample.equation, sample.row_weights, start)
     linear = _linear(sample, root, required=isinstance(chosen, Sandwich))
@@ -103,6 +104,14 @@ def _linear(sample: Sample, root: Root, *, required: bool) -> _Linear | None:
         if required:
             raise
         return None
+
+
+def sandwich_errors(sample: Sample, beta: Float) -> Float:
+    """HC0 standard errors (d,) at a root."""
+    totals = sample.totals(beta)
+    return np.sqrt(
+        np.diag(linearised.covariance(totals, linearised.bread(totals, sample.equation.parameters), sample, Sandwich()))
+    )
 
 
 def _covariance(sample: Sample, linear: _Linear | None, chosen: Sandwich | Resampling, draws: Draws | None) -> Float:

@@ -49,17 +49,24 @@ class ModelDependent:
         return f"model-dependent ({self.link}{extra})"
 
     def bind(self, function: EstimatingFunction, mechanism: Mechanism | None, table: Table, weights: Float) -> Binding:
-        used = mechanism.used_by(function.variables) if mechanism is not None else []
-        if not used:
-            raise MechanismError("the model-dependent estimator needs a perturbed column in the formula: there is none")
-        records = reverted_records(function, mechanism, table, collapse=False)
-        nuisance = Nuisance.of(self, records, used, table, function.variables)
-        equation = function.equation(records)
+        equation, nuisance = nuisance_of(self, function, mechanism, table)
 
         def rebind(row_weights: Float) -> Equation:
-            return equation.under(records.reweighted(nuisance.posterior(row_weights)))
+            return equation.under(equation.records.reweighted(nuisance.posterior(row_weights)))
 
         return Binding(rebind(weights), rebind)
+
+
+def nuisance_of(
+    options: ModelDependent, function: EstimatingFunction, mechanism: Mechanism | None, table: Table
+) -> tuple[Equation, Nuisance]:
+    """The equation over all nodes, and the regression that will weigh them."""
+    used = mechanism.used_by(function.variables) if mechanism is not None else []
+    if not used:
+        raise MechanismError("the model-dependent estimator needs a perturbed column in the formula: there is none")
+    records = reverted_records(function, mechanism, table, collapse=False)
+    nuisance = Nuisance.of(options, records, used, table, function.variables)
+    return function.equation(records), nuisance
 
 
 @dataclass(frozen=True)
@@ -93,7 +100,18 @@ class Nuisance:
             alpha = solve(self.equation, weights).beta
         except SolveError as error:
             raise SolveError(f"the model of the released variable could not be fitted: {error}") from None
-        fitted = _probabilities(self.equation, alpha)
+        return self.posterior_from(self.probabilities(alpha, self.equation))
+
+    @staticmethod
+    def probabilities(alpha: Float, equation: Any) -> Float:
+        """Fitted probabilities of the released combinations (n, C)."""
+        if isinstance(equation, MultinomialEquation):
+            return equation.probabilities(alpha)
+        mu = equation.data.curve(equation.data.eta(alpha[None])[0])[0][:, 0]
+        return np.column_stack([1 - mu, mu])
+
+    def posterior_from(self, fitted: Float) -> Float:
+        """P⁻¹ on the fitted probabilities, then Bayes' rule."""
         truth = np.zeros_like(self.likelihood)
         for k, reversion in enumerate(self.reversion):
             truth += fitted[:, k, None] * reversion
@@ -165,10 +183,3 @@ def _regression(
         response_of=lambda _columns, _n: released.astype(float),
     )
     return function.equation(Records.clean(records.n, {}))
-
-
-def _probabilities(equation: Any, alpha: Float) -> Float:
-    if isinstance(equation, MultinomialEquation):
-        return equation.probabilities(alpha)
-    mu = equation.data.curve(equation.data.eta(alpha[None])[0])[0][:, 0]
-    return np.column_stack([1 - mu, mu])

@@ -130,11 +130,12 @@ def _compiled_totals(fast: Any, p: Predictor, betas: Float, weights: Float) -> t
     return score, slope
 
 
-def grouped_score_and_slope(p: Predictor, groups: int, betas: Float, group: Int) -> tuple[Float, Float]:
+def grouped_score_and_slope(p: Predictor, packed: Packed, groups: int, betas: Float, group: Int) -> tuple[Float, Float]:
     """Equations over `groups` data sets of equal size that lie one after the other in p; unit row weights.
 
     Parameters
     ----------
+    packed : `p.packed_in(groups)`, made once for many calls.
     group : (B,), the data set that each equation uses.
     """
     fast = backend.compiled() if p.curve.code is not None else None
@@ -147,7 +148,7 @@ def grouped_score_and_slope(p: Predictor, groups: int, betas: Float, group: Int)
     score, slope = np.empty_like(betas), np.empty((*betas.shape, p.d))
     ones, row = np.ones((1, p.n // groups)), np.zeros(len(betas), dtype=np.int64)
     arguments = (np.ascontiguousarray(betas), np.ascontiguousarray(group), ones, row)
-    fast.totals(*p.packed_in(groups), p.curve.code, p.curve.shape, *arguments, score, slope)
+    fast.totals(*packed, p.curve.code, p.curve.shape, *arguments, score, slope)
     return score, slope
 
 

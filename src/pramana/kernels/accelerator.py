@@ -1,0 +1,200 @@
+"""The same resampled roots through JAX, for a GPU: all draws of all data sets of a fleet at once.
+
+Nothing here changes JAX's global settings: 64-bit arithmetic is switched on for these calls alone.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pramana.arrays import Bool, Float, Words
+from pramana.errors import PramanaError
+from pramana.kernels.newton import ROUNDING, TOLERANCE
+from pramana.kernels.predictor import IDENTITY, LOGIT, NEGATIVE_BINOMIAL, POWER, Curve, Packed
+
+_WEYL, _MIX1, _MIX2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_ONE = 0x3FF0000000000000
+BATCH_ENTRIES = 200_000_000
+"""Draws × rows in one launch: 1.6 GB of weights."""
+FIRST_STEPS, LAST_STEPS = 7, 60
+
+
+def wide() -> Any:
+    """64-bit mode as a context, whatever the version of JAX calls it."""
+    if hasattr(jax, "enable_x64"):
+        return jax.enable_x64(True)
+    from jax import experimental
+
+    return experimental.enable_x64()  # type: ignore[attr-defined]
+
+
+def devices(kind: str) -> list[Any]:
+    """Devices of a kind; an error that says what there is when there is none."""
+    found = [d for d in jax.devices() if d.platform == kind or (kind == "gpu" and d.platform in ("cuda", "rocm"))]
+    if not found:
+        raise PramanaError(f"device {kind!r} is not available to JAX, which sees {jax.devices()}: use --device cpu")
+    return found
+
+
+def resampled_roots(packed: Packed, curve: Curve, start: Float, keys: Words, scale: Float) -> tuple[Float, Bool]:
+    """Roots (G, M, d) under exponential weights, and which of them were found.
+
+    Parameters
+    ----------
+    packed : arrays of G data sets, as for the compiled kernels.
+    start, scale : (G, d).
+    keys : (G, M), the streams' starting words.
+    """
+    groups, draws = keys.shape
+    size = max(1, min(groups, BATCH_ENTRIES // max(1, draws * packed[1].shape[2])))
+    beta = np.empty((groups, draws, start.shape[1]))
+    found = np.empty((groups, draws), dtype=bool)
+    with wide():
+        for low in range(0, groups, size):
+            part = slice(low, min(low + size, groups))
+            arrays = tuple(a[part] if a.size else a for a in packed)
+            roots, norm = _roots(arrays, curve, start[part], keys[part], scale[part])
+            beta[part], found[part] = roots, norm <= ROUNDING
+    return beta, found
+
+
+def _roots(packed: Any, curve: Curve, start: Float, keys: Words, scale: Float) -> tuple[Float, Float]:
+    """A few steps for everyone, then the stragglers by themselves, so that nobody waits for them."""
+    draws = keys.shape[1]
+    launch = partial(_newton, code=curve.code, shape=curve.shape)
+    begin = jnp.broadcast_to(jnp.asarray(start)[:, None, :], (*keys.shape, start.shape[1]))
+    device = tuple(jnp.asarray(a) for a in packed)
+    beta, norm = launch(*device, begin, jnp.asarray(keys), jnp.asarray(scale), steps=FIRST_STEPS)
+    out, left = np.array(beta), np.array(norm)
+    rows = np.argwhere(left > TOLERANCE)
+    if len(rows):
+        group = rows[:, 0]
+        padded = _padded(len(rows))
+        take = np.resize(np.arange(len(rows)), padded)
+        arrays = tuple(a[group[take]] if a.size else a for a in device)
+        lone = jnp.asarray(keys[rows[take, 0], rows[take, 1]])[:, None]
+        beta, norm = launch(
+            *arrays, jnp.asarray(start[group[take]])[:, None], lone, jnp.asarray(scale[group[take]]), steps=LAST_STEPS
+        )
+        out[group, rows[:, 1]] = np.asarray(beta)[: len(rows), 0]
+        left[group, rows[:, 1]] = np.asarray(norm)[: len(rows), 0]
+    assert out.shape[1] == draws
+    return out, left
+
+
+def _padded(count: int) -> int:
+    """Sizes come in powers of four, so that few shapes are ever compiled."""
+    size = 64
+    while size < count:
+        size *= 4
+    return size
+
+
+@partial(jax.jit, static_argnames=("code", "shape", "steps"))
+def _newton(
+    design: Any,
+    weight: Any,
+    first: Any,
+    offset: Any,
+    begin: Any,
+    keys: Any,
+    scale: Any,
+    *,
+    code: int,
+    shape: float,
+    steps: int,
+) -> tuple[Any, Any]:
+    """Damped Newton: a step that does not lower the score is halved at the next turn, draw by draw."""
+    multipliers = _exponentials(keys, weight.shape[2])
+    evaluate = partial(_totals, design, weight, first, offset, multipliers, code=code, shape=shape)
+
+    def norm_of(score: Any) -> Any:
+        size = jnp.max(jnp.abs(score * scale[:, None, :]), axis=-1)
+        return jnp.where(jnp.isfinite(size), size, jnp.inf)
+
+    def turn(state: Any) -> Any:
+        beta, score, slope, norm, length, count = state
+        trial = beta - length[..., None] * _eliminate(slope, score)
+        new_score, new_slope = evaluate(trial)
+        new_norm = norm_of(new_score)
+        better = new_norm <= (1 - 1e-4 * length) * norm
+        b1, b2 = better[..., None], better[..., None, None]
+        kept = (jnp.where(b1, trial, beta), jnp.where(b1, new_score, score), jnp.where(b2, new_slope, slope))
+        return *kept, jnp.where(better, new_norm, norm), jnp.where(better, 1.0, length / 2), count + 1
+
+    def going(state: Any) -> Any:
+        return (state[5] < steps) & jnp.any((state[3] > TOLERANCE) & (state[4] > 2.0**-25))
+
+    score, slope = evaluate(begin)
+    state = (begin, score, slope, norm_of(score), jnp.ones(begin.shape[:-1]), 0)
+    beta, _, _, norm, _, _ = jax.lax.while_loop(going, turn, state)
+    return beta, norm
+
+
+def _exponentials(keys: Any, n: int) -> Any:
+    """The streams of `streams.uniforms`, bit for bit, then −log."""
+    rows = jnp.arange(1, n + 1, dtype=jnp.uint64)
+    words = keys[..., None] + rows * jnp.uint64(_WEYL)
+    words = (words ^ (words >> jnp.uint64(30))) * jnp.uint64(_MIX1)
+    words = (words ^ (words >> jnp.uint64(27))) * jnp.uint64(_MIX2)
+    words = words ^ (words >> jnp.uint64(31))
+    bits = (words >> jnp.uint64(12)) | jnp.uint64(_ONE)
+    return -jnp.log(jax.lax.bitcast_convert_type(bits, jnp.float64) - (1.0 - 2.0**-53))
+
+
+def _totals(
+    design: Any, weight: Any, first: Any, offset: Any, multipliers: Any, betas: Any, *, code: int, shape: float
+) -> tuple[Any, Any]:
+    """Score (G, M, d) and slope (G, M, d, d); the sums over records are written out so that they fuse."""
+    d, nodes = design.shape[2], design.shape[1]
+    score: list[Any] = [0.0] * d
+    slope: list[list[Any]] = [[0.0] * d for _ in range(d)]
+    for c in range(nodes):
+        x = [design[:, None, c, j, :] for j in range(d)]
+        eta = sum(betas[..., j, None] * x[j] for j in range(d))
+        if offset.size:
+            eta = eta + offset[:, None, c, :]
+        force, bend = _curve(eta, weight[:, None, c, :], first[:, None, c, :], code, shape)
+        force, bend = force * multipliers, bend * multipliers
+        for j in range(d):
+            score[j] = score[j] + jnp.sum(force * x[j], axis=-1)
+            for k in range(j, d):
+                slope[j][k] = slope[j][k] + jnp.sum(bend * (x[j] * x[k]), axis=-1)
+    full = [[slope[min(j, k)][max(j, k)] for k in range(d)] for j in range(d)]
+    return jnp.stack(score, axis=-1), jnp.stack([jnp.stack(row, axis=-1) for row in full], axis=-2)
+
+
+def _curve(eta: Any, weight: Any, first: Any, code: int, shape: float) -> tuple[Any, Any]:
+    if code == IDENTITY:
+        return first - weight * eta, -weight * jnp.ones_like(eta)
+    if code == LOGIT:
+        mu = jax.nn.sigmoid(eta)
+        return first - weight * mu, -weight * mu * (1 - mu)
+    mu = jnp.exp(eta)
+    if code == POWER:
+        a = jnp.exp((1 - shape) * eta)
+        return a * (first - weight * mu), a * ((1 - shape) * (first - weight * mu) - mu * weight)
+    assert code == NEGATIVE_BINOMIAL
+    a = 1 / (1 + shape * mu)
+    residual = first - weight * mu
+    return a * residual, -a * mu * (shape * a * residual + weight)
+
+
+def _eliminate(slope: Any, score: Any) -> Any:
+    """slope⁻¹ score by elimination written out: d is small, and a batched factorisation is slow on a GPU."""
+    d = score.shape[-1]
+    rows = [[slope[..., j, k] for k in range(d)] + [score[..., j]] for j in range(d)]
+    for p in range(d):
+        for j in range(p + 1, d):
+            factor = rows[j][p] / rows[p][p]
+            rows[j] = [a - factor * b for a, b in zip(rows[j], rows[p], strict=True)]
+    solution: list[Any] = [None] * d
+    for p in reversed(range(d)):
+        rest = sum((rows[p][k] * solution[k] for k in range(p + 1, d)), start=0.0)
+        solution[p] = (rows[p][d] - rest) / rows[p][p]
+    return jnp.stack(solution, axis=-1)

@@ -1,0 +1,188 @@
+"""Running a study: units of work over processes, kept on disk as they finish."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+from pramana.errors import PramanaError
+from pramana.inference import Resampling
+from pramana.studies.simulation import Replicates, simulate
+from pramana.studies.study import Study, study_of
+from pramana.studies.summary import StudyResult, combine, summarize
+
+FORMAT = 1
+_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that the numbers of a study depend on."""
+
+    source: str
+    replicates: int
+    resamples: int
+    seed: int
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Some replicates of one scenario."""
+
+    plan: Plan
+    cell: int
+    first: int
+    last: int
+
+    def path(self, work: Path) -> Path:
+        return work / f"{self.cell:04d}-{self.first:06d}.npz"
+
+
+def run(plan: Plan, out: Path, *, workers: int, resume: bool, tell: Callable[[int, int], None]) -> StudyResult:
+    """All units of a study, then its summary.
+
+    Parameters
+    ----------
+    tell : called with (units done, units in all) as they finish.
+    """
+    study = study_of(plan.source)
+    work = prepared(out / ".work" / study.name, plan, resume)
+    units = units_of(study, plan)
+    todo = [unit for unit in units if not unit.path(work).is_file()]
+    done = len(units) - len(todo)
+    tell(done, len(units))
+    for _ in _finished(todo, work, workers):
+        done += 1
+        tell(done, len(units))
+    return gather(study, units, work)
+
+
+def units_of(study: Study, plan: Plan) -> list[Unit]:
+    return [
+        Unit(plan, cell, first, min(first + study.block, plan.replicates))
+        for cell in range(len(study.scenarios))
+        for first in range(0, plan.replicates, study.block)
+    ]
+
+
+def prepared(work: Path, plan: Plan, resume: bool) -> Path:
+    """The folder of finished units, emptied unless they are to be kept; other settings cannot be resumed."""
+    work.mkdir(parents=True, exist_ok=True)
+    note = work / "plan.json"
+    wanted = {"format": FORMAT, **asdict(plan)}
+    if resume and note.is_file():
+        found = json.loads(note.read_text(encoding="utf-8"))
+        other = {k: (found.get(k), v) for k, v in wanted.items() if found.get(k) != v}
+        if other:
+            changed = ", ".join(f"{k} was {a!r} and is now {b!r}" for k, (a, b) in other.items())
+            raise PramanaError(
+                f"{str(work)!r} holds a run with other settings ({changed}): repeat them, or leave --resume out"
+            )
+        return work
+    for old in work.glob("*.npz"):
+        old.unlink()
+    note.write_text(json.dumps(wanted), encoding="utf-8")
+    return work
+
+
+def work_on(unit: Unit, work: Path) -> None:
+    """Run one unit and keep its numbers; the file appears complete or not at all."""
+    study = study_of(unit.plan.source)
+    inference = Resampling(draws=unit.plan.resamples) if study.inferred else None
+    replicates = simulate(
+        study.scenarios[unit.cell],
+        study.methods,
+        range(unit.first, unit.last),
+        unit.plan.seed,
+        inference=inference,
+        inferred=study.inferred,
+        device=unit.plan.device,
+    )
+    flat = {f"{method}|{name}": v for method, numbers in replicates.values.items() for name, v in numbers.items()}
+    path = unit.path(work)
+    part = path.with_suffix(".part")
+    with part.open("wb") as file:
+        np.savez(file, parameters=np.array(replicates.parameters), **flat)  # type: ignore[arg-type]
+    part.replace(path)
+
+
+def kept(path: Path) -> Replicates:
+    """The numbers of a finished unit."""
+    with np.load(path) as file:
+        values: dict[str, dict[str, np.ndarray]] = {}
+        for key in file.files:
+            if key != "parameters":
+                method, name = key.split("|")
+                values.setdefault(method, {})[name] = file[key]
+        return Replicates(tuple(str(p) for p in file["parameters"]), values)
+
+
+def gather(study: Study, units: Sequence[Unit], work: Path) -> StudyResult:
+    """Summaries in the order of the scenarios."""
+    results = []
+    for cell, scenario in enumerate(study.scenarios):
+        parts = [kept(u.path(work)) for u in units if u.cell == cell]
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+        results.append(summarize(scenario, total, study.reference))
+    return combine(results)
+
+
+def _finished(todo: Sequence[Unit], work: Path, workers: int) -> Iterator[None]:
+    """Units as they finish. On an interrupt the workers stop after the units they hold, which are kept."""
+    if not todo:
+        return
+    if todo[0].plan.device != "cpu":
+        for unit in todo:
+            work_on(unit, work)
+            yield
+        return
+    with _single_threaded(), ProcessPoolExecutor(workers, get_context("spawn"), initializer=_quiet) as pool:
+        waiting: set[Future[None]] = set()
+        queue = iter(todo)
+        try:
+            while True:
+                for unit in queue:
+                    waiting.add(pool.submit(work_on, unit, work))
+                    if len(waiting) >= 2 * workers:
+                        break
+                if not waiting:
+                    return
+                finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    future.result()
+                    yield
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def _quiet() -> None:
+    """Only the parent answers Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _single_threaded() -> Iterator[None]:
+    """One thread a worker for matrix products: the same bits whatever the number of workers."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,105 @@
+"""Scenario: how data arise, how they are perturbed, and what is estimated from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pramana.arrays import Float, Words
+from pramana.errors import PramanaError
+from pramana.formulas import glm
+from pramana.frames import Table, read
+from pramana.mechanism import Mechanism
+from pramana.mechanism.mechanism import Assignment, replace_columns
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A population, a mechanism and an estimand.
+
+    Parameters
+    ----------
+    generate : (generator, n) ↦ columns of n true records.
+    mechanism : what is done to them before release.
+    what : a formula (with `family`), or an estimating function.
+    truth : the parameter values, in the order of the estimates.
+    n : records in a data set.
+    label : what distinguishes this scenario from others of the same study, such as {"p": 0.75}.
+    """
+
+    generate: Callable[[np.random.Generator, int], Mapping[str, Any]]
+    mechanism: Mechanism
+    what: Any
+    truth: Sequence[float]
+    n: int
+    family: str = "gaussian"
+    link: str | None = None
+    label: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def plan(self) -> Any:
+        return glm(self.what, self.family, self.link) if isinstance(self.what, str) else self.what
+
+    @property
+    def key(self) -> str:
+        """A name for files and seeds."""
+        parts = [f"{k}={v}" for k, v in self.label.items()] or ["scenario"]
+        return f"{'_'.join(parts)}_n={self.n}"
+
+    def data(self, seed: int, replicates: Sequence[int]) -> tuple[Table, Table]:
+        """True and released tables of some replicates, one below the other.
+
+        Every replicate has a generator of its own, keyed by seed, scenario and index.
+        """
+        streams = [np.random.default_rng(_sequence(seed, self.key, r)) for r in replicates]
+        parts = [self.generate(stream, self.n) for stream in streams]
+        columns = {name: np.concatenate([np.asarray(p[name]) for p in parts]) for name in parts[0]}
+        truth = read(columns)
+        if truth.n != self.n * len(streams):
+            raise PramanaError(f"generate() gave {truth.n // len(streams)} records where n={self.n} were asked for")
+        released = dict(columns)
+        for assignment in self.mechanism.assignments:
+            released.update(_released(assignment, truth, streams, self.n))
+        return truth, read(replace_columns(columns, truth, released))
+
+    def draw_seed(self, seed: int, replicate: int) -> int:
+        """The seed of a replicate's resampling draws."""
+        return int(_sequence(seed, self.key, replicate).generate_state(2, np.uint64)[1] >> np.uint64(1))
+
+
+def _sequence(seed: int, key: str, replicate: int) -> np.random.SeedSequence:
+    return np.random.SeedSequence([seed, *key.encode(), replicate])
+
+
+@dataclass
+class _Words:
+    """A replicate's generator as a keystream."""
+
+    generator: np.random.Generator
+
+    def words(self, count: int) -> Words:
+        return self.generator.integers(0, 2**64 - 1, size=count, dtype=np.uint64, endpoint=True)
+
+
+def _released(assignment: Assignment, truth: Table, streams: list[np.random.Generator], n: int) -> dict[str, Any]:
+    from pramana.mechanism.mechanism import component_values
+
+    encoded, context = assignment.encoded(truth), assignment.context(truth)
+    drawn = []
+    for r, stream in enumerate(streams):
+        rows = slice(r * n, (r + 1) * n)
+        inside = {name: values[rows] for name, values in context.items()}
+        drawn.append(assignment.channel.perturb(encoded[rows], inside, _Words(stream)))
+    codes = np.concatenate(drawn)
+    return {name: component_values(assignment, k, codes) for k, name in enumerate(assignment.columns)}
+
+
+def truth_of(scenario: Scenario, parameters: Sequence[str]) -> Float:
+    """The true values, checked against the number of estimates."""
+    values = np.asarray(scenario.truth, dtype=float)
+    if values.shape != (len(parameters),):
+        raise PramanaError(f"truth has {values.size} values but the estimates are {', '.join(parameters)}")
+    return values

@@ -1,0 +1,219 @@
+"""simulate: generate, perturb, estimate with any set of methods, collect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pramana.arrays import Bool, Float
+from pramana.errors import PramanaError, SolveError
+from pramana.estimating.generalized_linear import PredictorEquation
+from pramana.estimators import Method, ModelDependent, Naive, method_of
+from pramana.estimators.model_dependent import Nuisance, nuisance_of
+from pramana.frames import Table
+from pramana.inference import Resampling, Root, Sample, Sandwich
+from pramana.inference.resampling import NORMAL_IQR, Draws, draw_weights, resample, solve_draw
+from pramana.kernels.newton import solve_each
+from pramana.studies.fleet import Fleet
+from pramana.studies.scenario import Scenario, truth_of
+
+Numbers = dict[str, Float]
+
+
+@dataclass(frozen=True)
+class Replicates:
+    """What each method gave in each replicate: arrays (R, d) by method and name, NaN where it failed."""
+
+    parameters: tuple[str, ...]
+    values: Mapping[str, Numbers]
+
+    def __add__(self, other: Replicates) -> Replicates:
+        joined = {
+            m: {k: np.concatenate([v, other.values[m][k]]) for k, v in numbers.items()}
+            for m, numbers in self.values.items()
+        }
+        return Replicates(self.parameters, joined)
+
+
+def simulate(
+    scenario: Scenario,
+    methods: Sequence[str | Method] = ("reversion", "oracle", "naive"),
+    replicates: int | Sequence[int] = 1000,
+    seed: int = 1,
+    *,
+    inference: Sandwich | Resampling | None = None,
+    inferred: Sequence[str] = ("reversion",),
+    block: int = 250,
+    device: str = "cpu",
+) -> Replicates:
+    """Run a scenario.
+
+    Parameters
+    ----------
+    methods : as in `fit`, and "oracle" for the estimate from the true data.
+    replicates : how many, or which indices; a replicate's numbers depend on its index alone.
+    inference : how the methods named in `inferred` get standard errors; none by default.
+    device : "cpu", or "gpu" to solve the resamples through JAX.
+    """
+    indices = range(replicates) if isinstance(replicates, int) else list(replicates)
+    parts = [
+        _block(scenario, methods, indices[k : k + block], seed, inference, inferred, device)
+        for k in range(0, len(indices), block)
+    ]
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def label_of(method: str | Method) -> str:
+    return "oracle" if method == "oracle" else method_of(method).label
+
+
+def _block(
+    scenario: Scenario,
+    methods: Sequence[str | Method],
+    indices: Sequence[int],
+    seed: int,
+    inference: Sandwich | Resampling | None,
+    inferred: Sequence[str],
+    device: str,
+) -> Replicates:
+    truth, released = scenario.data(seed, indices)
+    values: dict[str, Numbers] = {}
+    parameters: tuple[str, ...] = ()
+    for method in methods:
+        fleet, beta = _estimates(scenario, method, truth, released, len(indices))
+        parameters = fleet.equation.parameters
+        numbers: Numbers = {"estimate": beta}
+        if inference is not None and label_of(method) in inferred:
+            seeds = [scenario.draw_seed(seed, r) for r in indices]
+            numbers |= _inferred(fleet, beta, inference, seeds, device)
+        values[label_of(method)] = numbers
+    return Replicates(parameters, values)
+
+
+def _estimates(
+    scenario: Scenario, method: str | Method, truth: Table, released: Table, groups: int
+) -> tuple[Fleet, Float]:
+    """Estimates (R, d) of one method in every replicate."""
+    table, chosen = (truth, Naive()) if method == "oracle" else (released, method_of(method))
+    function = scenario.plan.prepare(table, scenario.mechanism.schema)
+    binding_weights = np.ones(table.n)
+    if isinstance(chosen, ModelDependent):
+        equation, nuisance = nuisance_of(chosen, function, scenario.mechanism, table)
+        fitted = _fitted(nuisance, groups)
+        bound: Any = equation.under(equation.records.reweighted(nuisance.posterior_from(fitted)))
+    else:
+        bound = chosen.bind(function, scenario.mechanism, table, binding_weights).equation
+    if not isinstance(bound, PredictorEquation):
+        raise PramanaError(
+            "simulate needs a formula or a mean: other estimating functions go through fit, one data set at a time"
+        )
+    fleet = Fleet(bound, groups)
+    return fleet, fleet.solve(truth_of(scenario, bound.parameters))
+
+
+def _fitted(nuisance: Nuisance, groups: int) -> Float:
+    """Fitted probabilities of the released levels (records, levels), data set by data set."""
+    equation = nuisance.equation
+    if not isinstance(equation, PredictorEquation):
+        raise PramanaError("simulate fits the model-dependent estimator for two released levels only")
+    fleet = Fleet(equation, groups)
+    alpha = fleet.solve(np.zeros(len(equation.parameters)))
+    parts = [nuisance.probabilities(alpha[g], fleet.part(g)) for g in range(groups)]
+    return np.concatenate(parts)
+
+
+def _inferred(
+    fleet: Fleet, beta: Float, inference: Sandwich | Resampling, seeds: Sequence[int], device: str
+) -> Numbers:
+    if device != "cpu" and isinstance(inference, Resampling):
+        return _inferred_on_device(fleet, beta, inference, seeds, device)
+    rows: list[Numbers | None] = []
+    for g in range(fleet.groups):
+        if not np.all(np.isfinite(beta[g])):
+            rows.append(None)
+            continue
+        sample = Sample(fleet.part(g))
+        try:
+            rows.append(_one(sample, fleet, g, beta, inference, seeds[g]))
+        except SolveError:
+            rows.append(None)
+    return _stacked(rows, beta.shape[1])
+
+
+def _one(sample: Sample, fleet: Fleet, g: int, beta: Float, inference: Sandwich | Resampling, seed: int) -> Numbers:
+    from pramana.estimators.estimate import sandwich_errors
+
+    out: Numbers = {"se_sandwich": sandwich_errors(sample, beta[g])}
+    if isinstance(inference, Resampling):
+        options = Resampling(inference.draws, inference.weights, inference.scale, inference.interval, seed)
+        draws = resample(sample, fleet.root(g, beta), options)
+        out |= draw_statistics(draws)
+        out["se_one_step"] = _one_step(sample, beta[g], options, seed)
+    return out
+
+
+def _inferred_on_device(fleet: Fleet, beta: Float, inference: Resampling, seeds: Sequence[int], device: str) -> Numbers:
+    """The same numbers with every draw solved on the device; draws without a root there are judged by the careful solver."""
+    from pramana.estimators.estimate import sandwich_errors
+    from pramana.kernels import accelerator
+    from pramana.kernels.streams import keys
+
+    accelerator.devices(device)
+    good: Bool = np.asarray(np.isfinite(beta).all(axis=1))
+    words = np.stack([keys(s, np.arange(inference.draws)) for s in seeds])
+    safe = np.where(good[:, None], beta, 0.0)
+    roots, found = accelerator.resampled_roots(fleet.packed, fleet.equation.data.curve, safe, words, fleet.scales(safe))
+    rows: list[Numbers | None] = []
+    for g in range(fleet.groups):
+        if not good[g]:
+            rows.append(None)
+            continue
+        sample = Sample(fleet.part(g))
+        options = Resampling(inference.draws, inference.weights, inference.scale, inference.interval, seeds[g])
+        values = resolved(sample, fleet.root(g, beta), options, seeds[g], roots[g], found[g])
+        row = draw_statistics(values) | {"se_sandwich": sandwich_errors(sample, beta[g])}
+        rows.append(row | {"se_one_step": _one_step(sample, beta[g], options, seeds[g])})
+    return _stacked(rows, beta.shape[1])
+
+
+def resolved(sample: Sample, root: Root, options: Resampling, seed: int, values: Float, found: Bool) -> Draws:
+    """Draws with those that the device could not solve given to the careful solver."""
+    missing = np.flatnonzero(~found)
+    values = values.copy()
+    for m in missing:
+        weights = draw_weights(sample, options, seed, np.array([m]))[0]
+        values[m] = solve_draw(lambda _w: sample.equation, weights, root.beta)
+    rooted = np.isfinite(values).all(axis=1)
+    return Draws(values[rooted], int(np.sum(~rooted)), seed, options.weights)
+
+
+def draw_statistics(draws: Draws) -> Numbers:
+    """Scales and percentiles of one data set's draws, (d,) each."""
+    quartile1, quartile3, low, high = np.quantile(draws.values, [0.25, 0.75, 0.025, 0.975], axis=0)
+    return {
+        "se_iqr": (quartile3 - quartile1) / NORMAL_IQR,
+        "se_sd": draws.values.std(axis=0, ddof=1),
+        "low": low,
+        "high": high,
+        "rootless": np.full(draws.values.shape[1], float(draws.rootless)),
+    }
+
+
+def _one_step(sample: Sample, beta: Float, options: Resampling, seed: int) -> Float:
+    """Standard deviation of single Newton steps from the estimate: no root is asked of any draw."""
+    equation: Any = sample.equation
+    weights = draw_weights(sample, options, seed, np.arange(options.draws))
+    score, slope = equation.score_and_slope_from_one(beta, weights)
+    return np.asarray(np.nanstd(solve_each(slope, score), axis=0, ddof=1))
+
+
+def _stacked(rows: list[Numbers | None], d: int) -> Numbers:
+    names = next((list(r) for r in rows if r is not None), [])
+    empty = np.full(d, np.nan)
+    return {name: np.stack([empty if r is None else r[name] for r in rows]) for name in names}

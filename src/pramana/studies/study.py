@@ -1,0 +1,117 @@
+"""A study: scenarios with the methods compared in them. The paper's four simulations, or a user's file."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pramana.errors import PramanaError, suggestion
+from pramana.estimators import Method, ModelDependent, Naive, Reversion
+from pramana.mechanism import Mechanism, TransitionMatrix
+from pramana.studies.scenario import Scenario
+
+SIZES = (1000, 1200, 1400, 1600, 1800, 2000)
+KEEPS = (0.75, 0.85, 0.95)
+GRID = tuple(round(0.75 + 0.01 * k, 2) for k in range(21))
+
+MODEL_1 = ModelDependent()
+MODEL_2 = ModelDependent(intercept=False)
+CLIPPED = ModelDependent(clip=True)
+FIVE: tuple[str | Method, ...] = (Reversion(), "oracle", Naive(), MODEL_1, MODEL_2, CLIPPED)
+
+
+@dataclass(frozen=True)
+class Study:
+    """Scenarios to run with the same methods.
+
+    Attributes
+    ----------
+    inferred : labels of the methods that get standard errors.
+    reference : label of the method that the reversion's mean squared error is divided by.
+    block : replicates in one unit of work.
+    """
+
+    name: str
+    title: str
+    scenarios: tuple[Scenario, ...]
+    methods: tuple[str | Method, ...]
+    inferred: tuple[str, ...] = ()
+    reference: str | None = MODEL_1.label
+    block: int = 100
+
+
+def logistic(rng: np.random.Generator, n: int) -> Mapping[str, Any]:
+    """Simulation A: X ~ N(0.5, 1), Pr(Y = 1 | x) = expit(−1 + 1.5 x)."""
+    x = rng.normal(0.5, 1.0, n)
+    return {"x": x, "y": (rng.random(n) < 1 / (1 + np.exp(1 - 1.5 * x))).astype(np.int64)}
+
+
+def linear(rng: np.random.Generator, n: int) -> Mapping[str, Any]:
+    """Simulation B: Pr(X = 1) = 0.5, Y | x ~ N(−1 + x, 1)."""
+    x = (rng.random(n) < 0.5).astype(np.int64)
+    return {"x": x, "y": rng.normal(-1.0 + x, 1.0)}
+
+
+def _keeping(p00: float, p11: float) -> TransitionMatrix:
+    return TransitionMatrix.binary(sensitivity=p11, specificity=p00)
+
+
+def _a(p00: float, p11: float, n: int, label: Mapping[str, object]) -> Scenario:
+    return Scenario(logistic, Mechanism({"y": _keeping(p00, p11)}), "y ~ x", (-1.0, 1.5), n, "binomial", label=label)
+
+
+def _b(p00: float, p11: float, n: int, label: Mapping[str, object]) -> Scenario:
+    return Scenario(linear, Mechanism({"x": _keeping(p00, p11)}), "y ~ x", (-1.0, 1.0), n, label=label)
+
+
+def _table(letter: str, make: Any) -> Study:
+    cells = tuple(make(p, p, n, {"p": p}) for p in KEEPS for n in SIZES)
+    title = f"Simulation {letter}1: five estimators, three noise levels, six sample sizes"
+    return Study(f"{letter.lower()}1", title, cells, FIVE, inferred=("reversion",))
+
+
+def _map(letter: str, make: Any) -> Study:
+    cells = tuple(make(p00, p11, 1000, {"p00": p00, "p11": p11}) for p00 in GRID for p11 in GRID)
+    title = f"Simulation {letter}2: relative efficiency over a grid of transition probabilities"
+    return Study(f"{letter.lower()}2", title, cells, (Reversion(), MODEL_1, CLIPPED), block=500)
+
+
+PAPER = ("a1", "a2", "b1", "b2", "application")
+
+
+@cache
+def study_of(source: str) -> Study:
+    """A study by the paper's name for it, or from a user's Python file that defines `scenarios` (or `scenario`)."""
+    made = {
+        "a1": lambda: _table("A", _a),
+        "a2": lambda: _map("A", _a),
+        "b1": lambda: _table("B", _b),
+        "b2": lambda: _map("B", _b),
+    }
+    if source in made:
+        return made[source]()
+    path = Path(source)
+    if path.suffix != ".py":
+        raise PramanaError(f"study {source!r} is unknown: {suggestion(source, [*PAPER, 'all'])}, or a Python file")
+    if not path.is_file():
+        raise PramanaError(f"scenario file {source!r} does not exist")
+    return _from_file(path)
+
+
+def _from_file(path: Path) -> Study:
+    names = runpy.run_path(str(path))
+    found = names.get("scenarios", names.get("scenario"))
+    scenarios = (found,) if isinstance(found, Scenario) else tuple(found or ())
+    if not scenarios or not all(isinstance(s, Scenario) for s in scenarios):
+        raise PramanaError(
+            f"{str(path)!r} must define `scenario = Scenario(...)` or `scenarios = [Scenario(...), ...]`"
+        )
+    methods: Sequence[str | Method] = names.get("methods", ("reversion", "oracle", "naive"))
+    title = str(names.get("title", path.stem))
+    return Study(path.stem, title, scenarios, tuple(methods), ("reversion",), names.get("reference"))

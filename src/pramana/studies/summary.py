@@ -1,0 +1,159 @@
+"""Bias, spread, coverage and relative efficiency, each with its Monte Carlo error."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pramana.arrays import Bool, Float
+from pramana.render import Sheet, render
+from pramana.studies.scenario import Scenario
+from pramana.studies.simulation import Replicates
+
+NORMAL_975 = 1.959963984540054
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """One row for each scenario, method and parameter."""
+
+    rows: tuple[Row, ...]
+
+    def __add__(self, other: StudyResult) -> StudyResult:
+        return StudyResult(self.rows + other.rows)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for row in self.rows for name in row))
+
+    def where(self, **conditions: object) -> list[Row]:
+        """Rows with the given values."""
+        return [r for r in self.rows if all(r.get(k) == v for k, v in conditions.items())]
+
+    def to_csv(self) -> str:
+        """Every number with ten significant digits, so that equal runs give equal bytes."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(self.columns)
+        for row in self.rows:
+            writer.writerow([_cell(row.get(name)) for name in self.columns])
+        return out.getvalue()
+
+    def summary(self, style: str = "text") -> str:
+        rows = tuple(tuple(row.get(c) for c in self.columns) for row in self.rows)
+        return render(Sheet(self.columns, rows, data=list(self.rows)), style)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def summarize(scenario: Scenario, replicates: Replicates, reference: str | None = None) -> StudyResult:
+    """Statistics of every method and parameter; relative efficiency is MSE(reversion) / MSE(reference)."""
+    truth = np.asarray(scenario.truth, dtype=float)
+    rows = []
+    for method, numbers in replicates.values.items():
+        for j, name in enumerate(replicates.parameters):
+            base: Row = {
+                **scenario.label,
+                "n": scenario.n,
+                "method": method,
+                "parameter": name,
+                "truth": float(truth[j]),
+            }
+            column = {k: v[:, j] for k, v in numbers.items()}
+            rows.append(base | _statistics(column, float(truth[j])))
+    found = StudyResult(tuple(rows))
+    return found if reference is None else _with_efficiency(found, replicates, truth, reference)
+
+
+def _statistics(column: Mapping[str, Float], truth: float) -> Row:
+    good = np.isfinite(column["estimate"])
+    error = column["estimate"][good] - truth
+    size = len(error)
+    row: Row = {"replicates": len(good), "failures": int(np.sum(~good))}
+    row |= {"bias": float(error.mean()), "bias_mcse": float(error.std(ddof=1) / np.sqrt(size))}
+    row |= {"sd": float(error.std(ddof=1)), "sd_mcse": jackknife(_sd, error)}
+    row |= {"mse": float(np.mean(error**2)), "mse_mcse": float((error**2).std(ddof=1) / np.sqrt(size))}
+    for name in ("se_iqr", "se_sandwich", "se_one_step", "se_sd"):
+        if name in column:
+            values = column[name][good & np.isfinite(column[name])]
+            row |= {name: float(values.mean()), f"{name}_mcse": float(values.std(ddof=1) / np.sqrt(len(values)))}
+            row[f"{name}_median"] = float(np.median(values))
+    row |= _coverages(column, truth, good)
+    if "rootless" in column:
+        row["rootless"] = int(np.nansum(column["rootless"]))
+        row["rootless_sets"] = int(np.sum(column["rootless"] > 0))
+    return row
+
+
+def _coverages(column: Mapping[str, Float], truth: float, good: Bool) -> Row:
+    row: Row = {}
+    estimate = column["estimate"]
+    for name in ("iqr", "sandwich", "sd"):
+        if f"se_{name}" in column:
+            reach = NORMAL_975 * column[f"se_{name}"]
+            row |= _coverage(f"cp_wald_{name}", np.abs(estimate - truth)[good] <= reach[good])
+    if "low" in column:
+        row |= _coverage("cp_percentile", ((column["low"] <= truth) & (truth <= column["high"]))[good])
+    return row
+
+
+def _coverage(name: str, covered: Bool) -> Row:
+    share = float(np.mean(covered))
+    return {name: share, f"{name}_mcse": float(np.sqrt(max(share * (1 - share), 1e-12) / len(covered)))}
+
+
+def _with_efficiency(found: StudyResult, replicates: Replicates, truth: Float, reference: str) -> StudyResult:
+    rows = []
+    for row in found.rows:
+        if row["method"] == "reversion" and reference in replicates.values:
+            j = replicates.parameters.index(row["parameter"])
+            pair = np.column_stack(
+                [replicates.values[m]["estimate"][:, j] - truth[j] for m in ("reversion", reference)]
+            )
+            pair = pair[np.isfinite(pair).all(axis=1)]
+            row = {**row, "re": _efficiency(pair), "re_mcse": jackknife_pairs(pair)}
+        rows.append(row)
+    return StudyResult(tuple(rows))
+
+
+def _sd(sums: Float, squares: Float, size: int) -> Float:
+    return np.asarray(np.sqrt(np.maximum(squares - sums**2 / size, 0) / (size - 1)))
+
+
+def jackknife(statistic: Callable[[Float, Float, int], Float], values: Float) -> float:
+    """Jackknife standard error of a statistic of the sum and the sum of squares: honest under heavy tails."""
+    size = len(values)
+    left_out = statistic(values.sum() - values, np.sum(values**2) - values**2, size - 1)
+    return float(np.sqrt((size - 1) / size * np.sum((left_out - left_out.mean()) ** 2)))
+
+
+def _efficiency(pair: Float) -> float:
+    a, b = np.sum(pair**2, axis=0)
+    return float(a / b)
+
+
+def jackknife_pairs(pair: Float) -> float:
+    """Jackknife standard error of a ratio of mean squares over the same replicates."""
+    squares = pair**2
+    totals = squares.sum(axis=0)
+    left_out = (totals[0] - squares[:, 0]) / (totals[1] - squares[:, 1])
+    size = len(pair)
+    return float(np.sqrt((size - 1) / size * np.sum((left_out - left_out.mean()) ** 2)))
+
+
+def combine(results: Sequence[StudyResult]) -> StudyResult:
+    """All rows, in order."""
+    return StudyResult(tuple(row for result in results for row in result.rows))
