@@ -127,12 +127,16 @@ class Design:
 
     def _refuse_coupled(self, text: str, n: int) -> None:
         """A row may not depend on other rows' hidden values, as a mean of a perturbed column would make it."""
-        first = {name: v.levels[0] if v.levels else 0.0 for name, v in self._variables.items() if v is not None}
-        varied, same = self(self._pilot(n), n)[0], self(first, n)[0]
-        if not np.allclose(varied, same, rtol=1e-9, atol=1e-12, equal_nan=True):
-            wrong = self.names[int(np.argmax(~np.isclose(varied, same, rtol=1e-9, atol=1e-12)))]
+        pilot = self._pilot(n)
+        varied = self(pilot, n)
+        deepest = max(len(v.levels or ()) for v in self._variables.values() if v is not None)
+        for row in (0, min(max(deepest, 2), n) - 1):
+            same = self({name: values[row : row + 1].tolist()[0] for name, values in pilot.items()}, n)
+            apart = ~np.isclose(varied[row], same[row], rtol=1e-9, atol=1e-12, equal_nan=True)
+            if not apart.any():
+                continue
             raise FormulaError(
-                f"term {wrong!r} of formula {text!r} mixes the values of different records of a perturbed column (a mean, a "
+                f"term {self.names[int(np.argmax(apart))]!r} of formula {text!r} mixes the values of different records of a perturbed column (a mean, a "
                 "rank or the like), but its true values are not in the data: use constants instead"
             )
 

@@ -68,8 +68,9 @@ class Response:
         if len(self.variables) > 1 or self.variables == (self.expression,) or not hidden or hidden[0] is None:
             return
         levels = decode(np.arange(len(hidden[0])), hidden[0])
-        together, alone = self({self.variables[0]: levels}, len(levels)), self({self.variables[0]: levels[:1]}, 1)
-        if not np.isclose(together[0], alone[0], rtol=1e-9, atol=1e-12):
+        together = self({self.variables[0]: levels}, len(levels))[[0, -1]]
+        alone = [self({self.variables[0]: levels[[k]]}, 1)[0] for k in (0, -1)]
+        if not np.allclose(together, alone, rtol=1e-9, atol=1e-12):
             raise FormulaError(
                 f"response {self.expression!r} mixes the values of different records of a perturbed column (a mean, a rank or "
                 "the like), but its true values are not in the data: use constants instead"
