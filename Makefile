@@ -18,6 +18,9 @@ test: $(READY)
 verify: $(READY)
 	$(BIN)/python tests/verify.py
 
+bench: $(READY)
+	$(BIN)/python -m benchmarks.resampling
+
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
 

@@ -60,7 +60,7 @@ def fit(
     0.3461538
     """
     chosen, options = method_of(method), _inference_of(inference)
-    job = _Job.read(what, data, mechanism, family, link, weights, frequencies, clusters, missing)
+    job = Job.read(what, data, mechanism, family, link, weights, frequencies, clusters, missing)
     return job.run(chosen, options, start)
 
 
@@ -149,7 +149,7 @@ def _inference_of(inference: Sandwich | Resampling | str | None) -> Sandwich | R
 
 
 @dataclass(frozen=True)
-class _Job:
+class Job:
     """Data and question, checked once at the door."""
 
     plan: Any
@@ -172,7 +172,7 @@ class _Job:
         frequencies: ColumnLike,
         clusters: ColumnLike,
         missing: str,
-    ) -> _Job:
+    ) -> Job:
         plan = _plan_of(what, family, link)
         known = resolve_mechanism(mechanism, data)
         table = read(data, text=_text_columns(known))

@@ -44,6 +44,7 @@ class Resampling:
     scale : "iqr" (interquartile range over 1.349, robust to heavy tails) or "sd".
     interval : "percentile" or "wald".
     seed : for repeatable draws; a fresh one is taken and recorded in the result otherwise.
+    threads : threads that solve draws; the answer does not depend on them.
     """
 
     draws: int = 500
@@ -51,8 +52,11 @@ class Resampling:
     scale: Literal["iqr", "sd"] = "iqr"
     interval: Literal["percentile", "wald"] = "percentile"
     seed: int | None = None
+    threads: int = 1
 
     def __post_init__(self) -> None:
+        if not (isinstance(self.threads, int) and self.threads >= 1):
+            raise PramanaError(f"threads={self.threads!r} must be a whole number of at least 1")
         if not (isinstance(self.draws, int) and self.draws >= 20):
             raise PramanaError(f"draws={self.draws!r} must be a whole number of at least 20; 500 is usual")
         if self.seed is not None and not isinstance(self.seed, int):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,12 +47,19 @@ def resample(
     rebind : row weights ↦ equation, for estimators with a nuisance fit that must be re-weighted too.
     """
     seed = secrets.randbits(63) if options.seed is None else options.seed
-    found: list[Float] = []
-    size = max(1, min(options.draws, BLOCK_ENTRIES // max(sample.rows, 1)))
-    for first in range(0, options.draws, size):
+    share = -(-options.draws // options.threads)
+    size = max(1, min(share, BLOCK_ENTRIES // max(sample.rows, 1)))
+
+    def block(first: int) -> Float:
         indices = np.arange(first, min(first + size, options.draws))
-        weights = draw_weights(sample, options, seed, indices)
-        found.append(_solve_block(sample, root, weights, rebind))
+        return _solve_block(sample, root, draw_weights(sample, options, seed, indices), rebind)
+
+    starts = range(0, options.draws, size)
+    if options.threads > 1:
+        with ThreadPoolExecutor(options.threads) as pool:
+            found = list(pool.map(block, starts))
+    else:
+        found = [block(first) for first in starts]
     values = np.concatenate(found)
     rooted = np.isfinite(values).all(axis=1)
     if rooted.sum() < 10:

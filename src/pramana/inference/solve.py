@@ -13,8 +13,10 @@ from pramana.estimating import Equation
 from pramana.inference.derivative_free import solve_steps
 from pramana.kernels.newton import ROUNDING, TOLERANCE, Roots, newton, solve_each
 
+SETTLED = 1e-6
+"""Largest Newton step, relative to 1 + |β|, that may be left at a root."""
 FLAT = 1e-6
-"""Share of its usual slope below which a score has not crossed zero but faded away."""
+"""Share of its usual slope below which a score has not crossed zero but faded away; its square for one parameter alone."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def _refuse_flat(equation: Equation, weights: Float, beta: Float) -> None:
         here = equation.score_and_slope(beta[None], weights[None])[1][0]
         usual = equation.score_and_slope(equation.start[None], weights[None])[1][0]
         share = np.abs(np.diag(here) / np.diag(usual))
-    if np.all(share < FLAT):
+    if np.all(share < FLAT) or np.any(share < FLAT**2):
         raise SolveError(_no_root(equation, beta))
 
 
@@ -74,7 +76,24 @@ def score_scale(equation: Equation, beta: Float, weights: Float) -> Float:
 
 
 def _newton(equation: Equation, weights: Float, start: Float, scale: Float) -> Roots:
-    return newton(lambda b, _rows: equation.score_and_slope(b, weights[None]), start[None], scale)
+    """Newton, resumed where the score is small next to that of a far start, or fades towards infinity, but is no root."""
+    steps = np.zeros(1, dtype=np.int64)
+    for _ in range(5):
+        roots = newton(lambda b, _rows: equation.score_and_slope(b, weights[None]), start[None], scale)
+        start, steps = roots.beta[0], steps + roots.steps
+        if not roots.converged[0] or _settled(equation, weights, start):
+            return Roots(roots.beta, roots.norm, steps)
+        scale = score_scale(equation, start, weights)
+    return Roots(roots.beta, np.full(1, np.inf), steps)
+
+
+def _settled(equation: Equation, weights: Float, beta: Float) -> bool:
+    score, slope = equation.score_and_slope(beta[None], weights[None])
+    return _small(solve_each(slope, score)[0], beta)
+
+
+def _small(step: Float, beta: Float) -> bool:
+    return bool(np.all(np.abs(step) <= SETTLED * (1 + np.abs(beta))))
 
 
 def _ascend(equation: Any, weights: Float, beta: Float, scale: Float) -> Root:
@@ -83,9 +102,9 @@ def _ascend(equation: Any, weights: Float, beta: Float, scale: Float) -> Root:
     for step in range(200):
         score, slope = equation.score_and_slope(beta[None], row)
         norm = float(np.max(np.abs(score * scale)))
-        if norm <= TOLERANCE:
-            return Root(beta, norm, step, "concave")
         direction = -solve_each(slope, score)[0]
+        if norm <= TOLERANCE and _small(direction, beta):
+            return Root(beta, norm, step, "concave")
         for ray in (beta, direction):
             if np.all(np.isfinite(ray)) and equation.recedes(ray, weights):
                 raise SolveError(_no_root(equation, ray))
@@ -157,7 +176,10 @@ def _no_root(equation: Equation, direction: Float) -> str:
 
 
 def _gave_up(equation: Equation, norm: float, steps: int, how: str) -> str:
+    left = f"is {norm:.2g} standard deviations from zero (limit {ROUNDING:.0e})"
+    if not np.isfinite(norm):
+        left = "fades away without crossing zero (perfect separation, or too few records for this much noise)"
     return (
-        f"no root was found for {', '.join(map(repr, equation.parameters))}: after {steps} steps of {how}, the score is "
-        f"{norm:.2g} standard deviations from zero (limit {ROUNDING:.0e}). Try start=, fewer terms, merged levels or more data"
+        f"no root was found for {', '.join(map(repr, equation.parameters))}: after {steps} steps of {how}, the score {left}. "
+        "Try start=, fewer terms, merged levels or more data"
     )

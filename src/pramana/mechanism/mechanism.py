@@ -187,7 +187,10 @@ def _perturbed(assignment: Assignment, table: Table, stream: Keystream) -> dict[
     for name in channel.context:
         _refuse_unknown_stratum(table, name, present)
     context = {name: _filled(values, present) for name, values in assignment.context(table).items()}
-    columns = [_filled(table.column(name), present) for name in assignment.columns]
+    columns = [
+        _filled(table.column(name), present, _stand_in(assignment, position))
+        for position, name in enumerate(assignment.columns)
+    ]
     codes = channel.perturb(channel.encode(columns, assignment.columns, confidential=True), context, stream)
     out = {}
     for position, name in enumerate(assignment.columns):
@@ -206,9 +209,21 @@ def _refuse_unknown_stratum(table: Table, name: str, present: Bool) -> None:
         )
 
 
-def _filled(values: Column, present: Bool) -> Column:
-    """Gaps filled with any present value, so that row numbers stay true; what is drawn for them is not used."""
-    return np.where(present, values, values[np.argmax(present)]).astype(values.dtype)
+def _stand_in(assignment: Assignment, position: int) -> object:
+    """A value that the channel knows, or None for a continuous one."""
+    levels = assignment.channel.levels
+    if levels is None or len(assignment.columns) == 1:
+        return None if levels is None else levels[0]
+    return levels[0][position]  # type: ignore[index]
+
+
+def _filled(values: Column, present: Bool, stand_in: object = None) -> Column:
+    """Gaps filled, so that row numbers stay true; what is drawn for them is not used."""
+    if present.all():
+        return values
+    out = values.copy()
+    out[~present] = values[np.argmax(present)] if stand_in is None else stand_in
+    return out
 
 
 def component_values(assignment: Assignment, position: int, codes: Column) -> Column:
@@ -292,5 +307,5 @@ def _like_series(nw: Any, name: str, values: Column, table: Table) -> Any:
 
 def _arrow_array(pa: Any, values: list[object], kind: Any) -> Any:
     if not pa.types.is_dictionary(kind):
-        return pa.array(values, type=kind)
-    return pa.array(values, type=kind.value_type).dictionary_encode().cast(kind)
+        return pa.array(values).cast(kind)  # a cast refuses what the type cannot hold; `type=` would cut it off
+    return pa.array(values).cast(kind.value_type).dictionary_encode().cast(kind)

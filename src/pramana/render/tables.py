@@ -22,9 +22,13 @@ class Sheet:
     facts: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     digits: int = 4
+    fixed: bool = False
     data: Any = field(default=None, repr=False)
 
     def cells(self) -> list[list[str]]:
+        """Texts of the cells; `fixed` keeps the number of decimals whatever the size."""
+        if self.fixed:
+            return [[f"{v:.{self.digits}f}" if isinstance(v, float) else show(v) for v in row] for row in self.rows]
         return [[show(value, self.digits) for value in row] for row in self.rows]
 
 

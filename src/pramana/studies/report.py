@@ -73,12 +73,12 @@ def _table_section(study: Study, result: StudyResult, out: Path, page: Page) -> 
         for n in SIZES:
             pair = [_proposed(result, p, n, x) for x in GREEK]
             cells = [r[k] for k in ("bias", "sd", "se_iqr", "cp_wald_iqr") for r in pair]
-            rows.append((p, n, *cells))
+            rows.append((f"{p:g}", n, *cells))
     page.add(
         Heading("The proposed estimator"),
         f"{result.rows[0]['replicates']} replicates. SE is the interquartile range of the resamples over 1.349, averaged; CP is the "
         "coverage of the Wald interval with that standard error.",
-        Sheet(columns, tuple(rows), digits=3),
+        Sheet(columns, tuple(rows), digits=3, fixed=True),
     )
     return []
 
@@ -101,7 +101,7 @@ def _errors_section(study: Study, result: StudyResult, out: Path, page: Page) ->
     """Every way to average a resampled standard error, beside the spread they should match."""
     columns = ("p", "n", "parameter", "SD", *_SCALES.values())
     rows = [
-        (p, n, GREEK[x], *(_proposed(result, p, n, x).get(k) for k in ("sd", *_SCALES)))
+        (f"{p:g}", n, GREEK[x], *(_proposed(result, p, n, x).get(k) for k in ("sd", *_SCALES)))
         for p in KEEPS
         for n in SIZES
         for x in GREEK
@@ -119,7 +119,7 @@ def _errors_section(study: Study, result: StudyResult, out: Path, page: Page) ->
     )
     keys = ("cp_wald_iqr", "cp_wald_sandwich", "cp_wald_sd", "cp_percentile", "rootless", "rootless_sets")
     covered = [
-        (p, n, GREEK[x], *(_proposed(result, p, n, x).get(k) for k in keys))
+        (f"{p:g}", n, GREEK[x], *(_proposed(result, p, n, x).get(k) for k in keys))
         for p in KEEPS
         for n in SIZES
         for x in GREEK
@@ -128,8 +128,8 @@ def _errors_section(study: Study, result: StudyResult, out: Path, page: Page) ->
         Heading("Standard errors and coverage, by every definition"),
         "The resampled distributions have heavy tails at strong noise, so the mean of their standard deviations can be far above "
         "the estimator's own spread, while the interquartile range is not moved by a few wild draws.",
-        Sheet(columns, tuple(rows), digits=3),
-        Sheet(coverage, tuple(covered), digits=3),
+        Sheet(columns, tuple(rows), digits=3, fixed=True),
+        Sheet(coverage, tuple(covered), digits=3, fixed=True),
     )
     return []
 
@@ -151,7 +151,7 @@ def _published_section(study: Study, result: StudyResult, out: Path, page: Page)
         named = "; ".join(f"{what} {x} at p = {p}, n = {n} (z = {z:.1f})" for p, n, x, what, _, _, z, _ in far)
         page.add(f"Those that do not: {named}.")
     columns = ("p", "n", "parameter", "what", "published", "reproduced", "z", "agrees")
-    page.add(Sheet(columns, tuple((*r[:-1], "yes" if r[-1] else "no") for r in rows), digits=3))
+    page.add(Sheet(columns, tuple((*r[:-1], "yes" if r[-1] else "no") for r in rows), digits=3, fixed=True))
     return []
 
 
@@ -217,7 +217,7 @@ def _five_table(result: StudyResult) -> Sheet:
                     (NAMES[method], p, GREEK[x], row["bias"], row["bias_mcse"], row["sd"], row["mse"], row["failures"])
                 )
     columns = ("estimator", "p", "parameter", "bias", "MC error", "SD", "MSE", "failures")
-    return Sheet(columns, tuple(rows), title="At n = 1000", digits=4)
+    return Sheet(columns, tuple(rows), title="At n = 1000", digits=4, fixed=True)
 
 
 def _efficiency_section(study: Study, result: StudyResult, out: Path, page: Page) -> list[Path]:

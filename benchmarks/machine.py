@@ -1,0 +1,24 @@
+"""What a table of times was measured on."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+
+def described() -> str:
+    """Processor, interpreter and libraries, in a sentence."""
+    packages = ", ".join(
+        f"{name} {version(name)}" for name in ("numpy", "scipy", "numba", "delicatessen", "statsmodels")
+    )
+    return f"Measured on {_processor()} ({os.cpu_count()} cores), Python {platform.python_version()}, {packages}."
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())

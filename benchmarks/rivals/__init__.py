@@ -1,0 +1,1 @@
+"""One adapter a rival: `solve(case, start, draws, seed) -> estimates (draws, d)`, weights drawn inside."""
