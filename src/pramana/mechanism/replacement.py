@@ -1,0 +1,81 @@
+"""Columns put back into the frame they came from, with its kind and types kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pramana.arrays import Column
+from pramana.errors import DataError
+from pramana.frames import Table
+from pramana.frames.table import is_missing
+
+
+def replace_columns(native: Any, table: Table, columns: Mapping[str, Column]) -> Any:
+    """The native frame with some columns replaced, every type kept."""
+    if table.kind == "dict":
+        return {**native, **{k: _like_array(k, v, np.asarray(native[k])) for k, v in columns.items()}}
+    if table.kind == "pandas":
+        frame = table.frame.to_native()
+        return frame.assign(**{k: _like_pandas(k, v, frame[k]) for k, v in columns.items()})
+    import narwhals as nw
+
+    make = [_like_series(nw, k, v, table) for k, v in columns.items()]
+    return table.frame.with_columns(*make).to_native()
+
+
+def _like_array(name: str, values: Column, original: Column) -> Column:
+    if original.dtype.kind == "O":
+        return np.where(is_missing(values), original, values.astype(object))
+    if original.dtype.kind in "US":
+        return np.asarray(values.tolist())
+    cast = values.astype(original.dtype)
+    if not np.array_equal(cast.astype(float), values.astype(float), equal_nan=True):
+        raise _too_narrow(name, original.dtype)
+    return cast
+
+
+def _too_narrow(name: str, dtype: object) -> DataError:
+    return DataError(
+        f"column {name!r} of type {dtype} cannot hold every level of the mechanism: cast it to a wider type or to text, or "
+        "extend its categories"
+    )
+
+
+def _like_pandas(name: str, values: Column, original: Any) -> Any:
+    import pandas as pd
+
+    dtype = original.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        extra = [v for v in dict.fromkeys(values.tolist()) if v not in dtype.categories and v == v]
+        dtype = pd.CategoricalDtype([*dtype.categories, *extra], dtype.ordered)
+    try:
+        return pd.Series(values.tolist(), index=original.index, dtype=dtype)
+    except (TypeError, ValueError, OverflowError):
+        raise _too_narrow(name, dtype) from None
+
+
+def _like_series(nw: Any, name: str, values: Column, table: Table) -> Any:
+    dtype = table.frame.get_column(name).dtype
+    plain = [None if v is None or v != v else v for v in values.tolist()]
+    if table.kind == "pyarrow":
+        import pyarrow as pa
+
+        kind = table.frame.to_native().schema.field(name).type
+        try:
+            array = _arrow_array(pa, plain, kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            raise _too_narrow(name, kind) from None
+        return nw.from_native(pa.chunked_array([array]), series_only=True).alias(name)
+    try:
+        return nw.new_series(name, plain, dtype=dtype, backend=table.frame.implementation)
+    except Exception:
+        raise _too_narrow(name, dtype) from None
+
+
+def _arrow_array(pa: Any, values: list[object], kind: Any) -> Any:
+    if not pa.types.is_dictionary(kind):
+        return pa.array(values).cast(kind)  # a cast refuses what the type cannot hold; `type=` would cut it off
+    return pa.array(values).cast(kind.value_type).dictionary_encode().cast(kind)
