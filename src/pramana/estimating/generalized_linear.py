@@ -155,13 +155,9 @@ class PredictorEquation:
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
         return predictor.record_slope(self.data, beta, left, right)
 
-    def part(self, group: int, groups: int) -> PredictorEquation:
-        """One of several data sets of equal size that lie one after the other."""
-        size = self.n // groups
-        rows = slice(group * size, (group + 1) * size)
-        return PredictorEquation(
-            self.function, self.records.rows(rows), self.data.part(group, groups), self.responses[rows]
-        )
+    def rows(self, rows: slice) -> PredictorEquation:
+        """The equation of some of the records."""
+        return PredictorEquation(self.function, self.records.rows(rows), self.data.rows(rows), self.responses[rows])
 
     def under(self, records: Records) -> PredictorEquation:
         weight = records.weights

@@ -41,8 +41,8 @@ def devices(kind: str) -> list[Any]:
     return found
 
 
-def resampled_roots(packed: Packed, curve: Curve, start: Float, keys: Words, scale: Float) -> tuple[Float, Bool]:
-    """Roots (G, M, d) under exponential weights, and which of them were found.
+def resampled_roots(packed: Packed, curve: Curve, start: Float, keys: Words, scale: Float) -> tuple[Float, Bool, Float]:
+    """Roots (G, M, d) under exponential weights, which of them were found, and the first Newton steps' spread (G, d).
 
     Parameters
     ----------
@@ -53,23 +53,45 @@ def resampled_roots(packed: Packed, curve: Curve, start: Float, keys: Words, sca
     groups, draws = keys.shape
     size = max(1, min(groups, BATCH_ENTRIES // max(1, draws * packed[1].shape[2])))
     beta = np.empty((groups, draws, start.shape[1]))
-    found = np.empty((groups, draws), dtype=bool)
+    found, first = np.empty((groups, draws), dtype=bool), np.empty_like(start)
     with wide():
         for low in range(0, groups, size):
             part = slice(low, min(low + size, groups))
             arrays = tuple(a[part] if a.size else a for a in packed)
-            roots, norm = _roots(arrays, curve, start[part], keys[part], scale[part])
+            roots, norm, first[part] = _roots(arrays, curve, start[part], keys[part], scale[part])
             beta[part], found[part] = roots, norm <= ROUNDING
-    return beta, found
+    return beta, found, first
 
 
-def _roots(packed: Any, curve: Curve, start: Float, keys: Words, scale: Float) -> tuple[Float, Float]:
+def sandwich_errors(packed: Packed, curve: Curve, beta: Float) -> tuple[Float, Float]:
+    """HC0 standard errors (G, d), and the inverse standard deviations of the scores (G, d)."""
+    with wide():
+        errors, spread = _sandwich(
+            *(jnp.asarray(a) for a in packed), jnp.asarray(beta), code=curve.code, shape=curve.shape
+        )
+        return np.asarray(errors), 1 / np.asarray(spread)
+
+
+@partial(jax.jit, static_argnames=("code", "shape"))
+def _sandwich(
+    design: Any, weight: Any, first: Any, offset: Any, beta: Any, *, code: int, shape: float
+) -> tuple[Any, Any]:
+    eta = jnp.einsum("gcdn,gd->gcn", design, beta) + (offset if offset.size else 0.0)
+    force, bend = _curve(eta, weight, first, code, shape)
+    phi = jnp.einsum("gcn,gcdn->gdn", force, design)
+    outer = jnp.einsum("gdn,gen->gde", phi, phi)
+    bread = jnp.linalg.inv(jnp.einsum("gcn,gcdn,gcen->gde", bend, design, design))
+    covariance = bread @ outer @ jnp.swapaxes(bread, 1, 2)
+    return jnp.sqrt(jnp.diagonal(covariance, axis1=1, axis2=2)), jnp.sqrt(jnp.diagonal(outer, axis1=1, axis2=2))
+
+
+def _roots(packed: Any, curve: Curve, start: Float, keys: Words, scale: Float) -> tuple[Float, Float, Float]:
     """A few steps for everyone, then the stragglers by themselves, so that nobody waits for them."""
     draws = keys.shape[1]
     launch = partial(_newton, code=curve.code, shape=curve.shape)
     begin = jnp.broadcast_to(jnp.asarray(start)[:, None, :], (*keys.shape, start.shape[1]))
     device = tuple(jnp.asarray(a) for a in packed)
-    beta, norm = launch(*device, begin, jnp.asarray(keys), jnp.asarray(scale), steps=FIRST_STEPS)
+    beta, norm, spread = launch(*device, begin, jnp.asarray(keys), jnp.asarray(scale), steps=FIRST_STEPS)
     out, left = np.array(beta), np.array(norm)
     rows = np.argwhere(left > TOLERANCE)
     if len(rows):
@@ -78,13 +100,13 @@ def _roots(packed: Any, curve: Curve, start: Float, keys: Words, scale: Float) -
         take = np.resize(np.arange(len(rows)), padded)
         arrays = tuple(a[group[take]] if a.size else a for a in device)
         lone = jnp.asarray(keys[rows[take, 0], rows[take, 1]])[:, None]
-        beta, norm = launch(
+        beta, norm, _ = launch(
             *arrays, jnp.asarray(start[group[take]])[:, None], lone, jnp.asarray(scale[group[take]]), steps=LAST_STEPS
         )
         out[group, rows[:, 1]] = np.asarray(beta)[: len(rows), 0]
         left[group, rows[:, 1]] = np.asarray(norm)[: len(rows), 0]
     assert out.shape[1] == draws
-    return out, left
+    return out, left, np.asarray(spread)
 
 
 def _padded(count: int) -> int:
@@ -108,7 +130,7 @@ def _newton(
     code: int,
     shape: float,
     steps: int,
-) -> tuple[Any, Any]:
+) -> tuple[Any, Any, Any]:
     """Damped Newton: a step that does not lower the score is halved at the next turn, draw by draw."""
     multipliers = _exponentials(keys, weight.shape[2])
     evaluate = partial(_totals, design, weight, first, offset, multipliers, code=code, shape=shape)
@@ -131,9 +153,10 @@ def _newton(
         return (state[5] < steps) & jnp.any((state[3] > TOLERANCE) & (state[4] > 2.0**-25))
 
     score, slope = evaluate(begin)
+    spread = jnp.nanstd(_eliminate(slope, score), axis=1, ddof=1)
     state = (begin, score, slope, norm_of(score), jnp.ones(begin.shape[:-1]), 0)
     beta, _, _, norm, _, _ = jax.lax.while_loop(going, turn, state)
-    return beta, norm
+    return beta, norm, spread
 
 
 def _exponentials(keys: Any, n: int) -> Any:

@@ -66,12 +66,12 @@ class Predictor:
         rows, cols = np.triu_indices(self.d)
         return self.design[:, rows] * self.design[:, cols]
 
-    def part(self, group: int, groups: int) -> Predictor:
-        """One of several data sets of equal size that lie one after the other."""
-        size, nodes = self.n // groups, self.weight.shape[1]
-        rows = slice(group * size, (group + 1) * size)
-        design = self.design[rows.start * nodes : rows.stop * nodes]
+    def rows(self, rows: slice) -> Predictor:
+        """Some of the records."""
+        nodes = self.weight.shape[1]
+        low, high, _ = rows.indices(self.n)
         offset = None if self.offset is None else self.offset[rows]
+        design = self.design[low * nodes : high * nodes]
         return Predictor(design, self.weight[rows], self.first[rows], self.second[rows], offset, self.curve)
 
     @cached_property
@@ -139,14 +139,14 @@ def grouped_score_and_slope(p: Predictor, packed: Packed, groups: int, betas: Fl
     group : (B,), the data set that each equation uses.
     """
     fast = backend.compiled() if p.curve.code is not None else None
+    size = p.n // groups
     if fast is None:
-        parts = [
-            score_and_slope(p.part(g, groups), b[None], np.ones((1, p.n // groups)))
-            for g, b in zip(group, betas, strict=True)
-        ]
+        ones = np.ones((1, size))
+        sets = [p.rows(slice(g * size, (g + 1) * size)) for g in group]
+        parts = [score_and_slope(part, b[None], ones) for part, b in zip(sets, betas, strict=True)]
         return np.concatenate([s for s, _ in parts]), np.concatenate([j for _, j in parts])
     score, slope = np.empty_like(betas), np.empty((*betas.shape, p.d))
-    ones, row = np.ones((1, p.n // groups)), np.zeros(len(betas), dtype=np.int64)
+    ones, row = np.ones((1, size)), np.zeros(len(betas), dtype=np.int64)
     arguments = (np.ascontiguousarray(betas), np.ascontiguousarray(group), ones, row)
     fast.totals(*packed, p.curve.code, p.curve.shape, *arguments, score, slope)
     return score, slope

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pramana.errors import DataError, MechanismError
+from pramana.frames.files import write_text
 from pramana.mechanism.channel import Channel, Document
 from pramana.mechanism.mechanism import Mechanism
 from pramana.mechanism.stratified import Stratified
@@ -142,25 +141,6 @@ def save(mechanism: Mechanism, path: Path) -> None:
     except TypeError as error:
         raise MechanismError(f"levels must be text, numbers or true and false to be written as JSON: {error}") from None
     write_text(path, text + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """A file that appears complete or not at all, even when the disk fills up or the process dies."""
-    if not path.parent.is_dir():
-        raise MechanismError(f"folder {str(path.parent)!r} does not exist: create it first")
-    if path.is_dir():
-        raise MechanismError(f"{str(path)!r} is a folder: give the name of a file in it")
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def load(path: Path) -> Mechanism:

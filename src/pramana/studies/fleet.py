@@ -36,7 +36,7 @@ class Fleet:
 
     def part(self, group: int) -> PredictorEquation:
         """One data set's equation."""
-        return self.equation.part(group, self.groups)
+        return self.equation.rows(slice(group * self.size, (group + 1) * self.size))
 
     def solve(self, start: Float) -> Float:
         """Roots (G, d) from a common start; NaN where a data set has none.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pramana.mechanism.document import write_text
+from pramana.frames.files import write_text
 from pramana.render import Sheet
 from pramana.render.pages import Code, Heading, Page, Picture
 from pramana.render.studies import heat_maps, line_grid

@@ -13,7 +13,8 @@ from pramana.errors import PramanaError
 from pramana.formulas import glm
 from pramana.frames import Table, read
 from pramana.mechanism import Mechanism
-from pramana.mechanism.mechanism import Assignment, replace_columns
+from pramana.mechanism.mechanism import Assignment
+from pramana.mechanism.replacement import replace_columns
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,8 @@ from pramana.estimating.generalized_linear import PredictorEquation
 from pramana.estimators import Method, ModelDependent, Naive, method_of
 from pramana.estimators.model_dependent import Nuisance, nuisance_of
 from pramana.frames import Table
-from pramana.inference import Resampling, Root, Sample, Sandwich
-from pramana.inference.resampling import NORMAL_IQR, Draws, draw_weights, resample, solve_draw
+from pramana.inference import Resampling, Sample, Sandwich
+from pramana.inference.resampling import NORMAL_IQR, draw_weights, resample, solve_draw
 from pramana.kernels.newton import solve_each
 from pramana.studies.fleet import Fleet
 from pramana.studies.scenario import Scenario, truth_of
@@ -91,7 +91,7 @@ def _block(
         numbers: Numbers = {"estimate": beta}
         if inference is not None and label_of(method) in inferred:
             seeds = [scenario.draw_seed(seed, r) for r in indices]
-            numbers |= _inferred(fleet, beta, inference, seeds, device)
+            numbers |= infer_fleet(fleet, beta, inference, seeds, device)
         values[label_of(method)] = numbers
     return Replicates(parameters, values)
 
@@ -128,7 +128,7 @@ def _fitted(nuisance: Nuisance, groups: int) -> Float:
     return np.concatenate(parts)
 
 
-def _inferred(
+def infer_fleet(
     fleet: Fleet, beta: Float, inference: Sandwich | Resampling, seeds: Sequence[int], device: str
 ) -> Numbers:
     if device != "cpu" and isinstance(inference, Resampling):
@@ -151,58 +151,56 @@ def _one(sample: Sample, fleet: Fleet, g: int, beta: Float, inference: Sandwich 
 
     out: Numbers = {"se_sandwich": sandwich_errors(sample, beta[g])}
     if isinstance(inference, Resampling):
-        options = Resampling(inference.draws, inference.weights, inference.scale, inference.interval, seed)
+        options = replace(inference, seed=seed)
         draws = resample(sample, fleet.root(g, beta), options)
-        out |= draw_statistics(draws)
+        out |= {name: v[0] for name, v in draw_statistics(draws.values[None]).items()}
+        out["rootless"] = np.full(beta.shape[1], float(draws.rootless))
         out["se_one_step"] = _one_step(sample, beta[g], options, seed)
     return out
 
 
 def _inferred_on_device(fleet: Fleet, beta: Float, inference: Resampling, seeds: Sequence[int], device: str) -> Numbers:
-    """The same numbers with every draw solved on the device; draws without a root there are judged by the careful solver."""
-    from pramana.estimators.estimate import sandwich_errors
+    """The same numbers with every draw solved on the device; draws without a root there go to the careful solver."""
     from pramana.kernels import accelerator
     from pramana.kernels.streams import keys
 
     accelerator.devices(device)
-    good: Bool = np.asarray(np.isfinite(beta).all(axis=1))
+    curve = fleet.equation.data.curve
+    safe = np.where(np.isfinite(beta).all(axis=1, keepdims=True), beta, 0.0)
+    errors, scale = accelerator.sandwich_errors(fleet.packed, curve, safe)
     words = np.stack([keys(s, np.arange(inference.draws)) for s in seeds])
-    safe = np.where(good[:, None], beta, 0.0)
-    roots, found = accelerator.resampled_roots(fleet.packed, fleet.equation.data.curve, safe, words, fleet.scales(safe))
-    rows: list[Numbers | None] = []
-    for g in range(fleet.groups):
-        if not good[g]:
-            rows.append(None)
-            continue
-        sample = Sample(fleet.part(g))
-        options = Resampling(inference.draws, inference.weights, inference.scale, inference.interval, seeds[g])
-        values = resolved(sample, fleet.root(g, beta), options, seeds[g], roots[g], found[g])
-        row = draw_statistics(values) | {"se_sandwich": sandwich_errors(sample, beta[g])}
-        rows.append(row | {"se_one_step": _one_step(sample, beta[g], options, seeds[g])})
-    return _stacked(rows, beta.shape[1])
+    values, found, first = accelerator.resampled_roots(fleet.packed, curve, safe, words, scale)
+    for g in map(int, np.flatnonzero(~found.all(axis=1))):
+        options = replace(inference, seed=seeds[g])
+        _resolve(Sample(fleet.part(g)), options, seeds[g], beta[g], values[g], found[g])
+    numbers = draw_statistics(values) | {"se_sandwich": errors, "se_one_step": first}
+    failed = ~np.isfinite(beta).all(axis=1, keepdims=True)
+    return {name: np.where(failed, np.nan, v) for name, v in numbers.items()}
 
 
-def resolved(sample: Sample, root: Root, options: Resampling, seed: int, values: Float, found: Bool) -> Draws:
-    """Draws with those that the device could not solve given to the careful solver."""
-    missing = np.flatnonzero(~found)
-    values = values.copy()
-    for m in missing:
+def _resolve(sample: Sample, options: Resampling, seed: int, beta: Float, values: Float, found: Bool) -> None:
+    """Give the draws that the device could not solve to the careful solver; NaN where no root exists."""
+    for m in np.flatnonzero(~found):
         weights = draw_weights(sample, options, seed, np.array([m]))[0]
-        values[m] = solve_draw(lambda _w: sample.equation, weights, root.beta)
-    rooted = np.isfinite(values).all(axis=1)
-    return Draws(values[rooted], int(np.sum(~rooted)), seed, options.weights)
+        values[m] = solve_draw(lambda _w: sample.equation, weights, beta)
 
 
-def draw_statistics(draws: Draws) -> Numbers:
-    """Scales and percentiles of one data set's draws, (d,) each."""
-    quartile1, quartile3, low, high = np.quantile(draws.values, [0.25, 0.75, 0.025, 0.975], axis=0)
-    return {
-        "se_iqr": (quartile3 - quartile1) / NORMAL_IQR,
-        "se_sd": draws.values.std(axis=0, ddof=1),
-        "low": low,
-        "high": high,
-        "rootless": np.full(draws.values.shape[1], float(draws.rootless)),
-    }
+def draw_statistics(values: Float) -> Numbers:
+    """Scales and percentiles (G, d) of draws (G, M, d), those without a root (NaN) left out and counted."""
+    rootless = np.isnan(values).any(axis=2).sum(axis=1)
+    out = _statistics_of(values)
+    for g in np.flatnonzero(rootless):
+        kept = values[g][np.isfinite(values[g]).all(axis=1)]
+        for name, numbers in _statistics_of(kept[None]).items():
+            out[name][g] = numbers[0]
+    out["rootless"] = np.repeat(rootless[:, None].astype(float), values.shape[2], axis=1)
+    return out
+
+
+def _statistics_of(values: Float) -> Numbers:
+    quartile1, quartile3, low, high = np.quantile(values, [0.25, 0.75, 0.025, 0.975], axis=1)
+    spread = values.std(axis=1, ddof=1)
+    return {"se_iqr": (quartile3 - quartile1) / NORMAL_IQR, "se_sd": spread, "low": low, "high": high}
 
 
 def _one_step(sample: Sample, beta: Float, options: Resampling, seed: int) -> Float:
