@@ -129,9 +129,9 @@ def test_a_garbled_description_inside_parquet_is_refused(mechanism: Any, tmp_pat
 
 
 def test_saving_to_an_absent_folder_or_onto_a_folder_is_refused(tmp_path: Path, mechanism: pr.Mechanism) -> None:
-    with pytest.raises(pr.MechanismError, match="absent' does not exist: create it first"):
+    with pytest.raises(pr.PramanaError, match="absent' does not exist: create it first"):
         mechanism.save(tmp_path / "absent" / "m.json")
-    with pytest.raises(pr.MechanismError, match="is a folder: give the name of a file"):
+    with pytest.raises(pr.PramanaError, match="is a folder: give the name of a file"):
         mechanism.save(tmp_path)
     assert list(tmp_path.iterdir()) == []
 

@@ -33,7 +33,7 @@ FamilyOption = Annotated[
 LinkOption = Annotated[str | None, typer.Option(help="Link; the family's usual one by default.")]
 DispersionOption = Annotated[float | None, typer.Option(help="Known dispersion of the negative binomial.")]
 InferenceOption = Annotated[str | None, typer.Option(help="sandwich or resampling; by default what suits the method.")]
-DrawsOption = Annotated[int, typer.Option(help="Resamples.")]
+DrawsOption = Annotated[int | None, typer.Option(help="Resamples; 500 by default.")]
 SeedOption = Annotated[int | None, typer.Option(help="Seed of the resampling draws (not of any perturbation).")]
 CorrectionOption = Annotated[str | None, typer.Option(help="HC1 for a small-sample factor.")]
 IntervalOption = Annotated[str | None, typer.Option(help="wald or score (sandwich); percentile or wald (resampling).")]
@@ -47,11 +47,13 @@ def _mechanism(value: str) -> str | None:
     return None if value.lower() == "none" else value
 
 
-def _inference(name: str | None, draws: int, seed: int | None, correction: str | None, interval: str | None) -> Any:
+def _inference(
+    name: str | None, draws: int | None, seed: int | None, correction: str | None, interval: str | None
+) -> Any:
     from pramana.inference import Resampling, Sandwich
 
     if name is None:
-        wants_draws = interval == "percentile" or seed is not None
+        wants_draws = interval == "percentile" or seed is not None or draws is not None
         name = "resampling" if wants_draws else "sandwich" if (correction or interval) else None
     if name is None:
         return None
@@ -59,7 +61,9 @@ def _inference(name: str | None, draws: int, seed: int | None, correction: str |
         raise PramanaError(f"inference {name!r} is unknown: {suggestion(name, ['sandwich', 'resampling'])}")
     if name == "sandwich":
         return Sandwich(correction=correction, interval=interval or "wald")  # type: ignore[arg-type]
-    return Resampling(draws=draws, seed=seed, interval=interval or "percentile")  # type: ignore[arg-type]
+    if correction is not None:
+        raise PramanaError(f"--correction {correction} belongs to --inference sandwich: leave out one of the two")
+    return Resampling(draws=500 if draws is None else draws, seed=seed, interval=interval or "percentile")  # type: ignore[arg-type]
 
 
 def _family(family: str, dispersion: float | None) -> Any:
@@ -79,10 +83,20 @@ def _emit(shown: Any, style: str, figure: Path | None) -> None:
         typer.echo(f"wrote {figure}", err=True)
 
 
+def check_output(style: str, figure: Path | None = None) -> None:
+    """Refuse a wrong format or an impossible figure before any work is done."""
+    from pramana.render.tables import FORMATS
+
+    if style not in FORMATS:
+        raise PramanaError(f"format {style!r} is unknown: {suggestion(style, FORMATS)}")
+    if figure is not None and figure.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise PramanaError(f"figure {str(figure)!r} has an unknown ending: use .png, .svg or .pdf")
+    if figure is not None and not figure.parent.is_dir():
+        raise PramanaError(f"folder {str(figure.parent)!r} of the figure does not exist: create it first")
+
+
 def save_figure(figure: Any, path: Path) -> None:
-    """Write a figure, refusing endings that matplotlib does not know."""
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise PramanaError(f"figure {str(path)!r} has an unknown ending: use .png, .svg or .pdf")
+    """Write a figure."""
     figure.savefig(path, dpi=150)
 
 
@@ -96,7 +110,7 @@ def fit(
     dispersion: DispersionOption = None,
     method: Annotated[str, typer.Option(help="reversion, naive, model1, model2.")] = "reversion",
     inference: InferenceOption = None,
-    draws: DrawsOption = 500,
+    draws: DrawsOption = None,
     seed: SeedOption = None,
     correction: CorrectionOption = None,
     interval: IntervalOption = None,
@@ -112,6 +126,7 @@ def fit(
     """Estimate a regression from a released file."""
     from pramana.pipeline import fit as fit_model
 
+    check_output(style, figure)
     result = fit_model(
         formula,
         data,
@@ -125,9 +140,10 @@ def fit(
         clusters=clusters,
         missing=missing,  # type: ignore[arg-type]
     )
+    price = _privacy_table(result, style) if privacy else ""
     typer.echo(result.summary(style, exponentiate=exponentiate))
     if privacy and style != "json":
-        typer.echo("\n" + _privacy_table(result, style))
+        typer.echo("\n" + price)
     if figure is not None:
         save_figure(result.plot(), figure)
         typer.echo(f"wrote {figure}", err=True)
@@ -155,7 +171,7 @@ def compare(
     link: LinkOption = None,
     dispersion: DispersionOption = None,
     inference: InferenceOption = None,
-    draws: DrawsOption = 500,
+    draws: DrawsOption = None,
     seed: SeedOption = None,
     missing: MissingOption = "error",
     style: FormatOption = "text",
@@ -164,6 +180,7 @@ def compare(
     """Fit several estimators to a released file, side by side."""
     from pramana.pipeline import compare as compare_methods
 
+    check_output(style, figure)
     comparison = compare_methods(
         formula,
         data,
@@ -198,6 +215,7 @@ def demo(
     """Wages in the General Social Survey of 2006, with education perturbed: what each estimator makes of them."""
     from pramana.cli.demonstration import run
 
+    check_output(style)
     for line in run(out, style):
         typer.echo(line)
 

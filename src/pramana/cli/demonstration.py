@@ -21,6 +21,7 @@ def run(out: Path, style: str) -> Iterator[str]:
     from pramana.pipeline import compare
     from pramana.studies.application import FORMULA, wages
 
+    _make_folder(out)
     truth = wages()
     mechanism = Mechanism({"edu": TransitionMatrix.binary(sensitivity=KEEP, specificity=KEEP)})
     with warnings.catch_warnings():
@@ -38,11 +39,14 @@ def run(out: Path, style: str) -> Iterator[str]:
     yield "wrote " + ", ".join(str(f) for f in files)
 
 
-def _write(out: Path, comparison: Any, mechanism: Any, released: Any) -> list[Path]:
+def _make_folder(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PramanaError(f"folder {str(out)!r} cannot be created: {error.strerror}") from None
+
+
+def _write(out: Path, comparison: Any, mechanism: Any, released: Any) -> list[Path]:
     table, figure, description, data = (out / n for n in ("table.md", "figure.png", "mechanism.json", "released.csv"))
     table.write_text(comparison.summary("markdown") + "\n", encoding="utf-8")
     comparison.plot(title="GSS wages 2006: effect on standardised income").savefig(figure, dpi=150)

@@ -38,7 +38,7 @@ def checked_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
     plain = tuple(v.item() if isinstance(v, np.generic) else v for v in levels)
     if len(plain) < 2:
         raise MechanismError(f"a transition matrix needs at least 2 levels, not {len(plain)}")
-    if any(_lacks_value(v) for v in plain):
+    if any(_lacks_value(v) for v in plain if not isinstance(v, str | int)):
         raise MechanismError("a missing value cannot be a level: recode it to a value such as 'missing' first")
     types = {"text" if isinstance(v, str) else "number" if is_number(v) else type(v).__name__ for v in plain}
     if types & {"list", "dict", "set", "ndarray"}:

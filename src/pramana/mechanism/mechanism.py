@@ -16,7 +16,7 @@ from pramana.frames import Level, Schema, Table, Variable, decode, infer_kind, r
 from pramana.frames.table import require_columns
 from pramana.mechanism.channel import Channel, Document
 from pramana.mechanism.randomness import FreshKeystream, Keystream, SeededKeystream
-from pramana.mechanism.replacement import replace_columns
+from pramana.mechanism.replacement import replace_columns as replace_columns
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ class TransitionMatrix:
     def randomized_response(cls, levels: Sequence[Level], keep: float, *, kind: Kind | None = None) -> TransitionMatrix:
         """Keep the truth with probability `keep`, else any other level with equal probability. O(K), any K.
 
-        >>> TransitionMatrix.randomized_response(range(1_000_000), keep=0.9, kind="numeric").epsilon.round(2)
+        >>> round(TransitionMatrix.randomized_response(range(1_000_000), keep=0.9, kind="numeric").epsilon, 2)
         16.01
         """
         levels = checked_levels(levels)

