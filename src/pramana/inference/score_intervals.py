@@ -17,7 +17,8 @@ _FAR = 2.0**24
 def score_intervals(sample: Sample, beta: Float, errors: Float, level: float) -> Float:
     """(d, 2): the values of each parameter that the score test does not reject, walking out from the estimate.
 
-    An end is infinite where the test rejects nothing however far one goes.
+    An end is infinite where the test does not reject values far out. The accepted values can then leave a gap, when a
+    reverted variance may have either sign: the interval covers it, since the values beyond it are accepted.
     """
     from scipy.stats import chi2
 
@@ -32,6 +33,9 @@ def score_intervals(sample: Sample, beta: Float, errors: Float, level: float) ->
 def _end(profile: _Profile, step: float, critical: float) -> float:
     """Double the distance until the test rejects, then halve the bracket."""
     centre, inside, distance = float(profile.beta[profile.index]), 0.0, 1.0
+    if profile.statistic(centre + step * _FAR) <= critical:
+        return float(np.sign(step) * np.inf)
+    profile.reset()
     while profile.statistic(centre + step * distance) <= critical:
         inside, distance = distance, 2 * distance
         if distance > _FAR:
@@ -56,6 +60,10 @@ class _Profile:
 
     def __post_init__(self) -> None:
         self._others = np.delete(np.arange(self.sample.d), self.index)
+        self.reset()
+
+    def reset(self) -> None:
+        """Look for the other parameters near the estimate again."""
         self._nuisance = self.beta[self._others]
 
     def statistic(self, value: float) -> float:
