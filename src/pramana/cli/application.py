@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -235,6 +236,9 @@ def study(
     data: Annotated[Path | None, typer.Option(help="Your own file for the application.")] = None,
 ) -> None:
     """Run the paper's simulation studies, or your own scenario."""
+    # One thread for matrix products, set before NumPy is loaded: the arrays are small, and workers share the cores.
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
     from pramana.cli.studies import run_studies
 
     if device not in ("cpu", "gpu"):

@@ -94,7 +94,8 @@ def _solve_block(sample: Sample, root: Root, weights: Float, rebind: Callable[[F
     roots = _newton_from_one(equation, root.beta, weights, scale)
     beta = roots.beta
     for m in np.flatnonzero(~roots.converged):
-        beta[m] = solve_draw(lambda _w: equation, weights[m], root.beta)
+        reached = beta[m] if getattr(equation, "concave", False) else root.beta
+        beta[m] = solve_draw(lambda _w: equation, weights[m], reached)
     return beta
 
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pramana.arrays import Bool, Float, Words
+from pramana.arrays import Bool, Float, Int, Words
 from pramana.errors import PramanaError
 from pramana.kernels.newton import ROUNDING, TOLERANCE
 from pramana.kernels.predictor import IDENTITY, LOGIT, NEGATIVE_BINOMIAL, POWER, Curve, Packed
@@ -22,6 +22,7 @@ _ONE = 0x3FF0000000000000
 BATCH_ENTRIES = 200_000_000
 """Draws × rows in one launch: 1.6 GB of weights."""
 FIRST_STEPS, LAST_STEPS = 7, 60
+STRAGGLERS = 1024
 
 
 def wide() -> Any:
@@ -51,16 +52,30 @@ def resampled_roots(packed: Packed, curve: Curve, start: Float, keys: Words, sca
     keys : (G, M), the streams' starting words.
     """
     groups, draws = keys.shape
-    size = max(1, min(groups, BATCH_ENTRIES // max(1, draws * packed[1].shape[2])))
     beta = np.empty((groups, draws, start.shape[1]))
     found, first = np.empty((groups, draws), dtype=bool), np.empty_like(start)
+    packed = _padded_rows(packed)
     with wide():
-        for low in range(0, groups, size):
-            part = slice(low, min(low + size, groups))
-            arrays = tuple(a[part] if a.size else a for a in packed)
-            roots, norm, first[part] = _roots(arrays, curve, start[part], keys[part], scale[part])
-            beta[part], found[part] = roots, norm <= ROUNDING
+        for rows in _batches(groups, draws * packed[1].shape[2]):
+            arrays = tuple(a[rows] if a.size else a for a in packed)
+            roots, norm, spread = _roots(arrays, curve, start[rows], keys[rows], scale[rows])
+            beta[rows], found[rows], first[rows] = roots, norm <= ROUNDING, spread
     return beta, found, first
+
+
+def _batches(groups: int, entries: int) -> list[Int]:
+    """Data sets by launch, all of one size so that one program serves them; the last launch repeats some."""
+    count = -(-groups * entries // BATCH_ENTRIES)
+    size = -(-groups // count)
+    return [np.minimum(np.arange(low, low + size), groups - 1) for low in range(0, groups, size)]
+
+
+def _padded_rows(packed: Packed) -> Packed:
+    """Records up to a multiple of 512, the added ones without weight: few shapes are ever compiled."""
+    missing = -packed[1].shape[2] % 512
+    if not missing:
+        return packed
+    return tuple(np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, missing)]) if a.size else a for a in packed)  # type: ignore[return-value]
 
 
 def sandwich_errors(packed: Packed, curve: Curve, beta: Float) -> tuple[Float, Float]:
@@ -87,34 +102,34 @@ def _sandwich(
 
 def _roots(packed: Any, curve: Curve, start: Float, keys: Words, scale: Float) -> tuple[Float, Float, Float]:
     """A few steps for everyone, then the stragglers by themselves, so that nobody waits for them."""
-    draws = keys.shape[1]
     launch = partial(_newton, code=curve.code, shape=curve.shape)
-    begin = jnp.broadcast_to(jnp.asarray(start)[:, None, :], (*keys.shape, start.shape[1]))
     device = tuple(jnp.asarray(a) for a in packed)
+    begin = jnp.broadcast_to(jnp.asarray(start)[:, None, :], (*keys.shape, start.shape[1]))
     beta, norm, spread = launch(*device, begin, jnp.asarray(keys), jnp.asarray(scale), steps=FIRST_STEPS)
     out, left = np.array(beta), np.array(norm)
-    rows = np.argwhere(left > TOLERANCE)
-    if len(rows):
-        group = rows[:, 0]
-        padded = _padded(len(rows))
-        take = np.resize(np.arange(len(rows)), padded)
-        arrays = tuple(a[group[take]] if a.size else a for a in device)
-        lone = jnp.asarray(keys[rows[take, 0], rows[take, 1]])[:, None]
+    slow = np.argwhere(left > TOLERANCE)
+    for low in range(0, len(slow), STRAGGLERS):
+        part = slow[low : low + STRAGGLERS]
+        group, draw = part[np.resize(np.arange(len(part)), STRAGGLERS)].T
+        arrays = tuple(a[group] if a.size else a for a in device)
+        lone = jnp.asarray(keys[group, draw])[:, None]
         beta, norm, _ = launch(
-            *arrays, jnp.asarray(start[group[take]])[:, None], lone, jnp.asarray(scale[group[take]]), steps=LAST_STEPS
+            *arrays, jnp.asarray(start[group])[:, None], lone, jnp.asarray(scale[group]), steps=LAST_STEPS
         )
-        out[group, rows[:, 1]] = np.asarray(beta)[: len(rows), 0]
-        left[group, rows[:, 1]] = np.asarray(norm)[: len(rows), 0]
-    assert out.shape[1] == draws
+        out[group, draw], left[group, draw] = np.asarray(beta)[:, 0], np.asarray(norm)[:, 0]
     return out, left, np.asarray(spread)
 
 
-def _padded(count: int) -> int:
-    """Sizes come in powers of four, so that few shapes are ever compiled."""
-    size = 64
-    while size < count:
-        size *= 4
-    return size
+def statistics(values: Float) -> tuple[Float, Float]:
+    """Quantiles (4, G, d) at 0.25, 0.75, 0.025 and 0.975 and standard deviations (G, d) of draws (G, M, d)."""
+    with wide():
+        quantiles, spread = _statistics(jnp.asarray(values))
+        return np.asarray(quantiles), np.asarray(spread)
+
+
+@jax.jit
+def _statistics(values: Any) -> tuple[Any, Any]:
+    return jnp.quantile(values, jnp.array([0.25, 0.75, 0.025, 0.975]), axis=1), jnp.std(values, axis=1, ddof=1)
 
 
 @partial(jax.jit, static_argnames=("code", "shape", "steps"))

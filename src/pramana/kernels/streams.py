@@ -6,7 +6,7 @@ any number of threads. The hash is the finaliser of SplitMix64 applied to a Weyl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -31,9 +31,14 @@ def mix(words: Words) -> Words:
 
 def keys(seed: int, draws: Int) -> Words:
     """The starting word of each draw's sequence."""
+    return keys_of([seed], draws)[0]
+
+
+def keys_of(seeds: Sequence[int], draws: Int) -> Words:
+    """Starting words (seeds, draws)."""
     with np.errstate(over="ignore"):
-        start = mix(np.array([seed % 2**64], dtype=np.uint64) + _WEYL)
-        return mix(start ^ mix(draws.astype(np.uint64) * _WEYL + _MIX1))
+        start = mix(np.array([s % 2**64 for s in seeds], dtype=np.uint64) + _WEYL)
+        return mix(start[:, None] ^ mix(draws.astype(np.uint64) * _WEYL + _MIX1))
 
 
 def uniforms(seed: int, draws: Int, rows: Int) -> Float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from pramana.studies.fleet import Fleet
 from pramana.studies.scenario import Scenario, truth_of
 
 Numbers = dict[str, Float]
+Statistics = Callable[[Float], tuple[Float, Float]]
 
 
 @dataclass(frozen=True)
@@ -162,18 +163,18 @@ def _one(sample: Sample, fleet: Fleet, g: int, beta: Float, inference: Sandwich 
 def _inferred_on_device(fleet: Fleet, beta: Float, inference: Resampling, seeds: Sequence[int], device: str) -> Numbers:
     """The same numbers with every draw solved on the device; draws without a root there go to the careful solver."""
     from pramana.kernels import accelerator
-    from pramana.kernels.streams import keys
+    from pramana.kernels.streams import keys_of
 
     accelerator.devices(device)
     curve = fleet.equation.data.curve
     safe = np.where(np.isfinite(beta).all(axis=1, keepdims=True), beta, 0.0)
     errors, scale = accelerator.sandwich_errors(fleet.packed, curve, safe)
-    words = np.stack([keys(s, np.arange(inference.draws)) for s in seeds])
+    words = keys_of(seeds, np.arange(inference.draws))
     values, found, first = accelerator.resampled_roots(fleet.packed, curve, safe, words, scale)
     for g in map(int, np.flatnonzero(~found.all(axis=1))):
         options = replace(inference, seed=seeds[g])
         _resolve(Sample(fleet.part(g)), options, seeds[g], beta[g], values[g], found[g])
-    numbers = draw_statistics(values) | {"se_sandwich": errors, "se_one_step": first}
+    numbers = draw_statistics(values, accelerator.statistics) | {"se_sandwich": errors, "se_one_step": first}
     failed = ~np.isfinite(beta).all(axis=1, keepdims=True)
     return {name: np.where(failed, np.nan, v) for name, v in numbers.items()}
 
@@ -182,24 +183,28 @@ def _resolve(sample: Sample, options: Resampling, seed: int, beta: Float, values
     """Give the draws that the device could not solve to the careful solver; NaN where no root exists."""
     for m in np.flatnonzero(~found):
         weights = draw_weights(sample, options, seed, np.array([m]))[0]
-        values[m] = solve_draw(lambda _w: sample.equation, weights, beta)
+        reached = values[m] if np.all(np.isfinite(values[m])) else beta
+        values[m] = solve_draw(lambda _w: sample.equation, weights, reached)
 
 
-def draw_statistics(values: Float) -> Numbers:
+def draw_statistics(values: Float, statistics: Statistics | None = None) -> Numbers:
     """Scales and percentiles (G, d) of draws (G, M, d), those without a root (NaN) left out and counted."""
     rootless = np.isnan(values).any(axis=2).sum(axis=1)
-    out = _statistics_of(values)
+    out = _statistics_of(values, statistics or _on_host)
     for g in np.flatnonzero(rootless):
         kept = values[g][np.isfinite(values[g]).all(axis=1)]
-        for name, numbers in _statistics_of(kept[None]).items():
+        for name, numbers in _statistics_of(kept[None], _on_host).items():
             out[name][g] = numbers[0]
     out["rootless"] = np.repeat(rootless[:, None].astype(float), values.shape[2], axis=1)
     return out
 
 
-def _statistics_of(values: Float) -> Numbers:
-    quartile1, quartile3, low, high = np.quantile(values, [0.25, 0.75, 0.025, 0.975], axis=1)
-    spread = values.std(axis=1, ddof=1)
+def _on_host(values: Float) -> tuple[Float, Float]:
+    return np.quantile(values, [0.25, 0.75, 0.025, 0.975], axis=1), values.std(axis=1, ddof=1)
+
+
+def _statistics_of(values: Float, statistics: Statistics) -> Numbers:
+    (quartile1, quartile3, low, high), spread = statistics(values)
     return {"se_iqr": (quartile3 - quartile1) / NORMAL_IQR, "se_sd": spread, "low": low, "high": high}
 
 
