@@ -61,7 +61,7 @@ def test_html_escapes_and_closes_its_tags(survey: pd.DataFrame) -> None:
     depth: list[str] = []
 
     class Checker(HTMLParser):
-        def handle_starttag(self, tag: str, attrs: object) -> None:
+        def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002
             if tag != "br":
                 depth.append(tag)
 
@@ -128,5 +128,6 @@ def test_a_comparison_shows_every_estimator_side_by_side(survey: pd.DataFrame, m
 
 def test_a_plot_has_one_series_an_estimator(survey: pd.DataFrame, mechanism: pr.Mechanism) -> None:
     figure = pr.compare("income ~ edu", survey, mechanism).plot(title="income")
-    axes = figure.axes[0]
-    assert [t.get_text() for t in axes.get_legend().get_texts()] == ["reversion", "naive"]
+    assert [t.get_text() for t in figure.legends[0].get_texts()] == ["reversion", "naive"]
+    labels = [t.get_text() for t in figure.axes[0].get_yticklabels()]
+    assert labels == ["Intercept", "edu[T.mid]", "edu[T.high]"]

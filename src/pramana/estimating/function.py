@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 
@@ -71,7 +72,8 @@ class CallableFunction:
 
     def evaluate(self, beta: Float, columns: Columns) -> Float:
         """U (n, d), checked for shape."""
-        value = np.asarray(self.u(beta, **{v: columns[v] for v in self.variables}), dtype=float)
+        with _double_precision() if self.derivative == "jax" else nullcontext():
+            value = np.asarray(self.u(beta, **{v: columns[v] for v in self.variables}), dtype=float)
         n = len(columns[self.variables[0]])
         if value.shape != (n, len(self.parameters)):
             raise FormulaError(
@@ -228,13 +230,18 @@ def _central(function: Callable[[Float], Float], beta: Float, j: int, step: floa
     return difference
 
 
-def _jax_slopes(u: Callable[..., Any], beta: Float, arguments: dict[str, Any]) -> Float:
-    """Forward-mode derivative in 64 bits, switched on for this call alone."""
-    import jax
-
+def _double_precision() -> AbstractContextManager[Any]:
+    """JAX's 64-bit mode, switched on for one call alone; without it a root cannot be found to 1e-10."""
     from pramana.kernels.accelerator import wide
 
-    with wide():
+    return cast(AbstractContextManager[Any], wide())
+
+
+def _jax_slopes(u: Callable[..., Any], beta: Float, arguments: dict[str, Any]) -> Float:
+    """Forward-mode derivative in 64 bits."""
+    import jax
+
+    with _double_precision():
         return np.asarray(jax.jacfwd(lambda b: u(b, **arguments))(jax.numpy.asarray(beta)))
 
 
