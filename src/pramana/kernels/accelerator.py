@@ -124,7 +124,7 @@ def statistics(values: Float) -> tuple[Float, Float]:
     """Quantiles (4, G, d) at 0.25, 0.75, 0.025 and 0.975 and standard deviations (G, d) of draws (G, M, d)."""
     with wide():
         quantiles, spread = _statistics(jnp.asarray(values))
-        return np.asarray(quantiles), np.asarray(spread)
+        return np.array(quantiles), np.array(spread)
 
 
 @jax.jit
