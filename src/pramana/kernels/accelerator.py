@@ -21,7 +21,9 @@ _WEYL, _MIX1, _MIX2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _ONE = 0x3FF0000000000000
 BATCH_ENTRIES = 200_000_000
 """Draws × rows in one launch: 1.6 GB of weights."""
-FIRST_STEPS, LAST_STEPS = 7, 60
+FIRST_STEPS, LAST_STEPS = 5, 60
+NEAR = 1e-6
+"""Score, in its standard deviations, from which one more Newton step lands within rounding."""
 STRAGGLERS = 1024
 
 
@@ -102,21 +104,16 @@ def _sandwich(
 
 def _roots(packed: Any, curve: Curve, start: Float, keys: Words, scale: Float) -> tuple[Float, Float, Float]:
     """A few steps for everyone, then the stragglers by themselves, so that nobody waits for them."""
-    launch = partial(_newton, code=curve.code, shape=curve.shape)
-    device = tuple(jnp.asarray(a) for a in packed)
-    begin = jnp.broadcast_to(jnp.asarray(start)[:, None, :], (*keys.shape, start.shape[1]))
-    beta, norm, spread = launch(*device, begin, jnp.asarray(keys), jnp.asarray(scale), steps=FIRST_STEPS)
+    known = {"code": curve.code, "shape": curve.shape}
+    device = jax.device_put((*packed, start, keys, scale))
+    beta, norm, spread = _newton(*device, steps=FIRST_STEPS, **known)
     out, left = np.array(beta), np.array(norm)
     slow = np.argwhere(left > TOLERANCE)
     for low in range(0, len(slow), STRAGGLERS):
         part = slow[low : low + STRAGGLERS]
         group, draw = part[np.resize(np.arange(len(part)), STRAGGLERS)].T
-        arrays = tuple(a[group] if a.size else a for a in device)
-        lone = jnp.asarray(keys[group, draw])[:, None]
-        beta, norm, _ = launch(
-            *arrays, jnp.asarray(start[group])[:, None], lone, jnp.asarray(scale[group]), steps=LAST_STEPS
-        )
-        out[group, draw], left[group, draw] = np.asarray(beta)[:, 0], np.asarray(norm)[:, 0]
+        beta, norm = _newton_of_some(*device, group, draw, steps=LAST_STEPS, **known)
+        out[group, draw], left[group, draw] = np.asarray(beta), np.asarray(norm)
     return out, left, np.asarray(spread)
 
 
@@ -132,13 +129,35 @@ def _statistics(values: Any) -> tuple[Any, Any]:
     return jnp.quantile(values, jnp.array([0.25, 0.75, 0.025, 0.975]), axis=1), jnp.std(values, axis=1, ddof=1)
 
 
-@partial(jax.jit, static_argnames=("code", "shape", "steps"))
+_STATIC = ("code", "shape", "steps")
+
+
+@partial(jax.jit, static_argnames=_STATIC)
+def _newton_of_some(
+    design: Any,
+    weight: Any,
+    first: Any,
+    offset: Any,
+    start: Any,
+    keys: Any,
+    scale: Any,
+    group: Any,
+    draw: Any,
+    **known: Any,
+) -> tuple[Any, Any]:
+    """Single draws of some data sets, each with a copy of its data."""
+    chosen = tuple(a[group] if a.size else a for a in (design, weight, first, offset, start))
+    beta, norm, _ = _newton(*chosen, keys[group, draw][:, None], scale[group], **known)
+    return beta[:, 0], norm[:, 0]
+
+
+@partial(jax.jit, static_argnames=_STATIC)
 def _newton(
     design: Any,
     weight: Any,
     first: Any,
     offset: Any,
-    begin: Any,
+    start: Any,
     keys: Any,
     scale: Any,
     *,
@@ -146,7 +165,10 @@ def _newton(
     shape: float,
     steps: int,
 ) -> tuple[Any, Any, Any]:
-    """Damped Newton: a step that does not lower the score is halved at the next turn, draw by draw."""
+    """Damped Newton: a step that does not lower the score is halved at the next turn, draw by draw.
+
+    Turns end when the score is so near to zero that one more step, taken without looking, squares the distance away.
+    """
     multipliers = _exponentials(keys, weight.shape[2])
     evaluate = partial(_totals, design, weight, first, offset, multipliers, code=code, shape=shape)
 
@@ -165,13 +187,16 @@ def _newton(
         return *kept, jnp.where(better, new_norm, norm), jnp.where(better, 1.0, length / 2), count + 1
 
     def going(state: Any) -> Any:
-        return (state[5] < steps) & jnp.any((state[3] > TOLERANCE) & (state[4] > 2.0**-25))
+        return (state[5] < steps) & jnp.any((state[3] > NEAR) & (state[4] > 2.0**-25))
 
+    begin = jnp.broadcast_to(start[:, None, :], (*keys.shape, start.shape[1]))
     score, slope = evaluate(begin)
     spread = jnp.nanstd(_eliminate(slope, score), axis=1, ddof=1)
     state = (begin, score, slope, norm_of(score), jnp.ones(begin.shape[:-1]), 0)
-    beta, _, _, norm, _, _ = jax.lax.while_loop(going, turn, state)
-    return beta, norm, spread
+    beta, score, slope, norm, _, _ = jax.lax.while_loop(going, turn, state)
+    near = norm <= NEAR
+    beta = jnp.where(near[..., None], beta - _eliminate(slope, score), beta)
+    return beta, jnp.where(near, jnp.minimum(norm, 0.01 * TOLERANCE), norm), spread
 
 
 def _exponentials(keys: Any, n: int) -> Any:
@@ -188,10 +213,10 @@ def _exponentials(keys: Any, n: int) -> Any:
 def _totals(
     design: Any, weight: Any, first: Any, offset: Any, multipliers: Any, betas: Any, *, code: int, shape: float
 ) -> tuple[Any, Any]:
-    """Score (G, M, d) and slope (G, M, d, d); the sums over records are written out so that they fuse."""
+    """Score (G, M, d) and slope (G, M, d, d); all sums over records in one pass."""
     d, nodes = design.shape[2], design.shape[1]
-    score: list[Any] = [0.0] * d
-    slope: list[list[Any]] = [[0.0] * d for _ in range(d)]
+    pairs = [(j, k) for j in range(d) for k in range(j, d)]
+    sums: list[Any] = [0.0] * (d + len(pairs))
     for c in range(nodes):
         x = [design[:, None, c, j, :] for j in range(d)]
         eta = sum(betas[..., j, None] * x[j] for j in range(d))
@@ -199,12 +224,17 @@ def _totals(
             eta = eta + offset[:, None, c, :]
         force, bend = _curve(eta, weight[:, None, c, :], first[:, None, c, :], code, shape)
         force, bend = force * multipliers, bend * multipliers
-        for j in range(d):
-            score[j] = score[j] + jnp.sum(force * x[j], axis=-1)
-            for k in range(j, d):
-                slope[j][k] = slope[j][k] + jnp.sum(bend * (x[j] * x[k]), axis=-1)
-    full = [[slope[min(j, k)][max(j, k)] for k in range(d)] for j in range(d)]
-    return jnp.stack(score, axis=-1), jnp.stack([jnp.stack(row, axis=-1) for row in full], axis=-2)
+        terms = [force * x[j] for j in range(d)] + [bend * (x[j] * x[k]) for j, k in pairs]
+        sums = [total + part for total, part in zip(sums, _sum_together(terms), strict=True)]
+    slope = dict(zip(pairs, sums[d:], strict=True))
+    rows = [jnp.stack([slope[min(j, k), max(j, k)] for k in range(d)], axis=-1) for j in range(d)]
+    return jnp.stack(sums[:d], axis=-1), jnp.stack(rows, axis=-2)
+
+
+def _sum_together(terms: list[Any]) -> Any:
+    """Sums over the last axis in one pass, so that what the terms share is computed once."""
+    zeros = [jnp.zeros((), term.dtype) for term in terms]
+    return jax.lax.reduce(terms, zeros, lambda a, b: [x + y for x, y in zip(a, b, strict=True)], (terms[0].ndim - 1,))
 
 
 def _curve(eta: Any, weight: Any, first: Any, code: int, shape: float) -> tuple[Any, Any]:
