@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pramana.arrays import Bool, Float, Int, Words
+from pramana.arrays import Bool, Float, Words
 from pramana.errors import PramanaError
 from pramana.kernels.newton import ROUNDING, TOLERANCE
 from pramana.kernels.predictor import IDENTITY, LOGIT, NEGATIVE_BINOMIAL, POWER, Curve, Packed
@@ -56,28 +56,43 @@ def resampled_roots(packed: Packed, curve: Curve, start: Float, keys: Words, sca
     groups, draws = keys.shape
     beta = np.empty((groups, draws, start.shape[1]))
     found, first = np.empty((groups, draws), dtype=bool), np.empty_like(start)
-    packed = _padded_rows(packed)
+    known = {"code": curve.code, "shape": curve.shape}
     with wide():
+        launched = []
         for rows in _batches(groups, draws * packed[1].shape[2]):
-            arrays = tuple(a[rows] if a.size else a for a in packed)
-            roots, norm, spread = _roots(arrays, curve, start[rows], keys[rows], scale[rows])
-            beta[rows], found[rows], first[rows] = roots, norm <= ROUNDING, spread
+            arrays = _padded(jax.device_put(tuple(a[rows] if a.size else a for a in packed)))
+            device = (*arrays, *jax.device_put((start[rows], keys[rows], scale[rows])))
+            launched.append((rows, device, _newton(*device, steps=FIRST_STEPS, **known)))
+        for rows, device, (roots, norm, spread) in launched:
+            values, left = np.array(roots), np.array(norm)
+            _chase(device, known, values, left)
+            beta[rows], found[rows], first[rows] = values, left <= ROUNDING, np.asarray(spread)
     return beta, found, first
 
 
-def _batches(groups: int, entries: int) -> list[Int]:
-    """Data sets by launch, all of one size so that one program serves them; the last launch repeats some."""
+def _batches(groups: int, entries: int) -> list[slice]:
+    """Data sets by launch, all of one size so that one program serves them; the last may overlap the one before."""
     count = -(-groups * entries // BATCH_ENTRIES)
     size = -(-groups // count)
-    return [np.minimum(np.arange(low, low + size), groups - 1) for low in range(0, groups, size)]
+    starts = [min(low, groups - size) for low in range(0, groups, size)]
+    return [slice(low, low + size) for low in starts]
 
 
-def _padded_rows(packed: Packed) -> Packed:
-    """Records up to a multiple of 512, the added ones without weight: few shapes are ever compiled."""
-    missing = -packed[1].shape[2] % 512
-    if not missing:
-        return packed
-    return tuple(np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, missing)]) if a.size else a for a in packed)  # type: ignore[return-value]
+@jax.jit
+def _padded(arrays: Any) -> Any:
+    """Records up to a multiple of 512, the added ones without weight: Newton is compiled for few shapes."""
+    missing = -arrays[1].shape[2] % 512
+    return tuple(jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, missing)]) if a.size else a for a in arrays)
+
+
+def _chase(device: Any, known: Any, values: Float, left: Float) -> None:
+    """The stragglers by themselves, so that nobody else waits for them; written into `values` and `left`."""
+    slow = np.argwhere(left > TOLERANCE)
+    for low in range(0, len(slow), STRAGGLERS):
+        part = slow[low : low + STRAGGLERS]
+        group, draw = part[np.resize(np.arange(len(part)), STRAGGLERS)].T
+        beta, norm = _newton_of_some(*device, group, draw, steps=LAST_STEPS, **known)
+        values[group, draw], left[group, draw] = np.asarray(beta), np.asarray(norm)
 
 
 def sandwich_errors(packed: Packed, curve: Curve, beta: Float) -> tuple[Float, Float]:
@@ -100,21 +115,6 @@ def _sandwich(
     bread = jnp.linalg.inv(jnp.einsum("gcn,gcdn,gcen->gde", bend, design, design))
     covariance = bread @ outer @ jnp.swapaxes(bread, 1, 2)
     return jnp.sqrt(jnp.diagonal(covariance, axis1=1, axis2=2)), jnp.sqrt(jnp.diagonal(outer, axis1=1, axis2=2))
-
-
-def _roots(packed: Any, curve: Curve, start: Float, keys: Words, scale: Float) -> tuple[Float, Float, Float]:
-    """A few steps for everyone, then the stragglers by themselves, so that nobody waits for them."""
-    known = {"code": curve.code, "shape": curve.shape}
-    device = jax.device_put((*packed, start, keys, scale))
-    beta, norm, spread = _newton(*device, steps=FIRST_STEPS, **known)
-    out, left = np.array(beta), np.array(norm)
-    slow = np.argwhere(left > TOLERANCE)
-    for low in range(0, len(slow), STRAGGLERS):
-        part = slow[low : low + STRAGGLERS]
-        group, draw = part[np.resize(np.arange(len(part)), STRAGGLERS)].T
-        beta, norm = _newton_of_some(*device, group, draw, steps=LAST_STEPS, **known)
-        out[group, draw], left[group, draw] = np.asarray(beta), np.asarray(norm)
-    return out, left, np.asarray(spread)
 
 
 def statistics(values: Float) -> tuple[Float, Float]:
