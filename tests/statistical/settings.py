@@ -151,7 +151,7 @@ def weighted(n: int = 4000) -> Setting:
 
 
 def rare_covariate(effect: float) -> Setting:
-    """Simulation B's linear model at prevalence 0.1, keep 0.6 and n = 1000, where Wald intervals fail."""
+    """Simulation B's linear model at prevalence 0.1, keep 0.6 and n = 1000: hardly identified."""
 
     def generate(rng: np.random.Generator) -> Data:
         x = (rng.random(1000) < 0.1).astype(int)

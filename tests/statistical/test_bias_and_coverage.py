@@ -65,7 +65,7 @@ def test_percentile_intervals_from_resampled_clusters(replicates: int, record_pr
     check(settings.clustered(), replicates, 109, record_property, inference=resampling)
 
 
-@pytest.mark.parametrize("replicates", [60, pytest.param(2000, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("replicates", [60, pytest.param(1200, marks=pytest.mark.verify)])
 def test_laplace_noise_composed_with_a_matrix(replicates: int, record_property: Log) -> None:
     setting = settings.laplace_and_matrix()
     check(setting, replicates, 110, record_property)

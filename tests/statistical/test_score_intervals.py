@@ -1,4 +1,4 @@
-"""Where a reverted variance is hardly positive, score intervals keep the coverage that Wald's lose."""
+"""Where a reverted variance is hardly positive, score intervals keep the coverage that Wald's can lose."""
 
 from __future__ import annotations
 
@@ -47,17 +47,26 @@ def within(share: float, expected: float, replicates: int) -> bool:
     return bool(abs(share - expected) < BOUND * error + COVERAGE_ALLOWANCE)
 
 
-@pytest.mark.parametrize("replicates", [100, pytest.param(2000, marks=pytest.mark.verify)])
-def test_score_intervals_cover_where_wald_intervals_fail(replicates: int, record_property: Log) -> None:
-    found = coverages(settings.rare_covariate(effect=2.5), replicates, 401)
+@pytest.mark.parametrize("replicates", [60, pytest.param(1000, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("effect", [1.0, 2.5], ids=lambda effect: f"effect {effect}")
+def test_score_intervals_cover_where_the_reverted_variance_is_near_zero(
+    effect: float, replicates: int, record_property: Log
+) -> None:
+    """Whether Wald's intervals fail depends on the effect: they hold at 1 and lose about 0.06 at 2.5.
+
+    2.5 was picked from a scan of effects from 0.5 to 5 for a clear failure; it is an example, not a typical case.
+    """
+    found = coverages(settings.rare_covariate(effect), replicates, 401)
     record_property("rows", rows(found, replicates))
     assert all(within(share, 0.95, replicates) for share in found["score coverage"])
-    # Computed independently: Wald 0.89, and a reverted variance that is not positive in 10.7 % of samples.
-    assert within(found["Wald coverage"][1], 0.89, replicates)
+    # Computed independently, and free of the effect: not positive in 10.7 % of samples.
     assert within(found["negative variance"][1] + found["no root"][1], 0.107, replicates)
+    if replicates >= 1000:
+        fails = found["Wald coverage"][1] < 0.95 - BOUND * np.sqrt(0.95 * 0.05 / replicates)
+        assert fails == (effect == 2.5)
 
 
-@pytest.mark.parametrize("replicates", [60, pytest.param(1000, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("replicates", [60, pytest.param(600, marks=pytest.mark.verify)])
 def test_score_intervals_cover_in_simulation_a1(replicates: int, record_property: Log) -> None:
     found = coverages(settings.simulation_a1(0.75, 1000), replicates, 402)
     record_property("rows", rows(found, replicates))
