@@ -13,6 +13,7 @@ import pramana as pr
 
 Log = Callable[[str, object], None]
 lengths = pytest.mark.parametrize("replicates", [200, pytest.param(2000, marks=pytest.mark.verify)])
+shorter = pytest.mark.parametrize("replicates", [120, pytest.param(2000, marks=pytest.mark.verify)])
 
 
 @lengths
@@ -33,12 +34,12 @@ def test_a_four_level_covariate_with_an_interaction_in_logistic_regression(
     check(settings.four_level_covariate("binomial", 4000), replicates, 103, record_property)
 
 
-@lengths
+@shorter
 def test_response_and_covariate_both_perturbed(replicates: int, record_property: Log) -> None:
     check(settings.response_and_covariate(), replicates, 104, record_property)
 
 
-@lengths
+@shorter
 def test_two_columns_through_one_joint_matrix(replicates: int, record_property: Log) -> None:
     check(settings.joint_channel(), replicates, 105, record_property)
 
