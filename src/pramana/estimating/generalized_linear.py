@@ -130,7 +130,10 @@ class PredictorEquation:
         recession = self.function.family.recession
         if recession is None:
             return False
-        eta = (self.data.design @ direction).reshape(self.data.weight.shape)
+        largest = float(np.abs(direction).max())
+        if not 0 < largest < np.inf:
+            return False
+        eta = (self.data.design @ (direction / largest)).reshape(self.data.weight.shape)
         eta = np.where(np.abs(eta) < 1e-9 * np.abs(eta).max(), 0.0, eta)
         gain = np.einsum("nc,n->", self.data.first * eta, weights)
         loss = np.einsum("nc,n->", np.where(self.data.weight > 0, recession(eta), 0.0), weights)

@@ -37,6 +37,8 @@ def identification(sample: Sample, beta: Float, totals: Totals) -> Identificatio
         values, vectors = -values[::-1], vectors[:, ::-1]
     weakest = vectors[:, 0] / scale
     parts = sample.equation.record_slope(beta, weakest, weakest) * sample.row_weights
+    if sample.clusters is not None:
+        parts = np.bincount(sample.clusters, weights=parts, minlength=sample.groups or 0)
     error = float(np.sqrt(np.sum((parts - parts.mean()) ** 2)))
     if error <= 1e-9 * abs(values[0]):
         return None

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pramana.arrays import Bool, Float, Int
+from pramana.arrays import Float, Int
 from pramana.errors import SolveError
 from pramana.estimating import Equation
 from pramana.inference.derivative_free import StepRoot, resolve_steps
 from pramana.inference.options import Resampling
 from pramana.inference.sample import Sample
-from pramana.inference.solve import SETTLED, Root, score_scale, solve
-from pramana.kernels.newton import Roots, newton, solve_each
+from pramana.inference.solve import Root, score_scale, solve
+from pramana.kernels.newton import fading, newton, solve_each
 from pramana.kernels.streams import STREAM_VERSION, multipliers
 
 BLOCK_ENTRIES = 4_000_000
@@ -91,39 +91,26 @@ def _solve_block(sample: Sample, root: Root, weights: Float, rebind: Callable[[F
     scale = score_scale(equation, root.beta, sample.row_weights)
     if root.slope is not None:
         return _solve_step_block(equation, root, weights, scale)
-    roots = _newton_from_one(equation, root.beta, weights, scale)
+
+    def evaluate(betas: Float, rows: Int) -> tuple[Float, Float]:
+        return equation.score_and_slope(betas, weights if rows.size == len(weights) else weights[rows])
+
+    roots = newton(evaluate, _near_start(equation, root.beta, weights), scale)
     beta = roots.beta
-    for m in np.flatnonzero(~roots.converged | _fading(equation, roots, weights)):
+    for m in np.flatnonzero(~roots.converged | fading(evaluate, roots)):
         reached = beta[m] if getattr(equation, "concave", False) else root.beta
         beta[m] = solve_draw(lambda _w: equation, weights[m], reached)
     return beta
 
 
-def _newton_from_one(equation: Equation, beta: Float, weights: Float, scale: Float) -> Roots:
-    """All draws share the root they start from, where one evaluation serves them all."""
+def _near_start(equation: Equation, beta: Float, weights: Float) -> Float:
+    """A start (B, d) near each draw's root: all draws share the full sample's root, where one evaluation serves them all."""
     shared = getattr(equation, "score_and_slope_from_one", None)
     start = np.tile(beta, (len(weights), 1))
-    if shared is not None:
-        score, slope = shared(beta, weights)
-        start = _second_order(equation, start, score, slope, float(weights.mean()))
-
-    def evaluate(betas: Float, rows: Int) -> tuple[Float, Float]:
-        return equation.score_and_slope(betas, weights if rows.size == len(weights) else weights[rows])
-
-    return newton(evaluate, start, scale)
-
-
-def _fading(equation: Equation, roots: Roots, weights: Float) -> Bool:
-    """Draws whose score vanishes towards infinity, where a full Newton step is still left: they have no root.
-
-    Such a march takes many steps, so that a draw solved in a few needs no second look.
-    """
-    fading = np.zeros(len(weights), dtype=bool)
-    slow = np.flatnonzero(roots.converged & (roots.steps > 4))
-    if slow.size:
-        score, slope = equation.score_and_slope(roots.beta[slow], weights[slow])
-        fading[slow] = ~(np.abs(solve_each(slope, score)) <= SETTLED * (1 + np.abs(roots.beta[slow]))).all(axis=1)
-    return fading
+    if shared is None:
+        return start
+    score, slope = shared(beta, weights)
+    return _second_order(equation, start, score, slope, float(weights.mean()))
 
 
 def _second_order(equation: Equation, start: Float, score: Float, slope: Float, weight: float) -> Float:

@@ -11,10 +11,8 @@ from pramana.arrays import Float
 from pramana.errors import SolveError
 from pramana.estimating import Equation
 from pramana.inference.derivative_free import solve_steps
-from pramana.kernels.newton import ROUNDING, TOLERANCE, Roots, newton, solve_each
+from pramana.kernels.newton import ROUNDING, SETTLED, TOLERANCE, Roots, newton, solve_each
 
-SETTLED = 1e-6
-"""Largest Newton step, relative to 1 + |β|, that may be left at a root."""
 FLAT = 1e-6
 """Share of its usual slope below which a score has not crossed zero but faded away; its square for one parameter alone."""
 

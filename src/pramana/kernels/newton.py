@@ -15,6 +15,9 @@ TOLERANCE = 1e-10
 ROUNDING = 1e-7
 """Accepted where rounding stops any further descent."""
 
+SETTLED = 1e-6
+"""Largest Newton step, relative to the parameter, that may be left at a root."""
+
 Evaluate: TypeAlias = Callable[[Float, Int], tuple[Float, Float]]
 """(betas (b, d), positions (b,) in the batch) ↦ score (b, d), slope (b, d, d)."""
 
@@ -66,6 +69,19 @@ def newton(
         steps[active] += 1
         active, score, slope = active[moved], score[moved], slope[moved]
     return Roots(beta, norm, steps)
+
+
+def fading(evaluate: Evaluate, roots: Roots) -> Bool:
+    """Equations whose score vanishes towards infinity, where a full Newton step is still left: they have no root.
+
+    Such a march takes many steps, so that an equation solved in a few needs no second look.
+    """
+    found = np.zeros(len(roots.beta), dtype=bool)
+    slow = np.flatnonzero(roots.converged & (roots.steps > 4))
+    if slow.size:
+        score, slope = evaluate(roots.beta[slow], slow)
+        found[slow] = ~(np.abs(solve_each(slope, score)) <= SETTLED * (1 + np.abs(roots.beta[slow]))).all(axis=1)
+    return found
 
 
 def _predicted(norm: Float, before: Float) -> Float:

@@ -6,6 +6,7 @@ any number of threads. The hash is the finaliser of SplitMix64 applied to a Weyl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -58,10 +59,16 @@ def _exponential(u: Float, counts: Float | None) -> Float:
     return np.asarray(gammainccinv(np.broadcast_to(counts, u.shape), u))
 
 
+_POISSON = np.cumsum([math.exp(-1) / math.factorial(k) for k in range(25)])
+"""Distribution function of a unit Poisson at 0, 1, 2, …"""
+
+
 def _poisson(u: Float, counts: Float | None) -> Float:
+    if counts is None:
+        return np.searchsorted(_POISSON, 1 - u, side="left").astype(float)
     from scipy.stats import poisson
 
-    return np.asarray(poisson.ppf(1 - u, 1.0 if counts is None else counts), dtype=float)
+    return np.asarray(poisson.ppf(1 - u, counts), dtype=float)
 
 
 def _two_point(u: Float, counts: Float | None) -> Float:

@@ -11,7 +11,7 @@ from pramana.errors import SolveError
 from pramana.estimating.generalized_linear import PredictorEquation
 from pramana.inference import Root, solve
 from pramana.kernels import predictor
-from pramana.kernels.newton import newton
+from pramana.kernels.newton import fading, newton
 from pramana.kernels.predictor import Packed
 
 
@@ -51,7 +51,7 @@ class Fleet:
 
         roots = newton(evaluate, betas, self.scales(start))
         beta = roots.beta
-        for g in np.flatnonzero(~roots.converged):
+        for g in np.flatnonzero(~roots.converged | fading(evaluate, roots)):
             beta[g] = self._carefully(int(g))
         return beta
 

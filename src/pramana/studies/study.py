@@ -107,7 +107,7 @@ def study_of(source: str) -> Study:
 def _from_file(path: Path) -> Study:
     names = runpy.run_path(str(path))
     found = names.get("scenarios", names.get("scenario"))
-    scenarios = (found,) if isinstance(found, Scenario) else tuple(found or ())
+    scenarios = tuple(found) if isinstance(found, list | tuple) else (found,)
     if not scenarios or not all(isinstance(s, Scenario) for s in scenarios):
         raise PramanaError(
             f"{str(path)!r} must define `scenario = Scenario(...)` or `scenarios = [Scenario(...), ...]`"

@@ -1,0 +1,167 @@
+"""Replicates are keyed by index: neither their company nor the kernels that solve them change their numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pramana as pr
+from pramana.kernels import backend, predictor
+from pramana.studies import Scenario, simulate
+from pramana.studies.fleet import Fleet
+from pramana.studies.simulation import infer_fleet
+from pramana.studies.study import MODEL_1, linear, logistic, study_of
+from pramana.studies.summary import jackknife, jackknife_pairs, summarize
+
+FIVE = ("reversion", "oracle", "naive", "model1", "model2")
+
+
+def small(n: int = 300, keep: float = 0.85) -> Scenario:
+    mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(keep, keep)})
+    return Scenario(logistic, mechanism, "y ~ x", (-1.0, 1.5), n, "binomial", label={"p": keep})
+
+
+def test_a_subset_of_replicates_gives_the_same_bits() -> None:
+    whole = simulate(small(), FIVE, 12, inference=pr.Resampling(40))
+    some = simulate(small(), FIVE, [7, 3, 11], inference=pr.Resampling(40), block=2)
+    for method, numbers in some.values.items():
+        for name, values in numbers.items():
+            np.testing.assert_array_equal(values, whole.values[method][name][[7, 3, 11]])
+
+
+def test_another_seed_gives_other_data() -> None:
+    one, two = (simulate(small(), ["naive"], 3, seed=s).values["naive"]["estimate"] for s in (1, 2))
+    assert np.all(one != two)
+
+
+@pytest.mark.parametrize("method", ["reversion", "naive", "model1", "model2"])
+def test_a_fleet_gives_what_fit_gives(method: str) -> None:
+    scenario = small()
+    truth, released = scenario.data(1, [4])
+    alone = pr.fit(
+        "y ~ x", {k: released.column(k) for k in ("x", "y")}, scenario.mechanism, family="binomial", method=method
+    )
+    together = simulate(scenario, [method], 6).values[alone.method]["estimate"][4]
+    np.testing.assert_allclose(together, alone.estimate, rtol=1e-9)
+    assert truth.n == scenario.n
+
+
+def test_numpy_and_compiled_kernels_agree_in_a_fleet(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    fast = simulate(small(1000, 0.75), ["reversion"], 3, inference=pr.Resampling(300)).values["reversion"]
+    monkeypatch.setattr(backend, "compiled", lambda: None)
+    slow = simulate(small(1000, 0.75), ["reversion"], 3, inference=pr.Resampling(300)).values["reversion"]
+    for name in fast:
+        np.testing.assert_allclose(fast[name], slow[name], atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("family", "link"), [("gaussian", None), ("binomial", None), ("poisson", None), ("gamma", None)]
+)
+def test_every_compiled_curve_equals_its_numpy_form(
+    family: str, link: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba")
+    rng = np.random.default_rng(5)
+    n = 700
+    frame = {"x": rng.normal(size=n), "z": rng.integers(0, 3, n), "y": rng.integers(0, 2, n) + (family == "gamma")}
+    P = pr.TransitionMatrix.randomized_response([0, 1, 2], 0.8, kind="nominal")
+    binding = _bound("y ~ x + z + offset(x)", frame, pr.Mechanism({"z": P}), family, link)
+    betas, weights = 0.2 * rng.normal(size=(200, 4)), rng.exponential(size=(200, n))
+    fast = binding.score_and_slope(betas, weights)
+    monkeypatch.setattr(backend, "compiled", lambda: None)
+    slow = binding.score_and_slope(betas, weights)
+    for a, b in zip(fast, slow, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-8)
+
+
+def _bound(formula: str, frame: dict[str, np.ndarray], mechanism: pr.Mechanism, family: str, link: str | None):
+    from pramana.estimators import Reversion
+    from pramana.frames import read
+
+    table = read(frame)
+    function = pr.glm(formula, family, link).prepare(table, mechanism.schema)
+    return Reversion().bind(function, mechanism, table, np.ones(table.n)).equation
+
+
+def test_jax_and_compiled_kernels_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    accelerator = pytest.importorskip("pramana.kernels.accelerator")
+    monkeypatch.setattr(accelerator, "devices", lambda kind: [kind])
+    scenario = small(400, 0.75)
+    _, released = scenario.data(1, range(5))
+    function = scenario.plan.prepare(released, scenario.mechanism.schema)
+    from pramana.estimators import Reversion
+
+    fleet = Fleet(Reversion().bind(function, scenario.mechanism, released, np.ones(released.n)).equation, 5)
+    beta, seeds = fleet.solve(np.array([-1.0, 1.5])), list(range(5))
+    host, device = (infer_fleet(fleet, beta, pr.Resampling(60), seeds, where) for where in ("cpu", "gpu"))
+    for name in host:
+        np.testing.assert_allclose(host[name], device[name], atol=1e-8, err_msg=name)
+
+
+def test_a_missing_gpu_is_a_clear_error() -> None:
+    accelerator = pytest.importorskip("pramana.kernels.accelerator")
+    if any(d.platform != "cpu" for d in accelerator.jax.devices()):
+        pytest.skip("there is a GPU here")
+    with pytest.raises(pr.PramanaError, match="use --device cpu"):
+        accelerator.devices("gpu")
+
+
+def test_data_sets_one_after_the_other_are_solved_as_by_themselves() -> None:
+    scenario = small()
+    _, released = scenario.data(1, range(3))
+    function = scenario.plan.prepare(released, scenario.mechanism.schema)
+    from pramana.estimators import Naive
+
+    fleet = Fleet(Naive().bind(function, scenario.mechanism, released, np.ones(released.n)).equation, 3)
+    beta = np.array([[-0.5, 0.9], [0.1, 0.2], [0.0, 0.0]])
+    score, slope = predictor.grouped_score_and_slope(fleet.equation.data, fleet.packed, 3, beta, np.arange(3))
+    for g in range(3):
+        one = fleet.part(g).score_and_slope(beta[g][None], np.ones((1, 300)))
+        np.testing.assert_allclose(score[g], one[0][0], rtol=1e-11)
+        np.testing.assert_allclose(slope[g], one[1][0], rtol=1e-11)
+
+
+def test_the_jackknife_equals_leaving_each_one_out() -> None:
+    values = np.random.default_rng(3).standard_t(3, 40)
+    left_out = np.array([np.delete(values, i).std(ddof=1) for i in range(40)])
+    expected = np.sqrt(39 / 40 * np.sum((left_out - left_out.mean()) ** 2))
+
+    def sd(sums: np.ndarray, squares: np.ndarray, size: int) -> np.ndarray:
+        return np.sqrt((squares - sums**2 / size) / (size - 1))
+
+    assert jackknife(sd, values) == pytest.approx(expected, rel=1e-9)
+    pair = np.random.default_rng(4).normal(size=(30, 2))
+    ratios = np.array(
+        [np.sum(np.delete(pair[:, 0], i) ** 2) / np.sum(np.delete(pair[:, 1], i) ** 2) for i in range(30)]
+    )
+    assert jackknife_pairs(pair) == pytest.approx(np.sqrt(29 / 30 * np.sum((ratios - ratios.mean()) ** 2)), rel=1e-9)
+
+
+def test_the_summary_counts_failures_and_divides_mean_squares() -> None:
+    replicates = simulate(small(), ["reversion", "model1"], 30)
+    replicates.values["reversion"]["estimate"][2] = np.nan
+    rows = summarize(small(), replicates, MODEL_1.label).rows
+    first = rows[0]
+    assert (first["failures"], first["replicates"]) == (1, 30)
+    error = np.delete(replicates.values["reversion"]["estimate"][:, 0], 2) + 1
+    other = np.delete(replicates.values[MODEL_1.label]["estimate"][:, 0], 2) + 1
+    assert first["bias"] == pytest.approx(error.mean())
+    assert first["re"] == pytest.approx(np.sum(error**2) / np.sum(other**2))
+
+
+def test_the_papers_studies_have_the_papers_cells() -> None:
+    assert [len(study_of(name).scenarios) for name in ("a1", "a2", "b1", "b2")] == [18, 441, 18, 441]
+    rng = np.random.default_rng(1)
+    data = linear(rng, 200_000)
+    assert np.mean(data["y"][data["x"] == 1]) == pytest.approx(0.0, abs=0.02)
+
+
+def test_wrong_truth_and_wrong_sizes_are_refused() -> None:
+    mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(0.8, 0.8)})
+    with pytest.raises(pr.PramanaError, match="truth has 1 values but the estimates are Intercept, x"):
+        simulate(Scenario(logistic, mechanism, "y ~ x", (1.0,), 50, "binomial"), ["naive"], 2)
+    with pytest.raises(pr.PramanaError, match="where n=50 were asked for"):
+        simulate(
+            Scenario(lambda rng, n: logistic(rng, n + 1), mechanism, "y ~ x", (1.0, 1.0), 50, "binomial"), ["naive"], 2
+        )
