@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from pramana.arrays import Float, Int, Words
+from pramana.mechanism.drawing import draw_dense, draw_mixture, thresholds
 from pramana.mechanism.randomness import Keystream
 
 
@@ -72,13 +73,13 @@ class Dense:
     def revert_rows(self, codes: Int) -> Float:
         return self.inverse.T[codes]
 
+    @cached_property
+    def cuts(self) -> Words:
+        """Cut points (K, K − 1) of the draws, a row for each true level."""
+        return np.array(thresholds(self.matrix), dtype=np.uint64).reshape(self.size, self.size - 1)
+
     def draw(self, codes: Int, stream: Keystream) -> Int:
-        words = stream.words(codes.size)
-        released = np.empty_like(codes)
-        for level, cuts in enumerate(thresholds(self.matrix)):
-            rows = np.flatnonzero(codes == level)
-            released[rows] = pick(cuts, words[rows])
-        return released
+        return draw_dense(codes, self.cuts, stream)
 
 
 @dataclass(frozen=True)
@@ -135,26 +136,11 @@ class Mixture:
         rows[np.arange(codes.size), codes] += 1 / (1 - self.refill)
         return rows
 
+    @cached_property
+    def cuts(self) -> tuple[np.uint64, Words]:
+        """The word from which the truth is replaced, and the cut points (K − 1) of the level drawn then."""
+        keep = thresholds(np.array([[1 - self.refill], [self.refill]]))[0][0]
+        return keep, thresholds(self.frequencies[:, None])[0]
+
     def draw(self, codes: Int, stream: Keystream) -> Int:
-        cuts = thresholds(np.array([[1 - self.refill], [self.refill]]))[0]
-        redrawn = pick(cuts, stream.words(codes.size)) == 1
-        levels = pick(thresholds(self.frequencies[:, None])[0], stream.words(codes.size))
-        return np.where(redrawn, levels, codes)
-
-
-_TOP = np.uint64(2**64 - 1)
-
-
-def thresholds(matrix: Float) -> list[Words]:
-    """64-bit cut points (K − 1) a column, a deterministic function of the doubles; zeros are never drawn."""
-    cuts = []
-    for column in matrix.T:
-        last = int(np.flatnonzero(column > 0)[-1])
-        sums = [min(int(s * 2.0**64), 2**64 - 1) for s in np.cumsum(column[:-1])]
-        cuts.append(np.array([s if i < last else 2**64 - 1 for i, s in enumerate(sums)], dtype=np.uint64))
-    return cuts
-
-
-def pick(cuts: Words, words: Words) -> Int:
-    """The level whose interval holds each word."""
-    return np.searchsorted(cuts, np.minimum(words, _TOP - np.uint64(1)), side="right").astype(np.int64)
+        return draw_mixture(codes, *self.cuts, stream)

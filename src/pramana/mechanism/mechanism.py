@@ -6,17 +6,17 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from pramana.arrays import Bool, Column, Columns
-from pramana.errors import DataError, MechanismError, listing
+from pramana.arrays import Column, Columns
+from pramana.errors import MechanismError, listing
 from pramana.frames import Level, Schema, Table, Variable, decode, infer_kind, read
 from pramana.frames.table import require_columns
 from pramana.mechanism.channel import Channel, Document
-from pramana.mechanism.randomness import FreshKeystream, Keystream, SeededKeystream
 from pramana.mechanism.replacement import replace_columns as replace_columns
+
+if TYPE_CHECKING:
+    from pramana.mechanism.keyed import Key
 
 
 @dataclass(frozen=True)
@@ -109,27 +109,38 @@ class Mechanism:
         parts = [f"{' × '.join(a.columns)}: {_brief(a.channel)}" for a in self.assignments]
         return f"Mechanism({'; '.join(parts)})"
 
-    def perturb(self, frame: Any, *, seed: int | None = None) -> Any:
+    def perturb(
+        self,
+        frame: Any,
+        *,
+        key: Key | bytes | str | Path | None = None,
+        id: str | Column | None = None,
+        seed: int | None = None,
+    ) -> Any:
         """A copy of the frame, of the same kind, with the perturbed columns drawn anew.
 
-        Randomness is a fresh cryptographic keystream that is never stored. A `seed` is for tests and examples: it
-        makes the draws repeatable, so anyone who knows it can undo them. Missing values are left alone.
+        Randomness is a fresh cryptographic keystream that is never stored. Missing values are left alone.
+
+        Parameters
+        ----------
+        key : a secret of at least 32 bytes, or the file that holds it. The draws then depend on the key, the column, P,
+            the record's identifier and its true level alone, so that perturbing a record again gives the same value.
+        id : with a key, the column (or an array) that identifies the records; no two may be equal.
+        seed : for tests and examples: it makes the draws repeatable, so anyone who knows it can undo them.
         """
+        from pramana.mechanism.perturbing import perturbed
+        from pramana.mechanism.sources import source_of
+
         if seed is not None:
             warnings.warn(
                 "perturb(seed=...) is reproducible and therefore not secure: leave the seed out for a release",
                 stacklevel=2,
             )
-        if seed is not None and not (isinstance(seed, int) and seed >= 0):
-            raise MechanismError(f"seed={seed!r} must be a whole number of at least 0")
-        stream: Keystream = FreshKeystream() if seed is None else SeededKeystream(seed)
+        source = source_of(self, key=key, named=id is not None, seed=seed)
         table = read(frame)
         require_columns(table, self.columns, "the mechanism")
         require_columns(table, [c for a in self.assignments for c in a.channel.context], "the mechanism's strata")
-        drawn: dict[str, Column] = {}
-        for assignment in self.assignments:
-            drawn.update(_perturbed(assignment, table, stream))
-        return replace_columns(frame, table, drawn)
+        return replace_columns(frame, table, perturbed(self, table, source, id))
 
     def document(self) -> Document:
         """The versioned description, in JSON types."""
@@ -180,53 +191,6 @@ def _brief(channel: Channel) -> str:
     return f"{size}epsilon {channel.epsilon:.3g}{by}"
 
 
-def _perturbed(assignment: Assignment, table: Table, stream: Keystream) -> dict[str, Column]:
-    """New values of an assignment's columns; rows with a missing value keep what they had."""
-    channel, present = assignment.channel, ~table.missing(assignment.columns)
-    if not present.any():
-        return {name: table.column(name) for name in assignment.columns}
-    for name in channel.context:
-        _refuse_unknown_stratum(table, name, present)
-    context = {name: _filled(values, present) for name, values in assignment.context(table).items()}
-    columns = [
-        _filled(table.column(name), present, _stand_in(assignment, position))
-        for position, name in enumerate(assignment.columns)
-    ]
-    codes = channel.perturb(channel.encode(columns, assignment.columns, confidential=True), context, stream)
-    out = {}
-    for position, name in enumerate(assignment.columns):
-        values = component_values(assignment, position, codes)
-        out[name] = _with_gaps(table.column(name), present, values)
-    return out
-
-
-def _refuse_unknown_stratum(table: Table, name: str, present: Bool) -> None:
-    """Without its stratum a record cannot be perturbed, and it must not be released as it is."""
-    rows = np.flatnonzero(table.missing([name]) & present)
-    if rows.size:
-        raise DataError(
-            f"column {name!r} has {rows.size} missing value(s), first in row {rows[0]}, and decides which transition matrix "
-            "applies: fill them in, or give them a stratum of their own"
-        )
-
-
-def _stand_in(assignment: Assignment, position: int) -> object:
-    """A value that the channel knows, or None for a continuous one."""
-    levels = assignment.channel.levels
-    if levels is None or len(assignment.columns) == 1:
-        return None if levels is None else levels[0]
-    return levels[0][position]  # type: ignore[index]
-
-
-def _filled(values: Column, present: Bool, stand_in: object = None) -> Column:
-    """Gaps filled, so that row numbers stay true; what is drawn for them is not used."""
-    if present.all():
-        return values
-    out = values.copy()
-    out[~present] = values[np.argmax(present)] if stand_in is None else stand_in
-    return out
-
-
 def component_values(assignment: Assignment, position: int, codes: Column) -> Column:
     levels = assignment.channel.levels
     if levels is None:
@@ -234,11 +198,3 @@ def component_values(assignment: Assignment, position: int, codes: Column) -> Co
     if len(assignment.columns) == 1:
         return decode(codes, levels)
     return decode(codes, [level[position] for level in levels])  # type: ignore[index]
-
-
-def _with_gaps(original: Column, present: Bool, values: Column) -> Column:
-    if present.all():
-        return values
-    out = original.astype(object)
-    out[present] = values[present]
-    return out

@@ -11,7 +11,7 @@ from pramana.arrays import Column, Columns, Float, Int
 from pramana.errors import DataError, MechanismError, listing
 from pramana.frames import Kind, Level, encode
 from pramana.mechanism.channel import Document, Nodes
-from pramana.mechanism.randomness import Keystream
+from pramana.mechanism.randomness import Keystream, restricted
 from pramana.mechanism.transition import TransitionMatrix
 
 
@@ -79,7 +79,7 @@ class Stratified:
     def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Int:
         released = np.empty_like(encoded)
         for rows, channel in self._rows(context, confidential=True):
-            released[rows] = channel.perturb(encoded[rows], context, stream)
+            released[rows] = channel.perturb(encoded[rows], context, restricted(stream, rows))
         return released
 
     def revert(self, encoded: Column, context: Columns) -> Nodes:
