@@ -19,6 +19,7 @@ _HOME = {
     "Stratified": "mechanism",
     "Channel": "mechanism",
     "Nodes": "mechanism",
+    "designs": "mechanism",
     "EstimatingFunction": "estimating",
     "from_callable": "estimating",
     "mean": "estimating",
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from pramana.estimators import ModelDependent, Naive, Reversion
     from pramana.formulas import glm
     from pramana.inference import Resampling, Sandwich
-    from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix
+    from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix, designs
     from pramana.pipeline import compare, fit
     from pramana.result import Comparison, Diagnostic, Result
     from pramana.studies import Scenario, StudyResult, simulate

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,11 @@ from pramana.frames.levels import is_number
 from pramana.mechanism.channel import Document, Nodes
 from pramana.mechanism.forms import Dense, Form, Mixture
 from pramana.mechanism.randomness import Keystream
+from pramana.mechanism.stochastic import TOLERANCE, checked_array, refuse_sums, refuse_wrong_orientation, stochastic
 
+Frequencies: TypeAlias = "npt.ArrayLike | Mapping[Any, float]"
 CONDITION_LIMIT = 1e8
 DENSE_LIMIT = 20_000
-_TOLERANCE = 1e-8
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -46,8 +47,8 @@ class TransitionMatrix:
 
     def __init__(self, levels: Sequence[Level], matrix: npt.ArrayLike, *, kind: Kind | None = None) -> None:
         levels = checked_levels(levels)
-        dense = _checked_array(matrix, len(levels))
-        _refuse_wrong_orientation(dense)
+        dense = checked_array(matrix, len(levels))
+        refuse_wrong_orientation(dense)
         self._fill(levels, Dense(dense), kind)
 
     def _fill(self, levels: tuple[Level, ...], form: Form, kind: Kind | None) -> None:
@@ -74,16 +75,16 @@ class TransitionMatrix:
     ) -> TransitionMatrix:
         """From the paper's orientation, `matrix[i, j] = Pr(i | j)`, stated outright."""
         levels = checked_levels(levels)
-        dense = _checked_array(matrix, len(levels))
-        _refuse_sums(dense.sum(axis=0), "column", "from_rows" if _stochastic(dense, 1) else None)
+        dense = checked_array(matrix, len(levels))
+        refuse_sums(dense.sum(axis=0), "column", "from_rows" if stochastic(dense, 1) else None)
         return cls._from_form(levels, Dense(dense), kind)
 
     @classmethod
     def from_rows(cls, levels: Sequence[Level], matrix: npt.ArrayLike, *, kind: Kind | None = None) -> TransitionMatrix:
         """From sdcMicro's orientation, `matrix[j, i] = Pr(i | j)`: rows sum to 1."""
         levels = checked_levels(levels)
-        dense = _checked_array(matrix, len(levels))
-        _refuse_sums(dense.sum(axis=1), "row", "from_columns" if _stochastic(dense, 0) else None)
+        dense = checked_array(matrix, len(levels))
+        refuse_sums(dense.sum(axis=1), "row", "from_columns" if stochastic(dense, 0) else None)
         return cls._from_form(levels, Dense(np.ascontiguousarray(dense.T)), kind)
 
     @classmethod
@@ -110,6 +111,22 @@ class TransitionMatrix:
         levels = checked_levels(levels)
         keep = 1 / (1 + (len(levels) - 1) * float(np.exp(-epsilon)))
         return cls.randomized_response(levels, keep, kind=kind)
+
+    @classmethod
+    def invariant(
+        cls, levels: Sequence[Level], frequencies: Frequencies, keep: float, *, kind: Kind | None = None
+    ) -> TransitionMatrix:
+        """`(1 − λ) I + λ π 1ᵀ`, which leaves the frequencies π as they are; `keep` is its smallest diagonal entry.
+
+        See `pramana.designs.invariant` for other constructions.
+
+        >>> TransitionMatrix.invariant(["a", "b"], [0.25, 0.75], keep=0.7).matrix.round(2)
+        array([[0.7, 0.1],
+               [0.3, 0.9]])
+        """
+        from pramana.mechanism.designs import invariant
+
+        return invariant(levels, frequencies, keep, kind=kind)
 
     @classmethod
     def binary(cls, sensitivity: float, specificity: float, *, levels: Sequence[Level] = (0, 1)) -> TransitionMatrix:
@@ -145,6 +162,17 @@ class TransitionMatrix:
         """Q = P⁻¹ as an array (K, K)."""
         self._refuse_huge()
         return self.form.inverse
+
+    @property
+    def diagonal(self) -> Float:
+        """Probability that each level is released as it is (K,)."""
+        if isinstance(self.form, Mixture):
+            return 1 - self.form.refill * (1 - self.form.frequencies)
+        return self.form.matrix.diagonal().copy()
+
+    def to_rows(self) -> Float:
+        """P in sdcMicro's orientation, rows summing to 1; `from_rows` reads it back."""
+        return np.ascontiguousarray(self.matrix.T)
 
     def _refuse_huge(self) -> None:
         if len(self) > DENSE_LIMIT:
@@ -215,7 +243,7 @@ class TransitionMatrix:
         if document["channel"] == "mixture":
             uniform = np.full(len(levels), 1 / len(levels))
             frequencies = np.asarray(document.get("frequencies") or uniform, dtype=float)
-            if frequencies.shape != uniform.shape or abs(frequencies.sum() - 1) > _TOLERANCE:
+            if frequencies.shape != uniform.shape or abs(frequencies.sum() - 1) > TOLERANCE:
                 raise MechanismError(
                     f"{frequencies.size} frequencies that sum to {frequencies.sum():.10g} for {len(levels)} levels: give one a "
                     "level, summing to 1"
@@ -237,52 +265,3 @@ def _checked_kind(kind: Kind | None, levels: tuple[Level, ...]) -> Kind | None:
     if kind == "numeric" and not all(is_number(v) for v in levels):
         raise MechanismError(f"kind 'numeric' needs numeric levels, not {listing(levels)}: use 'nominal' or 'ordinal'")
     return kind
-
-
-def _checked_array(matrix: npt.ArrayLike, size: int) -> Float:
-    try:
-        dense = np.array(matrix, dtype=float)
-    except (TypeError, ValueError):
-        raise MechanismError("the transition matrix must be a rectangular array of numbers") from None
-    if dense.shape != (size, size):
-        raise MechanismError(
-            f"the transition matrix has shape {dense.shape} but there are {size} levels: give {size} × {size}"
-        )
-    if not np.all(np.isfinite(dense)):
-        i, j = np.argwhere(~np.isfinite(dense))[0]
-        raise MechanismError(
-            f"entry [{i}, {j}] of the transition matrix is {dense[i, j]}: every entry must be a probability"
-        )
-    if dense.min() < 0 or dense.max() > 1 + _TOLERANCE:
-        i, j = np.argwhere((dense < 0) | (dense > 1 + _TOLERANCE))[0]
-        raise MechanismError(
-            f"entry [{i}, {j}] of the transition matrix is {dense[i, j]:.6g}: probabilities lie between 0 and 1"
-        )
-    return dense
-
-
-def _stochastic(dense: Float, axis: int) -> bool:
-    return bool(np.all(np.abs(dense.sum(axis=axis) - 1) < _TOLERANCE))
-
-
-def _refuse_wrong_orientation(dense: Float) -> None:
-    columns, rows = _stochastic(dense, 0), _stochastic(dense, 1)
-    if columns and rows and not np.allclose(dense, dense.T, rtol=0, atol=_TOLERANCE):
-        raise MechanismError(
-            "both rows and columns of the transition matrix sum to 1 and it is not symmetric, so its orientation is "
-            "ambiguous: use TransitionMatrix.from_columns (entry [i, j] = Pr(released i | true j)) or "
-            "TransitionMatrix.from_rows (entry [i, j] = Pr(released j | true i))"
-        )
-    if not columns:
-        _refuse_sums(dense.sum(axis=0), "column", "from_rows" if rows else None)
-
-
-def _refuse_sums(sums: Float, what: str, instead: str | None) -> None:
-    bad = np.flatnonzero(np.abs(sums - 1) >= _TOLERANCE)
-    if not bad.size:
-        return
-    said = f"{what} {bad[0]} of the transition matrix sums to {sums[bad[0]]:.10g}, not 1 (tolerance {_TOLERANCE:.0e})"
-    if instead:
-        other = "rows" if instead == "from_rows" else "columns"
-        raise MechanismError(f"{said}, but its {other} do: use TransitionMatrix.{instead}")
-    raise MechanismError(f"{said}: {what}s are conditional distributions; give them with full precision")

@@ -1,0 +1,46 @@
+"""Ways to make a transition matrix: from frequencies, from a structure of allowed moves, from epsilon, from a survey."""
+
+from pramana.mechanism.designs.combinations import by_stratum, linked, observed_combinations
+from pramana.mechanism.designs.difference_sets import difference_set_sizes
+from pramana.mechanism.designs.invariance import invariant, per_level
+from pramana.mechanism.designs.privacy import (
+    Choice,
+    best_for_epsilon,
+    block_design,
+    epsilon_within,
+    total_variance,
+)
+from pramana.mechanism.designs.structures import band, blocks, restricted
+from pramana.mechanism.designs.surveys import (
+    crosswise,
+    forced_response,
+    kuk,
+    mangat,
+    mangat_singh,
+    unrelated_question,
+    warner,
+)
+
+__all__ = [
+    "Choice",
+    "band",
+    "best_for_epsilon",
+    "block_design",
+    "blocks",
+    "by_stratum",
+    "crosswise",
+    "difference_set_sizes",
+    "epsilon_within",
+    "forced_response",
+    "invariant",
+    "kuk",
+    "linked",
+    "mangat",
+    "mangat_singh",
+    "observed_combinations",
+    "per_level",
+    "restricted",
+    "total_variance",
+    "unrelated_question",
+    "warner",
+]

@@ -1,0 +1,149 @@
+"""Designs from a privacy loss epsilon, and what they cost an analyst."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pramana.arrays import Float
+from pramana.errors import MechanismError, listing
+from pramana.frames import Kind, Level, checked_levels
+from pramana.mechanism.designs.difference_sets import difference_set_sizes, difference_sets
+from pramana.mechanism.designs.probabilities import checked_epsilon, checked_frequencies
+from pramana.mechanism.forms import Mixture
+from pramana.mechanism.transition import Frequencies, TransitionMatrix
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The better of several designs, and the total variance of each (None: no such design of this size is known)."""
+
+    transition: TransitionMatrix
+    design: str
+    variances: Mapping[str, float | None]
+    message: str
+
+
+def total_variance(transition: TransitionMatrix, frequencies: Frequencies | None = None) -> float:
+    """Trace of the covariance of the estimated frequencies, for one record (divide by n for n of them).
+
+    The estimator of π is the mean of `Q e(z*)`, e being the indicator of the released level: with r = P π the trace is
+    `Σ_i r_i |Q[:, i]|² − |π|²`. It holds the sampling of records as well as the randomisation.
+
+    Parameters
+    ----------
+    frequencies : π; uniform without them.
+
+    >>> levels = list(range(7))
+    >>> round(total_variance(TransitionMatrix.from_epsilon(levels, 0.1))), round(total_variance(block_design(levels, 0.1)))
+    (3912, 2074)
+    """
+    size = len(transition)
+    shares = np.full(size, 1 / size) if frequencies is None else checked_frequencies(frequencies, transition.levels)
+    squares, released = _squared_columns(transition), _released(transition, shares)
+    return float(released @ squares - shares @ shares)
+
+
+def _squared_columns(transition: TransitionMatrix) -> Float:
+    """Squared lengths of the columns of Q, in O(K) for a mixture."""
+    form = transition.form
+    if not isinstance(form, Mixture):
+        return np.square(transition.inverse).sum(axis=0)
+    moved = form.refill * form.frequencies
+    return (1 - 2 * moved + moved @ moved) / (1 - form.refill) ** 2
+
+
+def _released(transition: TransitionMatrix, shares: Float) -> Float:
+    form = transition.form
+    if isinstance(form, Mixture):
+        return (1 - form.refill) * shares + form.refill * form.frequencies
+    return transition.matrix @ shares
+
+
+def block_design(
+    levels: Sequence[Level], epsilon: float, *, size: int | None = None, kind: Kind | None = None
+) -> TransitionMatrix:
+    """Each level is released as one of k levels with e^ε times the probability of the others, the k levels of any two
+    levels having equally many in common. Better than randomised response (k = 1) where ε is small.
+
+    Parameters
+    ----------
+    size : k, where several are known; the one with the smallest total variance without it.
+
+    >>> (7 * block_design(list("abcdefg"), np.log(2)).matrix[:, 0]).round(2)
+    array([1.4, 1.4, 0.7, 1.4, 0.7, 0.7, 0.7])
+    """
+    levels = checked_levels(levels)
+    loss = checked_epsilon(epsilon)
+    known = [s for s in difference_sets(len(levels)) if size is None or len(s) == size]
+    if not known:
+        raise MechanismError(_no_design(len(levels), size))
+    best = min(known, key=lambda s: _design_variance(len(levels), len(s), loss))
+    return TransitionMatrix.from_columns(levels, _incidence_matrix(len(levels), best, loss), kind=kind)
+
+
+def _no_design(count: int, size: int | None) -> str:
+    sizes = sorted({len(s) for s in difference_sets(count)})
+    if sizes:
+        return f"no block design of {count} levels with blocks of {size} is known here: the sizes of blocks are {listing(sizes)}"
+    return (
+        f"no block design of {count} levels is known here: the numbers of levels are {listing(difference_set_sizes(), 50)}. Use "
+        "TransitionMatrix.from_epsilon, merge or split levels, or let best_for_epsilon choose"
+    )
+
+
+def _incidence_matrix(count: int, residues: tuple[int, ...], epsilon: float) -> Float:
+    """`P[i, j]` is high where i − j is in the difference set; columns sum to 1."""
+    position = np.arange(count)
+    likely = np.isin((position[:, None] - position) % count, residues)
+    low = 1 / (len(residues) * np.exp(epsilon) + count - len(residues))
+    return np.where(likely, low * np.exp(epsilon), low)
+
+
+def _design_variance(count: int, size: int, epsilon: float) -> float:
+    """Total variance at uniform frequencies: `(v − 1) / (v b² (k − λ))`, b being the gap between the two entries of P."""
+    gap = np.expm1(epsilon) / (size * np.exp(epsilon) + count - size)
+    return float((count - 1) ** 2 / (count * gap**2 * size * (count - size)))
+
+
+def best_for_epsilon(levels: Sequence[Level], epsilon: float, *, kind: Kind | None = None) -> Choice:
+    """Randomised response or a block design, whichever has the smaller total variance at uniform frequencies.
+
+    >>> choice = best_for_epsilon(list("abcdefg"), 0.1)
+    >>> choice.design, {name: round(v) for name, v in choice.variances.items()}
+    ('block design', {'randomized response': 3912, 'block design': 2074})
+    """
+    levels = checked_levels(levels)
+    response = TransitionMatrix.from_epsilon(levels, checked_epsilon(epsilon), kind=kind)
+    plain = total_variance(response)
+    if not difference_sets(len(levels)):
+        variances = {"randomized response": plain, "block design": None}
+        return Choice(response, "randomized response", variances, _no_design(len(levels), None))
+    block = block_design(levels, epsilon, kind=kind)
+    balanced = total_variance(block)
+    variances = {"randomized response": plain, "block design": balanced}
+    name, chosen = ("block design", block) if balanced < plain else ("randomized response", response)
+    ratio = max(plain, balanced) / min(plain, balanced)
+    message = f"{name}: the other design has {ratio:.2f} times its total variance at epsilon {epsilon:.4g}"
+    return Choice(chosen, name, variances, message)
+
+
+def epsilon_within(transition: TransitionMatrix) -> float:
+    """Privacy loss among the true levels that a released level leaves possible.
+
+    Equal to `transition.epsilon` without structural zeros, where that is finite; with them the loss of what remains
+    secret, for instance the level within a block.
+
+    >>> from pramana.mechanism.designs import blocks
+    >>> P = blocks(["a", "b", "n/a"], [["a", "b"], ["n/a"]], epsilon=1.0)
+    >>> P.epsilon, round(epsilon_within(P), 6)
+    (inf, 1.0)
+    """
+    if isinstance(transition.form, Mixture) and np.isfinite(transition.epsilon):
+        return transition.epsilon
+    matrix = transition.matrix
+    smallest = np.where(matrix > 0, matrix, np.inf).min(axis=1)
+    possible = np.isfinite(smallest)
+    return float(np.max(np.log(matrix.max(axis=1)[possible] / smallest[possible])))

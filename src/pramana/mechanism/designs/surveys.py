@@ -1,0 +1,120 @@
+"""Randomised-response surveys as two-level matrices: level 1 (or the second level) is the sensitive "yes".
+
+The respondent's own device randomises the answer, so that the same estimators apply to interviews as to released files.
+In every design the released level is the answer as given, and `Pr(answer | truth)` is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pramana.errors import MechanismError
+from pramana.frames import Level
+from pramana.frames.levels import is_number
+from pramana.mechanism.transition import TransitionMatrix
+
+_BINARY = (0, 1)
+
+
+def warner(p: float, *, levels: Sequence[Level] = _BINARY) -> TransitionMatrix:
+    """Warner (1965): with probability p the statement "I have the trait" is put, else its negation.
+
+    >>> warner(0.7).matrix
+    array([[0.7, 0.3],
+           [0.3, 0.7]])
+    """
+    _check(p=p)
+    return _answers("Warner's design", p, 1 - p, f"p={p:.6g} must differ from 1/2", levels)
+
+
+def forced_response(truth: float, yes: float, *, levels: Sequence[Level] = _BINARY) -> TransitionMatrix:
+    """Answer truthfully with probability `truth`, say yes whatever the truth with probability `yes`, else say no.
+
+    >>> forced_response(truth=0.75, yes=0.125).matrix
+    array([[0.875, 0.125],
+           [0.125, 0.875]])
+    """
+    _check(truth=truth, yes=yes)
+    if truth + yes > 1 + 1e-12:
+        raise MechanismError(
+            f"truth={truth:.6g} and yes={yes:.6g} sum to {truth + yes:.6g}: at most 1, the rest says no"
+        )
+    return _answers("forced response", min(truth + yes, 1.0), yes, "truth=0 must be positive", levels)
+
+
+def unrelated_question(p: float, prevalence: float, *, levels: Sequence[Level] = _BINARY) -> TransitionMatrix:
+    """With probability p the sensitive question, else a harmless one to which a known share `prevalence` says yes.
+
+    >>> unrelated_question(0.5, prevalence=0.25).matrix
+    array([[0.875, 0.375],
+           [0.125, 0.625]])
+    """
+    _check(p=p, prevalence=prevalence)
+    innocent = (1 - p) * prevalence
+    return _answers("the unrelated question", p + innocent, innocent, "p=0 must be positive", levels)
+
+
+def kuk(theta1: float, theta0: float, *, levels: Sequence[Level] = _BINARY) -> TransitionMatrix:
+    """Kuk (1990), one card: red ("yes") has probability theta1 in the deck of those with the trait, theta0 in the other.
+
+    >>> kuk(0.8, 0.2).matrix.round(2)
+    array([[0.8, 0.2],
+           [0.2, 0.8]])
+    """
+    _check(theta1=theta1, theta0=theta0)
+    return _answers("Kuk's design", theta1, theta0, f"theta1 and theta0, both {theta1:.6g}, must differ", levels)
+
+
+def crosswise(prevalence: float, *, levels: Sequence[Level] = _BINARY) -> TransitionMatrix:
+    """Yu, Tian and Tang (2008): are your answers to the sensitive question and to a harmless one the same?
+
+    The released level is 1 for "the same" and 0 for "different"; `prevalence` is the share that says yes to the harmless
+    question, known and independent of the trait.
+
+    >>> crosswise(prevalence=0.25).matrix
+    array([[0.25, 0.75],
+           [0.75, 0.25]])
+    """
+    _check(prevalence=prevalence)
+    wanted = f"prevalence={prevalence:.6g} must differ from 1/2"
+    return _answers("the crosswise design", prevalence, 1 - prevalence, wanted, levels)
+
+
+def mangat(p: float, *, levels: Sequence[Level] = _BINARY) -> TransitionMatrix:
+    """Mangat (1994): those with the trait say yes; the others say no with probability p and yes otherwise.
+
+    >>> mangat(0.75).matrix
+    array([[0.75, 0.  ],
+           [0.25, 1.  ]])
+    """
+    _check(p=p)
+    return _answers("Mangat's design", 1.0, 1 - p, "p=0 must be positive", levels)
+
+
+def mangat_singh(direct: float, p: float, *, levels: Sequence[Level] = _BINARY) -> TransitionMatrix:
+    """Mangat and Singh (1990): the plain question with probability `direct`, else Warner's device with p.
+
+    >>> mangat_singh(direct=0.5, p=0.75).matrix
+    array([[0.875, 0.125],
+           [0.125, 0.875]])
+    """
+    _check(direct=direct, p=p)
+    yes_with, yes_without = direct + (1 - direct) * p, (1 - direct) * (1 - p)
+    return _answers("Mangat and Singh's design", yes_with, yes_without, "direct + (1 - direct) (2 p - 1) is 0", levels)
+
+
+def _check(**probabilities: float) -> None:
+    for name, value in probabilities.items():
+        if not (is_number(value) and 0 <= value <= 1):
+            raise MechanismError(f"{name}={value!r} must be a probability: probabilities lie between 0 and 1")
+
+
+def _answers(
+    design: str, yes_with: float, yes_without: float, wanted: str, levels: Sequence[Level]
+) -> TransitionMatrix:
+    """`Pr(yes | trait)` and `Pr(yes | no trait)`, which must differ."""
+    if len(levels) != 2:
+        raise MechanismError(f"{design} has two levels, no and yes, not {len(levels)}")
+    if abs(yes_with - yes_without) < 1e-8:
+        raise MechanismError(f"the answers of {design} say nothing about the trait: {wanted}")
+    return TransitionMatrix.binary(yes_with, 1 - yes_without, levels=levels)
