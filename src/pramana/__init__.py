@@ -20,6 +20,8 @@ _HOME = {
     "Channel": "mechanism",
     "Nodes": "mechanism",
     "designs": "mechanism",
+    "Design": "mechanism.design_file",
+    "read_design": "mechanism.design_file",
     "EstimatingFunction": "estimating",
     "from_callable": "estimating",
     "mean": "estimating",
@@ -36,6 +38,10 @@ _HOME = {
     "Diagnostic": "result",
     "fit": "pipeline",
     "compare": "pipeline",
+    "Release": "disclosure.release",
+    "release": "disclosure.release",
+    "Audit": "disclosure.audit",
+    "audit": "disclosure.audit",
     "Scenario": "studies",
     "StudyResult": "studies",
     "simulate": "studies",
@@ -46,6 +52,8 @@ __all__ = ["__version__", *_HOME]
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
+    from pramana.disclosure.audit import Audit, audit
+    from pramana.disclosure.release import Release, release
     from pramana.errors import DataError, FormulaError, MechanismError, PramanaError, SolveError
     from pramana.estimating import EstimatingFunction, from_callable, mean, proportions
     from pramana.estimating.families import negative_binomial
@@ -53,6 +61,7 @@ if TYPE_CHECKING:
     from pramana.formulas import glm
     from pramana.inference import Resampling, Sandwich
     from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix, designs
+    from pramana.mechanism.design_file import Design, read_design
     from pramana.pipeline import compare, fit
     from pramana.result import Comparison, Diagnostic, Result
     from pramana.studies import Scenario, StudyResult, simulate

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pramana.cli.designing import design
 from pramana.errors import PramanaError, suggestion
 
 app = typer.Typer(
@@ -17,6 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(design)
 
 Formula = Annotated[str, typer.Argument(help="R-style formula, such as 'income ~ age + edu'.")]
 Data = Annotated[Path, typer.Argument(help="Released file: .csv, .csv.gz or .parquet.")]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.errors import MechanismError, listing
+from pramana.errors import DataError, MechanismError, listing
 from pramana.frames import Level, checked_levels, read
 from pramana.frames.table import require_columns
 from pramana.mechanism.stratified import Stratified
@@ -61,7 +61,12 @@ def observed_combinations(data: Any, columns: Sequence[str]) -> list[tuple[Level
     require_columns(table, columns, "the linked design")
     present = ~table.missing(columns)
     parts = [table.column(name)[present].tolist() for name in columns]
-    found = sorted(set(zip(*parts, strict=True)))
+    try:
+        found = sorted(set(zip(*parts, strict=True)))
+    except TypeError:
+        raise DataError(
+            f"one of the columns {listing(columns)} mixes text and numbers: convert it to one type"
+        ) from None
     if len(found) > COMBINATION_LIMIT:
         raise MechanismError(
             f"columns {listing(columns)} have {len(found)} combinations, above the limit of {COMBINATION_LIMIT}: link fewer columns or "

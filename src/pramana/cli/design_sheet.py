@@ -1,0 +1,174 @@
+"""From the options of `pramana design` to a design file and a table that shows what it does."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+from pramana.errors import DataError, PramanaError, suggestion
+from pramana.frames import Kind, Level, Table, read
+from pramana.mechanism import TransitionMatrix
+from pramana.mechanism.design_file import Design
+from pramana.mechanism.designs import best_for_epsilon
+from pramana.mechanism.requests import Request
+from pramana.render import Sheet, render
+
+MATRIX_LIMIT = 10
+LISTED_LIMIT = 20
+_SHARES = ("frequency", "share", "count")
+
+
+def run_design(
+    column: str,
+    *,
+    source: Path | None,
+    levels: str | None,
+    kind: Kind | None,
+    frequencies_file: Path | None,
+    out: Path | None,
+    append: bool,
+    force: bool,
+    style: str,
+    **options: Any,
+) -> str:
+    """Build the design, write it where asked, and return the table to print."""
+    existing = _existing(out, column, append, force)
+    table = None if source is None else _confidential(source, column, levels)
+    listed = None if levels is None else _typed(levels, table, column)
+    if listed is None and table is None:
+        raise PramanaError(
+            "the levels are unknown: give --from FILE to take them from a file, or list them with --levels"
+        )
+    shares = _shares(frequencies_file, column) if frequencies_file else "data" if options["invariant"] else None
+    if frequencies_file and not options["invariant"]:
+        raise PramanaError("--frequencies-file belongs to --invariant: add it, or leave out the file")
+    request = Request((column,), levels=listed, kind=kind, frequencies=shares, **options).resolved(table)  # type: ignore[arg-type]
+    _refuse_other_values(request, table)
+    design = Design((*existing, request))
+    transition: Any = design.mechanism.used_by([column])[0].channel
+    shown = render(_sheet(transition, request), style)
+    if out is not None:
+        design.write(out)
+    return shown
+
+
+def _existing(out: Path | None, column: str, append: bool, force: bool) -> tuple[Request, ...]:
+    """The requests already in the file that is to be extended."""
+    if append and force:
+        raise PramanaError("--append and --force exclude each other: add to the file, or replace it")
+    if out is None or not out.exists() or force:
+        return ()
+    if not append:
+        raise PramanaError(f"{str(out)!r} exists: --append adds the column to it, --force replaces it")
+    return tuple(request for request in Design.read(out).requests if request.columns != (column,))
+
+
+def _confidential(path: Path, column: str, levels: str | None) -> Table:
+    """The file; codes such as 01 stay text, which a CSV reader would take for numbers."""
+    wanted = _split(levels) if levels else []
+    table = read(path, text={column: wanted})
+    values = table.column(column)
+    is_csv = path.suffix.lower() in (".csv", ".gz")
+    text = [v for v in values[~table.missing([column])].tolist() if isinstance(v, str)]
+    padded = any(re.match(r"[+-]?0\d", v) for v in text)
+    return table if not is_csv or padded else read(path)
+
+
+def _split(levels: str) -> list[str]:
+    return [part.strip() for part in levels.split(",")]
+
+
+def _typed(levels: str, table: Table | None, column: str) -> tuple[Level, ...]:
+    """Levels given as text, in the type of the column; without data, numbers where all of them are."""
+    parts = _split(levels)
+    kind = None if table is None else table.column(column).dtype.kind
+    if kind == "b":
+        known = {"true": True, "false": False}
+        if all(part.lower() in known for part in parts):
+            return tuple(known[part.lower()] for part in parts)
+    if kind in (None, "i", "u", "f") and all(re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?", part) for part in parts):
+        return tuple(float(part) if "." in part else int(part) for part in parts)
+    return tuple(parts)
+
+
+def _shares(path: Path, column: str) -> dict[Any, float]:
+    """A public table with the levels under the column's name (or `level`) and frequencies or counts beside them."""
+    table = read(path)
+    name = column if column in table.names else "level"
+    share = next((s for s in _SHARES if s in table.names), None)
+    if name not in table.names or share is None:
+        raise DataError(
+            f"file {str(path)!r} must have a column {column!r} or 'level' and one of {', '.join(_SHARES)}: it has "
+            f"{', '.join(table.names)}"
+        )
+    values = table.column(share)
+    if values.dtype.kind not in "iuf" or table.missing([name, share]).any():
+        raise DataError(f"column {share!r} of {str(path)!r} must hold a number for every level")
+    total = float(values.sum()) if share == "count" else 1.0
+    if not total > 0:
+        raise DataError(f"the counts of {str(path)!r} sum to {total:g}: they must be positive")
+    return {level: float(v) / total for level, v in zip(table.column(name).tolist(), values, strict=True)}
+
+
+def _refuse_other_values(request: Request, table: Table | None) -> None:
+    """Every value of the file must be a level; the error names row and count."""
+    if table is None:
+        return
+    present = ~table.missing(request.columns)
+    probe = TransitionMatrix.randomized_response(request.levels or (), 1.0)
+    values = table.column(request.columns[0])
+    rows = present.nonzero()[0]
+    if rows.size and rows.size < values.size:  # missing values are no error here: keep the row numbers true
+        values = values.copy()
+        values[~present] = values[rows[0]]
+    if rows.size:
+        probe.encode([values], request.columns, confidential=True)
+
+
+def _sheet(transition: TransitionMatrix, request: Request) -> Sheet:
+    levels, diagonal = [str(level) for level in transition.levels], transition.diagonal
+    small = len(levels) <= MATRIX_LIMIT
+    columns: tuple[str, ...] = ("released", *levels) if small else ("level", "kept")
+    rows: tuple[tuple[object, ...], ...]
+    if small:
+        rows = tuple((level, *map(float, row)) for level, row in zip(levels, transition.matrix, strict=True))
+    else:
+        rows = tuple((level, float(kept)) for level, kept in zip(levels[:LISTED_LIMIT], diagonal, strict=False))
+    facts = {
+        "levels": f"{len(levels)}, {transition.kind or 'kind not stated'}",
+        "epsilon": f"{transition.epsilon:.4g}" + (", conditional on the frequencies" if request.conditional else ""),
+        "condition number": f"{transition.condition_number:.4g}",
+        "kept": f"{diagonal.min():.4g} to {diagonal.max():.4g}",
+    }
+    more = len(levels) - LISTED_LIMIT
+    notes = [f"and {more} more levels"] if not small and more > 0 else []
+    if request.construction == "best" and request.epsilon is not None and request.keep is None:
+        notes.append(best_for_epsilon(transition.levels, request.epsilon).message)
+    notes += [note for note in (request.note(),) if note]
+    title = f"Design of {request.name}" + (": columns are true levels" if small else "")
+    data = _data(transition, request, notes)
+    return Sheet(columns, rows, title, tuple(facts.items()), tuple(notes), data=data)
+
+
+def _data(transition: TransitionMatrix, request: Request, notes: list[str]) -> dict[str, Any]:
+    return {
+        "column": request.name,
+        "levels": list(transition.levels),
+        "kind": transition.kind,
+        "matrix": transition.matrix.tolist() if len(transition) <= 100 else None,
+        "diagonal": transition.diagonal.tolist(),
+        "epsilon": transition.epsilon if math.isfinite(transition.epsilon) else None,
+        "conditional": request.conditional,
+        "condition_number": transition.condition_number,
+        "notes": notes,
+    }
+
+
+def checked_kind(kind: str | None) -> Kind | None:
+    """A kind given as text."""
+    known: dict[str, Kind] = {"nominal": "nominal", "ordinal": "ordinal", "numeric": "numeric"}
+    if kind is not None and kind not in known:
+        raise PramanaError(f"kind {kind!r} is unknown: {suggestion(kind, known)}")
+    return None if kind is None else known[kind]

@@ -1,0 +1,59 @@
+"""`pramana design`: its options. What it does is in `design_sheet`, imported when the command runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def design(
+    column: Annotated[str, typer.Argument(help="The column to be perturbed.")],
+    source: Annotated[
+        Path | None, typer.Option("--from", help="Confidential file: levels, and frequencies if needed.")
+    ] = None,
+    keep: Annotated[float | None, typer.Option(help="Probability that a level is released as it is.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Privacy loss; with --keep a ceiling.")] = None,
+    invariant: Annotated[bool, typer.Option("--invariant", help="Keep the frequencies in expectation.")] = False,
+    construction: Annotated[
+        str | None,
+        typer.Option(
+            help="With --invariant mixture, two-stage or equal-diagonal; with --epsilon randomized-response, block-design or best."
+        ),
+    ] = None,
+    band: Annotated[int | None, typer.Option(help="Moves of at most so many steps on an ordinal scale.")] = None,
+    levels: Annotated[str | None, typer.Option(help="Levels in their order, as a,b,c.")] = None,
+    kind: Annotated[str | None, typer.Option(help="nominal, ordinal or numeric.")] = None,
+    frequencies_file: Annotated[
+        Path | None, typer.Option(help="Public table: the column (or 'level') and frequency, share or count.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Design file to write (TOML).")] = None,
+    append: Annotated[bool, typer.Option("--append", help="Add the column to an existing design file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing design file.")] = False,
+    style: Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")] = "text",
+) -> None:
+    """Design the randomisation of one column, and show what it does."""
+    from pramana.cli.application import check_output
+    from pramana.cli.design_sheet import checked_kind, run_design
+
+    check_output(style)
+    shown = run_design(
+        column,
+        source=source,
+        levels=levels,
+        kind=checked_kind(kind),
+        frequencies_file=frequencies_file,
+        out=out,
+        append=append,
+        force=force,
+        style=style,
+        keep=keep,
+        epsilon=epsilon,
+        invariant=invariant,
+        construction=construction,
+        band=band,
+    )
+    typer.echo(shown)
+    if out is not None:
+        typer.echo(f"wrote {out}", err=True)
