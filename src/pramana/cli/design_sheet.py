@@ -41,9 +41,10 @@ def run_design(
         raise PramanaError(
             "the levels are unknown: give --from FILE to take them from a file, or list them with --levels"
         )
-    shares = _shares(frequencies_file, column) if frequencies_file else "data" if options["invariant"] else None
     if frequencies_file and not options["invariant"]:
         raise PramanaError("--frequencies-file belongs to --invariant: add it, or leave out the file")
+    text = isinstance(listed[0], str) if listed else table is not None and table.column(column).dtype == object
+    shares = _shares(frequencies_file, column, text) if frequencies_file else "data" if options["invariant"] else None
     request = Request((column,), levels=listed, kind=kind, frequencies=shares, **options).resolved(table)  # type: ignore[arg-type]
     _refuse_other_values(request, table)
     design = Design((*existing, request))
@@ -93,9 +94,9 @@ def _typed(levels: str, table: Table | None, column: str) -> tuple[Level, ...]:
     return tuple(parts)
 
 
-def _shares(path: Path, column: str) -> dict[Any, float]:
+def _shares(path: Path, column: str, text: bool) -> dict[Any, float]:
     """A public table with the levels under the column's name (or `level`) and frequencies or counts beside them."""
-    table = read(path)
+    table = read(path, text={column: (), "level": ()} if text else {})
     name = column if column in table.names else "level"
     share = next((s for s in _SHARES if s in table.names), None)
     if name not in table.names or share is None:
