@@ -1,7 +1,8 @@
-"""Means and proportions."""
+"""Means, totals, proportions and counts by name."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,13 +10,12 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import DataError
+from pramana.estimating.cells import CELL_LIMIT, distinct, factor_of, names_of
+from pramana.estimating.domains import DomainMean, DomainShares, value_range
 from pramana.estimating.equation import Records
 from pramana.estimating.families import FAMILIES
 from pramana.estimating.generalized_linear import GeneralizedLinear, numeric_response
 from pramana.frames import Level, Schema, Table, encode
-from pramana.frames.levels import is_number
-
-PROPORTIONS_LIMIT = 5000
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Mean:
         if self.column not in schema:
             table.column(self.column)
         return GeneralizedLinear(
-            plausible=_range(schema, self.column),
+            plausible=value_range(schema, self.column),
             parameters=(f"mean({self.column})",),
             variables=(self.column,),
             response=self.column,
@@ -43,22 +43,40 @@ class Mean:
         )
 
 
-def _range(schema: Schema, column: str) -> tuple[float, float] | None:
-    """A mean cannot lie outside its levels."""
-    levels = schema[column].levels if column in schema else None
-    if levels is None or not all(is_number(v) for v in levels):
-        return None
-    numbers = np.asarray(levels, dtype=float)
-    return float(numbers.min()), float(numbers.max())
+def mean(column: str, by: str | Sequence[str] | None = None) -> Mean | DomainMean:
+    """The mean of a column: U = y − β; in domains, U_k = 1{g = k} (y − β_k).
 
-
-def mean(column: str) -> Mean:
-    """The mean of a column: U = y − β.
+    Parameters
+    ----------
+    by : one or several columns, perturbed or not, whose levels are the domains. A domain whose reverted share is not
+        positive is an error; one that is hardly there is a diagnostic.
 
     >>> mean("income")
     Mean(column='income')
+    >>> import pramana as pr
+    >>> mechanism = pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(["low", "high"], keep=0.8)})
+    >>> data = {"edu": ["low"] * 6 + ["high"] * 4, "y": [1, 2, 1, 2, 1, 2, 3, 4, 3, 4]}
+    >>> result = pr.fit(mean("y", by="edu"), data, mechanism)
+    >>> result.parameters, result.estimate.round(4)
+    (('mean(y)[edu=low]', 'mean(y)[edu=high]'), array([1., 4.5]))
     """
-    return Mean(column)
+    domains = distinct(column, *names_of(by, "by"))[1:]
+    return DomainMean(column, domains) if domains else Mean(column)
+
+
+def total(column: str, by: str | Sequence[str] | None = None) -> DomainMean:
+    """The total Σ w y of a column, over all records or in domains.
+
+    W = Σ w, the number of records without weights, is taken as the known size of the population that the records stand
+    for, so the standard error is W times that of the mean: around the total that such a population holds on average.
+    The part that the randomisation alone adds, the error around the confidential file's own total, is `result.privacy`.
+
+    >>> import pramana as pr
+    >>> result = pr.fit(pr.total("y"), {"y": [1, 0, 1, 1]}, None, weights=[10, 10, 20, 10])
+    >>> result.parameters, float(result.estimate[0])
+    (('total(y)',), 40.0)
+    """
+    return DomainMean(column, distinct(column, *names_of(by, "by"))[1:], "total")
 
 
 @dataclass(frozen=True)
@@ -72,30 +90,46 @@ class Proportions:
         return (self.column,)
 
     def prepare(self, table: Table, schema: Schema) -> ProportionsFunction:
-        if self.column in schema:
-            levels = schema[self.column].levels
-            if levels is None:
-                raise DataError(
-                    f"column {self.column!r} has no levels: its noise is continuous; use mean({self.column!r})"
-                )
-        else:
-            values = table.column(self.column)
-            levels = tuple(sorted(set(values.tolist()), key=lambda v: (str(type(v)), v)))
-        if len(levels) > PROPORTIONS_LIMIT:
+        levels = factor_of(self.column, table, schema).levels
+        if len(levels) > CELL_LIMIT:
             raise DataError(
-                f"column {self.column!r} has {len(levels)} levels, above the limit of {PROPORTIONS_LIMIT} for proportions "
+                f"column {self.column!r} has {len(levels)} levels, above the limit of {CELL_LIMIT} for proportions "
                 "(their covariance has that many rows): merge levels"
             )
-        return ProportionsFunction(self.column, tuple(levels))
+        return ProportionsFunction(self.column, levels)
 
 
-def proportions(column: str) -> Proportions:
-    """The share of every level of a column: U_k = 1{y = k} − β_k.
+def proportions(column: str, by: str | Sequence[str] | None = None) -> Proportions | DomainShares:
+    """The share of every level of a column, U_k = 1{y = k} − β_k; in domains, the shares within each.
 
     >>> proportions("edu")
     Proportions(column='edu')
+    >>> import pramana as pr
+    >>> data = {"sex": ["f", "f", "f", "f", "m", "m"], "edu": ["low", "high", "high", "high", "low", "high"]}
+    >>> result = pr.fit(proportions("edu", by="sex"), data, None)
+    >>> dict(zip(result.parameters, result.estimate.tolist()))
+    {'edu[high | sex=f]': 0.75, 'edu[low | sex=f]': 0.25, 'edu[high | sex=m]': 0.5, 'edu[low | sex=m]': 0.5}
     """
-    return Proportions(column)
+    domains = distinct(column, *names_of(by, "by"))[1:]
+    return DomainShares(column, domains) if domains else Proportions(column)
+
+
+def counts(column: str, by: str | Sequence[str] | None = None) -> DomainShares:
+    """How many records have each level: the unbiased moment estimator of Gouweleeuw et al. (1998), Σ w times shares.
+
+    The number of records, or the sum of the weights, is taken as known. Standard errors are around the counts that
+    such a population has on average (the file is a sample); `result.privacy` is Gouweleeuw's covariance, conditional
+    on the confidential file, and its diagonal the squared error around that file's own counts.
+
+    >>> import pramana as pr
+    >>> mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(sensitivity=0.9, specificity=0.8)})
+    >>> result = pr.fit(pr.counts("y"), {"y": [0] * 60 + [1] * 40}, mechanism)
+    >>> result.parameters, result.estimate.round(2)
+    (('count(y[0])', 'count(y[1])'), array([71.43, 28.57]))
+    >>> (result.privacy.diagonal() ** 0.5).round(2), result.standard_errors.round(2)
+    (array([5.35, 5.35]), array([7., 7.]))
+    """
+    return DomainShares(column, distinct(column, *names_of(by, "by"))[1:], "counts")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -101,7 +101,8 @@ class Equation(Protocol):
     @property
     def start(self) -> Float: ...
     @property
-    def records(self) -> Records: ...
+    def records(self) -> Any:
+        """`Records`, or another measure over nodes that can be softened."""
 
     def score(self, betas: Float, weights: Float) -> Float:
         """(B, d) for betas (B, d) and row weights (B, n)."""
@@ -118,7 +119,7 @@ class Equation(Protocol):
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
         """leftᵀ (∂φ_i/∂β) right (n,)."""
 
-    def under(self, records: Records) -> Equation:
+    def under(self, records: Any) -> Equation:
         """The equation for the same nodes under another measure."""
 
 

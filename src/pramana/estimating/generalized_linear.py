@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -30,6 +30,8 @@ class GeneralizedLinear:
     design_of : (columns, n) ↦ (n, d); a column may be a single level that all records share.
     response_of : (columns, n) ↦ (n,), used where the response is not summed out.
     response : the one variable the response is made of, when U is linear in it; else None.
+    reads, offset_reads : the variables behind each design column and the offset, where known.
+    design_of_levels : a few settings of the perturbed variables ↦ design rows, for columns that read nothing else.
     """
 
     parameters: tuple[str, ...]
@@ -41,6 +43,9 @@ class GeneralizedLinear:
     offset_of: FromColumns | None = None
     label: str = ""
     plausible: tuple[float, float] | None = None
+    reads: tuple[frozenset[str], ...] | None = None
+    offset_reads: frozenset[str] = frozenset()
+    design_of_levels: Callable[[Sequence[Mapping[str, object]]], Float] | None = None
     smooth: bool = True
 
     def response_values(self, values: Column) -> Float:
@@ -54,7 +59,7 @@ class GeneralizedLinear:
         nodes = [records.at(k) for k in range(len(records.nodes))]
         design = np.stack([self.design_of(columns, records.n) for columns in nodes], axis=1)
         flat = np.ascontiguousarray(design.reshape(-1, len(self.parameters)))
-        _refuse_collinear(flat, self.parameters)
+        refuse_collinear(flat, self.parameters)
         offset = None
         if self.offset_of is not None:
             offset = np.stack([self.offset_of(columns, records.n) for columns in nodes], axis=1)
@@ -155,6 +160,9 @@ class PredictorEquation:
     def clean_outer(self, beta: Float, weights: Float) -> Float:
         return predictor.clean_outer(self.data, beta, weights)
 
+    def absolute_slopes(self, beta: Float, weights: Float) -> Float:
+        return predictor.absolute_slopes(self.data, beta, weights)
+
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
         return predictor.record_slope(self.data, beta, left, right)
 
@@ -181,7 +189,7 @@ def _refuse_expansion(records: Records, d: int) -> None:
         )
 
 
-def _refuse_collinear(design: Float, parameters: tuple[str, ...]) -> None:
+def refuse_collinear(design: Float, parameters: tuple[str, ...]) -> None:
     """Name the columns behind a design of deficient rank; no silent pseudo-inverse."""
     if not np.all(np.isfinite(design)):
         bad = [p for j, p in enumerate(parameters) if not np.all(np.isfinite(design[:, j]))]

@@ -1,8 +1,24 @@
-"""Ways from released data to an equation: reversion, naive, model-dependent. All give the same `Result`."""
+"""Ways from released data to an equation: reversion, naive, model-dependent, likelihood. All give the same `Result`."""
 
 from pramana.estimators.binding import Binding, Method, method_of
+from pramana.estimators.corrections import BackwardCorrection, ForwardCorrection
+from pramana.estimators.likelihood import Likelihood
+from pramana.estimators.likelihood_result import LikelihoodRatioTest, LikelihoodResult, lr_test
 from pramana.estimators.model_dependent import ModelDependent
 from pramana.estimators.naive import Naive
 from pramana.estimators.reversion import Reversion
 
-__all__ = ["Binding", "Method", "ModelDependent", "Naive", "Reversion", "method_of"]
+__all__ = [
+    "BackwardCorrection",
+    "Binding",
+    "ForwardCorrection",
+    "Likelihood",
+    "LikelihoodRatioTest",
+    "LikelihoodResult",
+    "Method",
+    "ModelDependent",
+    "Naive",
+    "Reversion",
+    "lr_test",
+    "method_of",
+]

@@ -44,6 +44,8 @@ def method_of(method: str | Method) -> Method:
                 f"method of type {type(method).__name__}: give a name such as 'reversion', or Reversion()"
             )
         return method
+    from pramana.estimators.corrections import BackwardCorrection, ForwardCorrection
+    from pramana.estimators.likelihood import Likelihood
     from pramana.estimators.model_dependent import ModelDependent
     from pramana.estimators.naive import Naive
     from pramana.estimators.reversion import Reversion
@@ -55,6 +57,10 @@ def method_of(method: str | Method) -> Method:
         "model-dependent": ModelDependent,
         "model1": ModelDependent,
         "model2": lambda: ModelDependent(intercept=False),
+        "likelihood": Likelihood,
+        "em": Likelihood,
+        "forward": ForwardCorrection,
+        "backward": BackwardCorrection,
     }
     name = method.lower().replace("_", "-").replace(" ", "")
     if name not in known:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import DataError, PramanaError, SolveError
 from pramana.estimating import Equation
+from pramana.estimators.totals import multiplied
 from pramana.frames import FrameKind
 from pramana.inference import Resampling, Root, Sample, Sandwich, solve
 from pramana.inference import resampling as resampled
@@ -65,7 +66,7 @@ def estimate(
         bounds = score_intervals(sample, root.beta, np.sqrt(np.diag(covariance)), chosen.level)
     decomposed = linear is not None and reverts
     diagnostics = [*notes, *_diagnostics(sample, root, linear if reverts else None, draws)]
-    return Result(
+    result = Result(
         parameters=sample.equation.parameters,
         estimate=root.beta,
         covariance=covariance,
@@ -79,8 +80,28 @@ def estimate(
         draws=draws,
         bounds=bounds,
         bounds_level=chosen.level if isinstance(chosen, Sandwich) and bounds is not None else None,
-        facts=dict(facts),
+        facts={**facts, **getattr(sample.equation, "facts", {})},
         frame_kind=frame_kind,
+    )
+    if getattr(sample.equation, "as_totals", False):
+        result = multiplied(result, float(sample.row_weights.sum()))
+    shown = getattr(sample.equation, "shown", None)
+    return result if shown is None else restricted(result, shown)
+
+
+def restricted(result: Result, names: Sequence[str]) -> Result:
+    """The result for some of its parameters; the others were estimated with them and are summed up in the covariance."""
+    kept = [result.parameters.index(name) for name in names]
+    square = np.ix_(kept, kept)
+    return replace(
+        result,
+        parameters=tuple(names),
+        estimate=result.estimate[kept],
+        covariance=result.covariance[square],
+        privacy=None if result.privacy is None else result.privacy[square],
+        sampling=None if result.sampling is None else result.sampling[square],
+        draws=None if result.draws is None else replace(result.draws, values=result.draws.values[:, kept]),
+        bounds=None if result.bounds is None else result.bounds[kept],
     )
 
 
@@ -135,10 +156,13 @@ def _diagnostics(sample: Sample, root: Root, linear: _Linear | None, draws: Draw
     if root.path == "continuation":
         found.append(Diagnostic("continuation", "info", "Newton needed a continuation in the noise to find this root"))
     if linear is not None:
-        if sample.equation.smooth:
+        # The slope of a stacked system is no curvature: its symmetric part says nothing about identification.
+        if sample.equation.smooth and not getattr(sample.equation, "stacked", False):
             found += _identified(sample, root, linear)
         found += _privacy_sign(linear)
     found += _outside(sample, root)
+    if hasattr(sample.equation, "notes"):
+        found += [Diagnostic(*note) for note in sample.equation.notes(root.beta, sample.row_weights)]
     if draws is not None and draws.rootless:
         total = draws.rootless + len(draws.values)
         share = draws.rootless / total

@@ -12,6 +12,7 @@ from pramana.arrays import Column, Float, Int
 from pramana.errors import DataError
 from pramana.estimating import EstimatingFunction, Records, ResponseMoments
 from pramana.estimators.binding import Binding
+from pramana.estimators.factoring import factored_equation
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism, Nodes
 
@@ -33,7 +34,8 @@ class Reversion:
         table: Table,
         weights: Float,  # noqa: ARG002 - no nuisance fit
     ) -> Binding:
-        return Binding(function.equation(reverted_records(function, mechanism, table)))
+        factored = factored_equation(function, mechanism, table)
+        return Binding(factored or function.equation(reverted_records(function, mechanism, table)))
 
 
 def reverted_records(

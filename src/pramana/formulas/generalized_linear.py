@@ -51,6 +51,9 @@ class Glm:
             response_of=response_of,
             offset_of=Offset(parsed.offsets, design) if parsed.offsets else None,
             label=parsed.response.expr,
+            reads=design.reads(),
+            offset_reads=frozenset(name for expression in parsed.offsets for name in names_in(expression)),
+            design_of_levels=design.at_levels,
         )
 
 
@@ -141,8 +144,16 @@ class Design:
             )
 
     def _learn(self, parsed: ParsedFormula, n: int) -> Any:
-        """Show formulaic every level once, so that no level is ever unseen."""
-        frame = self.frame(self._pilot(n), n)
+        """Show formulaic every level once, so that no level is ever unseen; all records only where a transform learns."""
+        learning = any(
+            f.eval_method.value == "python" or self._base[v].dtype.kind not in "iuf"
+            for f in parsed.factors
+            for v in variables_of(f)
+            if v in self._base
+        )
+        levels = [len(v.levels or ()) for v in self._variables.values() if v is not None]
+        count = n if learning else min(n, max([50, *levels]))
+        frame = self._assigned(self._base.iloc[:count], self._pilot(count), count)
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
@@ -164,10 +175,33 @@ class Design:
     def names(self) -> tuple[str, ...]:
         return tuple(self._spec.column_names)
 
+    def reads(self) -> tuple[frozenset[str], ...]:
+        """The variables behind each column."""
+        out: list[frozenset[str]] = []
+        for part in self._spec.structure:
+            names = frozenset(v for factor in part.term.factors for v in variables_of(factor))
+            out += [names] * len(part.columns)
+        return tuple(out)
+
+    def at_levels(self, settings: Sequence[Mapping[str, object]]) -> Float:
+        """Design rows for settings of some perturbed variables, everything else as in the first record and level."""
+        count = len(settings)
+        hidden = {name: v for name, v in self._variables.items() if v is not None}
+        first = {name: (v.levels or (0.0,))[0] for name, v in hidden.items()}
+        base = self._base.iloc[np.zeros(count, dtype=int)].reset_index(drop=True)
+        columns = {name: [s.get(name, first[name]) for s in settings] for name in hidden}
+        frame = self._assigned(base, {name: as_column(values) for name, values in columns.items()}, count)
+        matrix = self._spec.get_model_matrix(frame, context={"np": np})
+        return np.asarray(matrix, dtype=float).reshape(count, len(self.names))
+
     def frame(self, columns: Mapping[str, object], n: int) -> Any:
         """A pandas frame in which every column has its levels."""
+        return self._assigned(self._base, columns, n)
+
+    def _assigned(self, base: Any, columns: Mapping[str, object], n: int) -> Any:
+        """Some records of the base with the perturbed columns filled in."""
         hidden = {name: v for name, v in self._variables.items() if v is not None}
-        return self._base.assign(**{name: self._typed(columns[name], v, n) for name, v in hidden.items()})
+        return base.assign(**{name: self._typed(columns[name], v, n) for name, v in hidden.items()})
 
     def _typed(self, value: object, variable: Variable, n: int) -> Any:
         import pandas as pd
@@ -187,6 +221,11 @@ class Design:
     def __call__(self, columns: Mapping[str, object], n: int) -> Float:
         matrix = self._spec.get_model_matrix(self.frame(columns, n), context={"np": np})
         return np.ascontiguousarray(np.asarray(matrix, dtype=float).reshape(n, len(self.names)))
+
+
+def as_column(values: Sequence[object]) -> Column:
+    """A column of levels, text as objects."""
+    return decode(np.arange(len(values)), values)
 
 
 def _clean_column(table: Table, name: str) -> Any:

@@ -38,7 +38,7 @@ def identification(sample: Sample, beta: Float, totals: Totals) -> Identificatio
     weakest = vectors[:, 0] / scale
     parts = sample.equation.record_slope(beta, weakest, weakest) * sample.row_weights
     if sample.clusters is not None:
-        parts = np.bincount(sample.clusters, weights=parts, minlength=sample.groups or 0)
+        parts = np.asarray(np.bincount(sample.clusters, weights=parts, minlength=sample.groups or 0), dtype=float)
     error = float(np.sqrt(np.sum((parts - parts.mean()) ** 2)))
     if error <= 1e-9 * abs(values[0]):
         return None
@@ -47,9 +47,11 @@ def identification(sample: Sample, beta: Float, totals: Totals) -> Identificatio
 
 def _scale(sample: Sample, beta: Float) -> Float:
     """Root of Σ |∂φ_j/∂β_j|: positive whatever the sign of a reverted variance."""
-    sums = []
-    for unit in np.eye(sample.d):
-        parts = sample.equation.record_slope(beta, unit, unit)
-        sums.append(float(np.sum(np.abs(parts) * sample.row_weights)))
-    scale = np.sqrt(np.array(sums))
+    quick = getattr(sample.equation, "absolute_slopes", None)
+    if quick is not None:
+        sums = quick(beta, sample.row_weights)
+    else:
+        parts = [sample.equation.record_slope(beta, unit, unit) for unit in np.eye(sample.d)]
+        sums = np.abs(np.array(parts)) @ sample.row_weights
+    scale = np.sqrt(sums)
     return np.where(scale > 0, scale, 1.0)

@@ -88,6 +88,8 @@ def _solve_block(sample: Sample, root: Root, weights: Float, rebind: Callable[[F
     if rebind is not None:
         return np.stack([solve_draw(rebind, w, root.beta) for w in weights])
     equation = sample.equation
+    if hasattr(equation, "roots"):
+        return np.asarray(equation.roots(weights))
     scale = score_scale(equation, root.beta, sample.row_weights)
     if root.slope is not None:
         return _solve_step_block(equation, root, weights, scale)

@@ -39,6 +39,11 @@ def solve(equation: Equation, weights: Float, start: Float | None = None) -> Roo
     weights : (n,).
     start : (d,); the equation's own starting value by default.
     """
+    if hasattr(equation, "roots"):  # solved in closed form
+        beta = equation.roots(weights[None])[0]
+        if not np.all(np.isfinite(beta)) and hasattr(equation, "refusal"):
+            raise SolveError(equation.refusal(weights))
+        return Root(beta, 0.0, 0, "direct", equation.score_and_slope(beta[None], weights[None])[1][0])
     beta = equation.start if start is None else np.asarray(start, dtype=float)
     scale = score_scale(equation, beta, weights)
     if not equation.smooth:

@@ -1,0 +1,253 @@
+"""Many perturbed covariates without the product of their levels.
+
+When every design column reads the perturbed variables of one component only, the reverted score factors: components are
+independent under the signed measure, so sums run over the levels of each component (ΣK), and pairs of components for
+slopes ((ΣK)²), never over all combinations. Gaussian/identity here; log links in `factored_log`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pramana.arrays import Float, Int
+from pramana.estimating.equation import ResponseMoments
+
+
+@dataclass(frozen=True)
+class Component:
+    """Perturbed variables that occur together, as one variable with K levels.
+
+    Records with the same released value have the same signed measure, so the measures are a table with a row for each
+    released value (R of them), and what depends on nothing else is computed once a row.
+
+    Attributes
+    ----------
+    weights : (R, K), signed measures.
+    row : (n,), the measure of each record.
+    released : (R,), the level that stands for the released value.
+    design : (n, K, p), or (1, K, p) where no clean column takes part.
+    columns : (p,), positions of its columns in the whole design.
+    """
+
+    weights: Float
+    row: Int
+    released: Int
+    design: Float
+    columns: Int
+
+    @property
+    def alone(self) -> bool:
+        """True when everything about the component is a table by released value."""
+        return self.design.shape[0] == 1
+
+    def table(self, values: Float) -> Float:
+        """Mean over levels under the signed measures of values (R, K, ...) or (1, K, ...), or by record (n, K, ...)."""
+        if values.shape[0] == 1:
+            return np.tensordot(self.weights, values[0], axes=1)
+        weights = self.weights if self.alone else self.weights[self.row]
+        return np.einsum("rk,rk...->r...", weights, values)
+
+    def by_record(self, table: Float) -> Float:
+        """One entry a record (n, ...)."""
+        return table[self.row] if len(table) == len(self.weights) and self.alone else table
+
+    def total(self, weights: Float, table: Float) -> Float:
+        """Σ_i w_i table_i."""
+        if not self.alone:
+            return np.tensordot(weights, table, axes=1)
+        return np.tensordot(np.bincount(self.row, weights=weights, minlength=len(self.weights)), table, axes=1)
+
+    def expect(self, values: Float) -> Float:
+        """`table`, one entry a record."""
+        out = self.table(values)
+        return out[self.row] if self.alone or values.shape[0] == 1 else out
+
+    def linear(self, beta: Float) -> Float:
+        """The component's part of the linear predictor at each level, (1 or n, K)."""
+        return self.design @ beta[self.columns]
+
+    def softened(self, t: float) -> Component:
+        naive = np.zeros_like(self.weights)
+        naive[np.arange(len(naive)), self.released] = 1.0
+        return replace(self, weights=(1 - t) * naive + t * self.weights)
+
+
+@dataclass(frozen=True)
+class FactoredRecords:
+    """n records: clean design columns, components, response moments, offset."""
+
+    n: int
+    clean: Float
+    clean_columns: Int
+    components: tuple[Component, ...]
+    response: ResponseMoments
+    offset: Float
+
+    @property
+    def d(self) -> int:
+        return len(self.clean_columns) + sum(len(c.columns) for c in self.components)
+
+    def softened(self, t: float) -> FactoredRecords:
+        """A share t of the noise undone, as in `Records.softened`."""
+        y = self.response
+        first, second = ((1 - t) * y.released**p + t * m for p, m in ((1, y.first), (2, y.second)))
+        moments = ResponseMoments(first, second, y.released)
+        return replace(self, components=tuple(c.softened(t) for c in self.components), response=moments)
+
+    @cached_property
+    def design(self) -> Float:
+        """Reverted design (n, d)."""
+        out = np.empty((self.n, self.d))
+        out[:, self.clean_columns] = self.clean
+        for component in self.components:
+            out[:, component.columns] = component.expect(component.design)
+        return out
+
+    @cached_property
+    def squares(self) -> list[Float]:
+        """Reverted products of the columns within each component, by released value or by record (R or n, p, p)."""
+        return [c.table(c.design[..., :, None] * c.design[..., None, :]) for c in self.components]
+
+
+@dataclass(frozen=True)
+class FactoredLinear:
+    """Gaussian with identity link: φ = X* e* − cov*(x, f), where e* = y* − X*β and f a component's own predictor."""
+
+    function: Any
+    records: FactoredRecords
+    smooth: bool = True
+
+    @property
+    def n(self) -> int:
+        return self.records.n
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(self.function.parameters)
+
+    @property
+    def start(self) -> Float:
+        """One step from zero lands on the root: the equation is linear."""
+        score, slope = self.score_and_slope(np.zeros((1, self.records.d)), np.ones((1, self.n)))
+        try:
+            return np.asarray(-np.linalg.solve(slope[0], score[0]))
+        except np.linalg.LinAlgError:
+            return np.zeros(self.records.d)
+
+    @cached_property
+    def _response(self) -> Float:
+        return self.records.response.first - self.records.offset
+
+    @cached_property
+    def _unit_slope(self) -> Float:
+        return self._slope(np.ones(self.n))
+
+    def _slope(self, weights: Float) -> Float:
+        """−Σ w (xxᵀ)*: products of reverted columns, except within a component; it does not depend on β."""
+        x = self.records.design
+        slope = -(x * weights[:, None]).T @ x
+        for component, squares in zip(self.records.components, self.records.squares, strict=True):
+            block = np.ix_(component.columns, component.columns)
+            slope[block] = -component.total(weights, squares)
+        return slope
+
+    def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
+        slopes = np.stack([self._unit_slope if np.all(w == 1) else self._slope(w) for w in weights])
+        constant = (weights * self._response) @ self.records.design
+        return constant + np.einsum("bij,bj->bi", slopes, betas), slopes
+
+    def score(self, betas: Float, weights: Float) -> Float:
+        return self.score_and_slope(betas, weights)[0]
+
+    def _within(self, beta: Float) -> list[tuple[Float, Float]]:
+        """For each component, by released value or record: its predictor less its own mean at each level (·, K), and
+        cov*(x, f) (·, p)."""
+        out = []
+        for c in self.records.components:
+            f = c.linear(beta)
+            centred = f - c.table(f)[:, None]
+            out.append((centred, c.table(c.design * centred[:, :, None])))
+        return out
+
+    def influence(self, beta: Float) -> Float:
+        x = self.records.design
+        phi = x * (self._response - x @ beta)[:, None]
+        for component, (_, covariance) in zip(self.records.components, self._within(beta), strict=True):
+            phi[:, component.columns] -= component.by_record(covariance)
+        return phi
+
+    def record_slope(self, beta: Float, left: Float, right: Float) -> Float:  # noqa: ARG002
+        x, used = self.records.design, np.flatnonzero((left != 0) | (right != 0))
+        total = (x[:, used] @ left[used]) * (x[:, used] @ right[used])
+        for component in self.records.components:
+            if not np.isin(component.columns, used).any():
+                continue
+            a, b = component.linear(left), component.linear(right)
+            covariance = component.table(a * b) - component.table(a) * component.table(b)
+            total += component.by_record(covariance)
+        return -total
+
+    def absolute_slopes(self, beta: Float, weights: Float) -> Float:  # noqa: ARG002
+        """Σ w |∂φ_j/∂β_j| (d,)."""
+        out = np.abs(weights) @ self.records.design**2
+        for c, squares in zip(self.records.components, self.records.squares, strict=True):
+            out[c.columns] = c.total(weights, np.abs(np.einsum("rjj->rj", squares)))
+        return np.asarray(out)
+
+    def clean_outer(self, beta: Float, weights: Float) -> Float:
+        """Σ w (x xᵀ e²)*: e = m − Σ g_v with m the reverted residual and g_v independent, of mean zero."""
+        r, x = self.records, self.records.design
+        m = self._response - x @ beta
+        moments = ComponentMoments.of(r, self._within(beta))
+        variances = [c.by_record(v) for c, v in zip(r.components, moments.variances, strict=True)]
+        noise = r.response.second - r.response.first**2 + sum(variances, start=np.zeros(r.n))
+        c, d = moments.spread(r, x, variances)
+
+        def gram(a: Float, b: Float, scale: Float | float = 1.0) -> Float:
+            return np.asarray((a * (weights * scale)[:, None]).T @ b)
+
+        cross = gram(d - 2 * c * m[:, None], x)
+        out = gram(x, x, m**2 + noise) + cross + cross.T + 2 * gram(c, c)
+        for k, component in enumerate(r.components):
+            block = component.total(weights * (m**2 + noise - variances[k]), r.squares[k])
+            block += component.total(weights, moments.fourth[k]) - 2 * component.total(weights * m, moments.third[k])
+            out[np.ix_(component.columns, component.columns)] = block
+        return out
+
+    def under(self, records: Any) -> FactoredLinear:
+        return replace(self, records=records)
+
+
+@dataclass(frozen=True)
+class ComponentMoments:
+    """Moments of each component's columns x with its centred predictor g: E g², E xg, E xg², E xxᵀg, E xxᵀg²."""
+
+    variances: list[Float]
+    first: list[Float]
+    second: list[Float]
+    third: list[Float]
+    fourth: list[Float]
+
+    @classmethod
+    def of(cls, records: FactoredRecords, within: list[tuple[Float, Float]]) -> ComponentMoments:
+        made: list[tuple[Float, ...]] = []
+        for c, (g, covariance) in zip(records.components, within, strict=True):
+            pairs = c.design[..., :, None] * c.design[..., None, :]
+            square = g**2
+            second = c.table(c.design * square[:, :, None])
+            third, fourth = (c.table(pairs * h[:, :, None, None]) for h in (g, square))
+            made.append((c.table(square), covariance, second, third, fourth))
+        return cls(*(list(column) for column in zip(*made, strict=True)))
+
+    def spread(self, records: FactoredRecords, x: Float, variances: list[Float]) -> tuple[Float, Float]:
+        """E xg, and E xg² − x* E g², laid out by design column (n, d); zero for clean columns."""
+        c, d = np.zeros_like(x), np.zeros_like(x)
+        for k, component in enumerate(records.components):
+            c[:, component.columns] = component.by_record(self.first[k])
+            own = component.by_record(self.second[k]) - x[:, component.columns] * variances[k][:, None]
+            d[:, component.columns] = own
+        return c, d

@@ -1,0 +1,144 @@
+"""When does a reverted generalised linear score factor over its perturbed variables, and into what?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from pramana.arrays import Float, Int
+from pramana.estimating import Equation, EstimatingFunction, GeneralizedLinear, Records, ResponseMoments
+from pramana.estimating.factored import Component, FactoredLinear, FactoredRecords
+from pramana.estimating.factored_log import FactoredLog
+from pramana.estimating.generalized_linear import refuse_collinear
+from pramana.frames import Table
+from pramana.kernels.predictor import POWER
+from pramana.mechanism import Assignment, Mechanism
+
+
+def factored_equation(function: EstimatingFunction, mechanism: Mechanism | None, table: Table) -> Equation | None:
+    """The equation whose cost is the sum of the level counts; None where the mathematics does not give one.
+
+    Decided by formula and mechanism alone: gaussian/identity, or a log link with V(μ) = μ^p, at least two components of
+    perturbed covariates, a response that shares no channel with them, and an offset without perturbed columns.
+    """
+    if not isinstance(function, GeneralizedLinear) or mechanism is None or function.reads is None:
+        return None
+    curve, linear = function.family.curve, (function.family.name, function.family.link) == ("gaussian", "identity")
+    used = mechanism.used_by(function.variables)
+    response = [a for a in used if a.columns == (function.response,)]
+    groups = _components(function, [a for a in used if a not in response])
+    if groups is None or len(groups) < 2 or not (linear or curve.code == POWER):
+        return None
+    records = _records(function, groups, response, table)
+    refuse_collinear(_stacked(records), function.parameters)
+    return FactoredLinear(function, records) if linear else FactoredLog(function, records, curve.shape)
+
+
+def _components(function: GeneralizedLinear, assignments: list[Assignment]) -> list[list[Assignment]] | None:
+    """Channels grouped by the design columns that read several of them; None where the response or an offset does."""
+    reads = function.reads
+    assert reads is not None
+    hidden = {name for a in assignments for name in a.columns}
+    if function.response is None or function.response in hidden or hidden.intersection(function.offset_reads):
+        return None
+    groups = [[a] for a in assignments]
+    for names in reads:
+        touched = [g for g in groups if any(names.intersection(a.columns) for a in g)]
+        if len(touched) > 1:
+            groups = [g for g in groups if g not in touched] + [[a for g in touched for a in g]]
+    return groups
+
+
+def _records(
+    function: GeneralizedLinear, groups: list[list[Assignment]], response: list[Assignment], table: Table
+) -> FactoredRecords:
+    from pramana.estimators.reversion import response_moments
+
+    reads = function.reads
+    assert reads is not None
+    hidden = {name for g in groups for a in g for name in a.columns}
+    released = _first_levels(groups) | {v: table.column(v) for v in function.variables if v not in hidden}
+    whole = function.design_of(released, table.n)
+    clean: Int = np.flatnonzero([not names & hidden for names in reads])
+    offset = np.zeros(table.n) if function.offset_of is None else function.offset_of(released, table.n)
+    if response:
+        moments = response_moments(function, response[0], table)
+    else:
+        y = function.response_of(released, table.n)
+        function.family.check_response(y, function.label)
+        moments = ResponseMoments(y, y**2, y)
+    components = _built(function, groups, table, released)
+    return FactoredRecords(table.n, whole[:, clean], clean, components, moments, offset)
+
+
+def _built(
+    function: GeneralizedLinear, groups: list[list[Assignment]], table: Table, released: Mapping[str, object]
+) -> tuple[Component, ...]:
+    """Measures and designs of all components; those that read no clean column share one small evaluation of the formula."""
+    assert function.reads is not None
+    made = []
+    for group in groups:
+        names = {name for a in group for name in a.columns}
+        columns: Int = np.flatnonzero([bool(own & names) for own in function.reads])
+        records, row = _measures(function, group, table)
+        made.append((records, row, columns, all(function.reads[j] <= names for j in columns) and _by_level(records)))
+    few = function.design_of_levels
+    nodes = [dict(node) for records, _, _, alone in made if alone for node in records.nodes]
+    tables = few(nodes) if few is not None and nodes else np.empty((0, 0))
+    out, used = [], 0
+    for records, row, columns, alone in made:
+        if alone and few is not None:
+            design = tables[None, used : used + len(records.nodes)][:, :, columns]
+            used += len(records.nodes)
+        else:
+            at = [function.design_of({**released, **node}, table.n)[:, columns] for node in records.nodes]
+            design = np.stack(at, axis=1)
+        out.append(Component(records.weights, row, records.released, design, columns))
+    return tuple(out)
+
+
+def _by_level(records: Records) -> bool:
+    return not any(isinstance(v, np.ndarray) for node in records.nodes for v in node.values())
+
+
+def _measures(function: GeneralizedLinear, group: list[Assignment], table: Table) -> tuple[Records, Int]:
+    """Signed measures by released value where they depend on nothing else, and by record otherwise."""
+    from pramana.estimators.reversion import spread_over
+
+    sizes = [0 if a.channel.levels is None or a.channel.context else len(a.channel.levels) for a in group]
+    shared = all(sizes) and np.prod(sizes) <= table.n
+    encoded = [a.encoded(table) for a in group]
+    row: Int = np.ravel_multi_index(encoded, sizes) if shared else np.arange(table.n)
+    codes = np.unravel_index(np.arange(int(np.prod(sizes))), sizes) if shared else encoded
+    records = Records.clean(len(codes[0]), {})
+    for assignment, own in zip(group, codes, strict=True):
+        nodes = assignment.channel.revert(np.asarray(own), {} if shared else assignment.context(table))
+        records = spread_over(records, assignment, nodes, function.variables)
+    return records, row
+
+
+def _first_levels(groups: list[list[Assignment]]) -> dict[str, object]:
+    """A value for every perturbed covariate, for columns that do not read it."""
+    out: dict[str, object] = {}
+    for assignment in (a for g in groups for a in g):
+        for k, name in enumerate(assignment.columns):
+            levels = assignment.component(k)
+            out[name] = 0.0 if levels is None else levels[0]
+    return out
+
+
+def _stacked(records: FactoredRecords) -> Float:
+    """Designs that together have the rank of all combinations of levels: each component at each of its levels."""
+    some = slice(0, 2000)
+    levels = [np.broadcast_to(c.design, (records.n, *c.design.shape[1:]))[some] for c in records.components]
+    base = records.design.copy()
+    for c, own in zip(records.components, levels, strict=True):
+        base[:, c.columns] = own[:1, 0] if c.alone else c.design[:, 0]
+    blocks = [base]
+    for c, own in zip(records.components, levels, strict=True):
+        for k in range(1, own.shape[1]):
+            moved = base[some].copy()
+            moved[:, c.columns] = own[:, k]
+            blocks.append(moved)
+    return np.concatenate(blocks)
