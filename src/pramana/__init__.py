@@ -26,13 +26,27 @@ _HOME = {
     "from_callable": "estimating",
     "mean": "estimating",
     "proportions": "estimating",
+    "total": "estimating.descriptive",
+    "counts": "estimating.descriptive",
+    "crosstab": "estimating.tables",
+    "odds_ratio": "estimating.ratios",
+    "risk_ratio": "estimating.ratios",
+    "risk_difference": "estimating.ratios",
+    "correlation": "estimating.correlation",
     "negative_binomial": "estimating.families",
     "glm": "formulas",
+    "multinomial": "formulas.multinomial",
+    "ordinal": "formulas.ordinal",
     "Sandwich": "inference",
     "Resampling": "inference",
     "Reversion": "estimators",
     "Naive": "estimators",
     "ModelDependent": "estimators",
+    "Likelihood": "estimators",
+    "LikelihoodResult": "estimators",
+    "lr_test": "estimators",
+    "ForwardCorrection": "estimators",
+    "BackwardCorrection": "estimators",
     "Result": "result",
     "Comparison": "result",
     "Diagnostic": "result",
@@ -40,7 +54,7 @@ _HOME = {
     "compare": "pipeline",
     "Release": "disclosure.release",
     "release": "disclosure.release",
-    "Audit": "disclosure.audit",
+    "Audit": "disclosure.findings",
     "audit": "disclosure.audit",
     "Scenario": "studies",
     "StudyResult": "studies",
@@ -52,13 +66,29 @@ __all__ = ["__version__", *_HOME]
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
-    from pramana.disclosure.audit import Audit, audit
+    from pramana.disclosure.audit import audit
+    from pramana.disclosure.findings import Audit
     from pramana.disclosure.release import Release, release
     from pramana.errors import DataError, FormulaError, MechanismError, PramanaError, SolveError
     from pramana.estimating import EstimatingFunction, from_callable, mean, proportions
+    from pramana.estimating.correlation import correlation
+    from pramana.estimating.descriptive import counts, total
     from pramana.estimating.families import negative_binomial
-    from pramana.estimators import ModelDependent, Naive, Reversion
+    from pramana.estimating.ratios import odds_ratio, risk_difference, risk_ratio
+    from pramana.estimating.tables import crosstab
+    from pramana.estimators import (
+        BackwardCorrection,
+        ForwardCorrection,
+        Likelihood,
+        LikelihoodResult,
+        ModelDependent,
+        Naive,
+        Reversion,
+        lr_test,
+    )
     from pramana.formulas import glm
+    from pramana.formulas.multinomial import multinomial
+    from pramana.formulas.ordinal import ordinal
     from pramana.inference import Resampling, Sandwich
     from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix, designs
     from pramana.mechanism.design_file import Design, read_design

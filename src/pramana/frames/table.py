@@ -14,7 +14,7 @@ import numpy as np
 from pramana.arrays import Bool, Column
 from pramana.errors import DataError, listing, suggestion
 
-_NULLS = ("", "NA", "NaN", "nan", "null", "NULL")
+NULLS = ("", "NA", "NaN", "nan", "null", "NULL")
 FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow", "dict"]
 
 
@@ -183,7 +183,7 @@ def _read_csv(path: Path, text: Mapping[str, Collection[object]]) -> Any:
         column_types={name: pa.string() for name in text},
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
-        null_values=[v for v in _NULLS if not any(v in levels for levels in text.values())],
+        null_values=[v for v in NULLS if not any(v in levels for levels in text.values())],
     )
     try:
         table = csv.read_csv(path, convert_options=options)

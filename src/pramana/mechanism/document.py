@@ -14,6 +14,7 @@ from pramana.errors import DataError, MechanismError
 from pramana.frames.files import write_text
 from pramana.mechanism.channel import Channel, Document
 from pramana.mechanism.mechanism import Mechanism
+from pramana.mechanism.randomness import RandomnessKind
 from pramana.mechanism.stratified import Stratified
 from pramana.mechanism.transition import TransitionMatrix
 
@@ -68,8 +69,15 @@ class AssignmentModel(_Model):
 
 
 class PramModel(_Model):
+    """The `pram` object. What follows `channels` is of a released file; a mechanism alone has none of it."""
+
     version: str
     channels: Annotated[list[AssignmentModel], Field(min_length=1)]
+    rows: Annotated[int, Field(ge=0)] | None = None
+    epsilon: Annotated[float, Field(ge=0)] | None = None
+    randomness: RandomnessKind | None = None
+    limits: list[str] | None = None
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
 
 
 def to_document(mechanism: Mechanism) -> Document:
@@ -87,17 +95,21 @@ def to_document(mechanism: Mechanism) -> Document:
 
 def from_document(document: Any, source: str) -> Mechanism:
     """A mechanism from a parsed `pram` object; errors name the path inside the document."""
+    return _built(parsed(document, source), source)
+
+
+def parsed(document: Any, source: str) -> PramModel:
+    """A `pram` object, checked, with what it says of the released file."""
     body = document.get("pram") if isinstance(document, dict) else None
     if body is None:
         raise MechanismError(f"{source} holds no 'pram' object: it is not the description of a mechanism")
     _refuse_newer(body, source)
     try:
-        model = PramModel.model_validate(body)
+        return PramModel.model_validate(body)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise MechanismError(f"{source}: pram.{where}: {first['msg']}") from None
-    return _built(model, source)
 
 
 def _built(model: PramModel, source: str) -> Mechanism:
@@ -187,11 +199,11 @@ def find_description(data: Path) -> Document | None:
             if "pram" in resource and Path(str(resource.get("path"))) == Path(data.name):
                 return {"pram": resource["pram"]}
     if data.suffix.lower() in (".parquet", ".pq") and data.is_file():
-        return _inside_parquet(data)
+        return inside_parquet(data)
     return None
 
 
-def _inside_parquet(path: Path) -> Document | None:
+def inside_parquet(path: Path) -> Document | None:
     import pyarrow as pa
     from pyarrow import parquet
 

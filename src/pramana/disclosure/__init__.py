@@ -1,0 +1,1 @@
+"""The custodian's side: release a file with its description, and audit a release."""
