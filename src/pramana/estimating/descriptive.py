@@ -58,7 +58,7 @@ def mean(column: str, by: str | Sequence[str] | None = None) -> Mean | DomainMea
     >>> data = {"edu": ["low"] * 6 + ["high"] * 4, "y": [1, 2, 1, 2, 1, 2, 3, 4, 3, 4]}
     >>> result = pr.fit(mean("y", by="edu"), data, mechanism)
     >>> result.parameters, result.estimate.round(4)
-    (('mean(y)[edu=low]', 'mean(y)[edu=high]'), array([1., 4.5]))
+    (('mean(y)[edu=low]', 'mean(y)[edu=high]'), array([1.1, 4.7]))
     """
     domains = distinct(column, *names_of(by, "by"))[1:]
     return DomainMean(column, domains) if domains else Mean(column)

@@ -1,0 +1,137 @@
+"""Cells of one or several columns with levels, and their reverted indicators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from pramana.arrays import Column, Columns, Float, Int
+from pramana.errors import DataError, FormulaError, listing
+from pramana.estimating.equation import Records
+from pramana.frames import Kind, Level, Schema, Table, encode
+from pramana.frames.levels import infer_kind
+
+CELL_LIMIT = 5000
+"""Largest number of cells: their covariance has that many rows."""
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A column with its levels; `kind` says whether their order means something."""
+
+    name: str
+    levels: tuple[Level, ...]
+    kind: Kind | None = None
+
+    @property
+    def labels(self) -> list[str]:
+        """As in "edu=low"."""
+        return [f"{self.name}={level}" for level in self.levels]
+
+
+def factor_of(name: str, table: Table, schema: Schema) -> Factor:
+    """Levels from the mechanism where it has them, from the data otherwise."""
+    if name not in schema:
+        return _observed(name, table)
+    variable = schema[name]
+    if variable.levels is None:
+        raise DataError(f"column {name!r} has no levels: its noise is continuous; use mean({name!r})")
+    return Factor(name, tuple(variable.levels), variable.kind)
+
+
+def _observed(name: str, table: Table) -> Factor:
+    values, chosen = table.column(name), table.categories(name)
+    if chosen is not None:
+        return Factor(name, tuple(chosen), "ordinal")
+    levels = tuple(sorted(set(values.tolist()), key=lambda v: (str(type(v)), v)))
+    return Factor(name, levels, infer_kind(levels))
+
+
+def factors_of(names: Sequence[str], table: Table, schema: Schema) -> tuple[Factor, ...]:
+    """The factors of a table, refused above the limit of its cells."""
+    factors = tuple(factor_of(name, table, schema) for name in names)
+    size = count_cells(factors)
+    if size > CELL_LIMIT:
+        parts = " × ".join(f"{f.name!r} ({len(f.levels)})" for f in factors)
+        raise DataError(
+            f"{parts} have {size} cells, above the limit of {CELL_LIMIT} (their covariance has that many rows): merge levels"
+        )
+    return factors
+
+
+def names_of(given: str | Sequence[str] | None, argument: str) -> tuple[str, ...]:
+    """One column name or several, each once."""
+    names = () if given is None else (given,) if isinstance(given, str) else tuple(given)
+    if not all(isinstance(name, str) for name in names):
+        raise FormulaError(f"{argument} must be a column name or a list of names, not {given!r}")
+    return names
+
+
+def distinct(*names: str) -> tuple[str, ...]:
+    """The names, refused where one appears twice."""
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise FormulaError(f"column {twice[0]!r} is named twice: a table needs different columns")
+    return names
+
+
+def count_cells(factors: Sequence[Factor]) -> int:
+    return int(np.prod([len(f.levels) for f in factors], dtype=float)) if factors else 1
+
+
+def cell_labels(factors: Sequence[Factor], separator: str = ", ") -> list[str]:
+    """One label a cell, the last factor running fastest: "sex=f, edu=low"."""
+    return [separator.join(parts) for parts in product(*(f.labels for f in factors))]
+
+
+def node_codes(records: Records, factors: Sequence[Factor]) -> list[Int | int]:
+    """For each node, the cell of every record (n,), or the one cell that all records share."""
+    sizes = [len(f.levels) for f in factors]
+    strides = [int(np.prod(sizes[j + 1 :])) for j in range(len(sizes))]
+    steady = _steady(records.columns, factors, strides)
+    out: list[Int | int] = []
+    for node in records.nodes:
+        moving = [
+            s * _position(f, node[f.name], records.n) for f, s in zip(factors, strides, strict=True) if f.name in node
+        ]
+        out.append(steady + sum(moving))
+    return out
+
+
+def _steady(columns: Columns, factors: Sequence[Factor], strides: Sequence[int]) -> Int | int:
+    """The part of the code that does not depend on the node."""
+    parts = [
+        stride * encode(columns[f.name], f.levels, column=f.name)
+        for f, stride in zip(factors, strides, strict=True)
+        if f.name in columns
+    ]
+    return sum(parts) if parts else 0
+
+
+def _position(factor: Factor, value: object, n: int) -> Any:
+    if isinstance(value, np.ndarray) and value.shape == (n,):
+        return encode(value, factor.levels, column=factor.name)
+    return factor.levels.index(value)
+
+
+def reverted_cells(records: Records, factors: Sequence[Factor], values: Sequence[Column] | None = None) -> Float:
+    """(1{cell = k} · v)* for every cell (n, K); v is 1, or values (n,) by node."""
+    out, rows = np.zeros((records.n, count_cells(factors))), np.arange(records.n)
+    for node, codes in enumerate(node_codes(records, factors)):
+        weight = records.weights[:, node]
+        out[rows, codes] += weight if values is None else weight * values[node]
+    return out
+
+
+def two_levels(factor: Factor, purpose: str) -> Factor:
+    """A factor with exactly two levels, the second of which is the exposed or the success."""
+    if len(factor.levels) != 2:
+        raise FormulaError(
+            f"{purpose} needs two levels, and column {factor.name!r} has {len(factor.levels)}: {listing(factor.levels)}. "
+            "Merge levels before the release, or use crosstab() and result.test()"
+        )
+    return factor

@@ -1,0 +1,93 @@
+"""Quotients of moments: U = a − β b, solved by Σ a* / Σ b* without iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pramana.arrays import Float
+from pramana.estimating.equation import Records
+
+Second = Callable[[Float], tuple[Float, Float, Float]]
+"""Weights (n,) ↦ reverted Σ w a aᵀ, Σ w a bᵀ and Σ w b bᵀ, each (d, d)."""
+
+
+@dataclass(frozen=True)
+class QuotientEquation:
+    """φ_i = a*_i − β b*_i, component by component.
+
+    Attributes
+    ----------
+    numerator, denominator : a* (n, d) and b* (n, d).
+    second : their reverted products.
+    domains : what each denominator counts, for the error when it vanishes; empty where it is the constant 1.
+    as_totals : the result is multiplied by the sum of the row weights.
+    """
+
+    function: Any
+    records: Records
+    numerator: Float
+    denominator: Float
+    second: Second
+    domains: tuple[str, ...] = ()
+    plausible: tuple[float, float] | None = None
+    as_totals: bool = False
+    smooth: bool = True
+
+    @property
+    def n(self) -> int:
+        return self.records.n
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return self.function.parameters
+
+    @property
+    def start(self) -> Float:
+        return np.zeros(len(self.parameters))
+
+    def roots(self, weights: Float) -> Float:
+        """The roots (B, d) under row weights (B, n); NaN where a domain vanishes."""
+        below = weights @ self.denominator
+        above: Float = weights @ self.numerator
+        return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
+
+    def refusal(self, weights: Float) -> str:
+        """Why there is no root under row weights (n,)."""
+        shares = weights @ self.denominator / weights.sum()
+        gone = [f"{name} ({share:.4g})" for name, share in zip(self.domains, shares, strict=False) if share <= 0]
+        return (
+            f"the reverted share of the domain(s) {', '.join(list(dict.fromkeys(gone))[:5])} is not positive, so nothing can be "
+            "said about them: merge them with others before the release, use more records, or ask for total() or counts(), "
+            "which need no division"
+        )
+
+    def notes(self, beta: Float, weights: Float) -> list[tuple[str, str, str]]:
+        """What the function has to say at the root."""
+        remarks: list[tuple[str, str, str]] = getattr(self.function, "remarks", lambda _b, _w: [])(beta, weights)
+        return remarks
+
+    def score(self, betas: Float, weights: Float) -> Float:
+        return np.asarray(weights @ self.numerator - betas * (weights @ self.denominator))
+
+    def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
+        slope = -(weights @ self.denominator)[:, :, None] * np.eye(len(self.parameters))
+        return self.score(betas, weights), slope
+
+    def influence(self, beta: Float) -> Float:
+        return self.numerator - beta * self.denominator
+
+    def clean_outer(self, beta: Float, weights: Float) -> Float:
+        aa, ab, bb = self.second(weights)
+        cross = ab * beta
+        return np.asarray(aa - cross - cross.T + np.outer(beta, beta) * bb)
+
+    def record_slope(self, beta: Float, left: Float, right: Float) -> Float:  # noqa: ARG002
+        return np.asarray(-(self.denominator @ (left * right)))
+
+    def under(self, records: Records) -> QuotientEquation:
+        equation: QuotientEquation = self.function.equation(records)
+        return equation
