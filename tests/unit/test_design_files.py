@@ -112,6 +112,15 @@ def test_frequencies_from_the_data_are_counted_within_strata(tmp_path: Path) -> 
     assert pr.Design.read(tmp_path / "again.toml") == made
 
 
+def test_a_stratum_that_the_data_lack(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"z": list("ab"), "r": list("nn")})
+    text = (
+        '[columns.z]\ninvariant = true\nkeep = 0.8\nfrequencies = "data"\nby = "r"\n[[columns.z.strata]]\nvalue = "s"'
+    )
+    with pytest.raises(pr.DataError, match="column 'r' has no row of stratum 's'"):
+        design(text, tmp_path, frame)
+
+
 def test_names_and_levels_of_any_text_survive_a_file(tmp_path: Path) -> None:
     odd = ('say "no"', "back\\slash", "new\nline", "tab\t", "ümlaut ☃", "\x7f", "")
     pr.Design((Request(('a "column". é',), levels=odd, keep=0.8),)).write(tmp_path / "odd.toml")

@@ -99,6 +99,10 @@ class Request:
                 source = _needed(table, self, "frequencies")
                 assert self.by is not None
                 rows = np.asarray(source.column(self.by) == value, dtype=bool)
+                if not rows.any():
+                    raise DataError(
+                        f"column {self.by!r} has no row of stratum {value!r}: leave it out, or give its frequencies"
+                    )
                 changes = {**changes, "frequencies": _counted(request, source, rows)}
             strata.append((value, changes))
         drawn = any(request.frequencies == "data" for _, request in self._by_value())

@@ -38,8 +38,8 @@ def restricted(
     allowed : (K, K), true where level j may be released as level i; the diagonal is always allowed.
     fixed : levels such as "not applicable" that never move and to which nothing moves.
     frequencies : moves go to the allowed levels in proportion to these; alike without them.
-    invariant : keep the frequencies as well (P π = π). Moves must then be allowed in both directions, and `keep` is one
-        number, the smallest diagonal entry among levels that are linked by moves.
+    invariant : keep the frequencies as well (P π = π). Only moves that are allowed in both directions are then used, and
+        `keep` is one number, the smallest diagonal entry among levels that are linked by moves.
 
     >>> restricted(["a", "b", "n/a"], 0.8, fixed=["n/a"]).matrix
     array([[0.8, 0.2, 0. ],
