@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pramana.cli.designing import design
+from pramana.cli.releasing import audit, key, perturb
 from pramana.errors import PramanaError, suggestion
 
 app = typer.Typer(
@@ -19,6 +20,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(design)
+app.command()(perturb)
+app.command()(audit)
+app.command()(key)
 
 Formula = Annotated[str, typer.Argument(help="R-style formula, such as 'income ~ age + edu'.")]
 Data = Annotated[Path, typer.Argument(help="Released file: .csv, .csv.gz or .parquet.")]

@@ -1,0 +1,138 @@
+"""`pramana perturb`, `pramana audit` and `pramana key`."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pramana.errors import PramanaError
+
+PATIENCE = 2.0
+"""Seconds after which a bar shows how far the work is."""
+
+
+def perturb(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="Confidential file: .csv, .csv.gz or .parquet.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="File to publish, of the same format.")],
+    mechanism: Annotated[Path | None, typer.Option("--mechanism", "-m", help="Mechanism (JSON).")] = None,
+    design: Annotated[Path | None, typer.Option("--design", "-d", help="Design (TOML).")] = None,
+    key_file: Annotated[Path | None, typer.Option(help="Secret key for draws that repeat; see `pramana key`.")] = None,
+    id_column: Annotated[str | None, typer.Option(help="With a key: the column that identifies the records.")] = None,
+    seed: Annotated[int | None, typer.Option(help="For tests only: repeatable and therefore insecure.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Your own file of releases, never to be published.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Name of the records in the ledger.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing OUT.")] = False,
+    card: Annotated[bool, typer.Option("--card", help="Also write a page about the release.")] = False,
+) -> None:
+    """Perturb a confidential file and publish it with its description."""
+    from pramana.disclosure.release import release
+
+    known = _mechanism(mechanism, design, source)
+    with _warnings_in_a_line(), _bar(f"Perturbing {source.name}") as tell:
+        made = release(
+            source,
+            target,
+            known,
+            key=key_file,
+            id=id_column,
+            seed=seed,
+            force=force,
+            card=card,
+            ledger=ledger,
+            dataset=dataset,
+            tell=tell,
+        )
+    typer.echo(f"{made.rows} records, {made.randomness} draws, epsilon {made.epsilon:.4g} a record")
+    for path in (made.path, made.description, *made.cards):
+        typer.echo(f"wrote {path}")
+
+
+def audit(
+    released: Annotated[Path, typer.Argument(metavar="OUT", help="Released file: .csv, .csv.gz or .parquet.")],
+    original: Annotated[Path | None, typer.Option(help="The confidential file, for tests against the truth.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Your own file of releases.")] = None,
+    epsilon_limit: Annotated[float, typer.Option(help="Warn of a record's epsilon above it.")] = 10.0,
+    style: Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")] = "text",
+) -> None:
+    """Check a released file against its description. Exit code 1 when something is wrong."""
+    from pramana.cli.application import check_output
+    from pramana.disclosure.audit import audit as audited
+
+    check_output(style)
+    found = audited(released, original=original, ledger=ledger, epsilon_limit=epsilon_limit)
+    typer.echo(found.summary(style))
+    if not found.clean:
+        raise typer.Exit(1)
+
+
+def key(path: Annotated[Path, typer.Argument(help="File to write; it must not exist.")]) -> None:
+    """Make a secret key for draws that repeat from release to release."""
+    from pramana.mechanism.keyed import Key
+
+    Key.create(path)
+    typer.echo(f"wrote {path}: keep it secret, and keep it")
+
+
+def _mechanism(mechanism: Path | None, design: Path | None, source: Path) -> Any:
+    if (mechanism is None) == (design is None):
+        raise PramanaError("give either --mechanism (JSON) or --design (TOML)")
+    if mechanism is not None:
+        return mechanism
+    from pramana.mechanism.design_file import read_design
+
+    return read_design(design, source)  # type: ignore[arg-type]
+
+
+@contextmanager
+def _warnings_in_a_line() -> Iterator[None]:
+    """A warning as one line on stderr, without the line of code that it came from."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            yield
+        finally:
+            for message in (w.message for w in caught if w.category is UserWarning):
+                typer.echo(f"warning: {message}", err=True)
+
+
+@contextmanager
+def _bar(title: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr, from the moment that the work has taken two seconds."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task(title, total=None)
+    begun = time.monotonic()
+
+    def tell(done: int, total: int) -> None:
+        if not bar.live.is_started and time.monotonic() - begun > PATIENCE:
+            bar.start()
+        bar.update(task, completed=done, total=total)
+
+    try:
+        yield tell
+    finally:
+        if bar.live.is_started:
+            bar.stop()
