@@ -33,12 +33,18 @@ _HOME = {
     "risk_ratio": "estimating.ratios",
     "risk_difference": "estimating.ratios",
     "correlation": "estimating.correlation",
+    "table_em": "simplex",
+    "to_simplex": "simplex",
+    "quantile": "estimating.quantiles",
+    "median": "estimating.quantiles",
     "negative_binomial": "estimating.families",
     "glm": "formulas",
     "multinomial": "formulas.multinomial",
     "ordinal": "formulas.ordinal",
     "Sandwich": "inference",
     "Resampling": "inference",
+    "Jackknife": "inference",
+    "SurveyDesign": "inference",
     "Reversion": "estimators",
     "Naive": "estimators",
     "ModelDependent": "estimators",
@@ -52,6 +58,16 @@ _HOME = {
     "Diagnostic": "result",
     "fit": "pipeline",
     "compare": "pipeline",
+    "SpecificationTest": "estimators.specification",
+    "specification_test": "guidance",
+    "Risk": "disclosure.assessment",
+    "risk": "disclosure.assessment",
+    "Frontier": "disclosure.tradeoff",
+    "frontier": "disclosure.tradeoff",
+    "Plan": "disclosure.planning",
+    "plan": "disclosure.planning",
+    "OptimalDesign": "disclosure.optimal",
+    "optimal_design": "disclosure.optimal",
     "Release": "disclosure.release",
     "release": "disclosure.release",
     "Audit": "disclosure.findings",
@@ -69,11 +85,16 @@ if TYPE_CHECKING:
     from pramana.disclosure.audit import audit
     from pramana.disclosure.findings import Audit
     from pramana.disclosure.release import Release, release
+    from pramana.disclosure.assessment import Risk, risk
+    from pramana.disclosure.optimal import OptimalDesign, optimal_design
+    from pramana.disclosure.planning import Plan, plan
+    from pramana.disclosure.tradeoff import Frontier, frontier
     from pramana.errors import DataError, FormulaError, MechanismError, PramanaError, SolveError
     from pramana.estimating import EstimatingFunction, from_callable, mean, proportions
     from pramana.estimating.correlation import correlation
     from pramana.estimating.descriptive import counts, total
     from pramana.estimating.families import negative_binomial
+    from pramana.estimating.quantiles import median, quantile
     from pramana.estimating.ratios import odds_ratio, risk_difference, risk_ratio
     from pramana.estimating.tables import crosstab
     from pramana.estimators import (
@@ -86,14 +107,17 @@ if TYPE_CHECKING:
         Reversion,
         lr_test,
     )
+    from pramana.estimators.specification import SpecificationTest
     from pramana.formulas import glm
     from pramana.formulas.multinomial import multinomial
     from pramana.formulas.ordinal import ordinal
-    from pramana.inference import Resampling, Sandwich
+    from pramana.guidance import specification_test
+    from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
     from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix, designs
     from pramana.mechanism.design_file import Design, read_design
     from pramana.pipeline import compare, fit
     from pramana.result import Comparison, Diagnostic, Result
+    from pramana.simplex import table_em, to_simplex
     from pramana.studies import Scenario, StudyResult, simulate
 
 
