@@ -1,0 +1,181 @@
+"""Under noise, every named parameter equals the same one written as a user's own function or as a regression."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pramana as pr
+from randomizations import random_channel
+
+EDU, YES = ["low", "mid", "high"], ["no", "yes"]
+CELLS = list(product(EDU, YES))
+
+
+@pytest.fixture
+def mechanism(rng: np.random.Generator) -> pr.Mechanism:
+    channels = {"edu": random_channel(rng, EDU, stay=0.8), "smokes": random_channel(rng, YES, stay=0.8)}
+    return pr.Mechanism({**channels, "score": random_channel(rng, [0, 1, 4], "numeric", stay=0.8)})
+
+
+@pytest.fixture
+def released(rng: np.random.Generator, mechanism: pr.Mechanism) -> pd.DataFrame:
+    n = 800
+    edu = rng.choice(3, n, p=[0.5, 0.3, 0.2])
+    smokes = rng.random(n) < 0.3 + 0.15 * edu
+    frame = pd.DataFrame({"edu": np.array(EDU)[edu], "smokes": np.where(smokes, "yes", "no")})
+    frame["score"] = np.array([0, 1, 4])[np.clip(edu + rng.integers(-1, 2, n), 0, 2)]
+    frame["income"] = edu + rng.normal(size=n)
+    frame["ill"] = np.where(rng.random(n) < 0.2 + 0.3 * smokes, "yes", "no")
+    frame["w"], frame["house"] = rng.uniform(1, 4, n), rng.integers(0, 200, n)
+    with pytest.warns(UserWarning, match="seed"):
+        return mechanism.perturb(frame, seed=3)
+
+
+OPTIONS: list[dict[str, Any]] = [{}, {"weights": "w"}, {"clusters": "house"}]
+
+
+def same(given: pr.Result, other: pr.Result, rows: Any = slice(None)) -> None:
+    np.testing.assert_allclose(given.estimate, other.estimate[rows], rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(given.covariance, other.covariance[rows, rows], rtol=1e-6, atol=1e-12)
+    assert given.privacy is not None
+    assert other.privacy is not None
+    np.testing.assert_allclose(given.privacy, other.privacy[rows, rows], rtol=1e-6, atol=1e-11)
+
+
+def domain_means(beta: Any, edu: Any, score: Any) -> Any:
+    return np.column_stack([(edu == k) * (score - b) for k, b in zip(EDU, beta, strict=True)])
+
+
+def domain_totals(beta: Any, edu: Any, score: Any) -> Any:
+    return np.column_stack([(edu == k) * score - b for k, b in zip(EDU, beta, strict=True)])
+
+
+def domain_shares(beta: Any, edu: Any, smokes: Any) -> Any:
+    return np.column_stack([(edu == k) * ((smokes == j) - b) for (k, j), b in zip(CELLS, beta, strict=True)])
+
+
+def cells(beta: Any, edu: Any, smokes: Any) -> Any:
+    return np.column_stack([((edu == k) & (smokes == j)) - b for (k, j), b in zip(CELLS, beta, strict=True)])
+
+
+def correlated(beta: Any, edu: Any, score: Any) -> Any:
+    x, y = np.select([edu == "mid", edu == "high"], [1.0, 2.0], 0.0), np.asarray(score, dtype=float)
+    ex, ey, vx, vy, r = beta
+    moments = [x - ex, y - ey, (x - ex) ** 2 - vx, (y - ey) ** 2 - vy, (x - ex) * (y - ey) / np.sqrt(vx * vy) - r]
+    return np.column_stack(moments)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize(
+    ("what", "u", "size"),
+    [
+        (pr.mean("score", by="edu"), domain_means, 3),
+        (pr.proportions("smokes", by="edu"), domain_shares, 6),
+        (pr.crosstab("edu", "smokes"), cells, 6),
+    ],
+)
+def test_domains_and_tables_are_their_estimating_functions(
+    what: Any, u: Any, size: int, options: Any, released: pd.DataFrame, mechanism: pr.Mechanism
+) -> None:
+    own = pr.from_callable(u, [str(k) for k in range(size)], start=[0.1] * size)
+    same(pr.fit(what, released, mechanism, **options), pr.fit(own, released, mechanism, **options))
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_totals_are_the_mean_of_their_terms_times_the_sum_of_weights(
+    options: Any, released: pd.DataFrame, mechanism: pr.Mechanism
+) -> None:
+    own = pr.fit(pr.from_callable(domain_totals, EDU), released, mechanism, **options)
+    size = float(released["w"].sum()) if "weights" in options else float(len(released))
+    given = pr.fit(pr.total("score", by="edu"), released, mechanism, **options)
+    np.testing.assert_allclose(given.estimate, size * own.estimate, rtol=1e-9)
+    np.testing.assert_allclose(given.covariance, size**2 * own.covariance, rtol=1e-8)
+    assert given.privacy is not None
+    assert own.privacy is not None
+    np.testing.assert_allclose(given.privacy, size**2 * own.privacy, rtol=1e-7)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_pearsons_r_is_a_stack_of_moments(options: Any, released: pd.DataFrame, mechanism: pr.Mechanism) -> None:
+    numeric = released.assign(edu=released["edu"].map(EDU.index))
+    matrix = mechanism.assignments[0].channel.matrix  # type: ignore[attr-defined]
+    edu = pr.TransitionMatrix.from_columns([0, 1, 2], matrix, kind="numeric")
+    numbers = pr.Mechanism({"edu": edu, "score": mechanism.assignments[2].channel})
+    given = pr.fit(pr.correlation("edu", "score"), numeric, numbers, **options)
+    own = pr.from_callable(correlated, ["ex", "ey", "vx", "vy", "r"], start=[0.7, 1.5, 0.6, 2, 0.5])
+    same(given, pr.fit(own, released, mechanism, **options), slice(4, 5))
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("column", ["smokes", "ill"])
+def test_ratios_are_coefficients_of_saturated_regressions(
+    options: Any, column: str, released: pd.DataFrame, mechanism: pr.Mechanism
+) -> None:
+    row, outcome = ("smokes", "ill") if column == "ill" else ("ill", "smokes")
+    family = {"family": "binomial", **options}
+    odds = pr.fit(pr.odds_ratio(row, outcome), released, mechanism, **options)
+    same(odds, pr.fit(f"{outcome} ~ {row}", released, mechanism, **family), slice(1, 2))
+    risk = pr.fit(pr.risk_ratio(row, outcome), released, mechanism, **options)
+    same(risk, pr.fit(f"{outcome} ~ {row}", released, mechanism, link="log", **family), slice(1, 2))
+
+
+def test_domain_means_are_a_regression_without_intercept(released: pd.DataFrame, mechanism: pr.Mechanism) -> None:
+    given = pr.fit(pr.mean("income", by="edu"), released, mechanism)
+    same(given, pr.fit("income ~ 0 + edu", released, mechanism))
+
+
+def test_the_privacy_part_of_counts_is_gouweleeuws_covariance(released: pd.DataFrame, mechanism: pr.Mechanism) -> None:
+    """Σ_k T_k Q (diag(p_k) − p_k p_kᵀ) Qᵀ at the estimated counts T: the variance given the confidential file."""
+    channel: Any = mechanism.assignments[0].channel
+    result = pr.fit(pr.counts("edu"), released, mechanism)
+    parts = [
+        t * channel.inverse @ (np.diag(p) - np.outer(p, p)) @ channel.inverse.T
+        for t, p in zip(result.estimate, channel.matrix.T, strict=True)
+    ]
+    assert result.privacy is not None
+    np.testing.assert_allclose(result.privacy, sum(parts), rtol=1e-9)
+
+
+def test_an_inner_maximum_likelihood_table_is_the_reverted_one(released: pd.DataFrame, mechanism: pr.Mechanism) -> None:
+    plain = pr.fit(pr.crosstab("edu", "smokes"), released, mechanism)
+    assert plain.estimate.min() > 0
+    best = pr.table_em(["edu", "smokes"], released, mechanism)
+    np.testing.assert_allclose(best.estimate, plain.estimate, atol=1e-5)
+    np.testing.assert_allclose(best.covariance, plain.covariance, rtol=1e-3)
+
+
+def test_margins_of_the_tables_agree(released: pd.DataFrame, mechanism: pr.Mechanism) -> None:
+    table = pr.fit(pr.crosstab("edu", "smokes"), released, mechanism).estimate.reshape(3, 2)
+    np.testing.assert_allclose(
+        table.sum(axis=1), pr.fit(pr.proportions("edu"), released, mechanism).estimate, rtol=1e-10
+    )
+
+
+def test_a_joint_matrix_that_is_a_product_changes_nothing(released: pd.DataFrame, mechanism: pr.Mechanism) -> None:
+    first, second = (a.channel.matrix for a in mechanism.assignments[:2])  # type: ignore[attr-defined]
+    joint = pr.Mechanism({("edu", "smokes"): pr.TransitionMatrix.from_columns(CELLS, np.kron(first, second))})
+    for what in (pr.crosstab("edu", "smokes"), pr.correlation("edu", "smokes", "cramer")):
+        same(pr.fit(what, released, joint), pr.fit(what, released, mechanism))
+    one, other = (pr.table_em(["edu", "smokes"], released, m) for m in (joint, mechanism))
+    assert one.log_likelihood == pytest.approx(other.log_likelihood, rel=1e-9)
+
+
+def test_frequencies_give_what_the_records_give(released: pd.DataFrame, mechanism: pr.Mechanism) -> None:
+    counted = released[["edu", "smokes", "score", "ill"]].value_counts().rename("f").reset_index()
+    plans = [pr.mean("score", "edu"), pr.total("score"), pr.odds_ratio("smokes", "ill", strata="edu"), pr.counts("edu")]
+    for what in plans:
+        same(pr.fit(what, counted, mechanism, frequencies="f"), pr.fit(what, released, mechanism))
+
+
+def test_resampled_errors_are_near_the_sandwich(released: pd.DataFrame, mechanism: pr.Mechanism) -> None:
+    for what in (pr.mean("score", "edu"), pr.total("score"), pr.odds_ratio("smokes", "ill")):
+        draws = pr.fit(what, released, mechanism, inference=pr.Resampling(draws=2000, seed=1, scale="sd"))
+        plain = pr.fit(what, released, mechanism)
+        np.testing.assert_allclose(draws.standard_errors, plain.standard_errors, rtol=0.12)
+        assert draws.draws is not None
+        assert draws.draws.values.shape[1] == len(plain.parameters)
