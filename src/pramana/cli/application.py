@@ -10,6 +10,7 @@ import typer
 
 from pramana.cli.designing import design
 from pramana.cli.releasing import audit, key, perturb
+from pramana.cli.risking import plan, risk
 from pramana.errors import PramanaError, suggestion
 
 app = typer.Typer(
@@ -23,6 +24,8 @@ app.command()(design)
 app.command()(perturb)
 app.command()(audit)
 app.command()(key)
+app.command()(risk)
+app.command()(plan)
 
 Formula = Annotated[str, typer.Argument(help="R-style formula, such as 'income ~ age + edu'.")]
 Data = Annotated[Path, typer.Argument(help="Released file: .csv, .csv.gz or .parquet.")]

@@ -1,0 +1,154 @@
+"""`pramana risk` and `pramana plan`: their options. What they do is imported when they run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pramana.errors import PramanaError
+
+Confidential = Annotated[Path, typer.Argument(help="Confidential file: .csv, .csv.gz or .parquet.")]
+KeysOption = Annotated[str | None, typer.Option(help="Columns by which a person can be known, as sex,age.")]
+AnalysisOption = Annotated[list[str] | None, typer.Option(help="Formula to weigh; repeat for several.")]
+FamilyOption = Annotated[str | None, typer.Option(help="Family of the formulas; gaussian by default.")]
+MissingOption = Annotated[str, typer.Option(help="error or drop.")]
+KindOption = Annotated[str | None, typer.Option(help="nominal, ordinal or numeric: what the column's levels are.")]
+FormatOption = Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")]
+
+
+def risk(
+    data: Confidential,
+    mechanism: Annotated[Path, typer.Option("--mechanism", "-m", help="Description of the randomisation (JSON).")],
+    keys: KeysOption = None,
+    analysis: AnalysisOption = None,
+    family: FamilyOption = None,
+    released: Annotated[Path | None, typer.Option(help="The released file, to add what the draws made of it.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Ledger of earlier releases.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="The records' name in the ledger.")] = None,
+    missing: MissingOption = "error",
+    style: FormatOption = "text",
+    figure: Annotated[
+        Path | None, typer.Option("--figure", help="Also draw risk against utility (.png, .svg or .pdf).")
+    ] = None,
+) -> None:
+    """Weigh what an attacker gains from a release against what an analyst loses."""
+    from pramana.cli.application import check_output, save_figure
+    from pramana.disclosure.assessment import risk as assess
+    from pramana.disclosure.tradeoff import frontier
+    from pramana.mechanism import Mechanism
+
+    check_output(style, figure)
+    known, named, plans = Mechanism.load(mechanism), _names(keys), _plans(analysis, family)
+    options: dict[str, Any] = {"keys": named, "missing": missing}
+    report = assess(data, known, analyses=plans, released=released, ledger=ledger, dataset=dataset, **options)
+    typer.echo(report.summary(style))
+    if figure is not None:
+        save_figure(frontier(data, known.columns, analysis=plans, chosen=known, **options).plot(), figure)
+        typer.echo(f"wrote {figure}", err=True)
+
+
+def plan(
+    data: Confidential,
+    column: Annotated[str, typer.Argument(help="The column to be perturbed.")],
+    analysis: AnalysisOption = None,
+    family: FamilyOption = None,
+    se: Annotated[list[str] | None, typer.Option(help="Largest standard error: edu=0.05, or 0.05 for all.")] = None,
+    effect: Annotated[list[str] | None, typer.Option(help="Effect to be found: edu=0.2.")] = None,
+    power: Annotated[float, typer.Option(help="Probability of finding the effect.")] = 0.8,
+    alpha: Annotated[float, typer.Option(help="Level of the two-sided test.")] = 0.05,
+    n: Annotated[int | None, typer.Option("--n", help="Records of the release; those of the file by default.")] = None,
+    optimal: Annotated[bool, typer.Option("--optimal", help="Look for the best matrix under a constraint.")] = False,
+    epsilon: Annotated[float | None, typer.Option(help="With --optimal: largest privacy loss.")] = None,
+    odds: Annotated[float | None, typer.Option(help="With --optimal: largest posterior odds of a level.")] = None,
+    reidentification: Annotated[
+        float | None, typer.Option(help="With --optimal and --keys: largest expected rate of correct links.")
+    ] = None,
+    keys: KeysOption = None,
+    weight: Annotated[list[str] | None, typer.Option(help="With --optimal: weight of a term, edu=2.")] = None,
+    starts: Annotated[int, typer.Option(help="With --optimal: runs of the solver.")] = 8,
+    kind: KindOption = None,
+    missing: MissingOption = "error",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Mechanism file to write (JSON).")] = None,
+    style: FormatOption = "text",
+) -> None:
+    """Find the keep probability that a precision needs, or the matrix that costs analysts least."""
+    from pramana.cli.application import check_output
+
+    check_output(style)
+    _refuse_mixed(optimal, bool(se or effect), [epsilon, odds, reidentification, weight])
+    plans = _plans(analysis, family)
+    shared: dict[str, Any] = {"kind": kind, "missing": missing}
+    found: Any
+    if optimal:
+        from pramana.disclosure.optimal import optimal_design
+
+        limits: dict[str, Any] = {"epsilon": epsilon, "odds": odds, "reidentification": reidentification}
+        limits |= {"keys": _names(keys), "starts": starts}
+        weights = None if weight is None else _by_term(weight, "--weight")
+        found = optimal_design(plans or _shares(column), data, column, weights=weights, **limits, **shared)
+    else:
+        from pramana.disclosure.planning import plan as make_plan
+
+        if len(plans) > 1:
+            raise PramanaError(f"{len(plans)} analyses: a plan takes one --analysis; --optimal takes several")
+        targets: dict[str, Any] = {"se": _errors(se), "effect": _by_term(effect, "--effect") if effect else None}
+        options: dict[str, Any] = {"power": power, "alpha": alpha, "n": n}
+        found = make_plan(data, column, plans[0] if plans else None, **targets, **options, **shared)
+    typer.echo(found.summary(style))
+    if out is not None:
+        found.mechanism.save(out)
+        typer.echo(f"wrote {out}", err=True)
+
+
+def _refuse_mixed(optimal: bool, precise: bool, limits: Sequence[object]) -> None:
+    if optimal and precise:
+        raise PramanaError(
+            "--se and --effect ask for a keep probability, --optimal for a matrix: leave out one of the two"
+        )
+    if not optimal and any(v is not None for v in limits):
+        raise PramanaError("--epsilon, --odds, --reidentification and --weight belong to --optimal: add it")
+    if not optimal and not precise:
+        raise PramanaError("say what is asked for: --se edu=0.05, --effect edu=0.2, or --optimal with a constraint")
+
+
+def _names(text: str | None) -> list[str]:
+    return [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _plans(formulas: list[str] | None, family: str | None) -> list[Any]:
+    from pramana.formulas import glm
+
+    return [glm(formula, family or "gaussian") for formula in formulas or []]
+
+
+def _shares(column: str) -> list[Any]:
+    from pramana.estimating import proportions
+
+    return [proportions(column)]
+
+
+def _errors(given: list[str] | None) -> Any:
+    """One number for all terms, or numbers by term."""
+    if given is None:
+        return None
+    if len(given) == 1 and "=" not in given[0]:
+        return _number(given[0], "--se")
+    return _by_term(given, "--se")
+
+
+def _by_term(given: list[str], option: str) -> dict[str, float]:
+    parts = [text.rpartition("=") for text in given]
+    wrong = [text for text, (name, _, _) in zip(given, parts, strict=True) if not name]
+    if wrong:
+        raise PramanaError(f"{option} {wrong[0]!r} must name a term and a number, such as edu=0.05")
+    return {name: _number(value, option) for name, _, value in parts}
+
+
+def _number(text: str, option: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise PramanaError(f"{option} {text!r} is not a number: write edu=0.05") from None

@@ -1,0 +1,43 @@
+"""Reports of several tables: data first, every rendering derives from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pramana.render import Sheet, render
+
+
+class Report:
+    """What every report of the custodian can do, given its tables and its data."""
+
+    def sheets(self) -> tuple[Sheet, ...]:
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that can be written as JSON; no record's value."""
+        raise NotImplementedError
+
+    def summary(self, style: str = "text") -> str:
+        """The tables one below the other; one object in JSON."""
+        return render_all(self.sheets(), style, self.to_dict())
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        return self.summary("html")
+
+    def to_markdown(self) -> str:
+        return self.summary("markdown")
+
+    def to_latex(self) -> str:
+        return self.summary("latex")
+
+
+def render_all(sheets: Sequence[Sheet], style: str, data: Any) -> str:
+    """Several tables in one rendering."""
+    if style == "json":
+        return render(replace(sheets[0], data=data), style)
+    return "\n\n".join(render(sheet, style) for sheet in sheets)

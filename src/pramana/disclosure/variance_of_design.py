@@ -1,0 +1,96 @@
+"""The analysts' variance as a function of one column's transition matrix, with its derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pramana.arrays import Float
+from pramana.disclosure.pilot import Pilot
+from pramana.disclosure.planning import positions
+from pramana.errors import PramanaError
+
+
+@dataclass(frozen=True)
+class DesignVariance:
+    """Weighted mean over the terms of variance over the oracle's variance.
+
+    With q_r the r-th column of Q = P⁻¹ it is `Σ_{r,z} P[r, z] q_rᵀ T_z q_r`, where T_z (K, K) adds up, over the records
+    whose true level is z, the products of the standardised influence functions at two candidate levels. A record's
+    variance given its truth is the mean square over released values less the square at the truth, and the latter adds up
+    to 1 over all records, which is the oracle's own part.
+    """
+
+    moments: Float
+
+    @property
+    def size(self) -> int:
+        return len(self.moments)
+
+    def value(self, matrix: Float) -> float:
+        """Variance over the oracle's; infinite for a singular matrix."""
+        inverse = _inverse(matrix)
+        return float("inf") if inverse is None else float(np.sum(matrix * self._squares(inverse)))
+
+    def gradient(self, matrix: Float) -> Float:
+        """Derivative by the entries of P (K, K), through dQ = −Q dP Q."""
+        inverse = _inverse(matrix)
+        if inverse is None:
+            return np.zeros_like(matrix)
+        through = 2 * np.einsum("rz,zkl,lr->kr", matrix, self.moments, inverse, optimize=True)
+        out: Float = self._squares(inverse) - inverse.T @ through @ inverse.T
+        return out
+
+    def _squares(self, inverse: Float) -> Float:
+        """q_rᵀ T_z q_r by (r, z)."""
+        return np.einsum("kr,zkl,lr->rz", inverse, self.moments, inverse, optimize=True)
+
+
+def _inverse(matrix: Float) -> Float | None:
+    try:
+        inverse = np.asarray(np.linalg.inv(matrix), dtype=float)
+    except np.linalg.LinAlgError:
+        return None
+    return inverse if np.all(np.isfinite(inverse)) and np.abs(inverse).max() < 1e10 else None
+
+
+def design_variance(pilots: Sequence[Pilot], weights: Mapping[str, float] | None) -> DesignVariance:
+    """Objective of several analyses; equal weights for all their terms unless stated."""
+    size = pilots[0].u.shape[1]
+    moments, total = np.zeros((size, size, size)), 0.0
+    shares = [_weights(p, weights) for p in pilots]
+    _refuse_unknown(pilots, weights)
+    for pilot, share in zip(pilots, shares, strict=True):
+        scale = np.sqrt(share / np.diag(pilot.clean()))
+        standard = (pilot.u @ pilot.inverse.T) * scale
+        total += share.sum()
+        for z in range(size):
+            rows = standard[pilot.true[:, 0] == z]
+            moments[z] += np.einsum("nkj,nlj->kl", rows, rows, optimize=True)
+    if not total > 0:
+        raise PramanaError("the weights are zero throughout: at least one term must count")
+    return DesignVariance(moments / total)
+
+
+def _weights(pilot: Pilot, weights: Mapping[str, float] | None) -> Float:
+    if weights is None:
+        return np.ones(len(pilot.parameters))
+    out = np.zeros(len(pilot.parameters))
+    for name, weight in weights.items():
+        if not (np.isfinite(weight) and weight >= 0):
+            raise PramanaError(f"the weight {weight!r} of {name!r} must be a number of at least 0")
+        if _has(pilot, name):
+            out[positions(name, pilot.parameters)] = weight
+    return out
+
+
+def _has(pilot: Pilot, name: str) -> bool:
+    return any(p == name or p.startswith((f"{name}[", f"C({name})[")) for p in pilot.parameters)
+
+
+def _refuse_unknown(pilots: Sequence[Pilot], weights: Mapping[str, float] | None) -> None:
+    for name in weights or {}:
+        if not any(_has(p, name) for p in pilots):
+            positions(name, tuple(n for p in pilots for n in p.parameters))
