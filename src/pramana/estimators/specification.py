@@ -1,0 +1,166 @@
+"""Is the model of the likelihood right? Reversion needs less of it, so the two must agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pramana.arrays import Columns, Float, Int
+from pramana.errors import FormulaError, MechanismError
+from pramana.estimating import EstimatingFunction
+from pramana.estimators.hidden_data import checked_model
+from pramana.estimators.likelihood import Likelihood, observed_likelihood
+from pramana.estimators.maximization import Maximum, maximize
+from pramana.estimators.model_dependent import _reversion_at as reversion_at
+from pramana.estimators.observed_likelihood import ObservedLikelihood
+from pramana.frames import Table
+from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
+
+SHARE = 1e-6
+"""Smallest share of a direction's variance that the likelihood leaves to the reversion score; below, the two coincide."""
+ENOUGH = 20.0
+"""Records times that share from which the chi-square law can be trusted; below, curvature is as large as noise."""
+
+
+@dataclass(frozen=True)
+class SpecificationTest:
+    """Reversion against maximum likelihood, as a chi-square.
+
+    Attributes
+    ----------
+    advice : what the outcome means for the choice of a method.
+    """
+
+    statistic: float
+    df: int
+    p_value: float
+    advice: str
+
+    def __str__(self) -> str:
+        return f"Specification test: chi2({self.df}) = {self.statistic:.4g}, p = {self.p_value:.4g}\n{self.advice}"
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Reversion score S at the maximum (d,), and what the model implies of it.
+
+    Attributes
+    ----------
+    variance : A = E φφᵀ, (d, d).
+    cross : E φ sᵀ = −H, (d, q): minus the slope of the reversion score in the parameters.
+    information : I = E s sᵀ, (q, q).
+    """
+
+    score: Float
+    variance: Float
+    cross: Float
+    information: Float
+
+
+def specification(
+    method: Likelihood, function: EstimatingFunction, mechanism: Mechanism | None, table: Table
+) -> SpecificationTest:
+    """Sᵀ (A − H I⁻¹ Hᵀ)⁻¹ S, with S the reversion score at the maximum likelihood estimate.
+
+    The score form: the difference of the two covariance matrices of Hausman's form need not be positive definite.
+    """
+    model_of, answers = checked_model(function)
+    used = mechanism.used_by(model_of.variables) if mechanism is not None else []
+    if mechanism is None or not used:
+        raise MechanismError(
+            "the specification test compares two ways to undo noise: no column of the formula is perturbed"
+        )
+    if model_of.family.name != "binomial":
+        raise FormulaError(
+            f"the specification test is for family='binomial', whose outcomes can be listed, not {model_of.family.name!r}"
+        )
+    if len(answers) != 1:
+        raise FormulaError(f"the specification test needs a response of one column, not {model_of.label!r}")
+    known = _with_response(mechanism, used, answers[0], table)
+    model = observed_likelihood(method, function, known, table, np.ones(table.n))
+    found = maximize(model)
+    return judged(moments(model, found, known.used_by(model_of.variables), table), table.n)
+
+
+def _with_response(mechanism: Mechanism, used: list[Assignment], answer: str, table: Table) -> Mechanism:
+    """A clean response counts as one that passed the identity matrix, so that its outcomes can be listed too."""
+    channels = {a.columns if len(a.columns) > 1 else a.columns[0]: a.channel for a in used}
+    if answer not in mechanism.columns:
+        levels = sorted(set(table.column(answer).tolist()))
+        channels[answer] = TransitionMatrix(levels, np.eye(len(levels)))
+    return Mechanism(channels)
+
+
+def moments(model: ObservedLikelihood, found: Maximum, used: list[Assignment], table: Table) -> Moments:
+    """Sums over records of expectations over everything that could have been released of them."""
+    theta, d = found.theta, len(found.theta.beta)
+    nodes = model.node_scores(theta, slice(0, table.n))
+    complete = np.exp(model.log_complete(theta))
+    contexts = [a.context(table) for a in used]
+    released = _released(used, table)
+    q = nodes.shape[2]
+    score, variance, cross, information = np.zeros(d), np.zeros((d, d)), np.zeros((d, q)), np.zeros((q, q))
+    for outcome in range(complete.shape[1]):
+        joint = _channel_at(used, contexts, outcome, table.n) * complete
+        chance = joint.sum(axis=1)
+        posterior = joint / np.maximum(chance, 1e-300)[:, None]
+        s = np.einsum("nc,ncq->nq", posterior, nodes)
+        phi = np.einsum("nc,ncd->nd", reversion_at(used, contexts, outcome, table.n), nodes[:, :, :d])
+        score += phi[released == outcome].sum(axis=0)
+        variance += (phi * chance[:, None]).T @ phi
+        cross += (phi * chance[:, None]).T @ s
+        information += (s * chance[:, None]).T @ s
+    return Moments(score, variance, cross, information)
+
+
+def _released(used: list[Assignment], table: Table) -> Int:
+    codes = [a.encoded(table) for a in used]
+    sizes = [len(a.channel.levels or ()) for a in used]
+    return np.asarray(np.ravel_multi_index(codes, sizes))
+
+
+def _channel_at(used: list[Assignment], contexts: list[Columns], outcome: int, n: int) -> Float:
+    """Pr(outcome | node) as rows (n, C)."""
+    codes = np.unravel_index(outcome, [len(a.channel.levels or ()) for a in used])
+    out = np.ones((n, 1))
+    for assignment, context, code in zip(used, contexts, codes, strict=True):
+        part = assignment.channel.likelihood(np.full(n, code), context)  # type: ignore[attr-defined]
+        out = (out[:, :, None] * part[:, None, :]).reshape(n, -1)
+    return out
+
+
+def judged(found: Moments, n: int) -> SpecificationTest:
+    """The statistic in the directions that the likelihood leaves free."""
+    from scipy.stats import chi2
+
+    explained = found.cross @ np.linalg.solve(found.information, found.cross.T)
+    half = np.linalg.inv(np.linalg.cholesky(found.variance))
+    shares, directions = np.linalg.eigh(half @ (found.variance - explained) @ half.T)
+    kept = shares > SHARE
+    if not kept.any():
+        raise FormulaError(
+            "nothing is left to test, because reversion and maximum likelihood coincide: the model is saturated, its fitted "
+            "probabilities hardly vary, or the randomisation changes nothing"
+        )
+    parts = (directions.T @ (half @ found.score))[kept]
+    statistic, df = float(np.sum(parts**2 / shares[kept])), int(kept.sum())
+    p = float(chi2.sf(statistic, df))
+    return SpecificationTest(statistic, df, p, _advice(p, float(n * shares[kept].min())))
+
+
+def _advice(p: float, strength: float) -> str:
+    weak = (
+        " The two estimators hardly differ in precision here, so that the chi-square law is rough."
+        if strength < ENOUGH
+        else ""
+    )
+    if p < 0.05:
+        return (
+            "The released data contradict the model: prefer method='reversion', or enrich the formula and test again."
+            + weak
+        )
+    return (
+        "No sign against the model: method='likelihood' is the more precise, method='reversion' the safer choice."
+        + weak
+    )
