@@ -60,8 +60,9 @@ def resource(target: Path, reader: Reader, mechanism: Mechanism, body: Mapping[s
         "mediatype": "text/csv" if kind == "csv" else "application/vnd.apache.parquet",
     }
     if kind == "csv":
-        made["encoding"] = "utf-8"
-    return {**made, "bytes": size, "hash": f"sha256:{body['sha256']}", "schema": schema, "pram": dict(body)}
+        # Not for Parquet: frictionless, which does not hash its bytes, would call every file wrong. `pram` has the hash.
+        made |= {"encoding": "utf-8", "bytes": size, "hash": f"sha256:{body['sha256']}"}
+    return {**made, "schema": schema, "pram": dict(body)}
 
 
 def _field(name: str, variable: Variable | None, kind: str) -> dict[str, Any]:
