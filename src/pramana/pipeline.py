@@ -12,7 +12,7 @@ import numpy as np
 from pramana.arrays import Column, Float, Int
 from pramana.errors import DataError, FormulaError, MechanismError, PramanaError, suggestion
 from pramana.estimating import Family
-from pramana.estimators import Method, Naive, method_of
+from pramana.estimators import ForwardCorrection, Likelihood, Method, Naive, method_of
 from pramana.estimators.estimate import estimate
 from pramana.formulas import Glm, glm
 from pramana.frames import Schema, Table, read
@@ -47,7 +47,7 @@ def fit(
     data : pandas, polars or Arrow table, dictionary of arrays, or the path of a CSV or Parquet file.
     mechanism : a Mechanism, the path of its description, "auto" (the description beside or inside the data file), or an
         explicit None for data that were not perturbed.
-    method : "reversion" (default), "naive", "model-dependent", or a method object.
+    method : "reversion" (default), "naive", "model-dependent", "likelihood", "forward", "backward", or a method object.
     inference : `Sandwich(...)` or `Resampling(...)`, or their names; by default Sandwich for smooth functions.
     weights : sampling weights, a column name or an array; `frequencies` are counts and are never merged with them.
     clusters : labels of records that depend on each other.
@@ -87,9 +87,11 @@ def compare(
 
 
 def _suited(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
-    """A nuisance fit has no sandwich: such a method resamples whatever the others do."""
+    """A nuisance fit has no sandwich: such a method resamples whatever the others do. A likelihood has its own errors."""
     chosen = _inference_of(options.get("inference"))
-    needs_draws = not method.reverts and not isinstance(method, Naive)
+    if isinstance(method, Likelihood):
+        return {**options, "inference": None}
+    needs_draws = not method.reverts and not isinstance(method, Naive | ForwardCorrection)
     if needs_draws and isinstance(chosen, Sandwich):
         return {**options, "inference": Resampling()}
     return dict(options)
@@ -202,6 +204,10 @@ class Job:
     def run(self, method: Method, options: Sandwich | Resampling | None, start: Sequence[float] | None) -> Result:
         schema = self.mechanism.schema if self.mechanism is not None else Schema()
         function = self.plan.prepare(self.table, schema)
+        if isinstance(method, Likelihood):
+            return method.maximize(
+                function, self, options, _checked_start(start, len(function.parameters)), self._facts()
+            )
         row_weights = np.ones(self.table.n)
         for part in (self.weights, self.frequencies):
             row_weights = row_weights if part is None else row_weights * part
