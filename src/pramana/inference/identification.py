@@ -36,13 +36,20 @@ def identification(sample: Sample, beta: Float, totals: Totals) -> Identificatio
     if values.sum() < 0:
         values, vectors = -values[::-1], vectors[:, ::-1]
     weakest = vectors[:, 0] / scale
-    parts = sample.equation.record_slope(beta, weakest, weakest) * sample.row_weights
-    if sample.clusters is not None:
-        parts = np.asarray(np.bincount(sample.clusters, weights=parts, minlength=sample.groups or 0), dtype=float)
-    error = float(np.sqrt(np.sum((parts - parts.mean()) ** 2)))
+    error = _error(sample, sample.equation.record_slope(beta, weakest, weakest))
     if error <= 1e-9 * abs(values[0]):
         return None
     return Identification(float(values[0]) / error, float(values[0]), vectors[:, 0])
+
+
+def _error(sample: Sample, slopes: Float) -> float:
+    """Standard error of the total of the records' slopes (n,); a row with a count stands for so many equal records."""
+    if sample.clusters is not None:
+        sums = np.bincount(sample.clusters, weights=slopes * sample.row_weights, minlength=sample.groups or 0)
+        return float(np.sqrt(np.sum((sums - sums.mean()) ** 2)))
+    counts = np.ones(sample.rows) if sample.frequencies is None else sample.frequencies
+    parts = slopes if sample.weights is None else slopes * sample.weights
+    return float(np.sqrt(counts @ (parts - counts @ parts / counts.sum()) ** 2))
 
 
 def _scale(sample: Sample, beta: Float) -> Float:

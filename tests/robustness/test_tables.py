@@ -1,0 +1,182 @@
+"""Tables that the noise has broken, domains that vanish, and plans that make no sense."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pramana as pr
+
+NOISY = pr.Mechanism({"x": pr.TransitionMatrix.binary(0.7, 0.7)})
+CELLS = {"x": [0, 0, 1, 1], "y": [0, 1, 0, 1]}
+
+
+def counted(*counts: int) -> dict[str, Any]:
+    """Cells (x, y) = 00, 01, 10, 11."""
+    return {**CELLS, "f": list(counts)}
+
+
+def fit(what: Any, data: Any, mechanism: pr.Mechanism | None = NOISY, **options: Any) -> pr.Result:
+    return pr.fit(what, data, mechanism, frequencies="f", **options)
+
+
+def test_negative_cells_are_reported_and_maximum_likelihood_is_offered() -> None:
+    data = counted(400, 300, 400, 40)
+    result = fit(pr.crosstab("x", "y"), data)
+    assert result.estimate.min() < 0
+    assert result.estimate.sum() == pytest.approx(1)
+    found = [d for d in result.diagnostics if d.code == "reverted-negative"]
+    assert "x=1, y=1 (-" in found[0].message
+    assert "table_em()" in found[0].message
+    likely = pr.table_em(["x", "y"], data, NOISY, frequencies="f")
+    assert likely.estimate.min() >= 0
+    assert likely.estimate.sum() == pytest.approx(1)
+    assert [d.code for d in likely.diagnostics] == ["boundary"]
+
+
+def test_the_likelihood_of_a_table_on_the_boundary_cannot_be_raised(rng: np.random.Generator) -> None:
+    likely = pr.table_em(["x", "y"], counted(400, 300, 400, 40), NOISY, frequencies="f")
+    chances = np.kron(pr.TransitionMatrix.binary(0.7, 0.7).matrix, np.eye(2))
+    counts = np.array([400, 300, 400, 40])
+    best = counts @ np.log(chances @ likely.estimate)
+    for other in rng.dirichlet(np.ones(4), 500):
+        mixed = 0.99 * likely.estimate + 0.01 * other
+        assert counts @ np.log(chances @ mixed) <= best + 1e-6
+
+
+@pytest.mark.parametrize("what", [pr.odds_ratio("x", "y"), pr.risk_ratio("x", "y")])
+def test_a_ratio_at_its_boundary_is_an_error(what: Any) -> None:
+    with pytest.raises(pr.SolveError, match=r"at or beyond its boundary.*table_em\(\)"):
+        fit(what, counted(400, 300, 400, 40))
+
+
+def test_an_empty_cell_of_clean_data_is_an_error_too() -> None:
+    with pytest.raises(pr.SolveError, match=r"x=0, y=1 \(0\)"):
+        fit(pr.odds_ratio("x", "y"), counted(10, 0, 10, 10), None)
+
+
+def test_a_risk_difference_survives_a_negative_cell() -> None:
+    result = fit(pr.risk_difference("x", "y"), counted(400, 300, 400, 40))
+    assert np.isfinite(result.estimate).all()
+    assert "reverted-negative" in [d.code for d in result.diagnostics]
+
+
+def test_resamples_at_the_boundary_are_left_out_and_counted() -> None:
+    inference = pr.Resampling(draws=400, seed=1)
+    result = fit(pr.odds_ratio("x", "y"), counted(40, 25, 25, 30), inference=inference)
+    assert result.draws is not None
+    assert result.draws.rootless > 0
+    assert "rootless" in [d.code for d in result.diagnostics]
+
+
+def test_a_vanished_domain_is_an_error_that_names_it() -> None:
+    data = {"g": ["a"] * 80 + ["b"] * 12, "y": np.arange(92.0)}
+    mechanism = pr.Mechanism({"g": pr.TransitionMatrix.randomized_response(["a", "b"], keep=0.8)})
+    for what in (pr.mean("y", by="g"),):
+        with pytest.raises(pr.SolveError, match=r"reverted share of the domain\(s\) g=b \(-0.1159\) is not positive"):
+            pr.fit(what, data, mechanism)
+    total = pr.fit(pr.total("y", by="g"), data, mechanism)
+    assert np.isfinite(total.estimate).all()
+
+
+def test_a_domain_that_is_hardly_there_is_a_warning() -> None:
+    data = {"g": ["a"] * 750 + ["b"] * 250, "y": np.tile([1.0, 2.0], 500)}
+    mechanism = pr.Mechanism({"g": pr.TransitionMatrix.randomized_response(["a", "b"], keep=0.8)})
+    result = pr.fit(pr.mean("y", by="g"), data, mechanism)
+    assert "weakly-identified" in [d.code for d in result.diagnostics]
+
+
+def test_strata_that_vanish_are_named() -> None:
+    data = {"s": ["a"] * 4 + ["b"] * 4, "x": CELLS["x"] * 2, "y": CELLS["y"] * 2, "f": [50, 40, 40, 60, 1, 1, 1, 1]}
+    mechanism = pr.Mechanism({"s": pr.TransitionMatrix.randomized_response(["a", "b"], keep=0.8)})
+    with pytest.raises(pr.SolveError, match="stratum s=b"):
+        fit(pr.odds_ratio("x", "y", strata="s"), data, mechanism)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: pr.crosstab("x", "x"), "column 'x' is named twice"),
+        (lambda: pr.odds_ratio("x", "y", strata="x"), "column 'x' is named twice"),
+        (lambda: pr.mean("y", by="y"), "column 'y' is named twice"),
+        (lambda: pr.mean("y", by=[1, 2]), r"by must be a column name or a list of names, not \[1, 2\]"),
+        (lambda: pr.correlation("x", "y", "kendal"), "kind 'kendal' is unknown: did you mean 'kendall'"),  # type: ignore[arg-type]
+        (lambda: pr.correlation("x", "x"), "column 'x' is named twice"),
+    ],
+)
+def test_plans_that_make_no_sense_are_refused_when_made(make: Any, message: str) -> None:
+    with pytest.raises(pr.FormulaError, match=message):
+        make()
+
+
+THREE = pd.DataFrame(
+    {"z": ["a", "b", "c"] * 20, "x": [0, 1] * 30, "one": 1, "text": ["u", "v", "w"] * 20, "i": range(60)}
+)
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "message"),
+    [
+        (
+            pr.odds_ratio("z", "x"),
+            pr.FormulaError,
+            "an? odds ratio needs two levels, and column 'z' has 3: 'a', 'b', 'c'",
+        ),
+        (pr.risk_ratio("x", "one"), pr.FormulaError, "column 'one' has 1: 1"),
+        (pr.crosstab("z", "nope"), pr.DataError, "column 'nope' is not in the data"),
+        (pr.mean("text", by="z"), pr.DataError, "'text' holds text where numbers are needed"),
+        (pr.total("text"), pr.DataError, "'text' holds text where numbers are needed"),
+        (pr.correlation("z", "x"), pr.DataError, "'z' holds text where numbers are needed"),
+        (pr.correlation("z", "x", "kendall"), pr.FormulaError, "needs ordered levels, and those of 'z' are nominal"),
+        (pr.correlation("x", "one"), pr.SolveError, "reverted variance of 'one' is not positive"),
+        (
+            pr.correlation("one", "x", "cramer"),
+            pr.FormulaError,
+            r"'one' has 1 level\(s\): a correlation needs at least 2",
+        ),
+        (pr.correlation("x", "z", "cramer"), pr.SolveError, r"exactly 0, .*table_em\(\)"),
+        (pr.mean("x", by="i"), None, ""),
+    ],
+)
+def test_columns_that_do_not_suit(what: Any, error: Any, message: str) -> None:
+    if error is None:
+        with pytest.raises(pr.DataError, match="60 records cannot carry 60 parameters"):
+            pr.fit(what, THREE, None)
+        return
+    with pytest.raises(error, match=message):
+        pr.fit(what, THREE, None)
+
+
+def test_tables_with_too_many_cells_are_refused() -> None:
+    data = {"a": np.arange(200), "b": np.arange(200)}
+    with pytest.raises(pr.DataError, match=r"'a' \(200\) × 'b' \(200\) have 40000 cells, above the limit of 5000"):
+        pr.fit(pr.crosstab("a", "b"), data, None)
+
+
+def test_a_projection_must_be_asked_for_and_says_so() -> None:
+    result = fit(pr.crosstab("x", "y"), counted(400, 300, 400, 40))
+    projected = pr.to_simplex(result)
+    assert projected.estimate.min() == 0
+    assert projected.estimate.sum() == pytest.approx(1)
+    assert "projected" in [d.code for d in projected.diagnostics]
+    with pytest.raises(pr.PramanaError, match="so they are no distribution"):
+        pr.to_simplex(fit(pr.odds_ratio("x", "y"), counted(90, 45, 45, 90)))
+
+
+def test_a_joint_matrix_with_a_column_left_out_has_no_table_likelihood() -> None:
+    levels = [(a, b) for a in (0, 1) for b in (0, 1)]
+    joint = pr.Mechanism(
+        {("x", "y"): pr.TransitionMatrix.from_columns(levels, np.kron(*[[[0.8, 0.2], [0.2, 0.8]]] * 2))}
+    )
+    with pytest.raises(pr.MechanismError, match="every column of a joint channel in the table; 'y' is not in it"):
+        pr.table_em("x", counted(4, 3, 4, 5), joint, frequencies="f")
+
+
+def test_a_correlation_beyond_one_is_reported() -> None:
+    mechanism = pr.Mechanism({"x": pr.TransitionMatrix.binary(0.7, 0.7), "y": pr.TransitionMatrix.binary(0.7, 0.7)})
+    result = fit(pr.correlation("x", "y"), counted(90, 10, 10, 90), mechanism)
+    assert result.estimate[0] > 1
+    assert "outside-range" in [d.code for d in result.diagnostics]
