@@ -82,12 +82,12 @@ __all__ = ["__version__", *_HOME]
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
+    from pramana.disclosure.assessment import Risk, risk
     from pramana.disclosure.audit import audit
     from pramana.disclosure.findings import Audit
-    from pramana.disclosure.release import Release, release
-    from pramana.disclosure.assessment import Risk, risk
     from pramana.disclosure.optimal import OptimalDesign, optimal_design
     from pramana.disclosure.planning import Plan, plan
+    from pramana.disclosure.release import Release, release
     from pramana.disclosure.tradeoff import Frontier, frontier
     from pramana.errors import DataError, FormulaError, MechanismError, PramanaError, SolveError
     from pramana.estimating import EstimatingFunction, from_callable, mean, proportions
