@@ -10,7 +10,7 @@ from typing import Any
 
 from pramana.disclosure.blocks import Reader, format_of
 from pramana.disclosure.ledger import finite
-from pramana.errors import MechanismError, PramanaError
+from pramana.errors import MechanismError
 from pramana.frames import Variable
 from pramana.frames.levels import is_number
 from pramana.frames.table import NULLS
@@ -32,8 +32,12 @@ def pram_object(
         body["limits"] = list(LIMITS)
     if sha256 is not None:
         body["sha256"] = sha256
-    parsed({"pram": body}, "the description")
-    return body
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(body, allow_nan=False))
+    except TypeError:
+        raise MechanismError("levels must be text, numbers or true and false to be written as JSON") from None
+    parsed({"pram": plain}, "the description")
+    return plain
 
 
 def inside(body: Mapping[str, Any]) -> dict[bytes, bytes]:
@@ -118,10 +122,7 @@ def merged(package: Mapping[str, Any] | None, new: Mapping[str, Any]) -> str:
     kept = [r for r in base.get("resources", []) if not _describes(r, str(new["path"]))]
     names = [r.get("name") for r in kept if isinstance(r, dict)]
     base["resources"] = [*kept, {**new, "name": _free(str(new["name"]), names)}]
-    try:
-        return json.dumps(base, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    except (TypeError, ValueError):
-        raise PramanaError("levels must be text, numbers or true and false to be written as JSON") from None
+    return json.dumps(base, indent=2, ensure_ascii=False) + "\n"
 
 
 def _describes(entry: Any, path: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -119,10 +119,6 @@ class ParquetBlock:
             arrays[name] = _released(arrays[name], new, self.schema.field(name), name)
         return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
-    @cached_property
-    def nbytes(self) -> int:
-        return int(self.batch.nbytes)
-
 
 def array_codes(array: Any, levels: Sequence[Level], name: str) -> Int:
     """Position of every value among the levels; a dictionary is looked up once, not row by row."""
@@ -142,10 +138,14 @@ def array_codes(array: Any, levels: Sequence[Level], name: str) -> Int:
 def fitting(levels: Sequence[Level], kind: Any, name: str) -> Any:
     """The levels as an Arrow array of the column's type, exactly, or an error."""
     _refuse_type_mismatch(levels, kind, name)
-    made = pa.array(list(levels))
     try:
-        cast = made.cast(kind)
-        exact = cast.cast(made.type).equals(made)
+        if pa.types.is_decimal(kind):  # a cast of whole numbers would ask for room for all of them
+            cast = pa.array([Decimal(repr(level)) for level in levels], kind)
+            exact = [float(v) for v in cast.to_pylist()] == list(levels)
+        else:
+            made = pa.array(list(levels))
+            cast = made.cast(kind)
+            exact = cast.cast(made.type).equals(made)
     except pa.ArrowException:
         exact = False
     if not exact:
