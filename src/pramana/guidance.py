@@ -30,13 +30,16 @@ def specification_test(
     because both estimators then coincide. Data and mechanism as in `fit`, `covariate_model` as in `Likelihood`.
 
     >>> import numpy as np, pramana as pr
-    >>> x = np.linspace(-2, 2, 1000)
-    >>> y = (np.arange(1000) * 0.618 % 1 < 1 / (1 + np.exp(1 - x - x**2))).astype(int)
-    >>> P = pr.TransitionMatrix.binary(sensitivity=0.95, specificity=0.95)
-    >>> flipped = np.where(np.arange(1000) * 0.377 % 1 < 0.05, 1 - y, y)
-    >>> test = pr.specification_test("y ~ x", {"x": x, "y": flipped}, pr.Mechanism({"y": P}))
-    >>> test.df, bool(test.p_value < 0.001)
-    (2, True)
+    >>> k = np.arange(2000)
+    >>> x = -2 + 0.002 * k
+    >>> y = (k * 0.618 % 1 < 1 / (1 + np.exp(1 - x - 0.5 * x**2))).astype(int)
+    >>> released = np.where(k * 0.377 % 1 < 0.15, 1 - y, y)
+    >>> mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(sensitivity=0.85, specificity=0.85)})
+    >>> print(pr.specification_test("y ~ x", {"x": x, "y": released}, mechanism))
+    Specification test: chi2(2) = 52, p = 5.107e-12
+    The released data contradict the model: prefer method='reversion', or enrich the formula and test again.
+    >>> pr.specification_test("y ~ x + I(x**2)", {"x": x, "y": released}, mechanism).p_value > 0.05
+    True
     """
     job = Job.read(
         formula,

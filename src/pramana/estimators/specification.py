@@ -17,10 +17,9 @@ from pramana.estimators.observed_likelihood import ObservedLikelihood
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 
-SHARE = 1e-6
-"""Smallest share of a direction's variance that the likelihood leaves to the reversion score; below, the two coincide."""
-ENOUGH = 20.0
-"""Records times that share from which the chi-square law can be trusted; below, curvature is as large as noise."""
+ENOUGH = 2.0
+"""Directions are tested in which records × the share of the reversion score's variance that the likelihood leaves
+unexplained exceeds this. Below, the linear parts of the two scores cancel, and the curvature that is left is no chi-square."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +136,7 @@ def judged(found: Moments, n: int) -> SpecificationTest:
     explained = found.cross @ np.linalg.solve(found.information, found.cross.T)
     half = np.linalg.inv(np.linalg.cholesky(found.variance))
     shares, directions = np.linalg.eigh(half @ (found.variance - explained) @ half.T)
-    kept = shares > SHARE
+    kept = n * shares > ENOUGH
     if not kept.any():
         raise FormulaError(
             "nothing is left to test, because reversion and maximum likelihood coincide: the model is saturated, its fitted "
@@ -146,21 +145,12 @@ def judged(found: Moments, n: int) -> SpecificationTest:
     parts = (directions.T @ (half @ found.score))[kept]
     statistic, df = float(np.sum(parts**2 / shares[kept])), int(kept.sum())
     p = float(chi2.sf(statistic, df))
-    return SpecificationTest(statistic, df, p, _advice(p, float(n * shares[kept].min())))
+    return SpecificationTest(statistic, df, p, _advice(p))
 
 
-def _advice(p: float, strength: float) -> str:
-    weak = (
-        " The two estimators hardly differ in precision here, so that the chi-square law is rough."
-        if strength < ENOUGH
-        else ""
-    )
+def _advice(p: float) -> str:
     if p < 0.05:
         return (
             "The released data contradict the model: prefer method='reversion', or enrich the formula and test again."
-            + weak
         )
-    return (
-        "No sign against the model: method='likelihood' is the more precise, method='reversion' the safer choice."
-        + weak
-    )
+    return "No sign against the model: method='likelihood' is the more precise, method='reversion' the safer choice."

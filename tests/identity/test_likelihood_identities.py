@@ -1,0 +1,197 @@
+"""Exact equalities of the likelihood: its score and information, its corrections for label noise, its closed forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pramana as pr
+from pramana.estimators.likelihood import Likelihood, observed_likelihood
+from pramana.estimators.maximization import em_step, maximize
+from pramana.estimators.observed_likelihood import ObservedLikelihood, Theta
+from pramana.frames import read
+from pramana.inference import solve
+
+EDU = ["low", "mid", "high"]
+RESPONSE = pr.Mechanism({"y": pr.TransitionMatrix.binary(sensitivity=0.9, specificity=0.8)})
+COVARIATE = pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(EDU, keep=0.8)})
+BOTH = pr.Mechanism(
+    {"y": pr.TransitionMatrix.binary(0.9, 0.8), "edu": pr.TransitionMatrix.randomized_response(EDU, keep=0.8)}
+)
+
+
+@pytest.fixture
+def data(rng: np.random.Generator) -> dict[str, Any]:
+    n = 400
+    edu, x, sex = rng.integers(0, 3, n), rng.normal(size=n), rng.integers(0, 2, n)
+    eta = -0.3 + 0.5 * x + 0.4 * edu
+    amount = np.exp(0.3 * eta) * rng.gamma(3.0, 1 / 3, n)
+    y = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int)
+    return {"x": x, "sex": sex, "edu": np.array(EDU)[edu], "y": y, "amount": amount}
+
+
+def model_of(
+    formula: str, data: dict[str, Any], mechanism: pr.Mechanism, family: str, **options: Any
+) -> ObservedLikelihood:
+    table = read(data)
+    function = pr.glm(formula, family).prepare(table, mechanism.schema)
+    return observed_likelihood(Likelihood(**options), function, mechanism, table, np.linspace(0.5, 1.5, table.n))
+
+
+CASES: list[tuple[str, pr.Mechanism, str, dict[str, Any]]] = [
+    ("y ~ x", RESPONSE, "binomial", {}),
+    ("y ~ edu + sex", BOTH, "binomial", {}),
+    ("y ~ x + edu", COVARIATE, "binomial", {}),
+    ("amount ~ x + edu", COVARIATE, "gaussian", {"covariate_model": "x"}),
+    ("amount ~ x + edu", COVARIATE, "gamma", {"covariate_model": "1"}),
+    ("amount ~ x + edu", COVARIATE, "inverse-gaussian", {}),
+    ("y ~ sex + edu", COVARIATE, "poisson", {"covariate_model": "saturated"}),
+]
+every = pytest.mark.parametrize(
+    ("formula", "mechanism", "family", "options"),
+    CASES,
+    ids=[f"{c[2]}-{c[0]}" for c in CASES],
+)
+
+
+@every
+def test_score_and_information_are_derivatives_of_the_log_likelihood(
+    formula: str, mechanism: pr.Mechanism, family: str, options: dict[str, Any], data: dict[str, Any]
+) -> None:
+    model = model_of(formula, data, mechanism, family, **options)
+    rng = np.random.default_rng(3)
+    middle = maximize(model).theta
+    dispersion = middle.log_dispersion + 0.1 * model.data.density.dispersed
+    theta = Theta(middle.beta + 0.1 * rng.normal(size=middle.beta.size), dispersion, middle.gamma)
+    state = model.evaluate(theta)
+    score, information = model.score_and_information(state)
+    np.testing.assert_allclose(model.weights @ model.scores(state), score, rtol=1e-10, atol=1e-9)
+    step = 1e-4
+    for j, unit in enumerate(np.eye(score.size)):
+        up, down = (model.evaluate(model.moved(theta, sign * step * unit)) for sign in (1, -1))
+        assert (up.value - down.value) / (2 * step) == pytest.approx(score[j], rel=1e-5, abs=1e-4)
+        bend = (model.score_and_information(up)[0] - model.score_and_information(down)[0]) / (2 * step)
+        np.testing.assert_allclose(-bend, information[:, j], rtol=1e-4, atol=1e-3)
+
+
+@every
+def test_em_never_descends_and_its_limit_is_the_maximum(
+    formula: str, mechanism: pr.Mechanism, family: str, options: dict[str, Any], data: dict[str, Any]
+) -> None:
+    model = model_of(formula, data, mechanism, family, **options)
+    top = maximize(model)
+    theta = top.theta
+    dispersion = 0.3 * model.data.density.dispersed
+    state = model.evaluate(Theta(np.zeros_like(theta.beta) + 0.1, dispersion, model.covariates.start()))
+    for _ in range(60):
+        before, state = state.value, em_step(model, state)
+        assert state.value >= before - 1e-9 * abs(before)
+    assert state.value <= top.state.value + 1e-8
+    again = em_step(model, top.state)
+    np.testing.assert_allclose(again.theta.beta, theta.beta, atol=1e-6)
+
+
+@pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])
+def test_forward_correction_is_the_likelihood_of_a_perturbed_response(link: str, data: dict[str, Any]) -> None:
+    results = [
+        pr.fit("y ~ x + sex", data, RESPONSE, family="binomial", link=link, method=m, inference="sandwich")
+        for m in ("forward", "likelihood")
+    ]
+    np.testing.assert_allclose(results[0].estimate, results[1].estimate, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(results[0].covariance, results[1].covariance, rtol=1e-5, atol=1e-9)
+
+
+def test_forward_correction_minimises_the_forward_loss(data: dict[str, Any]) -> None:
+    from scipy.optimize import minimize
+
+    design = np.column_stack([np.ones(400), data["x"]])
+    matrix = RESPONSE.assignments[0].channel.matrix  # type: ignore[attr-defined]
+
+    def loss(beta: np.ndarray) -> float:
+        p = 1 / (1 + np.exp(-design @ beta))
+        seen = np.column_stack([1 - p, p]) @ matrix.T
+        return float(-np.sum(np.log(seen[np.arange(400), data["y"]])))
+
+    expected = minimize(loss, np.zeros(2), method="BFGS", options={"gtol": 1e-8}).x
+    found = pr.fit("y ~ x", data, RESPONSE, family="binomial", method=pr.ForwardCorrection())
+    np.testing.assert_allclose(found.estimate, expected, atol=1e-5)
+
+
+def test_backward_correction_is_reversion_and_minimises_the_backward_loss(data: dict[str, Any]) -> None:
+    from scipy.optimize import minimize
+
+    backward, reversion = (
+        pr.fit("y ~ x", data, RESPONSE, family="binomial", method=m) for m in ("backward", "reversion")
+    )
+    np.testing.assert_array_equal(backward.estimate, reversion.estimate)
+    np.testing.assert_array_equal(backward.covariance, reversion.covariance)
+    design = np.column_stack([np.ones(400), data["x"]])
+    inverse = RESPONSE.assignments[0].channel.inverse  # type: ignore[attr-defined]
+
+    def loss(beta: np.ndarray) -> float:
+        eta = design @ beta
+        losses = np.column_stack([np.logaddexp(0, eta), np.logaddexp(0, -eta)])
+        return float(np.sum(losses * inverse[:, data["y"]].T))
+
+    expected = minimize(loss, np.zeros(2), method="BFGS", options={"gtol": 1e-8}).x
+    np.testing.assert_allclose(backward.estimate, expected, atol=1e-5)
+
+
+def test_a_saturated_model_gives_the_reversion_estimate(data: dict[str, Any]) -> None:
+    """Then every probability is free, and both methods solve P p = the released shares."""
+    likelihood, reversion = (
+        pr.fit("y ~ edu * sex", data, BOTH, family="binomial", method=m) for m in ("likelihood", "reversion")
+    )
+    np.testing.assert_allclose(likelihood.estimate, reversion.estimate, atol=1e-6)
+
+
+def test_an_irrelevant_covariate_leaves_the_likelihood_of_the_rest(data: dict[str, Any]) -> None:
+    """The likelihood of (y, edu*) is a product when y does not depend on edu."""
+    plain, joint = (
+        pr.fit("y ~ x", data, BOTH, family="binomial", method=pr.Likelihood(covariates=c, covariate_model="1"))
+        for c in ((), ("edu",))
+    )
+    np.testing.assert_allclose(plain.estimate, joint.estimate, atol=1e-7)
+    np.testing.assert_allclose(plain.covariance, joint.covariance, rtol=1e-5)
+    shares = np.unique(data["edu"], return_counts=True)[1] / 400
+    assert isinstance(plain, pr.LikelihoodResult)
+    assert isinstance(joint, pr.LikelihoodResult)
+    assert joint.log_likelihood - plain.log_likelihood == pytest.approx(400 * np.sum(shares * np.log(shares)))
+
+
+def test_likelihood_ratio_is_that_of_statsmodels_without_noise(data: dict[str, Any]) -> None:
+    import statsmodels.api as sm
+
+    small, large = (pr.fit(f, data, None, family="binomial", method="likelihood") for f in ("y ~ x", "y ~ x + sex"))
+    x = np.column_stack([np.ones(400), data["x"], data["sex"]])
+    gain = 2 * (sm.Logit(data["y"], x).fit(disp=0).llf - sm.Logit(data["y"], x[:, :2]).fit(disp=0).llf)
+    test = pr.lr_test(small, large)
+    assert test.statistic == pytest.approx(gain, abs=1e-6)
+    assert test.df == 1
+
+
+def test_clusters_of_one_record_are_the_robust_sandwich(data: dict[str, Any]) -> None:
+    options: dict[str, Any] = {"family": "binomial", "method": "likelihood"}
+    robust = pr.fit("y ~ x + edu", data, BOTH, inference="sandwich", **options)
+    clustered = pr.fit("y ~ x + edu", data, BOTH, clusters=np.arange(400), **options)
+    np.testing.assert_allclose(robust.covariance, clustered.covariance, rtol=1e-10)
+
+
+def test_frame_kind_and_order_of_levels_change_nothing(data: dict[str, Any]) -> None:
+    turned = pr.Mechanism({"y": pr.TransitionMatrix([1, 0], [[0.9, 0.2], [0.1, 0.8]])})
+    first = pr.fit("y ~ x", data, RESPONSE, family="binomial", method="likelihood")
+    second = pr.fit("y ~ x", pd.DataFrame(data), turned, family="binomial", method="likelihood")
+    np.testing.assert_allclose(first.estimate, second.estimate, atol=1e-8)
+    third = pr.fit("y ~ x", pd.DataFrame(data), turned, family="binomial", method="forward")
+    np.testing.assert_allclose(first.estimate, third.estimate, atol=1e-7)
+
+
+def test_the_equation_that_simulate_solves_is_the_likelihood(data: dict[str, Any]) -> None:
+    table = read(data)
+    function = pr.glm("y ~ x", "binomial").prepare(table, RESPONSE.schema)
+    equation = Likelihood().bind(function, RESPONSE, table, np.ones(table.n)).equation
+    result = pr.fit("y ~ x", data, RESPONSE, family="binomial", method="likelihood")
+    np.testing.assert_allclose(solve(equation, np.ones(table.n)).beta, result.estimate, atol=1e-7)
