@@ -1,0 +1,97 @@
+"""Tables, domains, ratios and correlations from perturbed columns: centred, covered, and a wrong P is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import table_settings as tables
+from montecarlo import BOUND, check, samples
+
+import pramana as pr
+
+Log = Callable[[str, object], None]
+lengths = pytest.mark.parametrize("replicates", [200, pytest.param(2000, marks=pytest.mark.verify)])
+ROWS = tables.JOINT.sum(axis=1)
+LOG_RISK = float(np.log(tables.risks()[1] / tables.risks()[0]))
+DIFFERENCE = float(tables.risks()[1] - tables.risks()[0])
+DOMAINS: dict[str, tuple[Any, Any]] = {
+    "mean": (pr.mean("score", by="edu"), tables.domain_means()),
+    "total": (pr.total("score", by="edu"), 2000 * ROWS * tables.domain_means()),
+    "proportions": (pr.proportions("score", by="edu"), tables.conditional()),
+    "counts": (pr.counts("edu", by="score"), 2000 * tables.JOINT.T),
+    "crosstab": (pr.crosstab("edu", "score"), tables.JOINT),
+}
+RATIOS: dict[str, tuple[Any, float]] = {
+    "odds ratio": (pr.odds_ratio("exposed", "ill"), tables.log_odds_ratio(False)),
+    "Mantel-Haenszel": (pr.odds_ratio("exposed", "ill", strata="region"), tables.log_odds_ratio(True)),
+    "risk ratio": (pr.risk_ratio("exposed", "ill"), LOG_RISK),
+    "risk difference": (pr.risk_difference("exposed", "ill"), DIFFERENCE),
+}
+
+
+@lengths
+@pytest.mark.parametrize("name", DOMAINS)
+def test_domains_and_tables(name: str, replicates: int, record_property: Log) -> None:
+    check(tables.graded(*DOMAINS[name]), replicates, 201, record_property)
+
+
+@lengths
+@pytest.mark.parametrize("name", RATIOS)
+def test_ratios(name: str, replicates: int, record_property: Log) -> None:
+    check(tables.exposure(*RATIOS[name]), replicates, 202, record_property)
+
+
+@lengths
+def test_pearsons_r_of_two_perturbed_columns(replicates: int, record_property: Log) -> None:
+    check(tables.two_scores(), replicates, 203, record_property)
+
+
+@lengths
+def test_kendalls_tau(replicates: int, record_property: Log) -> None:
+    what = pr.correlation("edu", "score", "kendall")
+    check(tables.graded(what, tables.correlation("kendall")), replicates, 204, record_property)
+
+
+def test_cramers_v(record_property: Log) -> None:
+    # V is a norm, so noise adds to it: at n = 6000 its bias of order 1/n is about a fifth of its standard error, which 60
+    # replicates do not resolve.
+    what = pr.correlation("edu", "score", "cramer")
+    check(tables.graded(what, tables.correlation("cramer"), n=6000), 60, 205, record_property)
+
+
+@lengths
+def test_maximum_likelihood_tables(replicates: int, record_property: Log) -> None:
+    check(tables.likelihood_table(), replicates, 206, record_property)
+
+
+def test_the_standard_error_around_the_file_is_the_privacy_part() -> None:
+    """Given one confidential file, counts scatter around its own counts with the covariance `result.privacy`."""
+    setting = tables.graded(pr.counts("edu"), 2000 * ROWS)
+    true = setting.generate(np.random.default_rng(7))
+    fixed = tables.Setting(lambda _rng: true, setting.mechanism, setting.wrong, setting.what, setting.truth)
+    fits = [setting.fit(released) for _, released in samples(fixed, 300, 207)]
+    own = np.array([np.sum(true["edu"] == level) for level in tables.EDU])
+    off = np.array([fit.estimate for fit in fits]) - own
+    promised = np.mean([fit.privacy for fit in fits], axis=0).diagonal()
+    assert np.all(np.abs(off.mean(axis=0)) < BOUND * np.sqrt(promised / len(off)))
+    # The variance of a variance estimate over 300 draws is 2 / 300 of its square.
+    assert np.all(np.abs(off.var(axis=0) / promised - 1) < BOUND * np.sqrt(2 / len(off)))
+    whole = np.mean([fit.covariance for fit in fits], axis=0).diagonal()
+    assert np.all(whole > 1.5 * promised)
+
+
+@lengths
+def test_the_likelihood_ratio_test_of_independence_keeps_its_size(replicates: int) -> None:
+    setting = tables.independent_table()
+    tests = [setting.fit(released).independence for _, released in samples(setting, replicates, 208)]  # type: ignore[attr-defined]
+    rejected = np.mean([test.p_value < 0.05 for test in tests])
+    assert abs(rejected - 0.05) < BOUND * np.sqrt(0.05 * 0.95 / replicates) + 0.01
+
+
+def test_the_likelihood_ratio_test_of_independence_has_power() -> None:
+    setting = tables.likelihood_table(500)
+    tests = [setting.fit(released).independence for _, released in samples(setting, 40, 209)]  # type: ignore[attr-defined]
+    assert np.mean([test.p_value < 0.05 for test in tests]) > 0.9
