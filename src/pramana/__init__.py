@@ -37,10 +37,16 @@ _HOME = {
     "to_simplex": "simplex",
     "quantile": "estimating.quantiles",
     "median": "estimating.quantiles",
+    "gini": "estimating.inequality",
+    "poverty_rate": "estimating.inequality",
     "negative_binomial": "estimating.families",
     "glm": "formulas",
     "multinomial": "formulas.multinomial",
     "ordinal": "formulas.ordinal",
+    "margins": "formulas.margins",
+    "quantile_regression": "formulas.quantile_regression",
+    "two_stage_least_squares": "formulas.instruments",
+    "average_treatment_effect": "formulas.effects",
     "Sandwich": "inference",
     "Resampling": "inference",
     "Jackknife": "inference",
@@ -94,6 +100,7 @@ if TYPE_CHECKING:
     from pramana.estimating.correlation import correlation
     from pramana.estimating.descriptive import counts, total
     from pramana.estimating.families import negative_binomial
+    from pramana.estimating.inequality import gini, poverty_rate
     from pramana.estimating.quantiles import median, quantile
     from pramana.estimating.ratios import odds_ratio, risk_difference, risk_ratio
     from pramana.estimating.tables import crosstab
@@ -109,8 +116,12 @@ if TYPE_CHECKING:
     )
     from pramana.estimators.specification import SpecificationTest
     from pramana.formulas import glm
+    from pramana.formulas.effects import average_treatment_effect
+    from pramana.formulas.instruments import two_stage_least_squares
+    from pramana.formulas.margins import margins
     from pramana.formulas.multinomial import multinomial
     from pramana.formulas.ordinal import ordinal
+    from pramana.formulas.quantile_regression import quantile_regression
     from pramana.guidance import specification_test
     from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
     from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix, designs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,9 +15,11 @@ from pramana.estimating import Family
 from pramana.estimators import ForwardCorrection, Likelihood, Method, Naive, method_of
 from pramana.estimators.estimate import estimate
 from pramana.formulas import Glm, glm
+from pramana.formulas.prediction import Prediction
 from pramana.frames import Schema, Table, read
 from pramana.frames.table import is_missing, require_columns
-from pramana.inference import Resampling, Sample, Sandwich
+from pramana.inference import Jackknife, Resampling, Sample, Sandwich, SurveyDesign
+from pramana.inference.survey import Stratification, stratified
 from pramana.mechanism import Mechanism
 from pramana.result import Comparison, Diagnostic, Result
 
@@ -32,10 +34,11 @@ def fit(
     family: str | Family | None = None,
     link: str | None = None,
     method: str | Method = "reversion",
-    inference: Sandwich | Resampling | str | None = None,
+    inference: Sandwich | Resampling | Jackknife | str | None = None,
     weights: ColumnLike = None,
     frequencies: ColumnLike = None,
     clusters: ColumnLike = None,
+    design: SurveyDesign | None = None,
     missing: Literal["error", "drop"] = "error",
     start: Sequence[float] | None = None,
 ) -> Result:
@@ -51,6 +54,7 @@ def fit(
     inference : `Sandwich(...)` or `Resampling(...)`, or their names; by default Sandwich for smooth functions.
     weights : sampling weights, a column name or an array; `frequencies` are counts and are never merged with them.
     clusters : labels of records that depend on each other.
+    design : a `SurveyDesign` in place of weights and clusters: strata, sampling units, finite populations, replicate weights.
     missing : "error" refuses missing values with their count, "drop" leaves those records out and says so.
 
     >>> import pramana as pr
@@ -60,7 +64,7 @@ def fit(
     0.3461538
     """
     chosen, options = method_of(method), _inference_of(inference)
-    job = Job.read(what, data, mechanism, family, link, weights, frequencies, clusters, missing)
+    job = Job.read(what, data, mechanism, family, link, weights, frequencies, clusters, missing, design)
     return job.run(chosen, options, start)
 
 
@@ -99,8 +103,6 @@ def _suited(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _oracle(what: Any, truth: Any, data: Any, mechanism: Any, options: Mapping[str, Any]) -> Result:
     """The naive estimator on the true file, so that levels and names match."""
-    from dataclasses import replace
-
     found = resolve_mechanism(mechanism, data)
     result = fit(what, truth, found, method=Naive(), **options)
     return replace(result, method="oracle")
@@ -141,10 +143,16 @@ def _refuse_forgotten(path: Path | None, data: Any) -> None:
         )
 
 
-def _inference_of(inference: Sandwich | Resampling | str | None) -> Sandwich | Resampling | None:
-    if inference is None or isinstance(inference, Sandwich | Resampling):
+def _inference_of(
+    inference: Sandwich | Resampling | Jackknife | str | None,
+) -> Sandwich | Resampling | Jackknife | None:
+    if inference is None or isinstance(inference, Sandwich | Resampling | Jackknife):
         return inference
-    known: dict[str, Callable[[], Sandwich | Resampling]] = {"sandwich": Sandwich, "resampling": Resampling}
+    known: dict[str, Callable[[], Sandwich | Resampling | Jackknife]] = {
+        "sandwich": Sandwich,
+        "resampling": Resampling,
+        "jackknife": Jackknife,
+    }
     if str(inference).lower() not in known:
         raise PramanaError(f"inference {inference!r} is unknown: {suggestion(str(inference), known)}")
     return known[str(inference).lower()]()
@@ -161,6 +169,9 @@ class Job:
     frequencies: Float | None
     clusters: Int | None
     notes: tuple[Diagnostic, ...]
+    strata: Stratification | None = None
+    replicates: Float | None = None
+    replicate_scale: float | None = None
 
     @classmethod
     def read(
@@ -174,6 +185,7 @@ class Job:
         frequencies: ColumnLike,
         clusters: ColumnLike,
         missing: str,
+        design: SurveyDesign | None = None,
     ) -> Job:
         plan = _plan_of(what, family, link)
         known = resolve_mechanism(mechanism, data)
@@ -182,38 +194,46 @@ class Job:
             raise DataError(f"{table.source} has no records")
         if known is not None:
             require_columns(table, known.columns, "the mechanism")
-        extra = {
-            k: v
-            for k, v in (("weights", weights), ("frequencies", frequencies), ("clusters", clusters))
-            if v is not None
-        }
-        arrays = {k: _array_of(k, v, table, known) for k, v in extra.items()}
+        given = {"weights": weights, "frequencies": frequencies, "clusters": clusters}
+        extra = _designed(given, design)
+        arrays = {k: _array_of(k, v, table, known) for k, v in extra.items() if v is not None}
         keep, notes = _complete(table, _columns_used(plan, known), arrays, missing)
         if not keep.all():
             table, arrays = table.where(keep), {k: v[keep] for k, v in arrays.items()}
+        units, strata = _sampling_units(arrays, design, table.n)
+        replicates = [_checked_weights(v, "replicate weights") for k, v in arrays.items() if k.startswith("replicate")]
         return cls(
             plan,
             table,
             known,
             _checked_weights(arrays.get("weights"), "weights"),
             _checked_weights(arrays.get("frequencies"), "frequencies"),
-            _cluster_codes(arrays.get("clusters")),
+            units,
             notes,
+            strata,
+            np.stack(replicates) if replicates else None,  # type: ignore[arg-type]
+            None if design is None else design.replicate_scale,
         )
 
-    def run(self, method: Method, options: Sandwich | Resampling | None, start: Sequence[float] | None) -> Result:
+    def run(
+        self, method: Method, options: Sandwich | Resampling | Jackknife | None, start: Sequence[float] | None
+    ) -> Result:
         schema = self.mechanism.schema if self.mechanism is not None else Schema()
         function = self.plan.prepare(self.table, schema)
         if isinstance(method, Likelihood):
-            return method.maximize(
+            if isinstance(options, Jackknife) or self.strata is not None or self.replicates is not None:
+                raise PramanaError("the likelihood knows no survey design and no jackknife: use method='reversion'")
+            found = method.maximize(
                 function, self, options, _checked_start(start, len(function.parameters)), self._facts()
             )
+            return replace(found, model=Prediction.of(function))
         row_weights = np.ones(self.table.n)
         for part in (self.weights, self.frequencies):
             row_weights = row_weights if part is None else row_weights * part
         binding = method.bind(function, self.mechanism, self.table, row_weights)
-        sample = Sample(binding.equation, self.weights, self.frequencies, self.clusters)
-        return estimate(
+        own = (self.weights, self.frequencies, self.clusters, self.strata, self.replicates, self.replicate_scale)
+        sample = Sample(binding.equation, *own)
+        result = estimate(
             sample,
             binding.rebind,
             options,
@@ -224,6 +244,7 @@ class Job:
             notes=self.notes,
             frame_kind=self.table.kind,
         )
+        return replace(result, model=Prediction.of(function))
 
     def _facts(self) -> dict[str, str]:
         if isinstance(self.plan, Glm):
@@ -257,6 +278,27 @@ def _columns_used(plan: Any, mechanism: Mechanism | None) -> list[str]:
         for assignment in mechanism.used_by(used):
             used += [*assignment.columns, *assignment.channel.context]
     return list(dict.fromkeys(used))
+
+
+def _designed(given: dict[str, ColumnLike], design: SurveyDesign | None) -> dict[str, ColumnLike]:
+    """Columns of the design among the others; nothing may be said twice."""
+    if design is None:
+        return given
+    for name in ("weights", "clusters"):
+        if given[name] is not None:
+            raise PramanaError(f"{name}= and design= both speak of {name}: put them into SurveyDesign(...)")
+    if given["frequencies"] is not None:
+        raise PramanaError("frequencies= cannot go with design=: a sampled record stands for itself")
+    own = {"weights": design.weights, "strata": design.strata, "clusters": design.clusters, "fpc": design.fpc}
+    return own | {f"replicate {k}": column for k, column in enumerate(design.replicate_weights)}
+
+
+def _sampling_units(
+    arrays: Mapping[str, Column], design: SurveyDesign | None, n: int
+) -> tuple[Int | None, Stratification | None]:
+    if design is None or design.replicate_weights:
+        return _cluster_codes(arrays.get("clusters")), None
+    return stratified(arrays.get("strata"), arrays.get("clusters"), arrays.get("fpc"), design.target, n)
 
 
 def _array_of(name: str, given: ColumnLike, table: Table, mechanism: Mechanism | None) -> Column:

@@ -10,6 +10,7 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import PramanaError, suggestion
+from pramana.formulas.prediction import Prediction
 from pramana.frames import FrameKind, build
 from pramana.inference.hypotheses import WaldTest, wald_test
 from pramana.inference.options import check_level
@@ -57,6 +58,8 @@ class Result:
     draws : resampled values, or None.
     bounds : score intervals (d, 2) at `bounds_level`, or None.
     facts : what was fitted and how, as shown above the table.
+    model : what `predict` needs of a generalised linear model, or None.
+    df : degrees of freedom of t intervals and tests, or None for the normal.
     """
 
     parameters: tuple[str, ...]
@@ -75,6 +78,8 @@ class Result:
     facts: Mapping[str, str] = field(default_factory=dict)
     frame_kind: FrameKind = "pandas"
     ratio_scale: bool = False
+    model: Prediction | None = field(default=None, repr=False)
+    df: float | None = None
 
     @property
     def standard_errors(self) -> Float:
@@ -94,15 +99,19 @@ class Result:
         if self.interval_kind == "percentile" and self.draws is not None:
             tails = [(1 - level) / 2, (1 + level) / 2]
             return np.quantile(self.draws.values, tails, axis=0).T
-        from scipy.special import ndtri
-
-        reach = float(ndtri((1 + level) / 2)) * self.standard_errors
+        reach = self._quantile((1 + level) / 2) * self.standard_errors
         return np.column_stack([self.estimate - reach, self.estimate + reach])
 
     def _level(self, level: float | None) -> float:
         shown = (self.bounds_level or 0.95) if level is None else level
         check_level(shown)
         return shown
+
+    def _quantile(self, probability: float) -> float:
+        """Of the normal, or of t where the degrees of freedom are few."""
+        from scipy.special import ndtri, stdtrit
+
+        return float(ndtri(probability) if self.df is None else stdtrit(self.df, probability))
 
     def _score_interval(self, level: float) -> Float:
         assert self.bounds is not None
@@ -114,12 +123,12 @@ class Result:
         return self.bounds
 
     def _rows(self, level: float | None) -> list[tuple[str, float, float, float, float, float, float]]:
-        from scipy.special import ndtr
+        from scipy.special import ndtr, stdtr
 
         errors, limits = self.standard_errors, self.interval(level)
         with np.errstate(all="ignore"):
             z = self.estimate / errors
-        p = 2 * ndtr(-np.abs(z))
+        p = 2 * (ndtr(-np.abs(z)) if self.df is None else stdtr(self.df, -np.abs(z)))
         columns = zip(self.parameters, self.estimate, errors, z, p, limits[:, 0], limits[:, 1], strict=True)
         return [(t, *map(float, numbers)) for t, *numbers in columns]
 
@@ -197,6 +206,14 @@ class Result:
     def test(self, hypothesis: str) -> WaldTest:
         """Wald test of linear hypotheses, such as "edu[T.high] = 0, age = female"."""
         return wald_test(hypothesis, self.parameters, self.estimate, self.covariance)
+
+    def predict(self, data: Any, *, level: float = 0.95) -> Any:
+        """Means of new records, whose columns hold true values, with delta-method errors and limits, as a frame."""
+        check_level(level)
+        if self.model is None:
+            raise PramanaError("only generalised linear models fitted by a formula predict: this result has no formula")
+        columns = self.model.at(data, self.estimate, self.covariance, self._quantile((1 + level) / 2))
+        return build(columns, self.frame_kind)
 
     def price_of_privacy(self) -> Any:
         """For each parameter: its variance, the share that the randomisation costs (Remark 1 of the paper), and how

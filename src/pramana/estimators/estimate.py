@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,7 +13,8 @@ from pramana.errors import DataError, PramanaError, SolveError
 from pramana.estimating import Equation
 from pramana.estimators.totals import multiplied
 from pramana.frames import FrameKind
-from pramana.inference import Resampling, Root, Sample, Sandwich, solve
+from pramana.inference import Jackknife, Resampling, Root, Sample, Sandwich, solve
+from pramana.inference import jackknife as deleted
 from pramana.inference import resampling as resampled
 from pramana.inference import sandwich as linearised
 from pramana.inference.identification import WEAK, identification
@@ -21,6 +23,7 @@ from pramana.inference.sample import Totals
 from pramana.inference.score_intervals import score_intervals
 from pramana.result import Diagnostic, Result
 
+Inference: TypeAlias = Sandwich | Resampling | Jackknife | deleted.Replicates
 ROOTLESS_LIMIT = 0.01
 
 
@@ -43,7 +46,7 @@ class _Linear:
 def estimate(
     sample: Sample,
     rebind: Callable[[Float], Equation] | None,
-    options: Sandwich | Resampling | None,
+    options: Inference | None,
     *,
     start: Float | None,
     method: str,
@@ -53,6 +56,8 @@ def estimate(
     frame_kind: FrameKind,
 ) -> Result:
     """Solve the equation and attach its uncertainty."""
+    if hasattr(sample.equation, "plugged"):  # linearised at the sampling weights
+        sample = sample.with_equation(sample.equation.plugged(sample.row_weights))
     counted = min(sample.n, float(np.count_nonzero(sample.row_weights)) if sample.frequencies is None else sample.n)
     if counted <= sample.d:
         raise DataError(f"{counted:g} records cannot carry {sample.d} parameters: use more data or fewer terms")
@@ -60,7 +65,7 @@ def estimate(
     root = solve(sample.equation, sample.row_weights, start)
     linear = _linear(sample, root, required=isinstance(chosen, Sandwich))
     draws = resample(sample, root, chosen, rebind) if isinstance(chosen, Resampling) else None
-    covariance = _covariance(sample, linear, chosen, draws)
+    covariance = _covariance(sample, root, linear, chosen, draws)
     bounds = None
     if isinstance(chosen, Sandwich) and chosen.interval == "score":
         bounds = score_intervals(sample, root.beta, np.sqrt(np.diag(covariance)), chosen.level)
@@ -82,6 +87,7 @@ def estimate(
         bounds_level=chosen.level if isinstance(chosen, Sandwich) and bounds is not None else None,
         facts={**facts, **getattr(sample.equation, "facts", {})},
         frame_kind=frame_kind,
+        df=_degrees_of_freedom(chosen, sample),
     )
     if getattr(sample.equation, "as_totals", False):
         result = multiplied(result, float(sample.row_weights.sum()))
@@ -105,7 +111,13 @@ def restricted(result: Result, names: Sequence[str]) -> Result:
     )
 
 
-def _chosen(options: Sandwich | Resampling | None, sample: Sample, nuisance: bool) -> Sandwich | Resampling:
+def _chosen(options: Inference | None, sample: Sample, nuisance: bool) -> Inference:
+    if isinstance(options, Jackknife) and nuisance:
+        raise PramanaError("the jackknife does not refit the nuisance model: use inference=Resampling()")
+    if sample.replicates is not None:
+        if options is not None:
+            raise PramanaError("the design's replicate weights give the variance: leave inference= out")
+        return deleted.Replicates()
     if options is None:
         return Resampling() if nuisance or not sample.equation.smooth else Sandwich()
     if isinstance(options, Sandwich) and nuisance:
@@ -135,7 +147,11 @@ def sandwich_errors(sample: Sample, beta: Float) -> Float:
     )
 
 
-def _covariance(sample: Sample, linear: _Linear | None, chosen: Sandwich | Resampling, draws: Draws | None) -> Float:
+def _covariance(sample: Sample, root: Root, linear: _Linear | None, chosen: Inference, draws: Draws | None) -> Float:
+    if isinstance(chosen, Jackknife):
+        return deleted.jackknife_covariance(sample, root)
+    if isinstance(chosen, deleted.Replicates):
+        return deleted.replicate_covariance(sample, root)
     if isinstance(chosen, Resampling):
         assert draws is not None
         return resampled.covariance(draws.values, chosen.scale)
@@ -143,12 +159,30 @@ def _covariance(sample: Sample, linear: _Linear | None, chosen: Sandwich | Resam
     return linearised.covariance(linear.totals, linear.inverse, sample, chosen)
 
 
-def _describe(chosen: Sandwich | Resampling, sample: Sample) -> str:
+def _describe(chosen: Inference, sample: Sample) -> str:
     by = f", {sample.groups} clusters" if sample.groups is not None else ""
     if isinstance(chosen, Resampling):
         return f"resampling, {chosen.draws} {chosen.weights} draws ({chosen.scale}{by}), {chosen.interval} intervals"
+    if isinstance(chosen, Jackknife):
+        return f"jackknife{by}, t intervals with {_degrees_of_freedom(chosen, sample):g} degrees of freedom"
+    if isinstance(chosen, deleted.Replicates):
+        return f"{0 if sample.replicates is None else len(sample.replicates)} replicate weights"
+    if sample.design is not None:
+        strata = f"{len(sample.design.fraction)} strata, {sample.groups} sampling units"
+        return f"linearised for the design ({strata}; around the {sample.design.target}), {chosen.interval} intervals"
     name = (chosen.correction or "HC0").replace("HC", "CR" if by else "HC")
     return f"sandwich ({name}{by}), {chosen.interval} intervals"
+
+
+def _degrees_of_freedom(chosen: Inference, sample: Sample) -> float | None:
+    """Sampling units less strata, for designs and the jackknife; None for large-sample inference."""
+    if isinstance(chosen, Resampling | deleted.Replicates):
+        return None
+    if sample.design is not None:
+        return float(sample.design.degrees_of_freedom) if sample.design.target != "file" else None
+    if isinstance(chosen, Jackknife):
+        return float((sample.rows if sample.groups is None else sample.groups) - 1)
+    return None
 
 
 def _diagnostics(sample: Sample, root: Root, linear: _Linear | None, draws: Draws | None) -> list[Diagnostic]:

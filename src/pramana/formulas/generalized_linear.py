@@ -175,6 +175,26 @@ class Design:
     def names(self) -> tuple[str, ...]:
         return tuple(self._spec.column_names)
 
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return tuple(self._variables)
+
+    def emptied(self) -> Design:
+        """The design without the records it was learnt from."""
+        return Design(self._spec, self._base.iloc[:0].copy(), self._variables, self._categorical)
+
+    def refilled(self, table: Table) -> Design:
+        """The design for other records, with the transforms and levels learnt before."""
+        import pandas as pd
+
+        clean = {n: _clean_column(table, n) for n, v in self._variables.items() if v is None}
+        base = pd.DataFrame(clean, index=pd.RangeIndex(table.n))
+        return Design(self._spec, base, self._variables, self._categorical)
+
+    def replacing(self, name: str, values: Any) -> Design:
+        """The design with another value, or other values (n,), in an unperturbed column."""
+        return Design(self._spec, self._base.assign(**{name: values}), self._variables, self._categorical)
+
     def reads(self) -> tuple[frozenset[str], ...]:
         """The variables behind each column."""
         out: list[frozenset[str]] = []

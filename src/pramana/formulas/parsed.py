@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from formulaic import Formula
@@ -48,6 +49,7 @@ class ParsedFormula:
         return tuple(dict.fromkeys(names))
 
 
+@lru_cache(maxsize=64)
 def parse(text: str) -> ParsedFormula:
     """Take a formula apart, or say what is wrong with it."""
     if not isinstance(text, str) or "~" not in text:

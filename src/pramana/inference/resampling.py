@@ -16,6 +16,7 @@ from pramana.inference.derivative_free import StepRoot, resolve_steps
 from pramana.inference.options import Resampling
 from pramana.inference.sample import Sample
 from pramana.inference.solve import Root, score_scale, solve
+from pramana.inference.survey import rao_wu
 from pramana.kernels.newton import fading, newton, solve_each
 from pramana.kernels.streams import STREAM_VERSION, multipliers
 
@@ -72,6 +73,8 @@ def resample(
 
 def draw_weights(sample: Sample, options: Resampling, seed: int, indices: Int) -> Float:
     """Row weights (draws, rows): one multiplier a record, or one a cluster; counts draw the law of their sum."""
+    if sample.clusters is not None and sample.design is not None:
+        return rao_wu(sample.design, seed, indices)[:, sample.clusters] * sample.row_weights
     if sample.clusters is not None:
         by_cluster = multipliers(options.weights, seed, indices, np.arange(sample.groups or 0))
         return by_cluster[:, sample.clusters] * sample.row_weights
@@ -103,6 +106,11 @@ def _solve_block(sample: Sample, root: Root, weights: Float, rebind: Callable[[F
         reached = beta[m] if getattr(equation, "concave", False) else root.beta
         beta[m] = solve_draw(lambda _w: equation, weights[m], reached)
     return beta
+
+
+def solve_weighted(sample: Sample, root: Root, weights: Float) -> Float:
+    """Roots (R, d) under given row weights (R, n), from the full sample's root; NaN where there is none."""
+    return _solve_block(sample, root, weights, None)
 
 
 def _near_start(equation: Equation, beta: Float, weights: Float) -> Float:

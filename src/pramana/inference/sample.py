@@ -8,6 +8,7 @@ import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.estimating import Equation
+from pramana.inference.survey import Stratification
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class Totals:
     outer : Σ w² φφᵀ, (d, d).
     clean_outer : Σ w² (UUᵀ)*, (d, d): what `outer` would be without the randomisation.
     cluster_scores : score sums by cluster id, or None.
+    design : strata of the clusters, or None.
+    retained : Σ f w² (φφᵀ − (UUᵀ)*), f the sampling fraction: the randomisation's part, which no finite population shrinks.
     """
 
     n: float
@@ -29,6 +32,8 @@ class Totals:
     outer: Float
     clean_outer: Float
     cluster_scores: dict[int, Float] | None = None
+    design: Stratification | None = None
+    retained: Float | None = None
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(
@@ -38,15 +43,26 @@ class Totals:
             self.outer + other.outer,
             self.clean_outer + other.clean_outer,
             _merged(self.cluster_scores, other.cluster_scores),
+            self.design,
+            None if self.retained is None or other.retained is None else self.retained + other.retained,
         )
 
     @property
     def meat(self) -> Float:
-        """Variance of the score: between clusters where there are any."""
+        """Variance of the score: between clusters where there are any, within strata where there are any."""
         if self.cluster_scores is None:
             return self.outer
+        if self.design is not None:
+            return self._designed(self.design)
         sums = np.stack(list(self.cluster_scores.values()))
         return np.asarray(sums.T @ sums)
+
+    def _designed(self, design: Stratification) -> Float:
+        if design.target == "file":
+            return self.outer - self.clean_outer
+        assert self.cluster_scores is not None
+        between = design.between(np.stack([self.cluster_scores[k] for k in range(len(design.stratum))]))
+        return between + self.retained if design.target == "finite" and self.retained is not None else between
 
 
 def _merged(a: dict[int, Float] | None, b: dict[int, Float] | None) -> dict[int, Float] | None:
@@ -64,12 +80,17 @@ class Sample:
     weights : sampling weights (n,), squared in the variance; or None.
     frequencies : counts (n,), each standing for so many equal records; or None.
     clusters : codes 0 … G − 1 (n,), or None.
+    design : the strata of the clusters and what the standard error is around, or None.
+    replicates : weights (R, n) published to replace `weights` one at a time, with the scale of their variance; or None.
     """
 
     equation: Equation
     weights: Float | None = None
     frequencies: Float | None = None
     clusters: Int | None = None
+    design: Stratification | None = None
+    replicates: Float | None = None
+    replicate_scale: float | None = None
 
     @property
     def rows(self) -> int:
@@ -123,7 +144,15 @@ class Sample:
             outer=(phi * w2[:, None]).T @ phi,
             clean_outer=self.equation.clean_outer(beta, w2),
             cluster_scores=self._cluster_scores(phi * w[:, None]),
+            design=self.design,
+            retained=self._retained(beta, phi, w2),
         )
+
+    def _retained(self, beta: Float, phi: Float, w2: Float) -> Float | None:
+        if self.design is None or self.design.target != "finite" or self.clusters is None:
+            return None
+        kept = w2 * self.design.fraction[self.design.stratum[self.clusters]]
+        return np.asarray((phi * kept[:, None]).T @ phi - self.equation.clean_outer(beta, kept))
 
     def _cluster_scores(self, weighted: Float) -> dict[int, Float] | None:
         if self.clusters is None or self.groups is None:

@@ -1,0 +1,154 @@
+"""Survey designs: strata, clusters, finite populations, and what a standard error is around."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from pramana.arrays import Column, Float, Int
+from pramana.errors import DataError, PramanaError, suggestion
+from pramana.kernels.streams import uniforms
+
+Target: TypeAlias = Literal["superpopulation", "finite", "file"]
+TARGETS = ("superpopulation", "finite", "file")
+
+
+@dataclass(frozen=True)
+class SurveyDesign:
+    """How the records were sampled; columns by name, or arrays.
+
+    Parameters
+    ----------
+    weights : sampling weights.
+    strata, clusters : strata and primary sampling units; cluster labels are taken within strata.
+    fpc : finite population correction: units in the population of each record's stratum, or its sampling fraction.
+    target : what the standard error is around: the "superpopulation" that the finite population came from, the "finite"
+        population, or the confidential "file" (what it would have given: only the randomisation is then uncertain). The
+        randomisation's share of the variance never shrinks with the finite population correction.
+    replicate_weights : columns of weights that replace `weights` one at a time, as published with the file.
+    replicate_scale : the factor of the sum of squared differences; 1/R by default.
+
+    >>> SurveyDesign(weights="w", strata="region", clusters="village").target
+    'superpopulation'
+    """
+
+    weights: Any = None
+    strata: Any = None
+    clusters: Any = None
+    fpc: Any = None
+    target: Target = "superpopulation"
+    replicate_weights: Sequence[Any] = field(default=())
+    replicate_scale: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.target not in TARGETS:
+            raise PramanaError(f"target={self.target!r} is unknown: {suggestion(str(self.target), TARGETS)}")
+        if self.target == "finite" and self.fpc is None:
+            raise PramanaError(
+                "target='finite' needs fpc=: the size of each stratum's population, or its sampling fraction"
+            )
+        if self.replicate_weights and (self.strata is not None or self.clusters is not None):
+            raise PramanaError("replicate_weights carry the strata and clusters already: leave those out")
+
+
+@dataclass(frozen=True)
+class Stratification:
+    """A design as codes.
+
+    Attributes
+    ----------
+    stratum : (G,), stratum of each primary sampling unit.
+    fraction : (H,), sampling fraction of each stratum, zero without a finite population correction.
+    target : what the standard error is around.
+    """
+
+    stratum: Int
+    fraction: Float
+    target: Target
+
+    @property
+    def sizes(self) -> Int:
+        """Units in each stratum (H,)."""
+        return np.bincount(self.stratum, minlength=len(self.fraction))
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        return len(self.stratum) - len(self.fraction)
+
+    def between(self, sums: Float) -> Float:
+        """Σ_h (1 − f_h) n_h/(n_h − 1) Σ_c (z_hc − z̄_h)(z_hc − z̄_h)ᵀ for unit sums z (G, d)."""
+        shrink = (1 - self.fraction) if self.target == "finite" else np.ones(len(self.fraction))
+        factor = (shrink * self.sizes / (self.sizes - 1))[self.stratum]
+        centred = sums - self.means(sums)[self.stratum]
+        return np.asarray((centred * factor[:, None]).T @ centred)
+
+    def means(self, sums: Float) -> Float:
+        """Mean of the unit sums in each stratum (H, d)."""
+        totals = np.zeros((len(self.fraction), sums.shape[1]))
+        np.add.at(totals, self.stratum, sums)
+        return np.asarray(totals / self.sizes[:, None])
+
+
+def stratified(
+    strata: Column | None, clusters: Column | None, fpc: Column | None, target: Target, n: int
+) -> tuple[Int, Stratification]:
+    """Unit codes (n,) and the stratification; strata with a single unit are refused, for they show no variance."""
+    import pandas as pd
+
+    stratum_codes, stratum_names = pd.factorize(pd.Series(np.zeros(n) if strata is None else strata))
+    label = pd.Series(np.arange(n) if clusters is None else pd.factorize(pd.Series(clusters))[0])
+    units, _ = pd.factorize(pd.Series(list(zip(stratum_codes, label, strict=True)), dtype=object))
+    units = np.asarray(units, dtype=np.int64)
+    first = np.unique(units, return_index=True)[1]
+    stratum = np.asarray(stratum_codes, dtype=np.int64)[first]
+    sizes = np.bincount(stratum, minlength=len(stratum_names))
+    lonely = int(np.sum(sizes < 2))
+    if lonely:
+        raise DataError(
+            f"{lonely} of {len(sizes)} strata hold a single sampling unit, which shows no variance: merge strata"
+        )
+    return units, Stratification(stratum, _fractions(fpc, stratum_codes, sizes), target)
+
+
+def _fractions(fpc: Column | None, codes: Any, sizes: Int) -> Float:
+    if fpc is None:
+        return np.zeros(len(sizes))
+    try:
+        values = np.asarray(fpc, dtype=float)
+    except (TypeError, ValueError):
+        raise DataError("fpc must hold numbers: population sizes, or sampling fractions") from None
+    first = np.unique(np.asarray(codes), return_index=True)[1]
+    own = values[first]
+    if np.any(values != own[np.asarray(codes)]):
+        raise DataError("fpc differs within a stratum: give one population size or fraction for each stratum")
+    if np.any(own <= 0) or not np.all(np.isfinite(own)):
+        raise DataError(f"fpc holds {own.min():g}: population sizes and fractions are positive")
+    fractions = np.where(own <= 1, own, sizes / own)
+    if np.any(fractions > 1):
+        worst = int(np.argmax(fractions))
+        raise DataError(
+            f"a stratum has {sizes[worst]} sampling units but fpc says that its population has {own[worst]:g}"
+        )
+    return np.asarray(fractions)
+
+
+def rao_wu(design: Stratification, seed: int, draws: Int) -> Float:
+    """Multipliers of the units (draws, G): n_h − 1 of a stratum's n_h units drawn with replacement, rescaled to mean 1.
+
+    Unlike independent multipliers they are centred within strata, so that few units a stratum do not inflate the variance.
+    """
+    if design.target != "superpopulation":
+        raise PramanaError(
+            f"Resampling knows no finite population correction: use Sandwich() for target={design.target!r}"
+        )
+    out = np.zeros((len(draws), len(design.stratum)))
+    u = uniforms(seed, draws, np.arange(len(design.stratum)))
+    for h, size in enumerate(design.sizes):
+        members = np.flatnonzero(design.stratum == h)
+        picked = members[(u[:, members[:-1]] * size).astype(np.int64)]
+        for column in picked.T:
+            np.add.at(out, (np.arange(len(draws)), column), size / (size - 1))
+    return out
