@@ -1,0 +1,98 @@
+"""Two-stage least squares as one system: first stages, then the equation of interest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from pramana.arrays import Float
+from pramana.estimating.generalized_linear import FromColumns
+from pramana.estimating.stacked import System
+
+
+@dataclass(frozen=True)
+class TwoStageSystem(System):
+    """U₁ = z (x_j − zᵀπ_j) for every endogenous column j, U₂ = x̂ (y − xᵀβ) with x̂ = (zᵀπ_j, exogenous columns).
+
+    Products of x, z and y within a record are what is reverted, so that any of them may be perturbed.
+
+    Attributes
+    ----------
+    terms, instruments : names of the columns of x and of z; a name in both is exogenous.
+    """
+
+    terms: tuple[str, ...]
+    instruments: tuple[str, ...]
+    design_of: FromColumns
+    instruments_of: FromColumns
+    response_of: FromColumns
+
+    @property
+    def endogenous(self) -> list[int]:
+        return [j for j, name in enumerate(self.terms) if name not in self.instruments]
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        first = tuple(f"{self.terms[j]} ~ {z}" for j in self.endogenous for z in self.instruments)
+        return (*first, *self.terms)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        return self.terms
+
+    def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
+        return {
+            "x": self.design_of(columns, n),
+            "z": self.instruments_of(columns, n),
+            "y": self.response_of(columns, n),
+        }
+
+    def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:
+        """The root itself, in closed form, where the reverted moments allow; least squares of the nodes otherwise."""
+        found = self._closed(arrays, weights)
+        return found if np.all(np.isfinite(found)) else self._closed(arrays, np.ones_like(weights))
+
+    def _closed(self, arrays: Mapping[str, Float], weights: Float) -> Float:
+        x, z, y = arrays["x"], arrays["z"], arrays["y"]
+        weighted = z * weights[:, None]
+        try:
+            pi = np.linalg.solve(weighted.T @ z, weighted.T @ x)
+            fitted = pi.T @ weighted.T
+            beta = np.linalg.solve(fitted @ x, fitted @ y)
+        except np.linalg.LinAlgError:
+            return np.full(len(self.parameters), np.nan)
+        return np.concatenate([pi[:, self.endogenous].T.ravel(), beta])
+
+    def _parts(self, beta: Float, arrays: Mapping[str, Float]) -> tuple[Float, Float, Float, Float]:
+        """π (k, endogenous), x̂, first-stage and second-stage residuals."""
+        x, z, moving = arrays["x"], arrays["z"], self.endogenous
+        pi = beta[: -len(self.terms)].reshape(len(moving), -1).T
+        projected = x.copy()
+        projected[:, moving] = z @ pi
+        first = x[:, moving] - projected[:, moving]
+        return pi, projected, first, arrays["y"] - x @ beta[-len(self.terms) :]
+
+    def u(self, beta: Float, arrays: Mapping[str, Float]) -> Float:
+        _, projected, first, second = self._parts(beta, arrays)
+        stage = (first[:, :, None] * arrays["z"][:, None, :]).reshape(len(first), -1)
+        return np.column_stack([stage, projected * second[:, None]])
+
+    def slope(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
+        _, projected, _, second = self._parts(beta, arrays)
+        x, z, d = arrays["x"], arrays["z"], beta.size
+        k, p = z.shape[1], x.shape[1]
+        out = np.zeros((d, d))
+        gram = (z * weights[:, None]).T @ z
+        for place, j in enumerate(self.endogenous):
+            block = slice(place * k, (place + 1) * k)
+            out[block, block] = -gram
+            out[d - p + j, block] = (weights * second) @ z
+        out[d - p :, d - p :] = -(projected * weights[:, None]).T @ x
+        return out
+
+    def facts(self) -> dict[str, str]:
+        excluded = [z for z in self.instruments if z not in self.terms]
+        endogenous = [self.terms[j] for j in self.endogenous]
+        return {"Endogenous": ", ".join(endogenous), "Instruments": ", ".join(excluded)}

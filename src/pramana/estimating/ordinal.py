@@ -1,0 +1,113 @@
+"""Proportional odds: logit Pr(y ≤ k | x) = θ_k − xᵀβ, with thresholds θ_1 < … < θ_{K−1}."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, logit
+
+from pramana.arrays import Float
+from pramana.errors import SolveError
+from pramana.estimating.generalized_linear import FromColumns
+from pramana.estimating.stacked import System
+
+
+@dataclass(frozen=True)
+class OrdinalSystem(System):
+    """Scores of the thresholds and of the coefficients, for one class at a time.
+
+    Attributes
+    ----------
+    levels : names of the classes in order (K).
+    terms : names of the design's columns, without an intercept (q).
+    design_of, code_of : columns ↦ (n, q) and ↦ positions of the response among the levels (n,).
+    """
+
+    levels: tuple[str, ...]
+    terms: tuple[str, ...]
+    design_of: FromColumns
+    code_of: FromColumns
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        pairs = zip(self.levels[:-1], self.levels[1:], strict=True)
+        return (*(f"{low}|{high}" for low, high in pairs), *self.terms)
+
+    @property
+    def cuts(self) -> int:
+        return len(self.levels) - 1
+
+    def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
+        return {"design": self.design_of(columns, n), "code": self.code_of(columns, n)}
+
+    def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:
+        """No effect, and thresholds at the reverted cumulative shares."""
+        shares = np.bincount(arrays["code"].astype(int), weights, minlength=len(self.levels)) / weights.sum()
+        if np.any(shares <= 0):
+            k = int(np.argmin(shares))
+            raise SolveError(
+                f"the reverted share of level {self.levels[k]!r} is {shares[k]:.3g}, so that its thresholds would be out of "
+                "order: merge it with a neighbour, or use more data"
+            )
+        return np.concatenate([logit(np.cumsum(shares)[:-1]), np.zeros(len(self.terms))])
+
+    def u(self, beta: Float, arrays: Mapping[str, Float]) -> Float:
+        """Gradient of log p_y; not a number where thresholds are out of order, so that no step ends there."""
+        upper, lower, p = self._ends(beta, arrays)
+        rows, code = np.arange(len(p)), arrays["code"].astype(int)
+        above, below = _density(upper) / p, -_density(lower) / p
+        out = np.zeros((len(p), self.cuts + 2))
+        out[rows, code + 1] = above  # the first and the last of these columns stand for the thresholds ±∞
+        out[rows, code] = below
+        return np.column_stack([out[:, 1:-1], -(above + below)[:, None] * arrays["design"]])
+
+    def slope(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
+        upper, lower, p = self._ends(beta, arrays)
+        above, below = _density(upper) / p, -_density(lower) / p
+        bends = (_bend(upper) / p - above**2, -_bend(lower) / p - below**2, -above * below)
+        aa, bb, ab = (weights * bend for bend in bends)
+        code, x, q = arrays["code"].astype(int), arrays["design"], len(self.terms)
+        size = self.cuts + 2
+        full = np.zeros((size + q, size + q))
+        for k in range(len(self.levels)):
+            here = code == k
+            full[k + 1, k + 1] += aa[here].sum()
+            full[k, k] += bb[here].sum()
+            full[k, k + 1] = full[k + 1, k] = ab[here].sum()
+            full[k + 1, size:] -= (aa + ab)[here] @ x[here]
+            full[k, size:] -= (bb + ab)[here] @ x[here]
+        full[size:, :size] = full[:size, size:].T
+        full[size:, size:] = (x * (aa + bb + 2 * ab)[:, None]).T @ x
+        kept = np.r_[1 : size - 1, size : size + q]
+        return full[np.ix_(kept, kept)]
+
+    def facts(self) -> dict[str, str]:
+        return {"Model": "proportional odds, " + " < ".join(self.levels)}
+
+    def refuse(self, beta: Float) -> None:
+        cuts = beta[: self.cuts]
+        if np.any(np.diff(cuts) <= 0):
+            named = ", ".join(f"{p} = {c:.4g}" for p, c in zip(self.parameters, cuts, strict=False))
+            raise SolveError(f"the thresholds {named} are out of order: give start= with thresholds that rise")
+
+    def _ends(self, beta: Float, arrays: Mapping[str, Float]) -> tuple[Float, Float, Float]:
+        """Where each record's class begins and ends on the scale of the link, and its probability."""
+        cuts = np.concatenate([[-np.inf], beta[: self.cuts], [np.inf]])
+        eta, code = arrays["design"] @ beta[self.cuts :], arrays["code"].astype(int)
+        upper, lower = cuts[code + 1] - eta, cuts[code] - eta
+        if np.any(np.diff(cuts) <= 0):
+            return upper, lower, np.full(len(eta), np.nan)
+        flip = lower > 0  # the same difference on the side where it does not cancel
+        p = np.where(flip, expit(-lower) - expit(-upper), expit(upper) - expit(lower))
+        return upper, lower, np.maximum(p, 1e-300)
+
+
+def _density(t: Float) -> Float:
+    return np.asarray(expit(t) * expit(-t))
+
+
+def _bend(t: Float) -> Float:
+    """Derivative of the density."""
+    return np.asarray(_density(t) * (expit(-t) - expit(t)))

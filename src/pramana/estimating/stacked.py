@@ -1,0 +1,159 @@
+"""Systems of estimating functions solved together: nuisance parameters first, then what is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from pramana.arrays import Float
+from pramana.estimating.equation import Records
+from pramana.estimating.function import central_slopes
+
+Note = tuple[str, str, str]
+"""Code, severity and message of a diagnostic."""
+
+
+class System:
+    """U(β; arrays), where the arrays (designs, responses) were computed from columns once. To be subclassed.
+
+    `shown` names the parameters that a result lists; the others are nuisance, whose uncertainty stays in the covariance.
+    """
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        raise NotImplementedError
+
+    @property
+    def shown(self) -> tuple[str, ...] | None:
+        return None
+
+    def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
+        """Arrays with n rows each."""
+        raise NotImplementedError
+
+    def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:
+        """(d,); weights (m,) are signed."""
+        raise NotImplementedError
+
+    def u(self, beta: Float, arrays: Mapping[str, Float]) -> Float:
+        """(m, d)."""
+        raise NotImplementedError
+
+    def slope(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
+        """Σ w ∂U/∂β (d, d); by central differences unless a subclass knows better."""
+        return central_slopes(lambda b: np.asarray(weights @ self.u(b, arrays)), beta)
+
+    def refuse(self, beta: Float) -> None:
+        """Raise where no score exists at a starting value."""
+
+    def facts(self) -> dict[str, str]:
+        """What was chosen and how, for the head of the result."""
+        return {}
+
+    def notes(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> list[Note]:  # noqa: ARG002
+        """What the analyst should know at the root."""
+        return []
+
+
+@dataclass(frozen=True)
+class StackedFunction:
+    """A system waiting for records."""
+
+    system: System
+    variables: tuple[str, ...]
+    response: str | None = None
+    smooth: bool = True
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return self.system.parameters
+
+    def response_values(self, values: Any) -> Float:
+        raise NotImplementedError("a system keeps the nodes of its response")
+
+    def equation(self, records: Records) -> StackedEquation:
+        return StackedEquation(self.system, records)
+
+
+@dataclass(frozen=True)
+class StackedEquation:
+    """φ_i = Σ_k weight_ik U(node k of record i), the nodes of a record lying next to each other."""
+
+    system: System
+    records: Records
+    arrays: dict[str, Float] = field(default_factory=dict, repr=False)
+    smooth: bool = True
+    stacked: bool = True
+
+    def __post_init__(self) -> None:
+        if self.arrays:
+            return
+        records = self.records
+        nodes = [self.system.arrays(records.at(k), records.n) for k in range(len(records.nodes))]
+        flat = {name: _interleaved([node[name] for node in nodes]) for name in nodes[0]}
+        object.__setattr__(self, "arrays", flat)
+
+    @property
+    def n(self) -> int:
+        return self.records.n
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return self.system.parameters
+
+    @property
+    def shown(self) -> tuple[str, ...] | None:
+        return self.system.shown
+
+    @property
+    def start(self) -> Float:
+        return self.system.start(self.arrays, self.records.weights.ravel())
+
+    @property
+    def facts(self) -> dict[str, str]:
+        return self.system.facts()
+
+    def notes(self, beta: Float, weights: Float) -> list[Note]:
+        return self.system.notes(beta, self.arrays, self._signed(weights))
+
+    def influence(self, beta: Float) -> Float:
+        self.system.refuse(beta)
+        u = self.system.u(beta, self.arrays).reshape(self.n, -1, beta.size)
+        return np.einsum("nc,ncd->nd", self.records.weights, u)
+
+    def score(self, betas: Float, weights: Float) -> Float:
+        pairs = zip(betas, weights, strict=True)
+        with np.errstate(all="ignore"):
+            return np.stack([self._signed(w) @ self.system.u(b, self.arrays) for b, w in pairs])
+
+    def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
+        pairs = zip(betas, weights, strict=True)
+        with np.errstate(all="ignore"):
+            slopes = np.stack([self.system.slope(b, self.arrays, self._signed(w)) for b, w in pairs])
+        return self.score(betas, weights), slopes
+
+    def clean_outer(self, beta: Float, weights: Float) -> Float:
+        u = self.system.u(beta, self.arrays)
+        return np.asarray((u * self._signed(weights)[:, None]).T @ u)
+
+    def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
+        """The derivative of leftᵀφ along `right`, by central differences."""
+        step = 1e-5 / max(float(np.abs(right).max()), 1e-300)
+        ahead, behind = self.influence(beta + step * right), self.influence(beta - step * right)
+        return np.asarray((ahead - behind) @ left / (2 * step))
+
+    def under(self, records: Records) -> StackedEquation:
+        return replace(self, records=records)
+
+    def _signed(self, weights: Float) -> Float:
+        """Row weights times node weights (n·C,)."""
+        return (weights[:, None] * self.records.weights).ravel()
+
+
+def _interleaved(parts: list[Float]) -> Float:
+    """Nodes (C arrays with n rows) as one array whose rows run record by record."""
+    stacked = np.stack(parts, axis=1)
+    return np.ascontiguousarray(stacked.reshape(-1, *stacked.shape[2:]))

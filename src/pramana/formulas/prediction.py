@@ -1,0 +1,87 @@
+"""Means of new records under a fitted generalised linear model; holds levels and transforms, no rows of data."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pramana.arrays import Float
+from pramana.errors import DataError
+from pramana.estimating import Family
+from pramana.formulas.generalized_linear import Design, Offset
+from pramana.frames import Table, read
+from pramana.frames.table import is_missing
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A design and a family.
+
+    Attributes
+    ----------
+    design : without the records it was learnt from.
+    offsets : expressions added to the linear predictor.
+    """
+
+    design: Design
+    family: Family
+    offsets: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, function: Any) -> Prediction | None:
+        """None for anything but a generalised linear model that came from a formula."""
+        design = getattr(function, "design_of", None)
+        if not isinstance(design, Design):
+            return None
+        offset = function.offset_of
+        return cls(design.emptied(), function.family, offset.expressions if isinstance(offset, Offset) else ())
+
+    def at(self, data: Any, estimate: Float, covariance: Float, reach: float) -> dict[str, Float]:
+        """Mean, delta-method standard error and limits (transformed from the linear predictor) for every record."""
+        table = read(data)
+        design, columns = self._filled(table)
+        x = _computed(design, columns, table.n)
+        eta = x @ estimate
+        if self.offsets:
+            eta = eta + Offset(self.offsets, design)(columns, table.n)
+        error = np.sqrt(np.maximum(np.einsum("nj,jk,nk->n", x, covariance, x), 0.0))
+        mean, slope = self.family.curve(eta)[:2]
+        limits = [self.family.curve(eta + side * reach * error)[0] for side in (-1, 1)]
+        low, high = np.minimum(*limits), np.maximum(*limits)
+        return {
+            "prediction": np.asarray(mean),
+            "std_error": np.abs(slope) * error,
+            "conf_low": np.asarray(low),
+            "conf_high": np.asarray(high),
+        }
+
+    def _filled(self, table: Table) -> tuple[Design, Mapping[str, object]]:
+        for name in self.design.variables:
+            count = int(is_missing(table.column(name)).sum())
+            if count:
+                raise DataError(
+                    f"column {name!r} of the new data has {count} missing value(s): fill them or leave them out"
+                )
+        return self.design.refilled(table), {name: table.column(name) for name in self.design.variables}
+
+
+def _computed(design: Design, columns: Mapping[str, object], n: int) -> Float:
+    """The design of new records; a level that the fit never saw is an error, not the reference."""
+    from formulaic.errors import DataMismatchWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataMismatchWarning)
+        try:
+            x = design(columns, n)
+        except DataMismatchWarning as warning:
+            unseen = str(warning).partition("{")[2].partition("}")[0]
+            raise DataError(
+                f"the new data have levels that the fit did not see ({unseen}): recode or drop them"
+            ) from None
+    if not np.all(np.isfinite(x)):
+        raise DataError("the new data give terms that are infinite or missing: check the columns that are transformed")
+    return x
