@@ -26,6 +26,17 @@ CLIPPED = ModelDependent(clip=True)
 FIVE: tuple[str | Method, ...] = (Reversion(), "oracle", Naive(), MODEL_1, MODEL_2, CLIPPED)
 
 
+NAMES = {
+    "reversion": "proposed",
+    "oracle": "oracle",
+    "naive": "naive",
+    MODEL_1.label: "Model 1",
+    MODEL_2.label: "Model 2",
+    CLIPPED.label: "Model 1 clipped",
+}
+GREEK = {"Intercept": "β₁", "x": "β₂"}
+
+
 @dataclass(frozen=True)
 class Study:
     """Scenarios to run with the same methods.
