@@ -180,3 +180,30 @@ def test_a_correlation_beyond_one_is_reported() -> None:
     result = fit(pr.correlation("x", "y"), counted(90, 10, 10, 90), mechanism)
     assert result.estimate[0] > 1
     assert "outside-range" in [d.code for d in result.diagnostics]
+
+
+def test_an_association_within_the_noise_is_said_to_be_so(rng: np.random.Generator) -> None:
+    mechanism = pr.Mechanism({"x": pr.TransitionMatrix.binary(0.7, 0.7)})
+    near = fit(pr.correlation("x", "y", "cramer"), counted(255, 245, 245, 255), mechanism)
+    far = fit(pr.correlation("x", "y", "cramer"), counted(1600, 1400, 1400, 1600), mechanism)
+    assert "near-boundary" in [d.code for d in near.diagnostics]
+    assert "near-boundary" not in [d.code for d in far.diagnostics]
+
+
+def test_em_that_stalls_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pramana.estimators.table_likelihood.LIMIT", 2)
+    with pytest.raises(pr.SolveError, match=r"EM stalled: after 2 rounds the likelihood still rises by .*merge levels"):
+        pr.table_em(["x", "y"], counted(400, 300, 400, 40), NOISY, frequencies="f")
+
+
+def test_the_likelihood_of_a_table_by_method() -> None:
+    data = counted(400, 300, 400, 140)
+    named = pr.table_em(["x", "y"], data, NOISY, frequencies="f")
+    np.testing.assert_array_equal(named.estimate, fit(pr.crosstab("x", "y"), data, method="likelihood").estimate)
+    one = fit(pr.proportions("x"), data, method="likelihood")
+    np.testing.assert_allclose(one.estimate, fit(pr.proportions("x"), data).estimate, atol=1e-6)
+    for options in ({"weights": [1.0, 2, 3, 4]}, {"inference": "sandwich"}, {"clusters": [1, 1, 2, 2]}):
+        with pytest.raises(pr.PramanaError, match="takes frequencies, but no weights, clusters or inference="):
+            fit(pr.crosstab("x", "y"), data, method="likelihood", **options)
+    with pytest.raises(pr.PramanaError, match="maximum likelihood gives shares"):
+        fit(pr.crosstab("x", "y", counts=True), data, method="likelihood")

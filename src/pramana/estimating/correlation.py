@@ -123,7 +123,7 @@ class Pearson:
             "the data): a correlation does not exist; use more records"
         )
 
-    def remarks(self, theta: Float, mu: Float) -> list[Remark]:  # noqa: ARG002
+    def remarks(self, theta: Float, mu: Float, errors: Float) -> list[Remark]:  # noqa: ARG002
         return _beyond_one(self.parameters[0], float(theta[0]))
 
 
@@ -192,8 +192,17 @@ class TableCorrelation:
             return f"{self.parameters[0]!r} is exactly 0, where it has no standard error: test independence with table_em()"
         return None
 
-    def remarks(self, theta: Float, mu: Float) -> list[Remark]:
-        return [*_beyond_one(self.parameters[0], float(theta[0])), *negative_cells(mu, self.moments)]
+    def remarks(self, theta: Float, mu: Float, errors: Float) -> list[Remark]:
+        found = [*_beyond_one(self.parameters[0], float(theta[0])), *negative_cells(mu, self.moments)]
+        # At independence V is the length of df noises of about its standard error each.
+        df = (self.shape[0] - 1) * (self.shape[1] - 1)
+        if self.kind == "cramer" and theta[0] < (np.sqrt(df) + 2) * errors[0]:
+            message = (
+                f"{self.parameters[0]} = {theta[0]:.3g} is within the noise of 0, its smallest value: it is too large on "
+                "average, and its interval means nothing; test independence with table_em()"
+            )
+            found.append(("near-boundary", "warning", message))
+        return found
 
 
 def _inertia(p: Any) -> Any:

@@ -137,7 +137,7 @@ class RatioTarget:
     def _strata(self) -> list[str]:
         return cell_labels(self.factors[:-2])
 
-    def remarks(self, theta: Float, mu: Float) -> list[Remark]:  # noqa: ARG002
+    def remarks(self, theta: Float, mu: Float, errors: Float) -> list[Remark]:  # noqa: ARG002
         return negative_cells(mu, self.moments)
 
 

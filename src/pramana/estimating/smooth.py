@@ -49,7 +49,8 @@ class Target(Protocol):
     def refusal(self, mu: Float) -> str | None:
         """Why g has no value at μ, or None."""
 
-    def remarks(self, theta: Float, mu: Float) -> list[Remark]: ...
+    def remarks(self, theta: Float, mu: Float, errors: Float) -> list[Remark]:
+        """What the analyst should know; errors (k,) are the standard errors of θ."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +124,10 @@ class SmoothEquation:
         """Why there is no root under row weights (n,)."""
         return self.target.refusal(weights @ self.moments.values / weights.sum()) or "the moments are not finite"
 
-    def notes(self, beta: Float, weights: Float) -> list[Remark]:  # noqa: ARG002
-        return self.target.remarks(*self._split(beta))
+    def cautions(self, beta: Float, errors: Float) -> list[Remark]:
+        """What the analyst should know at the root, whose standard errors are (d,)."""
+        theta, mu = self._split(beta)
+        return self.target.remarks(theta, mu, errors[: theta.size])
 
     def _split(self, beta: Float) -> tuple[Float, Float]:
         size = len(self.target.parameters)

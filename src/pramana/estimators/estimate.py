@@ -71,6 +71,9 @@ def estimate(
         bounds = score_intervals(sample, root.beta, np.sqrt(np.diag(covariance)), chosen.level)
     decomposed = linear is not None and reverts
     diagnostics = [*notes, *_diagnostics(sample, root, linear if reverts else None, draws)]
+    if hasattr(sample.equation, "cautions"):
+        errors = np.sqrt(np.diag(covariance))
+        diagnostics += [Diagnostic(*note) for note in sample.equation.cautions(root.beta, errors)]
     result = Result(
         parameters=sample.equation.parameters,
         estimate=root.beta,

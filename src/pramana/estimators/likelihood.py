@@ -11,6 +11,7 @@ import numpy as np
 from pramana.arrays import Float, Int
 from pramana.errors import DataError, PramanaError, SolveError
 from pramana.estimating import EstimatingFunction
+from pramana.estimating.tables import CrossTableFunction
 from pramana.estimators.binding import Binding
 from pramana.estimators.corrections import ForwardCorrection
 from pramana.estimators.covariate_model import ABSENT, covariate_model
@@ -18,6 +19,7 @@ from pramana.estimators.hidden_data import HiddenData, checked_model, hidden_dat
 from pramana.estimators.likelihood_result import LikelihoodResult
 from pramana.estimators.maximization import Maximum, maximize
 from pramana.estimators.observed_likelihood import ObservedLikelihood
+from pramana.estimators.table_result import as_table, table_result
 from pramana.frames import Table
 from pramana.inference import Resampling, Sandwich
 from pramana.mechanism import Mechanism
@@ -95,6 +97,9 @@ class Likelihood:
         facts: Mapping[str, str],
     ) -> LikelihoodResult:
         """Fit, with standard errors and diagnostics."""
+        table = as_table(function)
+        if table is not None:
+            return _tabulated(table, task, options, facts)
         robust = _robust(options, task)
         model = observed_likelihood(self, function, task.mechanism, task.table, _row_weights(task))
         _refuse_few(task, len(function.parameters))
@@ -125,6 +130,24 @@ class Likelihood:
             pseudo=pseudo,
             content=_content(model.data, model.covariates.description),
         )
+
+
+def _tabulated(function: CrossTableFunction, task: Task, options: object, facts: Mapping[str, str]) -> LikelihoodResult:
+    """A table has no regression: its likelihood is maximised over the simplex."""
+    if task.weights is not None or task.clusters is not None or options is not None:
+        raise PramanaError(
+            "a maximum-likelihood table takes frequencies, but no weights, clusters or inference=: use method='reversion'"
+        )
+    counts = np.ones(task.table.n) if task.frequencies is None else task.frequencies
+    return table_result(
+        function,
+        task.mechanism,
+        task.table,
+        counts,
+        facts=facts,
+        notes=task.notes,
+        frame_kind=task.table.kind,
+    )
 
 
 def observed_likelihood(

@@ -58,7 +58,7 @@ def released_table(
     cells = reverted_cells(records.reweighted(likelihood), function.factors)
     rows, place = np.unique(cells, axis=0, return_inverse=True)
     shape = tuple(len(f.levels) for f in function.factors)
-    return ReleasedTable(rows, np.bincount(place.ravel(), weights=counts), shape)
+    return ReleasedTable(rows, np.asarray(np.bincount(place.ravel(), weights=counts), dtype=float), shape)
 
 
 def _chances(assignment: Assignment, variables: tuple[str, ...], table: Table) -> Float:
