@@ -97,7 +97,10 @@ def _names(header: bytes, path: Path) -> list[str]:
         text = header.removeprefix(_BOM).decode("utf-8")
     except UnicodeDecodeError:
         raise DataError(f"the header of {str(path)!r} is not UTF-8 text: save the file as UTF-8") from None
-    names = next(csv.reader(io.StringIO(text, newline="")), [])
+    records = list(csv.reader(io.StringIO(text, newline="")))
+    if len(records) > 1:
+        raise DataError(f"the lines of {str(path)!r} do not end with a line feed: save the file with such line ends")
+    names = records[0] if records else []
     if not names or "\0" in text:
         raise DataError(f"file {str(path)!r} has no header: its first line must name the columns")
     if len(set(names)) < len(names):
@@ -144,7 +147,7 @@ class CsvBlock:
 
     @classmethod
     def cut(cls, data: bytes, names: Sequence[str], first_row: int) -> CsvBlock:
-        _refuse_stray_quotes(data, first_row)
+        _refuse_stray_marks(data, first_row)
         values = np.frombuffer(data, dtype=np.uint8)
         feeds = _outside(data, _FEED)
         ends = np.flatnonzero(_outside(data, _COMMA) | feeds)
@@ -227,19 +230,28 @@ def _pieces(data: bytes, offsets: Int) -> Any:
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), offsets.size - 1, buffers)
 
 
-def _refuse_stray_quotes(data: bytes, first_row: int) -> None:
-    """A quotation mark opens at the start of a field: inside one it would move every boundary after it."""
-    if b'"' not in data:
-        return
+def _refuse_stray_marks(data: bytes, first_row: int) -> None:
+    """What would move a boundary must stop the release: behind a wrong one, true values would pass unseen."""
     values = np.frombuffer(data, dtype=np.uint8)
-    quotes = np.flatnonzero(values == _QUOTE)[::2]
-    before = values[np.maximum(quotes - 1, 0)]
-    stray = quotes[(quotes > 0) & ~np.isin(before, (_COMMA, _FEED, _QUOTE))]
-    if stray.size:
-        row = first_row + int(np.sum(_outside(data[: stray[0]], _FEED)))
-        raise DataError(
-            f"row {row} has a quotation mark inside a field that is not quoted: quote the field and double the mark"
-        )
+    quotes = np.flatnonzero(values == _QUOTE)
+    if quotes.size % 2:
+        raise _stray(data, int(quotes[-1]), first_row, "a quotation mark that is not closed: close it")
+    before = values[np.maximum(quotes[::2] - 1, 0)]
+    inside = quotes[::2][(quotes[::2] > 0) & ~np.isin(before, (_COMMA, _FEED, _QUOTE))]
+    if inside.size:
+        what = "a quotation mark inside a field that is not quoted: quote the field and double the mark"
+        raise _stray(data, int(inside[0]), first_row, what)
+    if b"\r" in data:
+        returns = np.flatnonzero(_outside(data, _RETURN))
+        alone = returns[np.append(values, 0)[returns + 1] != _FEED]
+        if alone.size:
+            what = "a carriage return without a line feed: end lines with a line feed"
+            raise _stray(data, int(alone[0]), first_row, what)
+
+
+def _stray(data: bytes, place: int, first_row: int, what: str) -> DataError:
+    row = first_row + int(np.sum(_outside(data[:place], _FEED)))
+    return DataError(f"row {row} has {what}")
 
 
 def _refuse_ragged(fields: Int, expected: int, first_row: int) -> None:

@@ -1,0 +1,105 @@
+"""A release killed at random points: the target is whole or absent, and what is left behind holds no true value."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+KILLS = 50
+
+SCRIPT = """
+import json, os, random, signal, sys, time
+from pathlib import Path
+import pyarrow as pa, pyarrow.parquet as pq
+import pramana as pr
+from pramana.disclosure import csv_blocks, parquet_blocks
+from pramana.disclosure.release import release
+
+# P exchanges the two levels, so a true value in the output would be seen; blocks are small, so there are many of them.
+folder, ending, again, kills = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "again", int(sys.argv[4])
+mechanism = pr.Mechanism({"z": pr.TransitionMatrix(["TRUTH", "noise"], [[0, 1], [1, 0]])})
+csv_blocks.SIZE, parquet_blocks.LONGEST = 1000, 100
+source, target = folder / f"in.{ending}", folder / "public" / f"out.{ending}"
+target.parent.mkdir()
+table = pa.table({"x": list(range(6000)), "z": ["TRUTH"] * 6000})
+if ending == "csv":
+    source.write_text("x,z\\n" + "".join(f"{i},TRUTH\\n" for i in range(6000)))
+else:
+    pq.write_table(table, source, compression="none")
+os.environ["OMP_NUM_THREADS"] = "1"
+
+def trial(delay):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            release(source, target, mechanism, force=again, card=True)
+        finally:
+            os._exit(0)
+    if delay is not None:
+        time.sleep(delay)
+        os.kill(pid, signal.SIGKILL)
+    return os.waitpid(pid, 0)[1]
+
+def raw(path):
+    content = path.read_bytes()
+    if ending == "parquet" and content.endswith(b"PAR1") and len(content) > 8:
+        return "TRUTH" in pq.read_table(path).column("z").to_pylist()
+    return b"TRUTH" in content
+
+def timed():
+    begun = time.monotonic()
+    target.unlink(missing_ok=True)
+    for path in target.parent.glob("*.card.*"):
+        path.unlink()
+    trial(None)
+    return time.monotonic() - begun
+
+timed()
+pr.audit(target)  # everything is imported now, so that later processes, forked from this one, are quick
+from pramana.disclosure import card
+length = min(timed() for _ in range(3))
+whole = target.read_bytes()
+count = {"killed": 0, "absent": 0, "old": 0, "whole": 0, "leftovers": 0, "bad": 0}
+random.seed(1)
+trials = 0
+while count["killed"] < kills and trials < 4 * kills:
+    trials += 1
+    if not again:
+        for path in target.parent.iterdir():
+            path.unlink()
+    old = b"old" * 1000
+    if again:
+        target.write_bytes(old)
+    count["killed"] += os.WIFSIGNALED(trial(random.uniform(0, 0.9 * length)))
+    for path in target.parent.glob(".*.part"):
+        count["leftovers"] += 1
+        count["bad"] += path.name.startswith(f".out.{ending}.") and "card" not in path.name and raw(path)
+        path.unlink()
+    if not target.exists():
+        count["absent"] += 1
+    elif target.read_bytes() == old:
+        count["old"] += 1
+    elif len(target.read_bytes()) == len(whole) and not raw(target) and pr.audit(target).clean:
+        count["whole"] += 1
+    else:
+        count["bad"] += 1
+print(json.dumps(count | {'trials': trials}))
+"""
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("again", ["new", "again"])
+def test_a_killed_release_leaves_a_whole_file_or_none(ending: str, again: str, tmp_path: Path) -> None:
+    """With an older file in place of the target too: that one stays until the new one is whole."""
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path), ending, again, str(KILLS)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    count = json.loads(done.stdout)
+    assert count["bad"] == 0
+    assert count["absent" if again == "new" else "old"] + count["whole"] == count["trials"]
+    assert count["killed"] >= KILLS
+    assert count["leftovers"] > 0
