@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint verify bench clean
+.PHONY: demo test lint verify bench schema clean
 
 demo: $(READY)
 	$(BIN)/pramana demo
@@ -20,6 +20,11 @@ verify: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.resampling
+	$(BIN)/python -m benchmarks.perturbing
+
+schema: $(READY)
+	$(BIN)/python -m pramana.mechanism.published_schema
+	$(BIN)/python -m benchmarks.likelihood
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

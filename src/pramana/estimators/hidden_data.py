@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -50,9 +51,18 @@ class HiddenData:
     def n(self) -> int:
         return len(self.channel)
 
-    @property
+    @cached_property
     def density(self) -> Density:
         return density_of(self.function.family)
+
+    @cached_property
+    def log_channel(self) -> Float:
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.channel))
+
+    def at_nodes(self, values: Float) -> Float:
+        """Values by combination of covariates (n, M) at the nodes: (n, C), or (n, 1) where they all agree."""
+        return values if values.shape[1] == 1 else values[:, self.place]
 
     @property
     def hides_covariates(self) -> bool:

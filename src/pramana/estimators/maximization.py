@@ -11,7 +11,7 @@ from pramana.errors import SolveError
 from pramana.estimators.observed_likelihood import ObservedLikelihood, State, Theta
 
 ROUNDS = 30
-EM_STEPS = (4, 10, 25, 50, 100)
+EM_STEPS = (2, 10, 25, 50, 100)
 """EM steps before each attempt at Newton; the last number is repeated."""
 NEWTON_STEPS = 30
 SETTLED = 1e-6
@@ -77,8 +77,7 @@ def _start(model: ObservedLikelihood, beta: Float | None) -> Theta:
 
 def _dispersion(model: ObservedLikelihood, beta: Float, share: Float) -> float:
     assert model.data.density.dispersion is not None
-    mu = model.means(beta)[:, model.data.place]
-    found = model.data.density.dispersion(model.data.responses, mu, share)
+    found = model.data.density.dispersion(model.data.responses, model.means(beta), share)
     if not found > 0:
         raise SolveError(
             "the fit leaves no residual: the dispersion is zero and the likelihood has no maximum; use fewer terms"
@@ -95,7 +94,7 @@ def em_step(model: ObservedLikelihood, state: State) -> State:
         posterior = model.gathered(state.posterior)
         gamma = model.covariates.fitted(posterior, model.weights, gamma)
         gamma = model.covariates.without_absent(posterior, model.weights, gamma)
-    step, size = _scoring_step(model, theta, share), 1.0
+    step, size = _scoring_step(model, state, share), 1.0
     for _ in range(30):
         beta: Float = theta.beta + size * step
         blend = gamma if size == 1.0 else theta.gamma + size * (gamma - theta.gamma)
@@ -107,13 +106,12 @@ def em_step(model: ObservedLikelihood, state: State) -> State:
     return state
 
 
-def _scoring_step(model: ObservedLikelihood, theta: Theta, share: Float) -> Float:
+def _scoring_step(model: ObservedLikelihood, state: State, share: Float) -> Float:
     """(Σ share x xᵀ μ′²/V)⁻¹ Σ share x a (y − μ): an ascent direction for non-negative shares."""
-    force, _, expected = model.forces(theta)
-    flat = model.data.design.reshape(-1, len(theta.beta))
-    score = flat.T @ model.gathered(share * force).ravel()
+    flat = model.data.design.reshape(-1, len(state.theta.beta))
+    score = flat.T @ model.gathered(share * model.force(state)).ravel()
     try:
-        step = np.linalg.solve(-model.curvature(share * expected), score)
+        step = np.linalg.solve(-model.curvature(share * model.expected_bend(state)), score)
     except np.linalg.LinAlgError:
         return np.zeros_like(score)
     return np.asarray(step if np.all(np.isfinite(step)) else np.zeros_like(score))

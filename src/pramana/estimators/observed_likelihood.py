@@ -10,6 +10,7 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.estimators.covariate_model import CovariateModel
 from pramana.estimators.hidden_data import HiddenData
+from pramana.kernels.predictor import Moments
 
 BLOCK = 4_000_000
 """Entries of per-node scores that are held at once."""
@@ -36,13 +37,13 @@ class State:
     ----------
     value : Σ w log L.
     posterior : Pr(node | released, rest), (n, C).
-    log_likelihoods : log L, (n,).
+    curve : μ, μ′, a, a′ at every combination of covariates, (n, M).
     """
 
     theta: Theta
     value: float
     posterior: Float
-    log_likelihoods: Float
+    curve: Moments
 
 
 @dataclass(frozen=True)
@@ -67,81 +68,89 @@ class ObservedLikelihood:
 
     def evaluate(self, theta: Theta) -> State:
         """Posterior weights and value; the E step."""
-        data = self.data
         with np.errstate(all="ignore"):
-            log = self.log_complete(theta) + np.log(data.channel)
-            largest = log.max(axis=1, keepdims=True)
+            curve = self.data.function.family.curve(self.predictor(theta.beta))
+            log = self.log_complete(theta, curve[0]) + self.data.log_channel
+            largest = _largest(log)
             joint = np.exp(log - largest)
-            total = joint.sum(axis=1, keepdims=True)
-            each = (largest + np.log(total))[:, 0]
-            value = float(self.weights @ each)
+            total = np.einsum("nc->n", joint)[:, None]
+            value = float(self.weights @ (largest + np.log(total))[:, 0])
             posterior = joint / total
-        return State(theta, value if np.isfinite(value) else -np.inf, posterior, each)
+        return State(theta, value if np.isfinite(value) else -np.inf, posterior, curve)
 
-    def log_complete(self, theta: Theta) -> Float:
-        """log f + log g at every node, (n, C)."""
+    def log_complete(self, theta: Theta, mu: Float) -> Float:
+        """log f + log g at every node, (n, C), for means (n, M)."""
         data = self.data
         with np.errstate(all="ignore"):
-            mu = np.asarray(data.function.family.curve(self.predictor(theta.beta))[0])[:, data.place]
-            log: Float = data.density.log(data.responses, mu, theta.dispersion)
+            log: Float = data.density.log(data.responses, data.at_nodes(mu), theta.dispersion)
         if not data.hides_covariates:
             return log
-        return np.asarray(log + self.covariates.log_density(theta.gamma)[:, data.place])
+        return np.asarray(log + data.at_nodes(self.covariates.log_density(theta.gamma)))
 
-    def forces(self, theta: Theta) -> tuple[Float, Float, Float]:
-        """At every node (n, C): a(y − μ)/φ, its derivative in η, and the expected one."""
-        with np.errstate(all="ignore"):
-            moments = self.data.function.family.curve(self.predictor(theta.beta))
-            mu, dmu, a, da = (np.broadcast_to(m, moments[0].shape)[:, self.data.place] for m in moments)
-            residual = self.data.responses - mu
-            return (
-                np.asarray(a * residual / theta.dispersion),
-                np.asarray((da * residual - a * dmu) / theta.dispersion),
-                np.asarray(-a * dmu / theta.dispersion),
-            )
+    def force(self, state: State) -> Float:
+        """a(y − μ)/φ at every node, (n, C)."""
+        mu, _, a, _ = self._moments(state)
+        return np.asarray(a * (self.data.responses - mu) / state.theta.dispersion)
+
+    def bend(self, state: State) -> Float:
+        """The derivative of `force` in η, (n, C)."""
+        mu, dmu, a, da = self._moments(state)
+        return np.asarray((da * (self.data.responses - mu) - a * dmu) / state.theta.dispersion)
+
+    def expected_bend(self, state: State) -> Float:
+        """Its expectation given the covariates, (n, C) or (n, 1)."""
+        _, dmu, a, _ = self._moments(state)
+        return np.asarray(-a * dmu / state.theta.dispersion)
+
+    def _moments(self, state: State) -> Moments:
+        at = self.data.at_nodes
+        mu, dmu, a, da = state.curve
+        return (
+            at(mu),
+            at(dmu),
+            at(a) if isinstance(a, np.ndarray) else a,
+            at(da) if isinstance(da, np.ndarray) else da,
+        )
 
     def gathered(self, nodes: Float) -> Float:
         """Sums (n, M) of node values (n, C) over the nodes that share their covariates."""
         if len(self.data.combinations) == 1:
-            return nodes.sum(axis=1, keepdims=True)
+            return np.einsum("nc->n", nodes)[:, None]
         hit = self.data.place[:, None] == np.arange(len(self.data.combinations))
         return np.asarray(nodes @ hit)
 
-    def node_scores(self, theta: Theta, rows: slice) -> Float:
-        """Complete-data scores of some records, (rows, C, q)."""
-        part = self.rows(rows)
-        data = part.data
-        force, _, _ = part.forces(theta)
-        scores = [force[:, :, None] * data.design[:, data.place]]
+    def node_scores(self, state: State) -> Float:
+        """Complete-data scores, (n, C, q)."""
+        data, theta = self.data, state.theta
+        scores = [self.force(state)[:, :, None] * data.at_nodes(data.design)]
         if data.density.derivatives is not None:
-            mu = part.means(theta.beta)[:, data.place]
+            mu = data.at_nodes(state.curve[0])
             scores.append(data.density.derivatives(data.responses, mu, theta.dispersion)[0][:, :, None])
         if data.hides_covariates:
             free = self.covariates.free(theta.gamma)
-            scores.append(part.covariates.scores(theta.gamma, free)[:, data.place])
-        return np.concatenate(scores, axis=2)
+            scores.append(data.at_nodes(self.covariates.scores(theta.gamma, free)))
+        return np.concatenate(scores, axis=2) if len(scores) > 1 else scores[0]
 
     def means(self, beta: Float) -> Float:
-        return np.asarray(self.data.function.family.curve(self.predictor(beta))[0])
+        """At every node, (n, C) or (n, 1)."""
+        return self.data.at_nodes(np.asarray(self.data.function.family.curve(self.predictor(beta))[0]))
 
     def scores(self, state: State) -> Float:
         """Observed-data scores, (n, q)."""
-        out = [
-            np.einsum("nc,ncq->nq", state.posterior[rows], self.node_scores(state.theta, rows))
-            for rows in self.blocks(state.theta)
+        parts = [
+            np.einsum("nc,ncq->nq", there.posterior, part.node_scores(there)) for part, there in self.blocks(state)
         ]
-        return np.concatenate(out)
+        return np.concatenate(parts)
 
     def score_and_information(self, state: State) -> tuple[Float, Float]:
         """Score (q,) and observed information (q, q), by Louis (1982): complete minus missing information."""
         size = self.size(state.theta)
         score, missing = np.zeros(size), np.zeros((size, size))
-        for rows in self.blocks(state.theta):
-            nodes, share = self.node_scores(state.theta, rows), state.posterior[rows]
-            weight = self.weights[rows]
+        for part, there in self.blocks(state):
+            nodes, share = part.node_scores(there), there.posterior
             mean = np.einsum("nc,ncq->nq", share, nodes)
-            score += weight @ mean
-            spread = ((nodes - mean[:, None]) * np.sqrt(share * weight[:, None])[:, :, None]).reshape(-1, size)
+            score += part.weights @ mean
+            spread = ((nodes - mean[:, None]) * np.sqrt(share * part.weights[:, None])[:, :, None]).reshape(-1, size)
             missing += spread.T @ spread
         return score, self._complete_information(state, score) - missing
 
@@ -149,10 +158,10 @@ class ObservedLikelihood:
         theta, d, size = state.theta, len(state.theta.beta), self.size(state.theta)
         share = state.posterior * self.weights[:, None]
         out = np.zeros((size, size))
-        out[:d, :d] = -self.curvature(share * self.forces(theta)[1])
+        out[:d, :d] = -self.curvature(share * self.bend(state))
         last = d
         if self.data.density.derivatives is not None:
-            mu = self.means(theta.beta)[:, self.data.place]
+            mu = self.data.at_nodes(state.curve[0])
             second = self.data.density.derivatives(self.data.responses, mu, theta.dispersion)[1]
             out[d, d] = -float(np.sum(share * second))
             out[:d, d] = out[d, :d] = score[:d]
@@ -169,15 +178,19 @@ class ObservedLikelihood:
         flat = self.data.design.reshape(-1, d)
         return np.asarray((flat * self.gathered(bends).reshape(-1, 1)).T @ flat)
 
-    def blocks(self, theta: Theta) -> Iterator[slice]:
-        step = max(1, BLOCK // (self.data.channel.shape[1] * self.size(theta)))
+    def blocks(self, state: State) -> Iterator[tuple[ObservedLikelihood, State]]:
+        """The records in blocks whose scores fit into memory."""
+        step = max(1, BLOCK // (self.data.channel.shape[1] * self.size(state.theta)))
+        if step >= self.data.n:
+            yield self, state
+            return
         for low in range(0, self.data.n, step):
-            yield slice(low, min(low + step, self.data.n))
+            rows = slice(low, low + step)
+            curve = tuple(c[rows] if isinstance(c, np.ndarray) else c for c in state.curve)
+            yield self.rows(rows), State(state.theta, state.value, state.posterior[rows], curve)  # type: ignore[arg-type]
 
     def rows(self, rows: slice) -> ObservedLikelihood:
         """Some of the records."""
-        if rows.start == 0 and rows.stop >= self.data.n:
-            return self
         offset = None if self.data.offset is None else self.data.offset[rows]
         data = replace(
             self.data,
@@ -198,3 +211,11 @@ class ObservedLikelihood:
             gamma = gamma.copy()
             gamma[self.covariates.free(theta.gamma)] += step[last:]
         return Theta(theta.beta + step[:d], theta.log_dispersion + float(np.sum(step[d:last])), gamma)
+
+
+def _largest(values: Float) -> Float:
+    """Row maxima (n, 1); NumPy's own reduction is slow along a short axis."""
+    out = values[:, :1].copy()
+    for column in range(1, values.shape[1]):
+        np.maximum(out, values[:, column : column + 1], out=out)
+    return out

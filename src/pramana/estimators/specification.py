@@ -94,8 +94,8 @@ def _with_response(mechanism: Mechanism, used: list[Assignment], answer: str, ta
 def moments(model: ObservedLikelihood, found: Maximum, used: list[Assignment], table: Table) -> Moments:
     """Sums over records of expectations over everything that could have been released of them."""
     theta, d = found.theta, len(found.theta.beta)
-    nodes = model.node_scores(theta, slice(0, table.n))
-    complete = np.exp(model.log_complete(theta))
+    nodes = model.node_scores(found.state)
+    complete = np.exp(model.log_complete(theta, found.state.curve[0]))
     contexts = [a.context(table) for a in used]
     released = _released(used, table)
     q = nodes.shape[2]
