@@ -7,15 +7,14 @@ import pytest
 
 from pramana.studies import simulate
 from pramana.studies.study import CLIPPED, MODEL_1, MODEL_2, Study, study_of
-from pramana.studies.summary import StudyResult, summarize
+from pramana.studies.summary import StudyResult
 
 REPLICATES = 400
 
 
 def cell(study: Study, position: int, methods: tuple[object, ...]) -> StudyResult:
     scenario = study.scenarios[position]
-    found = simulate(scenario, methods, REPLICATES, seed=11)  # type: ignore[arg-type]
-    return summarize(scenario, found, MODEL_1.label)
+    return simulate(scenario, methods, REPLICATES, seed=11, reference=MODEL_1.label)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")

@@ -22,9 +22,8 @@ from pramana.render.pages import Code, Heading, Page
 from pramana.result import Result
 from pramana.studies.published import TABLE_2
 from pramana.studies.scenario import Scenario
-from pramana.studies.simulation import simulate
 from pramana.studies.study import KEEPS
-from pramana.studies.summary import StudyResult, combine, summarize
+from pramana.studies.summary import StudyResult, combine, simulate
 
 FORMULA = "income ~ age + edu + female"
 COLUMNS = ("income", "age", "edu", "female")
@@ -126,8 +125,7 @@ def _average(data: Any, mechanism: Mechanism, oracle: Result, p: float, replicat
     scenario = Scenario(
         lambda _rng, _n: columns, mechanism, FORMULA, oracle.estimate.tolist(), len(columns["edu"]), label={"p": p}
     )
-    found = simulate(scenario, list(METHODS.values()), replicates, seed, block=100)
-    return summarize(scenario, found, ModelDependent().label)
+    return simulate(scenario, list(METHODS.values()), replicates, seed, reference=ModelDependent().label, block=100)
 
 
 def page_of(application: Application, command: str, source: str, own: bool) -> Page:

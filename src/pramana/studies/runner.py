@@ -16,7 +16,7 @@ import numpy as np
 
 from pramana.errors import PramanaError
 from pramana.inference import Resampling
-from pramana.studies.simulation import Replicates, simulate
+from pramana.studies.simulation import Replicates, run_replicates
 from pramana.studies.study import Study, study_of
 from pramana.studies.summary import StudyResult, combine, summarize
 
@@ -99,7 +99,7 @@ def work_on(unit: Unit, work: Path) -> None:
     """Run one unit and keep its numbers; the file appears complete or not at all."""
     study = study_of(unit.plan.source)
     inference = Resampling(draws=unit.plan.resamples) if study.inferred else None
-    replicates = simulate(
+    replicates = run_replicates(
         study.scenarios[unit.cell],
         study.methods,
         range(unit.first, unit.last),

@@ -1,4 +1,4 @@
-"""simulate: generate, perturb, estimate with any set of methods, collect."""
+"""Replicates of a scenario: generate, perturb, estimate with any set of methods, collect."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Replicates:
         return Replicates(self.parameters, joined)
 
 
-def simulate(
+def run_replicates(
     scenario: Scenario,
     methods: Sequence[str | Method] = ("reversion", "oracle", "naive"),
     replicates: int | Sequence[int] = 1000,

@@ -5,15 +5,16 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from pramana.arrays import Bool, Float
+from pramana.estimators import Method
 from pramana.render import Sheet, render
 from pramana.studies.scenario import Scenario
-from pramana.studies.simulation import Replicates
+from pramana.studies.simulation import Replicates, run_replicates
 
 NORMAL_975 = 1.959963984540054
 Row = dict[str, Any]
@@ -21,9 +22,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class StudyResult:
-    """One row for each scenario, method and parameter."""
+    """One row for each scenario, method and parameter; `replicates` holds the numbers behind them after `simulate`."""
 
     rows: tuple[Row, ...]
+    replicates: Replicates | None = field(default=None, repr=False)
 
     def __add__(self, other: StudyResult) -> StudyResult:
         return StudyResult(self.rows + other.rows)
@@ -51,6 +53,28 @@ class StudyResult:
 
     def __str__(self) -> str:
         return self.summary()
+
+
+def simulate(
+    scenario: Scenario,
+    methods: Sequence[str | Method] = ("reversion", "oracle", "naive"),
+    replicates: int | Sequence[int] = 1000,
+    seed: int = 1,
+    *,
+    reference: str | None = None,
+    **options: Any,
+) -> StudyResult:
+    """Run a scenario and summarise it: bias, SD, standard errors, coverage, MSE and failures with their Monte Carlo errors.
+
+    Parameters
+    ----------
+    methods : as in `fit`, and "oracle" for the estimate from the true data.
+    replicates : how many, or which indices; a replicate's numbers depend on its index alone.
+    reference : label of a method for the relative efficiency MSE(reversion) / MSE(reference).
+    options : `inference`, `inferred` and `device` as in `run_replicates`.
+    """
+    found = run_replicates(scenario, methods, replicates, seed, **options)
+    return replace(summarize(scenario, found, reference), replicates=found)
 
 
 def _cell(value: object) -> str:
@@ -83,19 +107,28 @@ def _statistics(column: Mapping[str, Float], truth: float) -> Row:
     error = column["estimate"][good] - truth
     size = len(error)
     row: Row = {"replicates": len(good), "failures": int(np.sum(~good))}
-    row |= {"bias": float(error.mean()), "bias_mcse": float(error.std(ddof=1) / np.sqrt(size))}
-    row |= {"sd": float(error.std(ddof=1)), "sd_mcse": jackknife(_sd, error)}
-    row |= {"mse": float(np.mean(error**2)), "mse_mcse": float((error**2).std(ddof=1) / np.sqrt(size))}
+    row |= {"bias": _mean(error), "bias_mcse": float(_spread(error) / np.sqrt(max(size, 1)))}
+    row |= {"sd": float(_spread(error)), "sd_mcse": jackknife(_sd, error)}
+    row |= {"mse": _mean(error**2), "mse_mcse": float(_spread(error**2) / np.sqrt(max(size, 1)))}
     for name in ("se_iqr", "se_sandwich", "se_one_step", "se_sd"):
         if name in column:
             values = column[name][good & np.isfinite(column[name])]
-            row |= {name: float(values.mean()), f"{name}_mcse": float(values.std(ddof=1) / np.sqrt(len(values)))}
-            row[f"{name}_median"] = float(np.median(values))
+            row |= {name: _mean(values), f"{name}_mcse": float(_spread(values) / np.sqrt(max(len(values), 1)))}
+            row[f"{name}_median"] = float(np.median(values)) if len(values) else float("nan")
     row |= _coverages(column, truth, good)
     if "rootless" in column:
         row["rootless"] = int(np.nansum(column["rootless"]))
         row["rootless_sets"] = int(np.sum(column["rootless"] > 0))
     return row
+
+
+def _mean(values: Float) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def _spread(values: Float) -> float:
+    """Standard deviation; NaN for fewer than two values."""
+    return float(values.std(ddof=1)) if len(values) > 1 else float("nan")
 
 
 def _coverages(column: Mapping[str, Float], truth: float, good: Bool) -> Row:
@@ -111,8 +144,8 @@ def _coverages(column: Mapping[str, Float], truth: float, good: Bool) -> Row:
 
 
 def _coverage(name: str, covered: Bool) -> Row:
-    share = float(np.mean(covered))
-    return {name: share, f"{name}_mcse": float(np.sqrt(max(share * (1 - share), 1e-12) / len(covered)))}
+    share = _mean(covered.astype(float))
+    return {name: share, f"{name}_mcse": float(np.sqrt(max(share * (1 - share), 1e-12) / max(len(covered), 1)))}
 
 
 def _with_efficiency(found: StudyResult, replicates: Replicates, truth: Float, reference: str) -> StudyResult:
@@ -136,6 +169,8 @@ def _sd(sums: Float, squares: Float, size: int) -> Float:
 def jackknife(statistic: Callable[[Float, Float, int], Float], values: Float) -> float:
     """Jackknife standard error of a statistic of the sum and the sum of squares: honest under heavy tails."""
     size = len(values)
+    if size < 3:
+        return float("nan")
     left_out = statistic(values.sum() - values, np.sum(values**2) - values**2, size - 1)
     return float(np.sqrt((size - 1) / size * np.sum((left_out - left_out.mean()) ** 2)))
 

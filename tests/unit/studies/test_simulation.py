@@ -7,7 +7,7 @@ import pytest
 
 import pramana as pr
 from pramana.kernels import backend, predictor
-from pramana.studies import Scenario, simulate
+from pramana.studies import Scenario, run_replicates, simulate
 from pramana.studies.fleet import Fleet
 from pramana.studies.simulation import infer_fleet
 from pramana.studies.study import MODEL_1, linear, logistic, study_of
@@ -22,15 +22,15 @@ def small(n: int = 300, keep: float = 0.85) -> Scenario:
 
 
 def test_a_subset_of_replicates_gives_the_same_bits() -> None:
-    whole = simulate(small(), FIVE, 12, inference=pr.Resampling(40))
-    some = simulate(small(), FIVE, [7, 3, 11], inference=pr.Resampling(40), block=2)
+    whole = run_replicates(small(), FIVE, 12, inference=pr.Resampling(40))
+    some = run_replicates(small(), FIVE, [7, 3, 11], inference=pr.Resampling(40), block=2)
     for method, numbers in some.values.items():
         for name, values in numbers.items():
             np.testing.assert_array_equal(values, whole.values[method][name][[7, 3, 11]])
 
 
 def test_another_seed_gives_other_data() -> None:
-    one, two = (simulate(small(), ["naive"], 3, seed=s).values["naive"]["estimate"] for s in (1, 2))
+    one, two = (run_replicates(small(), ["naive"], 3, seed=s).values["naive"]["estimate"] for s in (1, 2))
     assert np.all(one != two)
 
 
@@ -41,16 +41,16 @@ def test_a_fleet_gives_what_fit_gives(method: str) -> None:
     alone = pr.fit(
         "y ~ x", {k: released.column(k) for k in ("x", "y")}, scenario.mechanism, family="binomial", method=method
     )
-    together = simulate(scenario, [method], 6).values[alone.method]["estimate"][4]
+    together = run_replicates(scenario, [method], 6).values[alone.method]["estimate"][4]
     np.testing.assert_allclose(together, alone.estimate, rtol=1e-9)
     assert truth.n == scenario.n
 
 
 def test_numpy_and_compiled_kernels_agree_in_a_fleet(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
-    fast = simulate(small(1000, 0.75), ["reversion"], 3, inference=pr.Resampling(300)).values["reversion"]
+    fast = run_replicates(small(1000, 0.75), ["reversion"], 3, inference=pr.Resampling(300)).values["reversion"]
     monkeypatch.setattr(backend, "compiled", lambda: None)
-    slow = simulate(small(1000, 0.75), ["reversion"], 3, inference=pr.Resampling(300)).values["reversion"]
+    slow = run_replicates(small(1000, 0.75), ["reversion"], 3, inference=pr.Resampling(300)).values["reversion"]
     for name in fast:
         np.testing.assert_allclose(fast[name], slow[name], atol=1e-8)
 
@@ -139,7 +139,8 @@ def test_the_jackknife_equals_leaving_each_one_out() -> None:
 
 
 def test_the_summary_counts_failures_and_divides_mean_squares() -> None:
-    replicates = simulate(small(), ["reversion", "model1"], 30)
+    replicates = simulate(small(), ["reversion", "model1"], 30).replicates
+    assert replicates is not None
     replicates.values["reversion"]["estimate"][2] = np.nan
     rows = summarize(small(), replicates, MODEL_1.label).rows
     first = rows[0]
@@ -160,8 +161,8 @@ def test_the_papers_studies_have_the_papers_cells() -> None:
 def test_wrong_truth_and_wrong_sizes_are_refused() -> None:
     mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(0.8, 0.8)})
     with pytest.raises(pr.PramanaError, match="truth has 1 values but the estimates are Intercept, x"):
-        simulate(Scenario(logistic, mechanism, "y ~ x", (1.0,), 50, "binomial"), ["naive"], 2)
+        run_replicates(Scenario(logistic, mechanism, "y ~ x", (1.0,), 50, "binomial"), ["naive"], 2)
     with pytest.raises(pr.PramanaError, match="where n=50 were asked for"):
-        simulate(
+        run_replicates(
             Scenario(lambda rng, n: logistic(rng, n + 1), mechanism, "y ~ x", (1.0, 1.0), 50, "binomial"), ["naive"], 2
         )
