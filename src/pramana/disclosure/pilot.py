@@ -176,11 +176,11 @@ def _pilot(plan: Any, table: Table, mechanism: Mechanism) -> Pilot:
     true = np.array([codes_of(a, table) for a in used], dtype=np.int64).reshape(len(used), table.n).T
     sizes = [len(stratum(a, 0)) for a in used]
     _refuse_large(table.n, sizes, len(function.parameters), label_of(plan))
+    oracle = Sample(function.equation(Records.clean(table.n, {v: table.column(v) for v in function.variables})))
+    root = solve(oracle.equation, oracle.row_weights)
+    inverse = bread(oracle.totals(root.beta), oracle.equation.parameters)
     records = _candidates(function, used, true, sizes, table)
     equation = function.equation(records)
-    sample = Sample(equation)
-    root = solve(equation, sample.row_weights)
-    inverse = bread(sample.totals(root.beta), equation.parameters)
     u = np.stack([equation.under(_at(records, k)).influence(root.beta) for k in range(len(records.nodes))], axis=1)
     shape = (table.n, *sizes, len(equation.parameters))
     columns = tuple(a.columns for a in used)

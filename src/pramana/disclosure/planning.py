@@ -149,11 +149,13 @@ def _targets(
     if effect is not None:
         reach = _reach(power, alpha)
         se = {name: abs(size) / reach if is_number(size) else size for name, size in effect.items()}
+    if not (is_number(se) or isinstance(se, Mapping)):
+        raise PramanaError(f"se={se!r} must be a number, or numbers by term such as {{'edu': 0.05}}")
     given = dict.fromkeys(parameters, se) if is_number(se) else dict(se)
     wrong = [v for v in given.values() if not (is_number(v) and 0 < v < np.inf)]
     if wrong or not given:
         raise PramanaError(
-            f"{'se' if effect is None else 'effect'} must be positive numbers, by term, not {wrong or given}"
+            f"{'se' if effect is None else 'effect'} must be positive numbers, by term, not {(wrong or [given])[0]}"
         )
     out: dict[int, float] = {}
     for name, value in given.items():

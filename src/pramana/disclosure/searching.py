@@ -57,12 +57,12 @@ class Search:
 def search(objective: DesignVariance, limit: Limit, *, starts: int, floor: float, seed: int) -> Search:
     """Every candidate of the size asked for."""
     size = objective.size
-    response = closest(limit, lambda t: response_matrix(size, t))
-    if response is None or response.min() < floor:
+    most = 1 - size * floor
+    response = closest(limit, lambda t: response_matrix(size, t * most))
+    if response is None:
+        least = limit.value(response_matrix(size, 1e-6))
         raise PramanaError(
-            f"no randomised response of {size} levels has {limit.label} at most {limit.bound:.4g}"
-            + (f" and entries of at least {floor:g}" if floor else "")
-            + ": relax the constraint"
+            f"no randomised response of {size} levels has {limit.label} at most {limit.bound:.4g}: the least possible is {least:.4g}"
         )
     baseline = _candidate("randomized response", response, objective, limit)
     blocks = [

@@ -182,6 +182,8 @@ def frontier(
     names, plans, known = several(columns), [plan_of(a) for a in several(analysis)], several(keys)
     used = [v for p in plans for v in p.variables]
     base = chosen if isinstance(chosen, Mechanism) else None
+    if chosen is not None and base is None and not is_number(chosen):
+        raise PramanaError(f"chosen={chosen!r} must be a keep probability, or a Mechanism for the same columns")
     table, _ = read_confidential(data, base, [*names, *known, *used], missing)
     if base is not None and set(base.columns) != set(names):
         raise PramanaError(

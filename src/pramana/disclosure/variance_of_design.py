@@ -11,6 +11,7 @@ from pramana.arrays import Float
 from pramana.disclosure.pilot import Pilot
 from pramana.disclosure.planning import positions
 from pramana.errors import PramanaError
+from pramana.frames.levels import is_number
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def _weights(pilot: Pilot, weights: Mapping[str, float] | None) -> Float:
         return np.ones(len(pilot.parameters))
     out = np.zeros(len(pilot.parameters))
     for name, weight in weights.items():
-        if not (np.isfinite(weight) and weight >= 0):
+        if not (is_number(weight) and 0 <= weight < np.inf):
             raise PramanaError(f"the weight {weight!r} of {name!r} must be a number of at least 0")
         if _has(pilot, name):
             out[positions(name, pilot.parameters)] = weight
