@@ -21,10 +21,10 @@ verify: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks.resampling
 	$(BIN)/python -m benchmarks.perturbing
+	$(BIN)/python -m benchmarks.likelihood
 
 schema: $(READY)
 	$(BIN)/python -m pramana.mechanism.published_schema
-	$(BIN)/python -m benchmarks.likelihood
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

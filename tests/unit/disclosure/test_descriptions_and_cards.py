@@ -1,0 +1,155 @@
+"""The Data Package, the JSON Schema and the card."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pramana as pr
+from pramana.disclosure.description import merged
+from pramana.disclosure.inflation import reverted_shares, share_inflation
+from pramana.mechanism import published_schema
+from pramana.mechanism.document import from_document, parsed
+
+pytestmark = pytest.mark.filterwarnings("ignore:release")
+GOLDEN = Path(__file__).parents[2] / "golden"
+EDU = ["low", "mid", "high"]
+
+
+def golden_release(folder: Path) -> Path:
+    """Two files, one description; the seed makes their hashes repeatable."""
+    rows = [f"{i},{EDU[i % 3]},{i % 2},{'north' if i % 5 else 'south'},{i / 4}" for i in range(60)]
+    (folder / "raw.csv").write_text("\n".join(["id,edu,smoker,region,income", *rows]) + "\n")
+    public = folder / "public"
+    public.mkdir()
+    strata = {"north": pr.TransitionMatrix.binary(0.9, 0.8), "south": pr.TransitionMatrix.binary(0.7, 0.6)}
+    first = pr.Mechanism(
+        {"edu": pr.TransitionMatrix.randomized_response(EDU, 0.8), "smoker": pr.Stratified("region", strata)}
+    )
+    pr.release(folder / "raw.csv", public / "seeded.csv", first, seed=1)
+    second = pr.Mechanism({"edu": pr.TransitionMatrix(EDU, [[0.8, 0.1, 0], [0.2, 0.8, 0.3], [0, 0.1, 0.7]])})
+    pr.release(folder / "raw.csv", public / "keyed.csv", second, key=bytes(range(32)), id="id", card=True)
+    return public
+
+
+def test_the_description_is_word_for_word_the_golden_one(tmp_path: Path) -> None:
+    """One golden file per version: a change here is a change of the published format."""
+    found = (golden_release(tmp_path) / "datapackage.json").read_text(encoding="utf-8")
+    assert found == (GOLDEN / "datapackage-1.0.json").read_text(encoding="utf-8")
+
+
+def test_the_golden_description_is_read() -> None:
+    resources = json.loads((GOLDEN / "datapackage-1.0.json").read_text())["resources"]
+    columns = [from_document(resource, "golden").columns for resource in resources]
+    facts = [parsed(resource, "golden") for resource in resources]
+    assert columns == [["edu", "smoker"], ["edu"]]
+    assert [f.rows for f in facts] == [60, 60]
+    assert [f.randomness for f in facts] == ["seeded (insecure)", "keyed"]
+
+
+def test_the_json_schema_that_ships_is_that_of_the_models() -> None:
+    """`make schema` writes it anew."""
+    assert published_schema.PATH.read_text(encoding="utf-8") == published_schema.text()
+
+
+def test_descriptions_satisfy_the_json_schema() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    validator = jsonschema.Draft202012Validator(json.loads(published_schema.PATH.read_text()))
+    validator.validate(json.loads((GOLDEN / "mechanism-1.0.json").read_text()))
+    resources = json.loads((GOLDEN / "datapackage-1.0.json").read_text())["resources"]
+    for resource in resources:
+        validator.validate(resource)
+    broken = json.loads(json.dumps(resources[0]))
+    broken["pram"]["channels"][0]["randomization"]["channel"] = "shuffle"
+    assert not validator.is_valid(broken)
+    assert not validator.is_valid({"name": "x"})
+
+
+def test_a_folder_keeps_its_other_resources_and_its_own_words(
+    tmp_path: Path, survey: pd.DataFrame, mechanism: pr.Mechanism
+) -> None:
+    survey.to_csv(tmp_path / "raw.csv", index=False)
+    public = tmp_path / "public"
+    public.mkdir()
+    own = {
+        "title": "Survey",
+        "resources": [{"name": "codebook", "path": "codebook.pdf"}, {"name": "a.csv", "path": "b/a.csv"}],
+    }
+    (public / "datapackage.json").write_text(json.dumps(own))
+    for _ in range(2):
+        pr.release(tmp_path / "raw.csv", public / "a.csv", mechanism, force=True)
+        pr.release(tmp_path / "raw.csv", public / "b.csv", mechanism, force=True)
+    package = json.loads((public / "datapackage.json").read_text())
+    assert package["title"] == "Survey"
+    assert package["resources"][:2] == own["resources"]
+    assert [(r["name"], r["path"]) for r in package["resources"][2:]] == [("a.csv-2", "a.csv"), ("b.csv", "b.csv")]
+    for name in ("a.csv", "b.csv"):
+        assert pr.Mechanism.load(public / name) == mechanism
+        assert pr.audit(public / name).clean
+
+
+def test_merging_replaces_the_entry_of_the_same_path_only() -> None:
+    text = merged({"resources": [{"path": "x.csv", "name": "old"}, "odd"]}, {"path": "x.csv", "name": "x.csv"})
+    assert json.loads(text)["resources"] == ["odd", {"path": "x.csv", "name": "x.csv"}]
+
+
+def test_infinite_epsilon_is_null(tmp_path: Path) -> None:
+    golden = golden_release(tmp_path)
+    entry = json.loads((golden / "datapackage.json").read_text())["resources"][1]["pram"]
+    assert entry["epsilon"] is None
+    assert entry["channels"][0]["epsilon"] is None
+
+
+def test_the_card_says_what_how_and_at_what_cost(tmp_path: Path) -> None:
+    public = golden_release(tmp_path)
+    text, page = ((public / f"keyed.csv.card.{e}").read_text() for e in ("md", "html"))
+    for part in (
+        "edu",
+        "0.7 to 0.8",
+        "secret key",
+        "Limit: ",
+        "effective sample size",
+        'pr.fit(pr.proportions("edu"), "keyed.csv", "auto")',
+    ):
+        assert part in text
+    assert page.startswith("<!doctype html>")
+    assert "<script" not in page
+
+
+def test_the_recipe_of_the_card_runs(
+    tmp_path: Path, survey: pd.DataFrame, mechanism: pr.Mechanism, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    survey.to_csv(tmp_path / "raw.csv", index=False)
+    pr.release(tmp_path / "raw.csv", tmp_path / "out.csv", mechanism, card=True)
+    monkeypatch.chdir(tmp_path)
+    code = (tmp_path / "out.csv.card.md").read_text().split("```")[1]
+    scope: dict[str, Any] = {}
+    exec(code, scope)
+    assert scope["result"].n == len(survey)
+
+
+@pytest.mark.parametrize("keep", [0.4, 0.6, 0.9])
+def test_inflation_is_the_ratio_of_the_two_variances(keep: float, rng: np.random.Generator) -> None:
+    """Against the variance over many releases and many samples."""
+    P = pr.TransitionMatrix.randomized_response(EDU, keep)
+    shares, n = np.array([0.5, 0.3, 0.2]), 4000
+    counts = rng.multinomial(n, P.matrix @ shares, size=20_000)
+    estimates = counts / n @ P.inverse.T
+    ratio = estimates.var(axis=0) / (shares * (1 - shares) / n)
+    exact = share_inflation(P, (1e9 * P.matrix @ shares).astype(np.int64))
+    np.testing.assert_allclose(ratio, exact, rtol=0.06)
+    found, errors = reverted_shares(P, counts[0])
+    np.testing.assert_allclose(found, estimates[0])
+    np.testing.assert_allclose(errors, estimates.std(axis=0), rtol=0.2)
+
+
+def test_an_empty_file_has_a_card_too(tmp_path: Path, mechanism: pr.Mechanism) -> None:
+    (tmp_path / "raw.csv").write_text("edu\n")
+    made = pr.release(tmp_path / "raw.csv", tmp_path / "out.csv", mechanism, card=True)
+    assert made.rows == 0
+    assert pr.audit(made.path, original=tmp_path / "raw.csv").clean

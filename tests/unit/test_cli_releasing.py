@@ -1,0 +1,118 @@
+"""`pramana perturb`, `audit` and `key`, run as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import pramana as pr
+from pramana.cli.application import app
+
+MAIN = "import sys; from pramana.cli import main; sys.argv[0] = 'pramana'; main()"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, survey: pd.DataFrame, mechanism: pr.Mechanism, monkeypatch: pytest.MonkeyPatch) -> Path:
+    survey.insert(0, "person", range(len(survey)))
+    survey.to_csv(tmp_path / "raw.csv", index=False)
+    survey.to_parquet(tmp_path / "raw.parquet", index=False)
+    mechanism.save(tmp_path / "m.json")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+def pramana(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", MAIN, *arguments], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_perturb_audit_fit(ending: str, folder: Path) -> None:
+    out = run("perturb", f"raw.{ending}", f"public.{ending}", "--mechanism", "m.json", "--card", "--ledger", "l.jsonl")
+    assert out.splitlines()[0] == "400 records, fresh draws, epsilon 2.428 a record"
+    named = [line.removeprefix("wrote ") for line in out.splitlines()[1:]]
+    assert named == [f"public.{ending}", "datapackage.json", f"public.{ending}.card.md", f"public.{ending}.card.html"]
+    assert all((folder / name).stat().st_size > 0 for name in named)
+    shown = run("audit", f"public.{ending}", "--original", f"raw.{ending}", "--ledger", "l.jsonl")
+    assert shown.startswith(f"Audit of public.{ending}: 11 ok")
+    assert "edu[T.mid]" in run("fit", "income ~ age + edu", f"public.{ending}")
+
+
+def test_a_design_can_take_the_place_of_the_mechanism(folder: Path) -> None:
+    run("design", "edu", "--from", "raw.csv", "--keep", "0.7", "-o", "d.toml")
+    run("perturb", "raw.csv", "public.csv", "--design", "d.toml")
+    assert pr.Mechanism.load(folder / "public.csv").columns == ["edu"]
+
+
+def test_keyed_releases_repeat_and_fresh_ones_do_not(folder: Path) -> None:
+    assert "keep it secret" in run("key", "k")
+    for name in ("a.csv", "b.csv"):
+        run("perturb", "raw.csv", name, "-m", "m.json", "--key-file", "k", "--id-column", "person")
+        run("perturb", "raw.csv", f"fresh-{name}", "-m", "m.json")
+    assert (folder / "a.csv").read_bytes() == (folder / "b.csv").read_bytes()
+    assert (folder / "fresh-a.csv").read_bytes() != (folder / "fresh-b.csv").read_bytes()
+
+
+def test_an_audit_with_errors_ends_with_one(folder: Path) -> None:
+    run("perturb", "raw.csv", "public.csv", "-m", "m.json")
+    with (folder / "public.csv").open("a") as file:
+        file.write("\n")
+    found = json.loads(run("audit", "public.csv", "--format", "json", code=1))
+    assert not found["clean"]
+    assert [f["check"] for f in found["findings"] if f["severity"] == "error"] == ["hash"]
+    done = pramana(folder, "audit", "public.csv")
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("perturb", "raw.csv", "o.csv"), "give either --mechanism (JSON) or --design (TOML)"),
+        (("perturb", "raw.csv", "o.csv", "-m", "m.json", "-d", "d.toml"), "give either"),
+        (("perturb", "raw.csv", "o.csv", "-m", "absent.json"), "'absent.json' does not exist"),
+        (("perturb", "absent.csv", "o.csv", "-m", "m.json"), "'absent.csv' does not exist"),
+        (("perturb", "raw.csv", "raw.csv", "-m", "m.json", "--force"), "is the confidential file itself"),
+        (
+            ("perturb", "raw.csv", "o.csv", "-m", "m.json", "--key-file", "absent", "--id-column", "person"),
+            "make one with",
+        ),
+        (("perturb", "raw.csv", "o.csv", "-m", "m.json", "--id-column", "person"), "id is for keyed draws"),
+        (("audit", "absent.csv"), "'absent.csv' does not exist"),
+        (("audit", "raw.csv", "--format", "txt"), "format 'txt' is unknown"),
+        (("audit", "raw.txt"), "does not exist"),
+        (("key", "m.json"), "a key is never overwritten"),
+    ],
+)
+def test_mistakes_are_refused_and_leave_nothing(arguments: tuple[str, ...], message: str, folder: Path) -> None:
+    before = sorted(p.name for p in folder.iterdir())
+    result = CliRunner().invoke(app, arguments)
+    assert isinstance(result.exception, pr.PramanaError)
+    assert message in str(result.exception)
+    assert result.stdout == ""
+    assert sorted(p.name for p in folder.iterdir()) == before
+
+
+def test_a_mistake_is_one_line_and_exit_code_two(folder: Path) -> None:
+    done = pramana(folder, "perturb", "raw.csv", "raw.csv", "-m", "m.json", "--force")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert done.stderr.startswith("error: 'raw.csv' is the confidential file itself")
+
+
+def test_warnings_are_one_line_each(folder: Path) -> None:
+    done = pramana(folder, "perturb", "raw.csv", "o.csv", "-m", "m.json", "--seed", "1")
+    assert done.returncode == 0
+    assert done.stderr.startswith("warning: release(seed=...) is reproducible")
+    assert len(done.stderr.splitlines()) == 1
