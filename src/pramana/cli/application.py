@@ -175,7 +175,7 @@ def compare(
     mechanism: MechanismOption = "auto",
     truth: Annotated[Path | None, typer.Option(help="The unperturbed file, for the oracle.")] = None,
     method: Annotated[
-        list[str] | None, typer.Option(help="Repeat for several: reversion, naive, model1, model2.")
+        list[str] | None, typer.Option(help="Repeat for several: reversion, naive, model1, model2, likelihood.")
     ] = None,
     family: FamilyOption = "gaussian",
     link: LinkOption = None,
@@ -183,6 +183,9 @@ def compare(
     inference: InferenceOption = None,
     draws: DrawsOption = None,
     seed: SeedOption = None,
+    weights: ColumnOption = None,
+    frequencies: ColumnOption = None,
+    clusters: ColumnOption = None,
     missing: MissingOption = "error",
     style: FormatOption = "text",
     figure: FigureOption = None,
@@ -195,11 +198,14 @@ def compare(
         formula,
         data,
         _mechanism(mechanism),
-        tuple(method or ("reversion", "naive", "model1")),
+        tuple(method or ("reversion", "naive")),
         truth=truth,
         family=_family(family, dispersion),
         link=link,
         inference=_inference(inference, draws, seed, None, None),
+        weights=weights,
+        frequencies=frequencies,
+        clusters=clusters,
         missing=missing,
     )
     _emit(comparison, style, figure)

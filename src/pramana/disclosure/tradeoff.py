@@ -205,7 +205,7 @@ def frontier(
     marked = points[float(chosen)] if is_number(chosen) else None  # type: ignore[arg-type]
     if base is not None:
         again = [pilot_of(p, table, base) for p in plans]
-        marked = _point(None, base, table, known, again, at)
+        marked = _point(common_keep(base), base, table, known, again, at)
     return Frontier(
         tuple(names),
         tuple(points.values()),
@@ -228,6 +228,22 @@ def _grid(keeps: Sequence[float] | None, chosen: Any, lowest: float) -> list[flo
     if wrong or not given:
         raise PramanaError(f"keep probabilities {wrong or given} must lie above {lowest:.4g} (1/K) and at most 1")
     return sorted(set(given))
+
+
+def common_keep(mechanism: Mechanism) -> float | None:
+    """The keep probability of a mechanism that is the same randomised response in every column; None for any other."""
+    channels = [a.channel for a in mechanism.assignments]
+    first = channels[0]
+    if not isinstance(first, TransitionMatrix):
+        return None
+    keep = round(float(first.diagonal[0]), 12)
+    plain = [
+        isinstance(c, TransitionMatrix)
+        and keep > 1 / len(c)
+        and np.allclose(c.matrix, TransitionMatrix.randomized_response(c.levels, keep).matrix, rtol=0, atol=1e-9)
+        for c in channels
+    ]
+    return keep if all(plain) else None
 
 
 def _prior(table: Table, names: Sequence[str]) -> float:

@@ -128,7 +128,7 @@ def covariate_model(
     cells = _cells(clean, table.n)
     if formula == "saturated" or _few(clean, cells, combinations):
         names = ", ".join(clean)
-        _refuse_many_cells(cells, names)
+        _refuse_many_cells(cells, combinations, names)
         return CovariateModel(cells, combinations, True, f"saturated given {names}" if names else "saturated")
     design, names_ = regressors(clean, True, table.n)
     refuse_collinear(design, names_)
@@ -176,8 +176,11 @@ def _few(clean: Columns, cells: Float, combinations: int) -> bool:
     return bool(cells.sum(axis=0).min() >= RECORDS_PER_ENTRY * combinations)
 
 
-def _refuse_many_cells(cells: Float, names: str) -> None:
-    if not cells.shape[1]:
+def _refuse_many_cells(cells: Float, combinations: int, names: str) -> None:
+    count, n = cells.shape[1], len(cells)
+    if not count or RECORDS_PER_ENTRY * count * (combinations - 1) > n:
         raise FormulaError(
-            f"{names} form more than 1000 cells: covariate_model='saturated' needs a few; give a formula, such as 'age + sex'"
+            f"{names} form {count or 'more than 1000'} cells, too many for {n} records and {combinations} combinations of "
+            f"perturbed levels (the limit is {RECORDS_PER_ENTRY} records a free probability): give covariate_model a formula, "
+            "such as 'age + sex'"
         )

@@ -216,10 +216,10 @@ def _identified(sample: Sample, root: Root, linear: _Linear) -> list[Diagnostic]
     names = [repr(p) for p, v in zip(sample.equation.parameters, np.abs(judged.direction), strict=True) if v > 0.3]
     remedy = "use Sandwich(interval='score'), more records or fewer terms"
     if judged.eigenvalue <= 0:
-        message = f"the reverted variance of {', '.join(names)} is negative: estimate and standard errors mean nothing; {remedy}"
+        message = f"the reverted variance along {', '.join(names)} is negative: estimate and standard errors mean nothing; {remedy}"
         return [Diagnostic("not-identified", "error", message)]
     message = (
-        f"{', '.join(names)} are weakly identified (smallest eigenvalue of the slope is {judged.ratio:.1f} of its standard "
+        f"weak identification of {', '.join(names)} (smallest eigenvalue of the slope is {judged.ratio:.1f} of its standard "
         f"errors from zero; {WEAK:g} is the limit for Wald intervals): {remedy}"
     )
     return [Diagnostic("weakly-identified", "warning", message)]

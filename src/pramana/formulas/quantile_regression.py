@@ -38,7 +38,7 @@ class QuantileRegression:
         x, y = design(released, table.n), response(released, table.n)
         refuse_collinear(x, design.names)
         spread = _residual_spread(x, y)
-        h = spread * table.n ** (-1 / 3) / np.sqrt(3) if self.bandwidth is None else self.bandwidth
+        h = spread * table.n ** (-1 / 3) if self.bandwidth is None else self.bandwidth
         return StackedFunction(QuantileSystem(design.names, self.q, h, spread, design, response), self.variables)
 
 
@@ -51,7 +51,7 @@ def quantile_regression(formula: str, q: float = 0.5, *, bandwidth: float | None
     Parameters
     ----------
     q : between 0 and 1.
-    bandwidth : standard deviation of the kernel, in units of the response. By default n^(−1/3)/√3 times a robust standard
+    bandwidth : standard deviation of the kernel, in units of the response. By default n^(−1/3) times a robust standard
         deviation of the residuals of least squares on the released data; the result's facts state the number used.
 
     >>> import pramana as pr
