@@ -112,7 +112,12 @@ def _log_softmax(eta: Float) -> Float:
 
 
 def covariate_model(
-    formula: str | None, clean: Columns, combinations: int, table: Table, forbidden: tuple[str, ...]
+    formula: str | None,
+    clean: Columns,
+    combinations: int,
+    table: Table,
+    forbidden: tuple[str, ...],
+    counts: Float | None = None,
 ) -> CovariateModel:
     """Saturated when the clean covariates form few cells, multinomial logit in their main effects otherwise.
 
@@ -120,15 +125,17 @@ def covariate_model(
     ----------
     formula : None for that rule, "saturated", or terms such as "age + sex".
     forbidden : the response and the perturbed columns, which the formula may not use.
+    counts : records that each row stands for, one by default.
     """
     if combinations == 1:
         return CovariateModel(np.ones((table.n, 1)), 1, True, "none")
     if formula is not None and formula != "saturated":
         return _by_formula(formula, combinations, table, forbidden)
     cells = _cells(clean, table.n)
-    if formula == "saturated" or _few(clean, cells, combinations):
+    sizes = (np.ones(table.n) if counts is None else counts) @ cells
+    if formula == "saturated" or _few(clean, sizes, combinations):
         names = ", ".join(clean)
-        _refuse_many_cells(cells, combinations, names)
+        _refuse_many_cells(sizes, combinations, names)
         return CovariateModel(cells, combinations, True, f"saturated given {names}" if names else "saturated")
     design, names_ = regressors(clean, True, table.n)
     refuse_collinear(design, names_)
@@ -169,18 +176,18 @@ def _sortable(values: Column) -> Column:
     return values.astype(str) if values.dtype.kind == "O" else values
 
 
-def _few(clean: Columns, cells: Float, combinations: int) -> bool:
+def _few(clean: Columns, sizes: Float, combinations: int) -> bool:
     counted = all(len(np.unique(_sortable(v))) <= VALUE_LIMIT for v in clean.values())
-    if not counted or not 0 < cells.shape[1] <= CELL_LIMIT:
+    if not counted or not 0 < sizes.size <= CELL_LIMIT:
         return False
-    return bool(cells.sum(axis=0).min() >= RECORDS_PER_ENTRY * combinations)
+    return bool(sizes.min() >= RECORDS_PER_ENTRY * combinations)
 
 
-def _refuse_many_cells(cells: Float, combinations: int, names: str) -> None:
-    count, n = cells.shape[1], len(cells)
-    if not count or RECORDS_PER_ENTRY * count * (combinations - 1) > n:
+def _refuse_many_cells(sizes: Float, combinations: int, names: str) -> None:
+    count = sizes.size
+    if not count or RECORDS_PER_ENTRY * count * (combinations - 1) > sizes.sum():
         raise FormulaError(
-            f"{names} form {count or 'more than 1000'} cells, too many for {n} records and {combinations} combinations of "
+            f"{names} form {count or 'more than 1000'} cells, too many for so few records and {combinations} combinations of "
             f"perturbed levels (the limit is {RECORDS_PER_ENTRY} records a free probability): give covariate_model a formula, "
             "such as 'age + sex'"
         )

@@ -101,7 +101,7 @@ class Likelihood:
         if table is not None:
             return _tabulated(table, task, options, facts)
         robust = _robust(options, task)
-        model = observed_likelihood(self, function, task.mechanism, task.table, _row_weights(task))
+        model = observed_likelihood(self, function, task.mechanism, task.table, _row_weights(task), task.frequencies)
         _refuse_few(task, len(function.parameters))
         found = maximize(model, start)
         covariance = _covariance(model, found, task, robust)
@@ -151,7 +151,12 @@ def _tabulated(function: CrossTableFunction, task: Task, options: object, facts:
 
 
 def observed_likelihood(
-    method: Likelihood, function: EstimatingFunction, mechanism: Mechanism | None, table: Table, weights: Float
+    method: Likelihood,
+    function: EstimatingFunction,
+    mechanism: Mechanism | None,
+    table: Table,
+    weights: Float,
+    counts: Float | None = None,
 ) -> ObservedLikelihood:
     """The likelihood of a table under a formula's model."""
     _, answers = checked_model(function)
@@ -160,11 +165,9 @@ def observed_likelihood(
     if strange:
         raise PramanaError(f"covariates={method.covariates!r}: {strange[0]!r} is not a perturbed column")
     data = hidden_data(function, mechanism, table, method.covariates)
-    forbidden = (*answers, *known)
-    size = len(data.combinations)
-    return ObservedLikelihood(
-        data, covariate_model(method.covariate_model, data.clean, size, table, forbidden), weights
-    )
+    size, forbidden = len(data.combinations), (*answers, *known)
+    covariates = covariate_model(method.covariate_model, data.clean, size, table, forbidden, counts)
+    return ObservedLikelihood(data, covariates, weights)
 
 
 def _robust(options: object, task: Task) -> Sandwich | None:
