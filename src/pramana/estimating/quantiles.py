@@ -164,9 +164,9 @@ def density(measure: Distribution, domain: int | None, at: float, h: float, weig
 
 
 def distribution_at(values: Float, masses: Float, t: Float, h: float) -> Float:
-    """F̂ (B,) at t (B,)."""
-    steps = kernel(t[:, None] - values, h)
-    return np.asarray(np.einsum("bs,bs->b", masses, steps) / masses.sum(axis=1))
+    """F̂ (B,) at t (B,); NaN for a measure without mass."""
+    steps, total = kernel(t[:, None] - values, h), masses.sum(axis=1)
+    return np.asarray(np.einsum("bs,bs->b", masses, steps) / np.where(total > 0, total, np.nan))
 
 
 @dataclass(frozen=True)

@@ -11,24 +11,25 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import DataError
-from pramana.estimating import Family
 from pramana.formulas.generalized_linear import Design, Offset
 from pramana.frames import Table, read
 from pramana.frames.table import is_missing
+from pramana.kernels.predictor import Curve
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A design and a family.
+    """A design and the mean as a function of the linear predictor.
 
     Attributes
     ----------
     design : without the records it was learnt from.
+    curve : η ↦ (μ, μ′, …).
     offsets : expressions added to the linear predictor.
     """
 
     design: Design
-    family: Family
+    curve: Curve
     offsets: tuple[str, ...] = ()
 
     @classmethod
@@ -38,7 +39,7 @@ class Prediction:
         if not isinstance(design, Design):
             return None
         offset = function.offset_of
-        return cls(design.emptied(), function.family, offset.expressions if isinstance(offset, Offset) else ())
+        return cls(design.emptied(), function.family.curve, offset.expressions if isinstance(offset, Offset) else ())
 
     def at(self, data: Any, estimate: Float, covariance: Float, reach: float) -> dict[str, Float]:
         """Mean, delta-method standard error and limits (transformed from the linear predictor) for every record."""
@@ -49,8 +50,8 @@ class Prediction:
         if self.offsets:
             eta = eta + Offset(self.offsets, design)(columns, table.n)
         error = np.sqrt(np.maximum(np.einsum("nj,jk,nk->n", x, covariance, x), 0.0))
-        mean, slope = self.family.curve(eta)[:2]
-        limits = [self.family.curve(eta + side * reach * error)[0] for side in (-1, 1)]
+        mean, slope = self.curve(eta)[:2]
+        limits = [self.curve(eta + side * reach * error)[0] for side in (-1, 1)]
         low, high = np.minimum(*limits), np.maximum(*limits)
         return {
             "prediction": np.asarray(mean),

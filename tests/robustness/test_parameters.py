@@ -1,0 +1,213 @@
+"""Parameters by name meet bad input: a clear error or a diagnostic, never a silent number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pramana as pr
+
+LEVELS = ["low", "mid", "high"]
+DRAWS = pr.Resampling(draws=20, seed=1)
+
+
+@pytest.fixture
+def data(rng: np.random.Generator) -> pd.DataFrame:
+    n = 300
+    return pd.DataFrame(
+        {
+            "edu": rng.choice(LEVELS, n),
+            "x": rng.normal(size=n),
+            "z": rng.normal(size=n),
+            "t": rng.integers(0, 2, n),
+            "y": rng.normal(size=n),
+            "income": rng.exponential(size=n),
+            "name": rng.choice(["ann", "bob"], n),
+        }
+    )
+
+
+@pytest.fixture
+def strong(rng: np.random.Generator) -> pr.Mechanism:
+    """So strong that a level without members gets a negative share in about every second sample."""
+    return pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(LEVELS, keep=0.4)})
+
+
+def refused(what: Any, data: Any, mechanism: pr.Mechanism | None = None, **options: Any) -> str:
+    with pytest.raises(pr.PramanaError) as caught:
+        pr.fit(what, data, mechanism, **options)
+    return str(caught.value)
+
+
+def lopsided(n: int = 300) -> pd.DataFrame:
+    """Released data in which "high" is rarer than noise alone would make it."""
+    edu = ["low"] * (n // 2) + ["mid"] * (n // 2 - 20) + ["high"] * 20
+    return pd.DataFrame({"edu": edu, "x": np.sin(np.arange(n)), "income": 1.0 + np.arange(n) % 17})
+
+
+@pytest.mark.parametrize(
+    "plan", [pr.median("income", by="edu"), pr.gini("income", "edu"), pr.poverty_rate("income", by="edu")]
+)
+def test_a_domain_that_vanishes_is_named_with_its_share(plan: Any, strong: pr.Mechanism) -> None:
+    message = refused(plan, lopsided(), strong)
+    assert "edu=high" in message
+    assert "not positive" in message
+
+
+def test_a_faint_domain_is_a_diagnostic(data: pd.DataFrame, strong: pr.Mechanism) -> None:
+    result = pr.fit(pr.gini("income", by="edu"), data, strong)
+    assert any(d.code == "faint-domain" for d in result.diagnostics)
+
+
+def test_resamples_without_a_domain_are_counted(data: pd.DataFrame, strong: pr.Mechanism) -> None:
+    result = pr.fit(pr.median("income", by="edu"), data, strong, inference=pr.Resampling(draws=200, seed=1))
+    assert result.draws is not None
+    assert result.draws.rootless > 0
+    assert any(d.code == "rootless" for d in result.diagnostics)
+
+
+def test_several_medians_are_reported(data: pd.DataFrame) -> None:
+    mechanism = pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(LEVELS, keep=0.55)})
+    result = pr.fit(pr.median("income", by="edu", bandwidth=0.01), data, mechanism, inference=DRAWS)
+    assert any(d.code == "rearranged" for d in result.diagnostics)
+
+
+@pytest.mark.parametrize("q", [0, 1, -0.2, 1.5, True, "half", float("nan")])
+def test_an_impossible_level_of_a_quantile(q: Any) -> None:
+    for make in (lambda: pr.quantile("income", q), lambda: pr.quantile_regression("y ~ x", q)):
+        with pytest.raises(pr.FormulaError, match="between 0 and 1"):
+            make()
+
+
+@pytest.mark.parametrize("bandwidth", [0, -1.0, float("inf")])
+def test_an_impossible_bandwidth(bandwidth: float) -> None:
+    for make in (pr.median, pr.poverty_rate):
+        with pytest.raises(pr.FormulaError, match="bandwidth"):
+            make("income", bandwidth=bandwidth)
+    with pytest.raises(pr.FormulaError, match="bandwidth"):
+        pr.quantile_regression("y ~ x", 0.5, bandwidth=bandwidth)
+
+
+def test_text_and_continuous_columns_have_no_quantile(data: pd.DataFrame, mechanism: pr.Mechanism) -> None:
+    assert "text" in refused(pr.median("name"), data)
+    assert "not numbers" in refused(pr.median("edu"), data, mechanism)
+
+
+def test_inequality_needs_amounts_that_are_clean_and_not_negative(data: pd.DataFrame) -> None:
+    levels = pr.Mechanism({"t": pr.TransitionMatrix.binary(0.9, 0.9)})
+    for plan in (pr.gini("t"), pr.poverty_rate("t")):
+        assert "is perturbed" in refused(plan, data, levels)
+    assert "negative" in refused(pr.gini("y"), data)
+    with pytest.raises(pr.FormulaError, match="threshold"):
+        pr.poverty_rate("income", 0)
+
+
+@pytest.mark.parametrize("plan", [pr.multinomial("t ~ x"), pr.ordinal("t ~ x")])
+def test_two_classes_are_a_matter_for_the_binomial(plan: Any, data: pd.DataFrame) -> None:
+    assert "binomial" in refused(plan, data)
+
+
+@pytest.mark.parametrize("make", [pr.multinomial, pr.ordinal])
+def test_classes_come_from_a_plain_column(make: Any, data: pd.DataFrame) -> None:
+    assert "not an expression" in refused(make("np.log(income) ~ x"), data)
+    assert "both sides" in refused(make("edu ~ x + edu"), data)
+    assert "levels" in refused(make("income ~ x"), data)
+    assert "offset" in refused(make("edu ~ x + offset(z)"), data)
+
+
+def test_thresholds_out_of_order(strong: pr.Mechanism) -> None:
+    assert "out of order" in refused(pr.ordinal("edu ~ x"), lopsided(), strong)
+
+
+def test_starting_thresholds_out_of_order(data: pd.DataFrame, mechanism: pr.Mechanism) -> None:
+    message = refused(pr.ordinal("edu ~ x"), data, mechanism, start=[1.0, -1.0, 0.0])
+    assert "low|mid = 1" in message
+    assert "out of order" in message
+
+
+def test_an_ordinal_formula_keeps_its_intercept_and_has_terms(data: pd.DataFrame) -> None:
+    assert "thresholds" in refused(pr.ordinal("edu ~ 0 + x"), data)
+    assert "no term" in refused(pr.ordinal("edu ~ 1"), data)
+
+
+def test_a_class_without_root_is_certified(strong: pr.Mechanism) -> None:
+    """The reverted share of "high" is negative: the objective rises for ever."""
+    assert "no finite root" in refused(pr.multinomial("edu ~ x"), lopsided(), strong)
+
+
+@pytest.mark.parametrize(
+    ("formula", "part"),
+    [
+        ("y ~ x", "one '|'"),
+        ("y ~ x | z | t", "one '|'"),
+        ("y ~ x | y ~ z", "'~' after"),
+        ("y ~ x + t | z", "at least as many"),
+        ("y ~ x | x", "also an instrument"),
+        ("y ~ x | unknown", "unknown"),
+    ],
+)
+def test_broken_instruments(formula: str, part: str, data: pd.DataFrame) -> None:
+    assert part in refused(pr.two_stage_least_squares(formula), data)
+
+
+def test_an_instrument_without_force(data: pd.DataFrame) -> None:
+    """A constant instrument leaves nothing to project on."""
+    assert refused(pr.two_stage_least_squares("y ~ x | one"), data.assign(one=1.0))
+
+
+def test_a_treatment_must_be_binary(data: pd.DataFrame) -> None:
+    assert "0 or 1" in refused(pr.average_treatment_effect("y", "x", ["z"]), data)
+    assert "levels" in refused(pr.average_treatment_effect("y", "edu", ["z"]), data)
+
+
+def test_broken_treatment_effects(data: pd.DataFrame) -> None:
+    assert "both" in refused(pr.average_treatment_effect("t", "t", ["x"]), data)
+    assert "covariate" in refused(pr.average_treatment_effect("y", "t", ["x", "t"]), data)
+    assert "unknown" in refused(pr.average_treatment_effect("y", "t", ["unknown"]), data)
+    with pytest.raises(pr.FormulaError, match="aipw"):
+        pr.average_treatment_effect("y", "t", ["x"], "aipww")  # type: ignore[arg-type]
+
+
+def test_extreme_propensities_are_reported(data: pd.DataFrame, rng: np.random.Generator) -> None:
+    t = (rng.random(len(data)) < 1 / (1 + np.exp(-4 * data["x"]))).astype(int)
+    result = pr.fit(pr.average_treatment_effect("y", "t", ["x"]), data.assign(t=t), None)
+    assert any(d.code == "extreme-propensity" for d in result.diagnostics)
+
+
+def test_a_quantile_regression_that_fits_exactly(data: pd.DataFrame) -> None:
+    assert "exactly" in refused(pr.quantile_regression("y ~ x"), data.assign(y=2 * data["x"] + 1))
+
+
+def test_margins_of_a_variable_outside_the_formula(data: pd.DataFrame) -> None:
+    assert "no covariate" in refused(pr.margins("t ~ x", "z", "binomial"), data)
+    assert "offset" in refused(pr.margins("t ~ x + offset(z)", "z", "poisson"), data)
+
+
+def test_predictions_refuse_what_the_fit_never_saw(data: pd.DataFrame, mechanism: pr.Mechanism) -> None:
+    result = pr.fit("y ~ x + edu + name", data, mechanism)
+    new = data.head(3)
+    for broken, part in [
+        (new.assign(name="eve"), "'eve'"),
+        (new.assign(edu="none"), "'none'"),
+        (new.drop(columns="x"), "'x'"),
+        (new.assign(x=np.nan), "missing"),
+    ]:
+        with pytest.raises(pr.DataError, match=part):
+            result.predict(broken)
+    with pytest.raises(pr.PramanaError, match="level"):
+        result.predict(new, level=2)
+
+
+def test_only_formulas_predict(data: pd.DataFrame) -> None:
+    with pytest.raises(pr.PramanaError, match="formula"):
+        pr.fit(pr.mean("y"), data, None).predict(data)
+
+
+def test_a_result_that_predicts_holds_no_rows(data: pd.DataFrame) -> None:
+    import pickle
+
+    few, many = (pr.fit("y ~ x + name", pd.concat([data] * k), None) for k in (1, 40))
+    assert len(pickle.dumps(many)) < 1.2 * len(pickle.dumps(few))
