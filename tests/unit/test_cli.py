@@ -86,7 +86,9 @@ def test_figures_are_written(ending: str, folder: Path) -> None:
 
 
 def test_compare_adds_the_oracle_when_the_truth_is_given(folder: Path) -> None:
-    out = run("compare", FORMULA, "public.csv", "-m", "m.json", "--truth", "truth.csv", "--draws", "30", "--seed", "1")
+    methods = ("--method", "reversion", "--method", "naive", "--method", "model1")
+    more = ("--truth", "truth.csv", "--draws", "30", "--seed", "1", *methods)
+    out = run("compare", FORMULA, "public.csv", "-m", "m.json", *more)
     head = next(line for line in out.splitlines() if line.startswith("term"))
     assert [head.index(name) for name in ("oracle", "reversion", "naive", "model-dependent")] == sorted(
         head.index(name) for name in ("oracle", "reversion", "naive", "model-dependent")
