@@ -118,7 +118,9 @@ def fit(
     family: FamilyOption = "gaussian",
     link: LinkOption = None,
     dispersion: DispersionOption = None,
-    method: Annotated[str, typer.Option(help="reversion, naive, model1, model2, likelihood, forward, backward.")] = "reversion",
+    method: Annotated[
+        str, typer.Option(help="reversion, naive, model1, model2, likelihood, forward, backward.")
+    ] = "reversion",
     inference: InferenceOption = None,
     draws: DrawsOption = None,
     seed: SeedOption = None,
