@@ -195,3 +195,56 @@ def test_the_equation_that_simulate_solves_is_the_likelihood(data: dict[str, Any
     equation = Likelihood().bind(function, RESPONSE, table, np.ones(table.n)).equation
     result = pr.fit("y ~ x", data, RESPONSE, family="binomial", method="likelihood")
     np.testing.assert_allclose(solve(equation, np.ones(table.n)).beta, result.estimate, atol=1e-7)
+
+
+def classes(rng: np.random.Generator) -> tuple[dict[str, Any], pr.Mechanism]:
+    n = 600
+    x = rng.normal(size=n)
+    weights = np.column_stack([np.zeros(n), 0.3 + x, -0.2 - 0.5 * x])
+    edu = np.argmax(weights + rng.gumbel(size=(n, 3)), axis=1)
+    matrix = pr.TransitionMatrix(EDU, [[0.8, 0.15, 0.1], [0.15, 0.75, 0.2], [0.05, 0.1, 0.7]])
+    codes = [rng.choice(3, p=matrix.matrix[:, k]) for k in edu]
+    return {"edu": np.array(EDU)[codes], "x": x}, pr.Mechanism({"edu": matrix})
+
+
+def test_forward_correction_of_several_classes_minimises_its_loss(rng: np.random.Generator) -> None:
+    from scipy.optimize import minimize
+    from scipy.special import softmax
+
+    data, mechanism = classes(rng)
+    design = np.column_stack([np.ones(600), data["x"]])
+    rows = mechanism.assignments[0].channel.matrix[[EDU.index(e) for e in data["edu"]]]  # type: ignore[attr-defined]
+
+    def loss(beta: np.ndarray) -> float:
+        p = softmax(np.column_stack([np.zeros(600), design @ beta.reshape(2, 2).T]), axis=1)
+        return float(-np.sum(np.log(np.sum(rows * p, axis=1))))
+
+    found = pr.fit(pr.multinomial("edu ~ x"), data, mechanism, method="forward")
+    best = minimize(loss, np.zeros(4), method="BFGS", options={"gtol": 1e-7})
+    np.testing.assert_allclose(found.estimate, best.x, atol=1e-4)
+    assert loss(found.estimate) <= best.fun + 1e-9
+
+
+def test_forward_correction_of_several_classes_has_the_slope_of_its_score(rng: np.random.Generator) -> None:
+    data, mechanism = classes(rng)
+    table = read(data)
+    function = pr.multinomial("edu ~ x").prepare(table, mechanism.schema)
+    equation = pr.ForwardCorrection().bind(function, mechanism, table, np.ones(600)).equation
+    beta, weights, step = rng.normal(size=4) / 3, rng.uniform(0.5, 1.5, 600), 1e-5
+    slope = equation.score_and_slope(beta[None], weights[None])[1][0]
+    for j, unit in enumerate(np.eye(4)):
+        up, down = (equation.score((beta + s * step * unit)[None], weights[None])[0] for s in (1, -1))
+        np.testing.assert_allclose((up - down) / (2 * step), slope[:, j], rtol=1e-6, atol=1e-5)
+        single = equation.record_slope(beta, np.eye(4)[0], unit)
+        assert weights @ single == pytest.approx(slope[0, j])
+
+
+def test_without_noise_every_correction_is_the_multinomial_logit(rng: np.random.Generator) -> None:
+    data, _ = classes(rng)
+    identity = pr.Mechanism({"edu": pr.TransitionMatrix(EDU, np.eye(3))})
+    forward, backward, plain = (
+        pr.fit(pr.multinomial("edu ~ x"), data, identity, method=m) for m in ("forward", "backward", "naive")
+    )
+    np.testing.assert_allclose(forward.estimate, plain.estimate, atol=1e-7)
+    np.testing.assert_allclose(forward.covariance, plain.covariance, rtol=1e-5)
+    np.testing.assert_allclose(backward.estimate, plain.estimate, atol=1e-7)

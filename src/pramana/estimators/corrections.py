@@ -11,7 +11,9 @@ from pramana.arrays import Float
 from pramana.errors import FormulaError, MechanismError
 from pramana.estimating import EstimatingFunction, Family, GeneralizedLinear, Records
 from pramana.estimators.binding import Binding
+from pramana.estimators.forward_classes import forward_classes
 from pramana.estimators.reversion import Reversion
+from pramana.formulas.multinomial import MultinomialFunction
 from pramana.frames import Table
 from pramana.kernels.predictor import Curve, Moments
 from pramana.mechanism import Mechanism, TransitionMatrix
@@ -35,8 +37,8 @@ class BackwardCorrection(Reversion):
 class ForwardCorrection:
     """The loss −log Σ_y P[y*, y] p_y(x): the classifier's probabilities pass through P before they meet the labels.
 
-    It is a generalised linear model whose link is composed with P, and the likelihood of a perturbed binary response;
-    standard errors come from the sandwich.
+    For a binary response it is a generalised linear model whose link is composed with P, and the likelihood of that
+    response; for `multinomial(formula)` the same with K classes. Standard errors come from the sandwich.
 
     >>> import numpy as np, pramana as pr
     >>> P = pr.TransitionMatrix.binary(sensitivity=0.9, specificity=0.8)
@@ -55,6 +57,8 @@ class ForwardCorrection:
         table: Table,
         weights: Float,  # noqa: ARG002 - no nuisance fit
     ) -> Binding:
+        if isinstance(function, MultinomialFunction):
+            return Binding(forward_classes(function, mechanism, table))
         model, channel = _checked(function, mechanism)
         composed = replace(model, family=through(model.family, *_false_and_true(model, channel)))
         columns = {name: table.column(name) for name in model.variables}

@@ -115,7 +115,8 @@ def checked_model(function: EstimatingFunction) -> tuple[GeneralizedLinear, tupl
     answers = getattr(function, "response_of", None)
     if not isinstance(function, GeneralizedLinear) or not isinstance(answers, Response):
         raise FormulaError(
-            "a likelihood needs a formula and a family, as in fit('y ~ x', ..., family='binomial', method='likelihood')"
+            "a likelihood needs a formula and a family, as in fit('y ~ x', ..., family='binomial', method='likelihood'); "
+            "for multinomial(...) with a perturbed response use method='forward', the same by another name"
         )
     return function, answers.variables
 
