@@ -21,9 +21,7 @@ def column_sheet(column: ColumnRisk) -> Sheet:
     head = ("stratum",) if strata else ()
     exposure = column.exposure
     facts = [("Epsilon", f"{column.epsilon:.4g}")]
-    facts.append(
-        ("True value guessed right from the release alone", f"{exposure.mean:.1%} of its posterior on average")
-    )
+    facts.append(("Posterior of the true value", f"{exposure.mean:.4f} on average over records and draws"))
     facts.append(
         (
             "Worst record",
@@ -96,7 +94,8 @@ def tables_sheet(tables: Sequence[TableChange]) -> Sheet:
 
 def analysis_sheet(analyses: Sequence[AnalysisCost]) -> Sheet:
     """What the analyses lose."""
-    rows = [tuple(row.values()) for cost in analyses for row in rows_of_analysis(cost)]
+    found = [row for cost in analyses for row in rows_of_analysis(cost)]
+    rows = [(*list(row.values())[:-1], round(row["effective_n"])) for row in found]
     columns = ("analysis", "term", "clean s.e.", "expected s.e.", "variance times", "effective n")
     return Sheet(columns, tuple(rows), "Variance of analyses (reversion estimator, exact expectation)")
 
