@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ from numba import njit
 
 _LAST = np.uint64(2**64 - 2)
 _SCANNED = 32
+_UNROLLED = 12
 
 
 @njit(inline="always", nogil=True, cache=True)
@@ -29,11 +32,35 @@ def _position(cuts: Any, word: Any) -> Any:
     return low
 
 
-@njit(nogil=True, cache=True)
 def dense(codes: Any, words: Any, cuts: Any, out: Any) -> None:
     """Released codes; `cuts` (K, K − 1) holds the cut points of each true level."""
+    size = cuts.shape[1]
+    kernel = _unrolled(size) if size <= _UNROLLED else _dense
+    kernel(codes, words, cuts, out)
+
+
+@njit(nogil=True, cache=True)
+def _dense(codes: Any, words: Any, cuts: Any, out: Any) -> None:
     for i in range(codes.size):
         out[i] = _position(cuts[codes[i]], min(words[i], _LAST))
+
+
+@cache
+def _unrolled(size: int) -> Callable[..., None]:
+    """`_dense` for a number of cut points that the compiler knows, so that it has no inner loop."""
+
+    @njit(nogil=True, cache=True, boundscheck=False)
+    def kernel(codes: Any, words: Any, cuts: Any, out: Any) -> None:
+        flat = cuts.ravel()
+        for i in range(codes.size):
+            word = min(words[i], _LAST)
+            first = codes[i] * size
+            count = 0
+            for k in range(size):
+                count += flat[first + k] <= word
+            out[i] = count
+
+    return kernel
 
 
 @njit(nogil=True, cache=True)

@@ -13,7 +13,9 @@ import numpy as np
 
 from pramana.arrays import Float, Int, Words
 from pramana.mechanism.drawing import draw_dense, draw_mixture, thresholds
-from pramana.mechanism.randomness import Keystream
+from pramana.mechanism.randomness import FreshKeystream, Keystream
+
+_FEW = 32
 
 
 class Form(Protocol):
@@ -142,5 +144,13 @@ class Mixture:
         keep = thresholds(np.array([[1 - self.refill], [self.refill]]))[0][0]
         return keep, thresholds(self.frequencies[:, None])[0]
 
+    @cached_property
+    def dense_cuts(self) -> Words:
+        """Cut points (K, K − 1) of the same law from one word."""
+        return np.array(thresholds(self.matrix), dtype=np.uint64).reshape(self.size, self.size - 1)
+
     def draw(self, codes: Int, stream: Keystream) -> Int:
+        """Two words a cell; with few levels one is enough, which matters where nobody will repeat the draws."""
+        if isinstance(stream, FreshKeystream) and self.size <= _FEW:
+            return draw_dense(codes, self.dense_cuts, stream)
         return draw_mixture(codes, *self.cuts, stream)
