@@ -75,9 +75,8 @@ def test_resamples_at_the_boundary_are_left_out_and_counted() -> None:
 def test_a_vanished_domain_is_an_error_that_names_it() -> None:
     data = {"g": ["a"] * 80 + ["b"] * 12, "y": np.arange(92.0)}
     mechanism = pr.Mechanism({"g": pr.TransitionMatrix.randomized_response(["a", "b"], keep=0.8)})
-    for what in (pr.mean("y", by="g"),):
-        with pytest.raises(pr.SolveError, match=r"reverted share of the domain\(s\) g=b \(-0.1159\) is not positive"):
-            pr.fit(what, data, mechanism)
+    with pytest.raises(pr.SolveError, match=r"reverted share of the domain\(s\) g=b \(-0.1159\) is not positive"):
+        pr.fit(pr.mean("y", by="g"), data, mechanism)
     total = pr.fit(pr.total("y", by="g"), data, mechanism)
     assert np.isfinite(total.estimate).all()
 
@@ -138,14 +137,10 @@ THREE = pd.DataFrame(
             r"'one' has 1 level\(s\): a correlation needs at least 2",
         ),
         (pr.correlation("x", "z", "cramer"), pr.SolveError, r"exactly 0, .*table_em\(\)"),
-        (pr.mean("x", by="i"), None, ""),
+        (pr.mean("x", by="i"), pr.DataError, "60 records cannot carry 60 parameters"),
     ],
 )
 def test_columns_that_do_not_suit(what: Any, error: Any, message: str) -> None:
-    if error is None:
-        with pytest.raises(pr.DataError, match="60 records cannot carry 60 parameters"):
-            pr.fit(what, THREE, None)
-        return
     with pytest.raises(error, match=message):
         pr.fit(what, THREE, None)
 

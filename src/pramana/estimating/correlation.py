@@ -12,8 +12,9 @@ from pramana.errors import FormulaError, suggestion
 from pramana.estimating.cells import Factor, cell_labels, distinct, factors_of, reverted_cells
 from pramana.estimating.equation import Records, broadcast
 from pramana.estimating.generalized_linear import as_numbers
+from pramana.estimating.quotients import Remark
 from pramana.estimating.smooth import Moments, SmoothFunction
-from pramana.estimating.tables import Remark, negative_cells
+from pramana.estimating.tables import negative_cells
 from pramana.frames import Schema, Table
 
 CorrelationKind = Literal["pearson", "cramer", "kendall"]

@@ -14,6 +14,9 @@ from pramana.estimating.equation import Records
 Second = Callable[[Float], tuple[Float, Float, Float]]
 """Weights (n,) ↦ reverted Σ w a aᵀ, Σ w a bᵀ and Σ w b bᵀ, each (d, d)."""
 
+Remark = tuple[str, str, str]
+"""Code, severity and message of a diagnostic."""
+
 
 @dataclass(frozen=True)
 class QuotientEquation:
@@ -25,6 +28,7 @@ class QuotientEquation:
     second : their reverted products.
     domains : what each denominator counts, for the error when it vanishes; empty where it is the constant 1.
     as_totals : the result is multiplied by the sum of the row weights.
+    remarks : β ↦ diagnostics, or None.
     """
 
     function: Any
@@ -35,6 +39,7 @@ class QuotientEquation:
     domains: tuple[str, ...] = ()
     plausible: tuple[float, float] | None = None
     as_totals: bool = False
+    remarks: Callable[[Float], list[Remark]] | None = None
     smooth: bool = True
 
     @property
@@ -65,10 +70,9 @@ class QuotientEquation:
             "which need no division"
         )
 
-    def notes(self, beta: Float, weights: Float) -> list[tuple[str, str, str]]:
-        """What the function has to say at the root."""
-        remarks: list[tuple[str, str, str]] = getattr(self.function, "remarks", lambda _b, _w: [])(beta, weights)
-        return remarks
+    def notes(self, beta: Float, weights: Float) -> list[Remark]:  # noqa: ARG002
+        """What the analyst should know at the root."""
+        return [] if self.remarks is None else self.remarks(beta)
 
     def score(self, betas: Float, weights: Float) -> Float:
         return np.asarray(weights @ self.numerator - betas * (weights @ self.denominator))

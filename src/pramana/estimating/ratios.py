@@ -11,8 +11,9 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.estimating.cells import Factor, cell_labels, distinct, factors_of, names_of, reverted_cells, two_levels
 from pramana.estimating.equation import Records
+from pramana.estimating.quotients import Remark
 from pramana.estimating.smooth import Moments, SmoothFunction
-from pramana.estimating.tables import Remark, negative_cells
+from pramana.estimating.tables import negative_cells
 from pramana.frames import Schema, Table
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.estimating.equation import Records
-from pramana.estimating.tables import Remark
+from pramana.estimating.quotients import Remark
 
 
 @dataclass(frozen=True)

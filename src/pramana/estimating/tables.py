@@ -12,11 +12,8 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.estimating.cells import Factor, cell_labels, distinct, factors_of, names_of, reverted_cells
 from pramana.estimating.equation import Records
-from pramana.estimating.quotients import QuotientEquation
+from pramana.estimating.quotients import QuotientEquation, Remark
 from pramana.frames import Schema, Table
-
-Remark = tuple[str, str, str]
-"""Code, severity and message of a diagnostic."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +84,15 @@ class CrossTableFunction:
             inside = w @ cells
             return np.diag(inside), np.outer(inside, np.ones_like(inside)), np.full((inside.size,) * 2, w.sum())
 
-        return QuotientEquation(self, records, cells, np.ones_like(cells), products, as_totals=self.counts)
-
-    def remarks(self, beta: Float, weights: Float) -> list[Remark]:  # noqa: ARG002
-        return negative_cells(beta, cell_labels(self.factors))
+        return QuotientEquation(
+            self,
+            records,
+            cells,
+            np.ones_like(cells),
+            products,
+            as_totals=self.counts,
+            remarks=lambda beta: negative_cells(beta, cell_labels(self.factors)),
+        )
 
 
 def negative_cells(shares: Float, labels: Sequence[str]) -> list[Remark]:
