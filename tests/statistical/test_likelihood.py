@@ -14,7 +14,7 @@ import pramana as pr
 
 Log = Callable[[str, object], None]
 lengths = pytest.mark.parametrize("replicates", [120, pytest.param(2000, marks=pytest.mark.verify)])
-shorter = pytest.mark.parametrize("replicates", [50, pytest.param(1000, marks=pytest.mark.verify)])
+shorter = pytest.mark.parametrize("replicates", [70, pytest.param(1000, marks=pytest.mark.verify)])
 LEVEL = np.array([0.0, 0.7, -0.7])
 
 
@@ -31,13 +31,12 @@ def perturbed_covariate(n: int = 1500) -> Setting:
     """The normal linear model of van den Hout and Kooiman, with a clean covariate tied to the perturbed one."""
 
     def generate(rng: np.random.Generator) -> Data:
-        group = rng.choice(3, n, p=[0.5, 0.3, 0.2])
-        sex = (rng.random(n) < np.array([0.3, 0.5, 0.7])[group]).astype(int)
-        y = 1 + LEVEL[group] + 0.5 * sex + rng.normal(size=n)
-        return {"y": y, "sex": sex, "g": GROUPS[group]}
+        group = (rng.random(n) < 0.4).astype(int)
+        sex = (rng.random(n) < np.array([0.3, 0.6])[group]).astype(int)
+        return {"y": 1 + 0.7 * group + 0.5 * sex + rng.normal(size=n), "sex": sex, "g": GROUPS[group]}
 
-    both = mechanisms({"g": keep(GROUPS[:3], 0.8)})
-    return Setting(generate, *both, "y ~ g + sex", (1, *LEVEL[1:], 0.5), {"method": "likelihood"})
+    both = mechanisms({"g": keep(GROUPS[:2], 0.75)})
+    return Setting(generate, *both, "y ~ g + sex", (1, 0.7, 0.5), {"method": "likelihood"})
 
 
 def both_perturbed(n: int = 2000) -> Setting:
@@ -55,6 +54,26 @@ def both_perturbed(n: int = 2000) -> Setting:
     )
 
 
+def several_classes(n: int = 1500) -> Setting:
+    """A multinomial logit whose response passed an asymmetric matrix."""
+    beta = np.array([[0.3, 0.8], [-0.2, -0.5]])
+
+    def generate(rng: np.random.Generator) -> Data:
+        x = rng.normal(size=n)
+        weights = np.column_stack([np.zeros(n), beta[:, :1].T + x[:, None] * beta[:, 1]])
+        return {"x": x, "y": GROUPS[np.argmax(weights + rng.gumbel(size=(n, 3)), axis=1)]}
+
+    matrix = pr.TransitionMatrix(list(GROUPS[:3]), [[0.8, 0.1, 0.1], [0.15, 0.8, 0.15], [0.05, 0.1, 0.75]])
+    return Setting(
+        generate, *mechanisms({"y": matrix}), pr.multinomial("y ~ x"), tuple(beta.ravel()), {"method": "forward"}
+    )
+
+
+@lengths
+def test_several_classes_by_forward_correction(replicates: int, record_property: Log) -> None:
+    check(several_classes(), replicates, 708, record_property)
+
+
 @lengths
 @pytest.mark.parametrize("method", ["likelihood", "forward"])
 def test_a_perturbed_response_by_likelihood(method: str, replicates: int, record_property: Log) -> None:
@@ -66,7 +85,7 @@ def test_backward_correction_of_a_perturbed_response(replicates: int, record_pro
     check(perturbed_response("backward"), replicates, 702, record_property)
 
 
-@lengths
+@pytest.mark.parametrize("replicates", [90, pytest.param(2000, marks=pytest.mark.verify)])
 def test_a_perturbed_covariate_of_a_normal_model_by_likelihood(replicates: int, record_property: Log) -> None:
     check(perturbed_covariate(), replicates, 703, record_property)
 
