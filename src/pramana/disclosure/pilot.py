@@ -52,8 +52,10 @@ class ExpectedVariance:
 
     @property
     def inflation(self) -> Float:
-        """Variance over the oracle's variance (d,)."""
-        return np.diag(self.total) / np.diag(self.clean)
+        """Variance over the oracle's variance (d,); infinite where the oracle has none but the release has."""
+        clean, total = np.diag(self.clean), np.diag(self.total)
+        unsure = np.where(total > 0, np.inf, 1.0)
+        return np.divide(total, clean, out=unsure, where=clean > 0)
 
     @property
     def effective_n(self) -> Float:
@@ -67,10 +69,13 @@ class Pilot:
 
     Attributes
     ----------
+    parameters : those that an analyst is shown, p of the d that are solved for.
     estimate : the oracle's root (d,).
-    inverse : inverse slope at the root (d, d); the expected slope does not depend on the randomisation.
+    inverse : rows of the inverse slope at the root, one a shown parameter, (p, d); the expected slope does not depend on
+        the randomisation.
     u : U at every combination of levels of the perturbed columns, (n, K₁, …, K_m, d).
     true : codes of the true levels (n, m).
+    totals : the parameters are means times the number of records.
     """
 
     label: str
@@ -81,6 +86,7 @@ class Pilot:
     true: Int = field(repr=False)
     columns: tuple[tuple[str, ...], ...]
     table: Table = field(repr=False)
+    totals: bool = False
 
     @property
     def n(self) -> int:
@@ -92,21 +98,21 @@ class Pilot:
         return self.u[(np.arange(self.n), *self.true.T)]
 
     def clean(self) -> Float:
-        """Covariance of the oracle (d, d)."""
+        """Covariance of the oracle (p, p)."""
         u = self.at_truth
         return self.inverse @ (u.T @ u) @ self.inverse.T
 
     def privacy_meat(self, mechanism: Mechanism) -> Float:
         """Σ_i Var{φ(Z*, x_i) | z_i} (d, d), by adding up over every released combination."""
         assignments = [self._assignment(columns, mechanism) for columns in self.columns]
-        truth, out = self.at_truth, np.zeros((len(self.parameters),) * 2)
+        truth, out = self.at_truth, np.zeros((self.u.shape[-1],) * 2)
         for rows, matrices in _by_stratum(assignments, self.table):
             phi, chance = self.u[rows], np.ones((len(rows), 1))
             for axis, matrix in enumerate(matrices):
                 phi = np.moveaxis(np.tensordot(phi, matrix.inverse, axes=(axis + 1, 0)), -1, axis + 1)
                 step = matrix.matrix.T[self.true[rows, axis]]
                 chance = (chance[:, :, None] * step[:, None, :]).reshape(len(rows), -1)
-            away = phi.reshape(len(rows), -1, len(self.parameters)) - truth[rows][:, None, :]
+            away = phi.reshape(len(rows), -1, self.u.shape[-1]) - truth[rows][:, None, :]
             out += np.einsum("nc,nci,ncj->ij", chance, away, away, optimize=True)
         return out
 
@@ -184,7 +190,10 @@ def _pilot(plan: Any, table: Table, mechanism: Mechanism) -> Pilot:
     u = np.stack([equation.under(_at(records, k)).influence(root.beta) for k in range(len(records.nodes))], axis=1)
     shape = (table.n, *sizes, len(equation.parameters))
     columns = tuple(a.columns for a in used)
-    return Pilot(label_of(plan), equation.parameters, root.beta, inverse, u.reshape(shape), true, columns, table)
+    names = tuple(getattr(equation, "shown", equation.parameters))
+    totals = bool(getattr(equation, "as_totals", False))
+    rows = (table.n if totals else 1) * inverse[[equation.parameters.index(name) for name in names]]
+    return Pilot(label_of(plan), names, root.beta, rows, u.reshape(shape), true, columns, table, totals)
 
 
 def _refuse_large(n: int, sizes: Sequence[int], d: int, label: str) -> None:

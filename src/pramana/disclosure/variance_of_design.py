@@ -64,7 +64,9 @@ def design_variance(pilots: Sequence[Pilot], weights: Mapping[str, float] | None
     shares = [_weights(p, weights) for p in pilots]
     _refuse_unknown(pilots, weights)
     for pilot, share in zip(pilots, shares, strict=True):
-        scale = np.sqrt(share / np.diag(pilot.clean()))
+        clean = np.diag(pilot.clean())
+        _refuse_certain(pilot, share, clean)
+        scale = np.sqrt(np.divide(share, clean, out=np.zeros_like(share), where=share > 0))
         standard = (pilot.u @ pilot.inverse.T) * scale
         total += share.sum()
         for z in range(size):
@@ -73,6 +75,13 @@ def design_variance(pilots: Sequence[Pilot], weights: Mapping[str, float] | None
     if not total > 0:
         raise PramanaError("the weights are zero throughout: at least one term must count")
     return DesignVariance(moments / total)
+
+
+def _refuse_certain(pilot: Pilot, share: Float, clean: Float) -> None:
+    for name in (n for n, w, v in zip(pilot.parameters, share, clean, strict=True) if w > 0 and not v > 0):
+        raise PramanaError(
+            f"the term {name!r} of {pilot.label!r} has no variance in the pilot (does its level occur?): leave it out by weights"
+        )
 
 
 def _weights(pilot: Pilot, weights: Mapping[str, float] | None) -> Float:

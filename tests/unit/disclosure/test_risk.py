@@ -161,3 +161,30 @@ def test_the_ledger_of_a_release_is_found_by_the_file(
     assert report.composition is not None
     assert report.composition.total == pytest.approx(3 * mechanism.epsilon)
     assert "Composition over releases" in str(report)
+
+
+@pytest.mark.parametrize("make", ["odds_ratio", "crosstab", "multinomial", "counts"])
+def test_any_smooth_analysis_is_weighed_by_its_shown_terms(make: str, survey: pd.DataFrame) -> None:
+    edu, job = (pr.TransitionMatrix.randomized_response(v, 1.0) for v in (EDU, ("no", "yes")))
+    analysis = {
+        "odds_ratio": pr.odds_ratio("employed", "region"),
+        "crosstab": pr.crosstab("edu", "employed"),
+        "multinomial": pr.multinomial("edu ~ age"),
+        "counts": pr.counts("edu"),
+    }[make]
+    mechanism = pr.Mechanism({"edu": edu, "employed": job})
+    variance = pr.risk(survey, mechanism, analyses=analysis).utility.analyses[0].variance
+    oracle = pr.fit(analysis, survey, mechanism)
+    assert variance.parameters == oracle.parameters
+    assert np.allclose(variance.total, oracle.covariance)
+
+
+def test_a_level_that_does_not_occur_has_an_infinite_inflation() -> None:
+    P = pr.TransitionMatrix.randomized_response(["a", "b", "c"], 0.8)
+    report = pr.risk({"z": ["a", "b"] * 20}, pr.Mechanism({"z": P}), analyses=pr.proportions("z"))
+    variance = report.utility.analyses[0].variance
+    assert variance.inflation[2] == np.inf
+    assert variance.effective_n[2] == 0
+    json.loads(report.summary("json"))
+    with pytest.raises(pr.PramanaError, match=r"'z\[c\]' of 'z' has no variance in the pilot"):
+        pr.optimal_design(pr.proportions("z"), {"z": ["a", "b"] * 20}, "z", epsilon=1, levels=["a", "b", "c"])
