@@ -12,7 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 import pramana as pr
+from pramana.cli import releasing
 from pramana.cli.application import app
+from pramana.disclosure import csv_blocks
 
 MAIN = "import sys; from pramana.cli import main; sys.argv[0] = 'pramana'; main()"
 
@@ -116,3 +118,9 @@ def test_warnings_are_one_line_each(folder: Path) -> None:
     assert done.returncode == 0
     assert done.stderr.startswith("warning: release(seed=...) is reproducible")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_long_work_shows_a_bar(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(releasing, "PATIENCE", 0.0)
+    monkeypatch.setattr(csv_blocks, "SIZE", 1000)
+    assert run("perturb", "raw.csv", "public.csv", "-m", "m.json").startswith("400 records")

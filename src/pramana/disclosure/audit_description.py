@@ -43,7 +43,9 @@ def descriptions(path: Path) -> Given:
     from pramana.mechanism.document import inside_parquet
 
     package = read_package(path.parent) or {}
-    entries = [r for r in package.get("resources", []) if isinstance(r, dict) and r.get("path") == path.name]
+    entries = [
+        r for r in package.get("resources", []) if isinstance(r, dict) and Path(str(r.get("path"))) == Path(path.name)
+    ]
     inside = inside_parquet(path) if format_of(path) == "parquet" else None
     return Given(entries[0] if entries else None, inside)
 

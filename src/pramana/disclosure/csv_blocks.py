@@ -21,16 +21,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pramana.arrays import Bool, Column, Int
-from pramana.disclosure.blocks import MISSING, UNKNOWN, Replacement
+from pramana.disclosure.blocks import Replacement
+from pramana.disclosure.csv_fields import field_code, level_text, unquoted
 from pramana.errors import DataError
 from pramana.frames import Level
-from pramana.frames.levels import is_number
 from pramana.frames.table import NULLS
 
 SIZE = 1 << 22
 LONGEST = 1 << 26
 _COMMA, _QUOTE, _FEED, _RETURN = b',"\n\r'
-_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
 _BOM = b"\xef\xbb\xbf"
 
@@ -188,7 +187,7 @@ class CsvBlock:
     def codes(self, name: str, levels: Sequence[Level]) -> Int:
         fields = self._fields(name).dictionary_encode()
         known = {level: code for code, level in enumerate(levels)}
-        inside = np.array([_code(raw, known, levels[0]) for raw in fields.dictionary.to_pylist()], dtype=np.int64)
+        inside = np.array([field_code(raw, known, levels[0]) for raw in fields.dictionary.to_pylist()], dtype=np.int64)
         return inside[fields.indices.to_numpy()] if self.rows else np.empty(0, dtype=np.int64)
 
     def values(self, name: str) -> Column:
@@ -202,7 +201,7 @@ class CsvBlock:
             return np.asarray(text.cast(pa.int64()).to_numpy())
         whole = re.compile(_WHOLE)
         out = np.empty(self.rows, dtype=object)
-        plain = [None if raw in NULLS else _unquoted(raw) for raw in text.to_pylist()]
+        plain = [None if raw in NULLS else unquoted(raw) for raw in text.to_pylist()]
         out[:] = [int(v) if v is not None and whole.match(v) else v for v in plain]
         return out
 
@@ -220,7 +219,7 @@ class CsvBlock:
             field = 1 + 2 * (np.arange(self.rows) * len(order) + j)
             base = sum(len(part) for part in known)
             places[field] = np.where(new.codes < 0, field, base + new.codes)
-            known.append(pa.array([_text(level).encode() for level in new.levels], pa.large_binary()))
+            known.append(pa.array([level_text(level).encode() for level in new.levels], pa.large_binary()))
         return pa.concat_arrays(known).take(pa.array(places)).buffers()[2]
 
 
@@ -261,41 +260,3 @@ def _refuse_ragged(fields: Int, expected: int, first_row: int) -> None:
             f"row {first_row + wrong[0]} has {fields[wrong[0]]} field(s) where the header names {expected}: every record needs "
             "one field a column"
         )
-
-
-def _unquoted(text: str) -> str:
-    return text[1:-1].replace('""', '"') if len(text) > 1 and text[0] == text[-1] == '"' else text
-
-
-def _code(raw: bytes, known: Mapping[Level, int], example: Level) -> int:
-    """The level that a field's text stands for, in the type of the levels; unquoted null marks are gaps unless levels."""
-    try:
-        field = raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return UNKNOWN
-    text = _unquoted(field)
-    if field in NULLS and text not in known:
-        return MISSING
-    if isinstance(example, bool):
-        return known.get({"true": True, "false": False}.get(text.strip().lower()), UNKNOWN)
-    if is_number(example):
-        return known.get(_number(text), UNKNOWN) if _NUMBER.fullmatch(text) else UNKNOWN
-    return known.get(text, UNKNOWN)
-
-
-def _number(text: str) -> float:
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
-
-
-def _text(level: Level) -> str:
-    """A level as a field that reads back as that level."""
-    if isinstance(level, bool):
-        return "true" if level else "false"
-    if is_number(level):
-        return repr(level)
-    text = str(level)
-    marked = text in NULLS or text != text.strip() or any(mark in text for mark in ',"\n\r')
-    return '"' + text.replace('"', '""') + '"' if marked else text

@@ -105,6 +105,12 @@ def release(
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise PramanaError(f"{plan.target.name!r} could not be written: {why}; nothing was published") from None
+    except Exception as error:
+        if isinstance(error, PramanaError) or not type(error).__module__.startswith("pyarrow"):
+            raise
+        # Arrow's own messages quote the values that they stumble over.
+        what = f"{plan.source.name!r} could not be copied ({type(error).__name__}); nothing was published"
+        raise DataError(what) from None
 
 
 def _opened(plan: _Plan) -> Reader:

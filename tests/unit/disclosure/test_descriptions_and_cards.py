@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -153,3 +154,22 @@ def test_an_empty_file_has_a_card_too(tmp_path: Path, mechanism: pr.Mechanism) -
     made = pr.release(tmp_path / "raw.csv", tmp_path / "out.csv", mechanism, card=True)
     assert made.rows == 0
     assert pr.audit(made.path, original=tmp_path / "raw.csv").clean
+
+
+def test_releases_at_the_same_time_are_all_described(
+    tmp_path: Path, survey: pd.DataFrame, mechanism: pr.Mechanism
+) -> None:
+    survey.to_csv(tmp_path / "raw.csv", index=False)
+    (tmp_path / "public").mkdir()
+    targets = [tmp_path / "public" / f"{k}.csv" for k in range(12)]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda target: pr.release(tmp_path / "raw.csv", target, mechanism), targets))
+    package = json.loads((tmp_path / "public" / "datapackage.json").read_text())
+    assert sorted(r["path"] for r in package["resources"]) == sorted(t.name for t in targets)
+    assert all(pr.audit(target).clean for target in targets)
+
+
+def test_frictionless_accepts_a_release(tmp_path: Path) -> None:
+    frictionless = pytest.importorskip("frictionless")
+    report = frictionless.validate(str(golden_release(tmp_path) / "datapackage.json"))
+    assert report.valid, report.flatten(["message"])
