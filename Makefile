@@ -22,6 +22,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.resampling
 	$(BIN)/python -m benchmarks.perturbing
 	$(BIN)/python -m benchmarks.likelihood
+	$(BIN)/python -m benchmarks.multinomial
 
 schema: $(READY)
 	$(BIN)/python -m pramana.mechanism.published_schema

@@ -18,7 +18,7 @@ def lengths(short: int, long: int = 1000) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("replicates", [short, pytest.param(long, marks=pytest.mark.verify)])
 
 
-@lengths(150)
+@lengths(120)
 def test_multinomial_logit_of_a_perturbed_response(replicates: int, record_property: Log) -> None:
     check(settings.multinomial(), replicates, 301, record_property)
 
@@ -33,12 +33,12 @@ def test_gini_within_perturbed_groups(replicates: int, record_property: Log) -> 
     check(settings.gini(), replicates, 303, record_property)
 
 
-@lengths(120)
+@lengths(70)
 def test_two_stage_least_squares_with_treatment_and_instrument_perturbed(replicates: int, record_property: Log) -> None:
     check(settings.instruments(), replicates, 304, record_property)
 
 
-@lengths(150)
+@lengths(100)
 @pytest.mark.parametrize(("estimator", "perturbed"), [("ipw", "t"), ("aipw", "t"), ("ipw", "y"), ("aipw", "y")])
 def test_average_treatment_effects(
     estimator: Literal["ipw", "aipw"], perturbed: str, replicates: int, record_property: Log
@@ -46,13 +46,13 @@ def test_average_treatment_effects(
     check(settings.effect(estimator, perturbed), replicates, 305, record_property)
 
 
-@lengths(80)
+@lengths(60)
 @pytest.mark.parametrize("q", [0.5, 0.75])
 def test_quantile_regression_on_a_perturbed_group(q: float, replicates: int, record_property: Log) -> None:
     check(settings.quantile_regression(q), replicates, 306, record_property)
 
 
-@lengths(90)
+@lengths(70)
 def test_the_average_marginal_effect_of_a_perturbed_covariate(replicates: int, record_property: Log) -> None:
     check(settings.margins(), replicates, 307, record_property)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from pramana.arrays import Float
 from pramana.estimating.generalized_linear import FromColumns
-from pramana.estimating.stacked import System
+from pramana.estimating.stacked import Note, System
+
+WEAK = 10.0
+"""The usual limit of a first stage's F statistic."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,23 @@ class TwoStageSystem(System):
             out[d - p + j, block] = (weights * second) @ z
         out[d - p :, d - p :] = -(projected * weights[:, None]).T @ x
         return out
+
+    def judged(self, beta: Float, covariance: Callable[[], Float]) -> list[Note]:
+        """The F statistic of the excluded instruments in each first stage, robust and with the noise in it."""
+        full, k = covariance(), len(self.instruments)
+        excluded = [i for i, name in enumerate(self.instruments) if name not in self.terms]
+        faint = []
+        for place, j in enumerate(self.endogenous):
+            rows = [place * k + i for i in excluded]
+            force = beta[rows] @ np.linalg.solve(full[np.ix_(rows, rows)], beta[rows]) / len(rows)
+            if force < WEAK:
+                faint.append(f"{self.terms[j]} (F = {force:.1f})")
+        if not faint:
+            return []
+        text = (
+            f"the instruments of {', '.join(faint)} are weak (limit F = {WEAK:g}): estimates lean towards least squares"
+        )
+        return [("weak-instruments", "warning", text)]
 
     def facts(self) -> dict[str, str]:
         excluded = [z for z in self.instruments if z not in self.terms]

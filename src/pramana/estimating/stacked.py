@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -55,6 +55,10 @@ class System:
 
     def notes(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> list[Note]:  # noqa: ARG002
         """What the analyst should know at the root."""
+        return []
+
+    def judged(self, beta: Float, covariance: Callable[[], Float]) -> list[Note]:  # noqa: ARG002
+        """The same, for what depends on the uncertainty of nuisance parameters."""
         return []
 
 
@@ -116,11 +120,19 @@ class StackedEquation:
     def facts(self) -> dict[str, str]:
         return self.system.facts()
 
+    def refuse(self, start: Float) -> None:
+        self.system.refuse(start)
+
     def notes(self, beta: Float, weights: Float) -> list[Note]:
-        return self.system.notes(beta, self.arrays, self._signed(weights))
+        def covariance() -> Float:
+            phi = self.influence(beta) * weights[:, None]
+            bread = np.linalg.inv(self.system.slope(beta, self.arrays, self._signed(weights)))
+            return np.asarray(bread @ phi.T @ phi @ bread.T)
+
+        plain = self.system.notes(beta, self.arrays, self._signed(weights))
+        return [*plain, *self.system.judged(beta, covariance)]
 
     def influence(self, beta: Float) -> Float:
-        self.system.refuse(beta)
         u = self.system.u(beta, self.arrays).reshape(self.n, -1, beta.size)
         return np.einsum("nc,ncd->nd", self.records.weights, u)
 

@@ -129,6 +129,11 @@ def _chosen(options: Inference | None, sample: Sample, nuisance: bool) -> Infere
         )
     if isinstance(options, Sandwich) and not sample.equation.smooth:
         raise PramanaError("a step function has no derivative for the sandwich: use inference=Resampling()")
+    if isinstance(options, Sandwich) and options.interval == "score" and getattr(sample.equation, "stacked", False):
+        raise PramanaError(
+            "score intervals hold every other parameter at its best, which a system of equations does not define: use "
+            "Sandwich() or Resampling()"
+        )
     return options
 
 

@@ -45,6 +45,8 @@ def solve(equation: Equation, weights: Float, start: Float | None = None) -> Roo
             raise SolveError(equation.refusal(weights))
         return Root(beta, 0.0, 0, "direct", equation.score_and_slope(beta[None], weights[None])[1][0])
     beta = equation.start if start is None else np.asarray(start, dtype=float)
+    if start is not None and hasattr(equation, "refuse"):
+        equation.refuse(beta)
     scale = score_scale(equation, beta, weights)
     if not equation.smooth:
         found = solve_steps(equation, weights, beta, scale)

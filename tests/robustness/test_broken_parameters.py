@@ -158,6 +158,13 @@ def test_an_instrument_without_force(data: pd.DataFrame) -> None:
     assert refused(pr.two_stage_least_squares("y ~ x | one"), data.assign(one=1.0))
 
 
+def test_weak_instruments_are_a_diagnostic(data: pd.DataFrame) -> None:
+    weak = pr.fit(pr.two_stage_least_squares("y ~ x | z"), data, None)
+    assert [d.code for d in weak.diagnostics] == ["weak-instruments"]
+    strong = pr.fit(pr.two_stage_least_squares("y ~ x | z"), data.assign(x=data["x"] + data["z"]), None)
+    assert strong.diagnostics == ()
+
+
 def test_a_treatment_must_be_binary(data: pd.DataFrame) -> None:
     assert "0 or 1" in refused(pr.average_treatment_effect("y", "x", ["z"]), data)
     assert "levels" in refused(pr.average_treatment_effect("y", "edu", ["z"]), data)
@@ -199,6 +206,11 @@ def test_predictions_refuse_what_the_fit_never_saw(data: pd.DataFrame, mechanism
             result.predict(broken)
     with pytest.raises(pr.PramanaError, match="level"):
         result.predict(new, level=2)
+
+
+@pytest.mark.parametrize("plan", [pr.ordinal("edu ~ x"), pr.gini("income", by="edu"), pr.margins("y ~ x + edu", "edu")])
+def test_systems_have_no_score_intervals(plan: Any, data: pd.DataFrame, mechanism: pr.Mechanism) -> None:
+    assert "score intervals" in refused(plan, data, mechanism, inference=pr.Sandwich(interval="score"))
 
 
 def test_only_formulas_predict(data: pd.DataFrame) -> None:
