@@ -50,7 +50,8 @@ class Likelihood:
     More precise than reversion where the whole model is right, inconsistent where it is not: `specification_test`
     compares the two. Standard errors come from the observed information; `inference=Sandwich()` gives robust ones, and
     they are the default with weights or clusters, where the likelihood is a pseudo-likelihood. The distribution g of
-    perturbed covariates is estimated along; a perturbed response alone needs none. After Woo and Slavković (2012, 2015),
+    perturbed covariates is estimated along; a perturbed response alone needs none. Under strong noise the likelihood can
+    have several maxima: `start=` in `fit` tries another. After Woo and Slavković (2012, 2015),
     and for linear models van den Hout and Kooiman (2006).
 
     Parameters

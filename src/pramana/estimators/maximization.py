@@ -43,6 +43,7 @@ def maximize(model: ObservedLikelihood, beta: Float | None = None) -> Maximum:
     state = model.evaluate(_start(model, beta))
     climbed = stepped = 0
     for turn in range(ROUNDS):
+        before = state.value
         for _ in range(EM_STEPS[min(turn, len(EM_STEPS) - 1)]):
             state = em_step(model, state)
             climbed += 1
@@ -50,7 +51,7 @@ def maximize(model: ObservedLikelihood, beta: Float | None = None) -> Maximum:
         stepped += steps
         if information is not None:
             return Maximum(state, information, climbed, stepped)
-        if _runs_away(model, state):
+        if _runs_away(model, state, state.value - before):
             break
     raise SolveError(_stalled(model, state, climbed, stepped))
 
@@ -174,9 +175,10 @@ def _ascent(model: ObservedLikelihood, state: State, step: Float, gain: float) -
     return None
 
 
-def _runs_away(model: ObservedLikelihood, state: State) -> bool:
-    """Linear predictors beyond any data: the likelihood rises for ever."""
-    return bool(np.abs(model.predictor(state.theta.beta)).max() > 200) and model.data.density.discrete
+def _runs_away(model: ObservedLikelihood, state: State, gain: float) -> bool:
+    """Linear predictors far out, where nothing is gained any more: the likelihood rises for ever, towards a limit."""
+    reach = float(np.abs(model.predictor(state.theta.beta)).max())
+    return model.data.density.discrete and (reach > 200 or (reach > 30 and gain < 1e-6))
 
 
 def _stalled(model: ObservedLikelihood, state: State, climbed: int, stepped: int) -> str:
