@@ -133,6 +133,28 @@ def test_the_oracle_is_the_fit_to_the_true_file(name: str) -> None:
     assert np.allclose(pilot.clean(), oracle.covariance)
 
 
+def test_sampling_weights_enter_by_their_squares() -> None:
+    frame = FRAME.assign(weight=[1.0, 2.0, 0.5, 3.0, 1.5])
+    mechanism = pr.Mechanism({"z": P})
+    pilot = pilot_of(plan_of("y ~ z"), read(frame), mechanism, "weight")
+    oracle = pr.fit("y ~ z", frame, mechanism, method="naive", weights="weight")
+    assert np.allclose(pilot.estimate, oracle.estimate)
+    assert np.allclose(pilot.clean(), oracle.covariance)
+    plain = pilot_of(plan_of("y ~ z"), read(frame), mechanism)
+    u = np.array([P.inverse.T @ row for row in pilot.u])
+    chance = P.matrix.T[pilot.true[:, 0]]
+    away = u - pilot.at_truth[:, None, :]
+    assert np.allclose(pilot.privacy_meat(mechanism), np.einsum("nc,nci,ncj->ij", chance, away, away))
+    assert not np.allclose(pilot.privacy_meat(mechanism), plain.privacy_meat(mechanism))
+
+
+def test_equal_weights_change_no_variance() -> None:
+    mechanism = pr.Mechanism({"z": P})
+    same = pilot_of(plan_of("y ~ z"), read(FRAME.assign(weight=7.0)), mechanism, "weight").expected(mechanism)
+    plain = pilot_of(plan_of("y ~ z"), read(FRAME), mechanism).expected(mechanism)
+    assert np.allclose(same.total, plain.total)
+
+
 def test_without_noise_nothing_is_lost() -> None:
     mechanism = pr.Mechanism({"z": pr.TransitionMatrix.randomized_response(LEVELS, 1.0)})
     pilot = pilot_of(plan_of("y ~ z"), read(FRAME), mechanism)

@@ -57,6 +57,10 @@ RISK: list[tuple[Callable[[], Any], str]] = [
     (lambda: pr.risk(frame(), MECHANISM, analyses="job ~ edu"), "needs numbers"),
     (lambda: pr.risk(frame(), MECHANISM, analyses=pr.glm("y ~ edu", "binomial")), r"value\(s\) outside \[0, 1\]:"),
     (lambda: pr.risk(frame(), MECHANISM, analyses=3), "analysis of type int"),
+    (lambda: pr.risk(frame(), MECHANISM, analyses="y ~ edu", weights="edu"), "'edu' is a perturbed column"),
+    (lambda: pr.risk(frame(), MECHANISM, analyses="y ~ edu", weights="y"), r"'y' have \d+ value.* first in row \d+"),
+    (lambda: pr.risk(frame(), MECHANISM, analyses="y ~ edu", weights="job"), "'job' have 200 value"),
+    (lambda: pr.risk(frame(), MECHANISM, analyses="y ~ edu", weights="absent"), "'absent', which the data lack"),
     (lambda: pr.risk(frame(), None), "mechanism of type NoneType"),  # type: ignore[arg-type]
     (lambda: pr.risk(frame(), "absent.json"), "'absent.json' does not exist"),
     (lambda: pr.risk(frame(), MECHANISM, prior={"edu": [0.5, 0.5]}), "2 number.*give 3"),
@@ -113,12 +117,12 @@ PLAN: list[tuple[Callable[[], Any], str]] = [
     ),
     (lambda: pr.optimal_design("y ~ sex", frame(), "edu", epsilon=1), "does not use column 'edu'"),
     (lambda: pr.optimal_design([], frame(), "edu", epsilon=1), "at least one analysis"),
-    (lambda: pr.optimal_design("y ~ edu", frame(), "edu", epsilon=1, weights={"zz": 1}), "no term 'zz'"),
-    (lambda: pr.optimal_design("y ~ edu", frame(), "edu", epsilon=1, weights={"edu": -1}), "weight -1 of 'edu'"),
-    (lambda: pr.optimal_design("y ~ edu", frame(), "edu", epsilon=1, weights={"edu": 0}), "zero throughout"),
+    (lambda: pr.optimal_design("y ~ edu", frame(), "edu", epsilon=1, importance={"zz": 1}), "no term 'zz'"),
+    (lambda: pr.optimal_design("y ~ edu", frame(), "edu", epsilon=1, importance={"edu": -1}), "importance -1 of 'edu'"),
+    (lambda: pr.optimal_design("y ~ edu", frame(), "edu", epsilon=1, importance={"edu": 0}), "zero throughout"),
     (
-        lambda: pr.optimal_design("y ~ edu", frame(), "edu", epsilon=1, weights={"edu": "a"}),  # type: ignore[dict-item]
-        "weight 'a' of 'edu'",
+        lambda: pr.optimal_design("y ~ edu", frame(), "edu", epsilon=1, importance={"edu": "a"}),  # type: ignore[dict-item]
+        "importance 'a' of 'edu'",
     ),
     (lambda: pr.optimal_design("y ~ edu", frame(), "edu", epsilon=1, floor=0.5), "floor=0.5 .* below 1/K"),
     (lambda: pr.optimal_design("y ~ edu", frame(), "edu", epsilon=1, starts=-1), "starts=-1"),

@@ -60,7 +60,7 @@ def test_plan_of_shares_and_of_an_effect(files: tuple[str, str]) -> None:
 
 
 def test_plan_looks_for_the_best_matrix(files: tuple[str, str]) -> None:
-    options = ["--optimal", "--odds", "3", "--starts", "2", "--weight", "edu=1", "-f", "json"]
+    options = ["--optimal", "--odds", "3", "--starts", "2", "--importance", "edu=1", "-f", "json"]
     found = json.loads(run("plan", files[0], "edu", "--analysis", "income ~ age + edu", *options))
     assert found["gain"] >= 1
     assert found["constraint"]["value"] <= 3 + 1e-8

@@ -14,6 +14,7 @@ Confidential = Annotated[Path, typer.Argument(help="Confidential file: .csv, .cs
 KeysOption = Annotated[str | None, typer.Option(help="Columns by which a person can be known, as sex,age.")]
 AnalysisOption = Annotated[list[str] | None, typer.Option(help="Formula to weigh; repeat for several.")]
 FamilyOption = Annotated[str | None, typer.Option(help="Family of the formulas; gaussian by default.")]
+WeightsOption = Annotated[str | None, typer.Option(help="Column of sampling weights of the analyses.")]
 MissingOption = Annotated[str, typer.Option(help="error or drop.")]
 KindOption = Annotated[str | None, typer.Option(help="nominal, ordinal or numeric: what the column's levels are.")]
 FormatOption = Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")]
@@ -25,6 +26,7 @@ def risk(
     keys: KeysOption = None,
     analysis: AnalysisOption = None,
     family: FamilyOption = None,
+    weights: WeightsOption = None,
     released: Annotated[Path | None, typer.Option(help="The released file, to add what the draws made of it.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="Ledger of earlier releases.")] = None,
     dataset: Annotated[str | None, typer.Option(help="The records' name in the ledger.")] = None,
@@ -42,7 +44,7 @@ def risk(
 
     check_output(style, figure)
     known, named, plans = Mechanism.load(mechanism), _names(keys), _plans(analysis, family)
-    options: dict[str, Any] = {"keys": named, "missing": missing}
+    options: dict[str, Any] = {"keys": named, "weights": weights, "missing": missing}
     report = assess(data, known, analyses=plans, released=released, ledger=ledger, dataset=dataset, **options)
     typer.echo(report.summary(style))
     if figure is not None:
@@ -55,6 +57,7 @@ def plan(
     column: Annotated[str, typer.Argument(help="The column to be perturbed.")],
     analysis: AnalysisOption = None,
     family: FamilyOption = None,
+    weights: WeightsOption = None,
     se: Annotated[list[str] | None, typer.Option(help="Largest standard error: edu=0.05, or 0.05 for all.")] = None,
     effect: Annotated[list[str] | None, typer.Option(help="Effect to be found: edu=0.2.")] = None,
     power: Annotated[float, typer.Option(help="Probability of finding the effect.")] = 0.8,
@@ -67,7 +70,7 @@ def plan(
         float | None, typer.Option(help="With --optimal and --keys: largest expected rate of correct links.")
     ] = None,
     keys: KeysOption = None,
-    weight: Annotated[list[str] | None, typer.Option(help="With --optimal: weight of a term, edu=2.")] = None,
+    importance: Annotated[list[str] | None, typer.Option(help="With --optimal: importance of a term, edu=2.")] = None,
     starts: Annotated[int, typer.Option(help="With --optimal: runs of the solver.")] = 8,
     kind: KindOption = None,
     missing: MissingOption = "error",
@@ -78,17 +81,17 @@ def plan(
     from pramana.cli.application import check_output
 
     check_output(style)
-    _refuse_mixed(optimal, bool(se or effect), [epsilon, odds, reidentification, weight])
+    _refuse_mixed(optimal, bool(se or effect), [epsilon, odds, reidentification, importance])
     plans = _plans(analysis, family)
-    shared: dict[str, Any] = {"kind": kind, "missing": missing}
+    shared: dict[str, Any] = {"weights": weights, "kind": kind, "missing": missing}
     found: Any
     if optimal:
         from pramana.disclosure.optimal import optimal_design
 
         limits: dict[str, Any] = {"epsilon": epsilon, "odds": odds, "reidentification": reidentification}
         limits |= {"keys": _names(keys), "starts": starts}
-        weights = None if weight is None else _by_term(weight, "--weight")
-        found = optimal_design(plans or _shares(column), data, column, weights=weights, **limits, **shared)
+        limits["importance"] = None if importance is None else _by_term(importance, "--importance")
+        found = optimal_design(plans or _shares(column), data, column, **limits, **shared)
     else:
         from pramana.disclosure.planning import plan as make_plan
 
@@ -109,7 +112,7 @@ def _refuse_mixed(optimal: bool, precise: bool, limits: Sequence[object]) -> Non
             "--se and --effect ask for a keep probability, --optimal for a matrix: leave out one of the two"
         )
     if not optimal and any(v is not None for v in limits):
-        raise PramanaError("--epsilon, --odds, --reidentification and --weight belong to --optimal: add it")
+        raise PramanaError("--epsilon, --odds, --reidentification and --importance belong to --optimal: add it")
     if not optimal and not precise:
         raise PramanaError("say what is asked for: --se edu=0.05, --effect edu=0.2, or --optimal with a constraint")
 

@@ -79,6 +79,7 @@ def risk(
     keys: Sequence[str] | None = None,
     prior: Mapping[str, Any] | None = None,
     analyses: Sequence[Any] | Any = (),
+    weights: str | None = None,
     released: Any = None,
     ledger: str | Path | None = None,
     dataset: str | None = None,
@@ -93,6 +94,7 @@ def risk(
     keys : columns by which an attacker knows a person; perturbed ones are matched through P.
     prior : frequencies that an attacker is taken to know, by column; those of the file without them.
     analyses : formulas or estimating functions whose variance is to be weighed (`glm(formula, family)` for other families).
+    weights : column of sampling weights of the analyses.
     released : the released file, its rows in the order of the true one: adds what the draws made of it.
     ledger : the custodian's ledger of earlier releases; `dataset` is the records' name in it.
     missing : "error", or "drop" to leave out records with missing values.
@@ -106,7 +108,7 @@ def risk(
     known = given_mechanism(mechanism)
     plans = [plan_of(a) for a in several(analyses)]
     names = several(keys)
-    used = [v for p in plans for v in p.variables]
+    used = [v for p in plans for v in p.variables] + several(weights)
     table, kept = read_confidential(data, known, [*names, *used], missing)
     clear = [
         c
@@ -117,7 +119,7 @@ def risk(
     _check_prior(prior, known)
     columns = tuple(column_risk(a, table, _given(prior, a.columns), shown) for a in known.assignments)
     linked = link(table, known, names, shown) if names else None
-    pilots = [pilot_of(p, table, known) for p in plans]
+    pilots = [pilot_of(p, table, known, weights) for p in plans]
     rows = np.flatnonzero(kept)
     return Risk(
         table.n,

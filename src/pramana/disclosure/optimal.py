@@ -104,7 +104,8 @@ def optimal_design(
     odds: float | None = None,
     reidentification: float | None = None,
     keys: Sequence[str] | None = None,
-    weights: Mapping[str, float] | None = None,
+    importance: Mapping[str, float] | None = None,
+    weights: str | None = None,
     levels: Sequence[Level] | None = None,
     kind: Kind | None = None,
     starts: int = 8,
@@ -124,7 +125,8 @@ def optimal_design(
     epsilon : largest privacy loss. Or
     odds : largest posterior odds of any level against the others. Or
     reidentification : largest expected rate of correct links through `keys` (families only: the rate has jumps).
-    weights : of the terms; all alike without them. Each term counts by its variance over the oracle's.
+    importance : of the terms; all alike without it. Each term counts by its variance over the oracle's.
+    weights : column of sampling weights of the analyses.
     floor : smallest entry of P.
     starts : runs of the solver, with `seed` for their starting points.
 
@@ -137,17 +139,18 @@ def optimal_design(
     if not plans:
         raise PramanaError("an optimal design needs at least one analysis: give a formula or an estimating function")
     names = several(keys)
-    table, _ = read_confidential(data, None, [column, *names, *(v for p in plans for v in p.variables)], missing)
+    used = [column, *names, *(v for p in plans for v in p.variables), *several(weights)]
+    table, _ = read_confidential(data, None, used, missing)
     listed = tuple(levels) if levels is not None else levels_of(table, column)
     base = Mechanism({column: TransitionMatrix.randomized_response(listed, 1.0, kind=kind)})
-    pilots = [pilot_of(p, table, base) for p in plans]
+    pilots = [pilot_of(p, table, base, weights) for p in plans]
     _refuse_unused(pilots, column)
     limit = _limit(epsilon, odds, reidentification, _Column(column, listed, kind, table, names))
     if not (is_number(floor) and 0 <= floor < 1 / len(listed)):
         raise PramanaError(f"floor={floor!r} must be at least 0 and below 1/K = {1 / len(listed):.4g}")
     if not (isinstance(starts, int) and starts >= 0):
         raise PramanaError(f"starts={starts!r} must be a whole number of at least 0")
-    found = search(design_variance(pilots, weights), limit, starts=starts, floor=float(floor), seed=seed)
+    found = search(design_variance(pilots, importance), limit, starts=starts, floor=float(floor), seed=seed)
     return _design(found, limit, column, tuple(p.label for p in pilots), listed, kind)
 
 

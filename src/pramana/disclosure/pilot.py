@@ -73,7 +73,7 @@ class Pilot:
     estimate : the oracle's root (d,).
     inverse : rows of the inverse slope at the root, one a shown parameter, (p, d); the expected slope does not depend on
         the randomisation.
-    u : U at every combination of levels of the perturbed columns, (n, K₁, …, K_m, d).
+    u : U, times the sampling weight, at every combination of levels of the perturbed columns, (n, K₁, …, K_m, d).
     true : codes of the true levels (n, m).
     totals : the parameters are means times the number of records.
     """
@@ -168,13 +168,31 @@ def label_of(plan: Any) -> str:
     return str(getattr(plan, "formula", None) or ", ".join(plan.variables))
 
 
-def pilot_of(plan: Any, table: Table, mechanism: Mechanism) -> Pilot:
-    """Fit the analysis to the true records, and tabulate U over the levels of the perturbed columns it uses."""
+def pilot_of(plan: Any, table: Table, mechanism: Mechanism, weights: str | None = None) -> Pilot:
+    """Fit the analysis to the true records, and tabulate U over the levels of the perturbed columns it uses.
+
+    With `weights`, the column of sampling weights, the records' U are multiplied by them once and for all: the clean and
+    the privacy part then hold their squares (a rule of any sampling design, as the draws are independent).
+    """
+    given = np.ones(table.n) if weights is None else _weights(table, weights, mechanism)
     with withholding(table, plan.variables):
-        return _pilot(plan, table, mechanism)
+        return _pilot(plan, table, mechanism, given)
 
 
-def _pilot(plan: Any, table: Table, mechanism: Mechanism) -> Pilot:
+def _weights(table: Table, name: str, mechanism: Mechanism) -> Float:
+    values = table.column(name)
+    if name in mechanism.columns:
+        raise DataError(f"weights={name!r} is a perturbed column: weights must be unperturbed")
+    wrong = np.ones(table.n, dtype=bool) if values.dtype.kind not in "iuf" else ~((values >= 0) & (values < np.inf))
+    if wrong.any() or not np.any(values > 0):
+        first = f", first in row {int(np.argmax(wrong))}" if wrong.any() else ""
+        raise DataError(
+            f"the weights {name!r} have {int(wrong.sum())} value(s) that are not numbers of at least 0{first}; one must be positive"
+        )
+    return values.astype(float)
+
+
+def _pilot(plan: Any, table: Table, mechanism: Mechanism, weights: Float) -> Pilot:
     function = plan.prepare(table, mechanism.schema)
     if not function.smooth:
         raise PramanaError(f"the analysis {label_of(plan)!r} is a step function: its variance has no closed form")
@@ -182,18 +200,20 @@ def _pilot(plan: Any, table: Table, mechanism: Mechanism) -> Pilot:
     true = np.array([codes_of(a, table) for a in used], dtype=np.int64).reshape(len(used), table.n).T
     sizes = [len(stratum(a, 0)) for a in used]
     _refuse_large(table.n, sizes, len(function.parameters), label_of(plan))
-    oracle = Sample(function.equation(Records.clean(table.n, {v: table.column(v) for v in function.variables})))
+    columns = {v: table.column(v) for v in function.variables}
+    oracle = Sample(function.equation(Records.clean(table.n, columns)), weights)
     root = solve(oracle.equation, oracle.row_weights)
     inverse = bread(oracle.totals(root.beta), oracle.equation.parameters)
     records = _candidates(function, used, true, sizes, table)
     equation = function.equation(records)
     u = np.stack([equation.under(_at(records, k)).influence(root.beta) for k in range(len(records.nodes))], axis=1)
+    u = u * weights[:, None, None]
     shape = (table.n, *sizes, len(equation.parameters))
-    columns = tuple(a.columns for a in used)
+    together = tuple(a.columns for a in used)
     names = tuple(getattr(equation, "shown", equation.parameters))
     totals = bool(getattr(equation, "as_totals", False))
-    rows = (table.n if totals else 1) * inverse[[equation.parameters.index(name) for name in names]]
-    return Pilot(label_of(plan), names, root.beta, rows, u.reshape(shape), true, columns, table, totals)
+    rows = (weights.sum() if totals else 1.0) * inverse[[equation.parameters.index(name) for name in names]]
+    return Pilot(label_of(plan), names, root.beta, rows, u.reshape(shape), true, together, table, totals)
 
 
 def _refuse_large(n: int, sizes: Sequence[int], d: int, label: str) -> None:

@@ -88,6 +88,7 @@ def plan(
     alpha: float = 0.05,
     n: int | None = None,
     family: Any = None,
+    weights: str | None = None,
     levels: Sequence[Level] | None = None,
     kind: Kind | None = None,
     missing: Missing = "error",
@@ -101,6 +102,7 @@ def plan(
     se : largest standard error, one number for every term or one a term ("edu" stands for all terms of edu).
     effect : instead of `se`, effects by term to be found with probability `power` in a two-sided test at level `alpha`.
     n : records of the release; as many as the pilot without it.
+    weights : column of sampling weights of the analysis.
 
     >>> import pramana as pr
     >>> made = pr.plan({"ill": ["no"] * 90 + ["yes"] * 10}, "ill", se=0.02, n=1000)
@@ -108,13 +110,13 @@ def plan(
     (0.8341, [0.02, 0.02])
     """
     question = proportions(column) if analysis is None else plan_of(analysis, family)
-    table, _ = read_confidential(data, None, [column, *question.variables], missing)
+    table, _ = read_confidential(data, None, [column, *question.variables, *([weights] if weights else [])], missing)
     size = table.n if n is None else n
     if not (isinstance(size, int | np.integer) and size > 0):
         raise PramanaError(f"n={n!r} must be a whole number of records")
     listed = tuple(levels) if levels is not None else levels_of(table, column)
     response = _Response(column, listed, kind)
-    pilot = pilot_of(question, table, response(1.0))
+    pilot = pilot_of(question, table, response(1.0), weights)
     if pilot.totals:
         raise PramanaError("the standard error of a total grows with the file: plan for the mean or the shares instead")
     asked = _targets(pilot.parameters, se, effect, power, alpha)

@@ -154,6 +154,7 @@ def frontier(
     keeps: Sequence[float] | None = None,
     *,
     analysis: Any = None,
+    weights: str | None = None,
     keys: Sequence[str] | None = None,
     chosen: float | Mechanism | None = None,
     levels: Mapping[str, Sequence[Level]] | None = None,
@@ -168,6 +169,7 @@ def frontier(
     columns : the column to perturb, or several with the same keep probability.
     keeps : the grid; a usual one without it.
     analysis : a formula or an estimating function (or several) whose variance is the measure of utility.
+    weights : column of sampling weights of the analyses.
     keys : columns by which an attacker knows a person.
     chosen : the keep probability to mark, or a mechanism for the same columns.
     levels : levels by column; the distinct values of the file without them.
@@ -180,7 +182,7 @@ def frontier(
     [15.58, 5.94, 2.56]
     """
     names, plans, known = several(columns), [plan_of(a) for a in several(analysis)], several(keys)
-    used = [v for p in plans for v in p.variables]
+    used = [v for p in plans for v in p.variables] + several(weights)
     base = chosen if isinstance(chosen, Mechanism) else None
     if chosen is not None and base is None and not is_number(chosen):
         raise PramanaError(f"chosen={chosen!r} must be a keep probability, or a Mechanism for the same columns")
@@ -199,12 +201,12 @@ def frontier(
         k: Mechanism({c: TransitionMatrix.randomized_response(listed[c], k, kind=kinds[c]) for c in names})
         for k in grid
     }
-    pilots = [pilot_of(p, table, made[grid[-1]]) for p in plans]
+    pilots = [pilot_of(p, table, made[grid[-1]], weights) for p in plans]
     at = _losing_most(pilots, made[grid[0]], term)
     points = {k: _point(k, m, table, known, pilots, at) for k, m in made.items()}
     marked = points[float(chosen)] if is_number(chosen) else None  # type: ignore[arg-type]
     if base is not None:
-        again = [pilot_of(p, table, base) for p in plans]
+        again = [pilot_of(p, table, base, weights) for p in plans]
         marked = _point(common_keep(base), base, table, known, again, at)
     return Frontier(
         tuple(names),

@@ -57,12 +57,12 @@ def _inverse(matrix: Float) -> Float | None:
     return inverse if np.all(np.isfinite(inverse)) and np.abs(inverse).max() < 1e10 else None
 
 
-def design_variance(pilots: Sequence[Pilot], weights: Mapping[str, float] | None) -> DesignVariance:
-    """Objective of several analyses; equal weights for all their terms unless stated."""
+def design_variance(pilots: Sequence[Pilot], importance: Mapping[str, float] | None) -> DesignVariance:
+    """Objective of several analyses; all their terms count alike unless stated."""
     size = pilots[0].u.shape[1]
     moments, total = np.zeros((size, size, size)), 0.0
-    shares = [_weights(p, weights) for p in pilots]
-    _refuse_unknown(pilots, weights)
+    shares = [_shares(p, importance) for p in pilots]
+    _refuse_unknown(pilots, importance)
     for pilot, share in zip(pilots, shares, strict=True):
         clean = np.diag(pilot.clean())
         _refuse_certain(pilot, share, clean)
@@ -73,24 +73,24 @@ def design_variance(pilots: Sequence[Pilot], weights: Mapping[str, float] | None
             rows = standard[pilot.true[:, 0] == z]
             moments[z] += np.einsum("nkj,nlj->kl", rows, rows, optimize=True)
     if not total > 0:
-        raise PramanaError("the weights are zero throughout: at least one term must count")
+        raise PramanaError("the importance is zero throughout: at least one term must count")
     return DesignVariance(moments / total)
 
 
 def _refuse_certain(pilot: Pilot, share: Float, clean: Float) -> None:
     for name in (n for n, w, v in zip(pilot.parameters, share, clean, strict=True) if w > 0 and not v > 0):
         raise PramanaError(
-            f"the term {name!r} of {pilot.label!r} has no variance in the pilot (does its level occur?): leave it out by weights"
+            f"the term {name!r} of {pilot.label!r} has no variance in the pilot (does its level occur?): leave it out by importance="
         )
 
 
-def _weights(pilot: Pilot, weights: Mapping[str, float] | None) -> Float:
-    if weights is None:
+def _shares(pilot: Pilot, importance: Mapping[str, float] | None) -> Float:
+    if importance is None:
         return np.ones(len(pilot.parameters))
     out = np.zeros(len(pilot.parameters))
-    for name, weight in weights.items():
+    for name, weight in importance.items():
         if not (is_number(weight) and 0 <= weight < np.inf):
-            raise PramanaError(f"the weight {weight!r} of {name!r} must be a number of at least 0")
+            raise PramanaError(f"the importance {weight!r} of {name!r} must be a number of at least 0")
         if _has(pilot, name):
             out[positions(name, pilot.parameters)] = weight
     return out
@@ -100,7 +100,7 @@ def _has(pilot: Pilot, name: str) -> bool:
     return any(p == name or p.startswith((f"{name}[", f"C({name})[")) for p in pilot.parameters)
 
 
-def _refuse_unknown(pilots: Sequence[Pilot], weights: Mapping[str, float] | None) -> None:
-    for name in weights or {}:
+def _refuse_unknown(pilots: Sequence[Pilot], importance: Mapping[str, float] | None) -> None:
+    for name in importance or {}:
         if not any(_has(p, name) for p in pilots):
             positions(name, tuple(n for p in pilots for n in p.parameters))

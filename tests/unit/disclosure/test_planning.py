@@ -127,9 +127,9 @@ def test_the_block_design_of_seven_levels_is_found() -> None:
     assert best.gain == pytest.approx(4564.127 / 2419.180, rel=1e-6)
 
 
-def test_weights_decide_which_term_counts() -> None:
+def test_importance_decides_which_term_counts() -> None:
     data = small()
-    one = pr.optimal_design("y ~ z", data, "z", odds=3.0, weights={"z": 1.0}, starts=3)
+    one = pr.optimal_design("y ~ z", data, "z", odds=3.0, importance={"z": 1.0}, starts=3)
     pilot = pr.risk(data, one.mechanism, analyses="y ~ z").utility.analyses[0].variance
     assert one.variance == pytest.approx(pilot.inflation[1:].mean(), rel=1e-6)
 
