@@ -21,6 +21,8 @@ from pramana.frames.levels import is_number
 
 CELLS = 1 << 21
 LONGEST = 1 << 18
+BUFFER = 1 << 20
+"""Bytes of a column read at a time: without it a whole row group would be held, however long it is."""
 _CODECS = ("snappy", "gzip", "brotli", "lz4", "zstd")
 
 
@@ -32,7 +34,9 @@ class ParquetReader:
         try:
             plain = parquet.ParquetFile(path)
             self.schema: pa.Schema = plain.schema_arrow
-            self._file = parquet.ParquetFile(path, read_dictionary=self._texts(text), memory_map=False)
+            self._file = parquet.ParquetFile(
+                path, read_dictionary=self._texts(text), buffer_size=BUFFER, pre_buffer=False
+            )
         except (pa.ArrowInvalid, OSError) as error:
             raise DataError(
                 f"file {str(path)!r} could not be read as Parquet ({type(error).__name__}): is it complete?"
