@@ -9,7 +9,7 @@ import numpy as np
 from pramana.arrays import Bool, Column, Columns, Float
 from pramana.errors import DataError, FormulaError
 from pramana.estimating.generalized_linear import refuse_collinear
-from pramana.estimators.model_dependent import _regressors as regressors
+from pramana.estimators.model_dependent import regressors
 from pramana.formulas.generalized_linear import Design
 from pramana.formulas.parsed import parse
 from pramana.frames import Schema, Table

@@ -85,13 +85,13 @@ class Nuisance:
     ) -> Nuisance:
         for assignment in used:
             _refuse_unsupported(assignment, variables)
-        design, names = _regressors(records.columns, options.intercept, table.n)
+        design, names = regressors(records.columns, options.intercept, table.n)
         size = len(records.nodes)
         equation = _regression(options, design, names, records.released, size, records)
         contexts = [a.context(table) for a in used]
         encoded = [a.encoded(table) for a in used]
         likelihood = _product([a.channel.likelihood(e, c) for a, e, c in zip(used, encoded, contexts, strict=True)])  # type: ignore[attr-defined]
-        reversion = tuple(_reversion_at(used, contexts, k, table.n) for k in range(size))
+        reversion = tuple(reversion_at(used, contexts, k, table.n) for k in range(size))
         return cls(options, equation, records.released, likelihood, reversion)
 
     def posterior(self, weights: Float) -> Float:
@@ -140,7 +140,7 @@ def _product(parts: list[Float]) -> Float:
     return out
 
 
-def _reversion_at(used: list[Assignment], contexts: list[Columns], node: int, n: int) -> Float:
+def reversion_at(used: list[Assignment], contexts: list[Columns], node: int, n: int) -> Float:
     """Columns of Q for one released combination, as rows (n, C); they vary between rows only by stratum."""
     sizes = [len(a.channel.levels or ()) for a in used]
     codes = np.unravel_index(node, sizes)
@@ -151,7 +151,7 @@ def _reversion_at(used: list[Assignment], contexts: list[Columns], node: int, n:
     return _product([p if len(p) == n else np.broadcast_to(p, (n, p.shape[1])) for p in parts])
 
 
-def _regressors(columns: Columns, intercept: bool, n: int) -> tuple[Float, tuple[str, ...]]:
+def regressors(columns: Columns, intercept: bool, n: int) -> tuple[Float, tuple[str, ...]]:
     """Numbers as they are, text as indicators without the first level."""
     parts: list[tuple[str, Any]] = [("Intercept", np.ones(n))] if intercept else []
     for name, values in columns.items():

@@ -12,7 +12,7 @@ from pramana.estimating import EstimatingFunction
 from pramana.estimators.hidden_data import checked_model
 from pramana.estimators.likelihood import Likelihood, observed_likelihood
 from pramana.estimators.maximization import Maximum, maximize
-from pramana.estimators.model_dependent import _reversion_at as reversion_at
+from pramana.estimators.model_dependent import reversion_at
 from pramana.estimators.observed_likelihood import ObservedLikelihood
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
