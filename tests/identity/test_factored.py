@@ -99,7 +99,7 @@ def test_eight_columns_of_five_levels_are_no_obstacle() -> None:
     ours = np.array([result[f"{k}[T.c]"].estimate for k in names])
     errors = np.array([result[f"{k}[T.c]"].std_error for k in names])
     assert np.all(np.abs(ours - 0.5) < 4.5 * errors)
-    assert np.all((result.price_of_privacy()["privacy_share"][1:] > 0.05))
+    assert np.all(result.price_of_privacy()["privacy_share"][1:] > 0.05)
 
 
 def test_collinear_columns_across_components_are_named() -> None:

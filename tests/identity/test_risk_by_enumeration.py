@@ -44,13 +44,16 @@ def releases(true: list[str], P: pr.TransitionMatrix) -> Iterator[tuple[tuple[st
 
 
 def brute_force_links(
-    clear: list[int], true: list[str], released: tuple[str, ...], P: pr.TransitionMatrix
+    clear: list[int], true: list[str], released: tuple[str, ...], P: pr.TransitionMatrix, shares: np.ndarray
 ) -> np.ndarray:
     """All pairs: each person scores each record."""
     index = {v: k for k, v in enumerate(P.levels)}
     chances = np.zeros(len(true))
     for j, z in enumerate(true):
-        scores = [P.matrix[index[r], index[z]] if clear[i] == clear[j] else -1.0 for i, r in enumerate(released)]
+        scores = [
+            P.matrix[index[r], index[z]] / shares[index[r]] if clear[i] == clear[j] else -1.0
+            for i, r in enumerate(released)
+        ]
         best = [i for i, s in enumerate(scores) if abs(s - max(scores)) < 1e-12]
         chances[j] = 1 / len(best) if j in best else 0.0
     return chances
@@ -63,10 +66,12 @@ TRUE = ["low", "low", "mid", "high", "mid", "mid", "high"]
 @pytest.mark.parametrize("name", CHANNELS)
 def test_expected_linkage_is_the_mean_over_all_releases(name: str) -> None:
     P = CHANNELS[name]()
-    links, exact, alone, uniques = (np.zeros(len(TRUE)) for _ in range(4))
+    links, ratio, exact, alone, uniques = (np.zeros(len(TRUE)) for _ in range(5))
     true = np.array(TRUE)
+    shares = P.matrix @ np.array([TRUE.count(v) / len(TRUE) for v in EDU])
     for released, chance in releases(TRUE, P):
-        links += chance * brute_force_links(CLEAR, TRUE, released, P)
+        links += chance * brute_force_links(CLEAR, TRUE, released, P, np.ones(3))
+        ratio += chance * brute_force_links(CLEAR, TRUE, released, P, shares)
         for j in range(len(TRUE)):
             same = [i for i in range(len(TRUE)) if CLEAR[i] == CLEAR[j] and released[i] == TRUE[j]]
             exact[j] += chance * (1 / len(same) if j in same else 0.0)
@@ -78,6 +83,8 @@ def test_expected_linkage_is_the_mean_over_all_releases(name: str) -> None:
     assert found.after_mean == pytest.approx(links.mean(), abs=1e-12)
     assert found.after_largest == pytest.approx(links.max(), abs=1e-12)
     assert links[found.row] == pytest.approx(links.max(), abs=1e-12)
+    assert found.ratio_mean == pytest.approx(ratio.mean(), abs=1e-12)
+    assert found.ratio_largest == pytest.approx(ratio.max(), abs=1e-12)
     assert found.exact_mean == pytest.approx(exact.mean(), abs=1e-12)
     assert found.exact_largest == pytest.approx(exact.max(), abs=1e-12)
     sample_unique = [2, 3, 6]

@@ -162,7 +162,9 @@ def load(path: Path) -> Mechanism:
     if path.suffix.lower() != ".json":
         description = find_description(path)
         if description is None:
-            raise MechanismError(f"{str(path)!r} carries no description and none lies beside it: name the mechanism file, as in --mechanism mechanism.json")
+            raise MechanismError(
+                f"{str(path)!r} carries no description and none lies beside it: name the mechanism file, as in --mechanism mechanism.json"
+            )
         return from_document(description, str(path))
     return from_document(_single(_parse(path), path), str(path))
 

@@ -36,6 +36,15 @@ def test_clear_keys_alone_are_linked_as_before(survey: pd.DataFrame, mechanism: 
     assert found.perturbed == ()
 
 
+def test_rare_values_that_are_seldom_kept_still_give_people_away() -> None:
+    """The likelihood prefers the common value, Bayes' rule the rare one."""
+    P = pr.TransitionMatrix.from_columns(["common", "rare"], [[0.99, 0.6], [0.01, 0.4]])
+    found = pr.risk({"z": ["common"] * 95 + ["rare"] * 5}, pr.Mechanism({"z": P}), keys=["z"]).linkage
+    assert found is not None
+    assert found.ratio_largest > 5 * found.after_largest
+    assert found.worst_mean == found.ratio_mean > found.after_mean
+
+
 def test_records_by_class_size() -> None:
     counts = dict(size_table(np.array([1, 1, 2, 2, 3, 3, 3, 12])))
     assert counts == {"1": 2, "2": 2, "3–4": 3, "5–9": 0, "10 or more": 1}
