@@ -39,6 +39,7 @@ class Linkage:
     keys : clear keys, then perturbed ones (columns perturbed together come together, strata come along).
     classes : records by the number of records that share their true keys.
     exact_mean, exact_largest : for an attacker who looks for the true keys as they are and ignores P.
+    ratio_mean, ratio_largest : for one who weighs the likelihood by how often each value is released.
     row : the record whose chance is largest after the release.
     uniques : records alone with their true keys; `survive_*` are the chances that such a record keeps them and stays alone.
     released_uniques : expected number of records alone with their released keys.
@@ -54,12 +55,19 @@ class Linkage:
     after_largest: float
     exact_mean: float
     exact_largest: float
+    ratio_mean: float
+    ratio_largest: float
     row: int
     uniques: int
     survive_mean: float
     survive_largest: float
     released_uniques: float
     realised: Realised | None = None
+
+    @property
+    def worst_mean(self) -> float:
+        """The expected rate of correct links of the better of the two attackers who know P."""
+        return max(self.after_mean, self.ratio_mean)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -165,7 +173,7 @@ def link(table: Table, mechanism: Mechanism, keys: Sequence[str], released: Tabl
     """Re-identification through the keys, before and after the mechanism."""
     file = key_file(table, mechanism, keys)
     seen = None if released is None else key_file(released, mechanism, keys)
-    after, exact, alone = np.zeros(file.n), np.zeros(file.n), np.zeros(file.n)
+    after, exact, ratio, alone = (np.zeros(file.n) for _ in range(4))
     realised, released_uniques = np.zeros(file.n), 0.0
     for position in np.unique(file.strata):
         rows = np.flatnonzero(file.strata == position)
@@ -174,6 +182,8 @@ def link(table: Table, mechanism: Mechanism, keys: Sequence[str], released: Tabl
         distinct, again, times = np.unique(counts, axis=0, return_inverse=True, return_counts=True)
         at = again.ravel()[place], file.hidden[rows]
         after[rows] = linkage.expected_links(matrix, distinct)[at]
+        ratios = linkage.likelihood_ratios(matrix, counts)
+        ratio[rows] = linkage.expected_links(matrix, distinct, ratios)[at]
         exact[rows] = linkage.expected_exact_links(matrix, distinct)[at]
         alone[rows] = linkage.survival(matrix, distinct)[at]
         released_uniques += sum(
@@ -182,7 +192,7 @@ def link(table: Table, mechanism: Mechanism, keys: Sequence[str], released: Tabl
         if seen is not None:
             shown, place = cells(file.clear[rows], seen.hidden[rows], file.combinations)
             realised[rows] = linkage.realised_links(matrix, shown, place, file.hidden[rows], seen.hidden[rows])
-    return _linkage(file, after, exact, alone, released_uniques, _realised(seen, realised))
+    return _linkage(file, (after, exact, ratio), alone, released_uniques, _realised(seen, realised))
 
 
 def _realised(seen: KeyFile | None, links: Float) -> Realised | None:
@@ -193,10 +203,11 @@ def _realised(seen: KeyFile | None, links: Float) -> Realised | None:
 
 
 def _linkage(
-    file: KeyFile, after: Float, exact: Float, alone: Float, released_uniques: float, realised: Realised | None
+    file: KeyFile, chances: tuple[Float, Float, Float], alone: Float, released_uniques: float, realised: Realised | None
 ) -> Linkage:
     sizes = class_sizes(combined([file.clear, file.hidden], file.n))
     uniques = sizes == 1
+    after, exact, ratio = chances
     return Linkage(
         file.clear_names,
         tuple(c for a in file.assignments for c in a.columns),
@@ -208,6 +219,8 @@ def _linkage(
         float(after.max()),
         float(exact.mean()),
         float(exact.max()),
+        float(ratio.mean()),
+        float(ratio.max()),
         int(np.argmax(after)),
         int(uniques.sum()),
         float(alone[uniques].mean()) if uniques.any() else 0.0,

@@ -4,6 +4,9 @@ An attacker knows a person's true keys. In the released file the clear keys must
 remain, the attacker takes the one whose released keys are likeliest given the true ones, `Π P[z*, z]`, and guesses among
 equals. The chance of a correct link is exact in expectation over the draws: with `h` and `e` the chances that another
 record scores higher and equal, it is `E{1 / (1 + equals); none higher} = ∫₀¹ Π (1 − h − e + e t) dt`.
+
+An attacker who also knows how often each value is released divides the likelihood by that share. This is Bayes' rule for
+someone who knows nothing else about the others, and links more where rare values are seldom kept.
 """
 
 from __future__ import annotations
@@ -57,24 +60,31 @@ def _banded(counts: Float) -> Iterator[tuple[Int, Rule]]:
             yield rows, rule_for(int(sizes[rows].max()))
 
 
-def expected_links(matrix: Float, counts: Float) -> Float:
+def expected_links(matrix: Float, counts: Float, scores: Float | None = None) -> Float:
     """Chance (C, R) that a person with true keys z in clear class c is linked correctly.
 
     Parameters
     ----------
     matrix : P over combinations of the perturbed keys (R, R).
     counts : records of each true combination in each clear class (C, R); cells without records stay 0.
+    scores : what the attacker ranks released combinations by, for each true one (R, R); the likelihood, P, without it.
     """
-    out = np.zeros_like(counts)
+    out, ranked = np.zeros_like(counts), matrix if scores is None else scores
     for rows, rule in _banded(counts):
         for z in np.flatnonzero(counts[rows].any(axis=0)):
             here = rows[counts[rows, z] > 0]
-            out[here, z] = _links_of(matrix, counts[here], int(z), rule)
+            out[here, z] = _links_of(matrix, ranked[:, z], counts[here], int(z), rule)
     return out
 
 
-def _links_of(matrix: Float, counts: Float, z: int, rule: Rule) -> Float:
-    groups = score_groups(matrix[:, z])
+def likelihood_ratios(matrix: Float, counts: Float) -> Float:
+    """`P[r, z]` over the expected share of r: a rare value that fits says more than a common one (R, R)."""
+    released = matrix @ (counts.sum(axis=0) / counts.sum())
+    return np.divide(matrix, released[:, None], out=np.zeros_like(matrix), where=released[:, None] > 0)
+
+
+def _links_of(matrix: Float, scores: Float, counts: Float, z: int, rule: Rule) -> Float:
+    groups = score_groups(scores)
     present = np.flatnonzero(counts.any(axis=0))
     equal = np.zeros((groups.max() + 1, present.size))
     np.add.at(equal, groups, matrix[:, present])

@@ -172,7 +172,7 @@ class _Column:
 
     def rate(self, matrix: Float) -> float:
         made = TransitionMatrix.from_columns(self.levels, matrix, kind=self.kind)
-        return link(self.table, Mechanism({self.name: made}), self.keys).after_mean
+        return link(self.table, Mechanism({self.name: made}), self.keys).worst_mean
 
     def prior(self) -> Float:
         values = self.table.column(self.name).tolist()

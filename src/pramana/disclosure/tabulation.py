@@ -55,6 +55,7 @@ def linkage_sheet(link: Linkage) -> Sheet:
         ("before: exact matching on the true file", link.before_mean, link.before_largest, link.n * link.before_mean),
         ("after: exact matching on released keys", link.exact_mean, link.exact_largest, link.n * link.exact_mean),
         ("after: likelihood under P", link.after_mean, link.after_largest, link.n * link.after_mean),
+        ("after: the same over released shares", link.ratio_mean, link.ratio_largest, link.n * link.ratio_mean),
     ]
     if link.realised is not None:
         done = link.realised

@@ -285,8 +285,8 @@ def _point(
         mechanism.epsilon,
         max(r.exposure.mean for r in risks),
         max(r.posterior for r in risks),
-        None if linked is None else linked.after_mean,
-        None if linked is None else linked.after_largest,
+        None if linked is None else linked.worst_mean,
+        None if linked is None else max(linked.after_largest, linked.ratio_largest),
         inflation,
         None if inflation is None else 1 / inflation,
         max(
