@@ -19,6 +19,8 @@ import numpy as np
 from pramana.arrays import Float, Int
 
 TINY = 1e-300
+NEGLIGIBLE = -37.0
+"""Logarithm of a chance below rounding, 1e-16."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,13 @@ def _links_of(matrix: Float, scores: Float, counts: Float, z: int, rule: Rule) -
     higher = np.cumsum(equal, axis=0) - equal
     own = np.zeros(groups.max() + 1)
     np.add.at(own, groups, matrix[:, z])
-    total = np.zeros(len(counts))
+    total, place = np.zeros(len(counts)), int(np.searchsorted(present, z))
     for s in np.flatnonzero(own > 0):
+        none_higher = np.log(np.maximum(1 - higher[s], TINY))
+        if np.max(counts[:, present] @ none_higher - none_higher[place]) < NEGLIGIBLE:
+            break  # from here on, somebody else scores higher for certain
         lower = np.clip(1 - higher[s] - equal[s], 0.0, 1.0)
-        total += own[s] * _integral(lower, equal[s], counts[:, present], int(np.searchsorted(present, z)), rule)
+        total += own[s] * _integral(lower, equal[s], counts[:, present], place, rule)
     return total
 
 
