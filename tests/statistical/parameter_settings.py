@@ -131,12 +131,12 @@ def margins() -> Setting:
     """The average effect of a perturbed two-level covariate in a logistic regression."""
 
     def change(x: float) -> float:
-        return float(expit(0.3 + x) - expit(-0.5 + x))
+        return float(expit(1.1 + x) - expit(-0.5 + x))
 
     def generate(rng: np.random.Generator) -> Data:
         n = 2000
         x, g = rng.normal(size=n), rng.integers(0, 2, n)
-        return {"y": (rng.random(n) < expit(-0.5 + 0.8 * g + x)).astype(int), "x": x, "g": g}
+        return {"y": (rng.random(n) < expit(-0.5 + 1.6 * g + x)).astype(int), "x": x, "g": g}
 
     truth = quad(lambda x: change(x) * np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi), -8, 8)[0]
     channels = mechanisms({"g": pr.TransitionMatrix.binary(0.85, 0.85)})

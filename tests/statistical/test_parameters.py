@@ -18,12 +18,12 @@ def lengths(short: int, long: int = 1000) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("replicates", [short, pytest.param(long, marks=pytest.mark.verify)])
 
 
-@lengths(120)
+@lengths(100)
 def test_multinomial_logit_of_a_perturbed_response(replicates: int, record_property: Log) -> None:
     check(settings.multinomial(), replicates, 301, record_property)
 
 
-@lengths(50)
+@lengths(40)
 def test_ordinal_logit_with_response_and_covariate_perturbed(replicates: int, record_property: Log) -> None:
     check(settings.ordinal(), replicates, 302, record_property)
 
@@ -33,7 +33,7 @@ def test_gini_within_perturbed_groups(replicates: int, record_property: Log) -> 
     check(settings.gini(), replicates, 303, record_property)
 
 
-@lengths(70)
+@lengths(60)
 def test_two_stage_least_squares_with_treatment_and_instrument_perturbed(replicates: int, record_property: Log) -> None:
     check(settings.instruments(), replicates, 304, record_property)
 
