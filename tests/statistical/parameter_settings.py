@@ -36,11 +36,11 @@ def ordinal() -> Setting:
     def generate(rng: np.random.Generator) -> Data:
         n = 2000
         x, g = rng.normal(size=n), rng.integers(0, 2, n)
-        hidden = 0.7 * x + 0.8 * g + rng.logistic(size=n)
+        hidden = x + 1.2 * g + rng.logistic(size=n)
         return {"y": LEVELS[np.digitize(hidden, [-0.5, 1.0])], "x": x, "g": g}
 
     channels = {"y": keep(LEVELS, 0.85), "g": pr.TransitionMatrix.binary(0.9, 0.9)}
-    return Setting(generate, *mechanisms(channels), pr.ordinal("y ~ x + g"), (-0.5, 1.0, 0.7, 0.8))
+    return Setting(generate, *mechanisms(channels), pr.ordinal("y ~ x + g"), (-0.5, 1.0, 1.0, 1.2))
 
 
 def _incomes(rng: np.random.Generator, n: int) -> Data:
@@ -98,13 +98,13 @@ def effect(estimator: Any, perturbed: str) -> Setting:
     """A treatment that depends on a confounder; the treatment, or a binary outcome, is perturbed."""
 
     def risk(x: float, t: int) -> float:
-        return float(expit(-0.5 + 0.8 * t + 0.7 * x))
+        return float(expit(-0.5 + 1.6 * t + 0.7 * x))
 
     def generate(rng: np.random.Generator) -> Data:
         n = 2000
         x = rng.normal(size=n)
         t = (rng.random(n) < expit(0.6 * x)).astype(int)
-        sick = (rng.random(n) < expit(-0.5 + 0.8 * t + 0.7 * x)).astype(int)
+        sick = (rng.random(n) < expit(-0.5 + 1.6 * t + 0.7 * x)).astype(int)
         return {"x": x, "t": t, "y": 1 + 2 * t + x + rng.normal(size=n) if perturbed == "t" else sick}
 
     difference = quad(lambda x: (risk(x, 1) - risk(x, 0)) * np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi), -8, 8)[0]
