@@ -14,6 +14,8 @@ from pramana.arrays import Int, Words
 BLOCK = 65_536
 """Words made at a time: half a megabyte, which stays in the second-level cache until it is used."""
 
+_APART = 0x5052414D
+
 RandomnessKind: TypeAlias = Literal["fresh", "keyed", "seeded (insecure)"]
 
 
@@ -50,7 +52,8 @@ class SeededKeystream:
     """Reproducible words for tests and examples: anyone who knows the seed can undo the perturbation."""
 
     def __init__(self, seed: int, *path: int) -> None:
-        self._bits = np.random.PCG64(np.random.SeedSequence([seed, *path]) if path else seed)
+        # Set apart from default_rng(seed), which may have made the data: draws must not be tied to the truth.
+        self._bits = np.random.PCG64(np.random.SeedSequence([_APART, seed, *path]))
 
     def words(self, count: int) -> Words:
         return np.asarray(self._bits.random_raw(count), dtype=np.uint64).reshape(count)
