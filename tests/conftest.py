@@ -38,3 +38,19 @@ def survey(rng: np.random.Generator) -> pd.DataFrame:
 @pytest.fixture
 def mechanism() -> pr.Mechanism:
     return pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(EDU, keep=0.85)})
+
+
+def _plain(value: object) -> object:
+    """Recorded numbers as plain Python, which test processes can send to each other."""
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item):
+    outcome = yield
+    report = outcome.get_result()
+    report.user_properties = [(name, _plain(value)) for name, value in report.user_properties]
