@@ -23,6 +23,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.perturbing
 	$(BIN)/python -m benchmarks.likelihood
 	$(BIN)/python -m benchmarks.multinomial
+	$(BIN)/python -m benchmarks.many_columns
 
 schema: $(READY)
 	$(BIN)/python -m pramana.mechanism.published_schema

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,12 +46,17 @@ def measure(repeats: int = 3) -> dict[str, float]:
 
 
 def main() -> None:
+    from benchmarks.machine import described
+
     seconds = measure()
-    print(f"\nMultinomial logit, n = {RECORDS}, K = {CLASSES}, d = {TERMS} a class")
-    for who, value in seconds.items():
-        print(f"  {who}: {1e3 * value:.0f} ms")
     mine, theirs = seconds.values()
-    print(f"  ratio: {mine / theirs:.2f} (limit 3)")
+    lines = [f"Multinomial logit, n = {RECORDS}, K = {CLASSES}, d = {TERMS} a class:", ""]
+    lines += [f"- {who}: {1e3 * value:.0f} ms" for who, value in seconds.items()]
+    lines.append(f"- ratio: {mine / theirs:.2f} (limit 3)")
+    text = "\n".join(lines)
+    print(text)
+    page = f"# Multinomial logit\n\nMade by `make bench`; ratios matter. {described()}\n\n{text}\n"
+    (Path(__file__).parent / "MULTINOMIAL.md").write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":
