@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pramana.arrays import Column, Float
+from pramana.arrays import Column, Float, Int
 from pramana.errors import DataError, FormulaError
 from pramana.estimating.equation import Records, broadcast
 from pramana.estimating.families import Family
@@ -150,6 +150,9 @@ class PredictorEquation:
 
     def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
         return predictor.score_and_slope(self.data, betas, weights)
+
+    def score_and_slope_of(self, betas: Float, weights: Float, rows: Int) -> tuple[Float, Float]:
+        return predictor.score_and_slope_of(self.data, betas, weights, rows)
 
     def score_and_slope_from_one(self, beta: Float, weights: Float) -> tuple[Float, Float]:
         return predictor.score_and_slope_from_one(self.data, beta, weights)

@@ -97,8 +97,10 @@ def _solve_block(sample: Sample, root: Root, weights: Float, rebind: Callable[[F
     if root.slope is not None:
         return _solve_step_block(equation, root, weights, scale)
 
+    some = getattr(equation, "score_and_slope_of", None)
+
     def evaluate(betas: Float, rows: Int) -> tuple[Float, Float]:
-        return equation.score_and_slope(betas, weights if rows.size == len(weights) else weights[rows])
+        return some(betas, weights, rows) if some is not None else equation.score_and_slope(betas, weights[rows])
 
     roots = newton(evaluate, _near_start(equation, root.beta, weights), scale)
     beta = roots.beta

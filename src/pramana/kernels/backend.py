@@ -6,7 +6,12 @@ from functools import cache
 from typing import Any
 
 WORTHWHILE = 200_000
-"""Equations × rows × nodes from which loading the compiled kernels pays."""
+"""Rows × nodes from which loading the compiled kernels pays for a single equation."""
+
+
+def worthwhile(equations: int, work: int) -> bool:
+    """Decided by the shapes alone, so that equal work gives equal bits whatever was done before."""
+    return equations > 1 or work >= WORTHWHILE
 
 
 @cache

@@ -122,6 +122,25 @@ def _add_multiple(a: float, x: Any, y: Any) -> None:
 
 
 @njit(**_OPTIONS)
+def _set_multiple(a: float, x: Any, y: Any) -> None:
+    for i in range(x.size):
+        y[i] = a * x[i]
+
+
+@njit(**_OPTIONS)
+def _sums_of_two(force: Any, bend: Any, x: Any, z: Any) -> tuple[float, float, float, float, float]:
+    """Everything two coefficients need, in one pass."""
+    s0, s1, h00, h01, h11 = 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(x.size):
+        s0 += force[i] * x[i]
+        s1 += force[i] * z[i]
+        h00 += bend[i] * x[i] * x[i]
+        h01 += bend[i] * x[i] * z[i]
+        h11 += bend[i] * z[i] * z[i]
+    return s0, s1, h00, h01, h11
+
+
+@njit(**_OPTIONS)
 def _dot(x: Any, y: Any) -> float:
     total = 0.0
     for i in range(x.size):
@@ -181,6 +200,7 @@ def totals(
     weight: Any,
     first: Any,
     offset: Any,
+    pairs: Any,
     code: int,
     shape: float,
     betas: Any,
@@ -195,6 +215,7 @@ def totals(
     Parameters
     ----------
     design : (G, C, d, n), weight, first : (G, C, n), offset : (G, C, n) or empty; G data sets of one size.
+    pairs : (G, C, d(d+1)/2, n), products of design columns; or empty, and they are formed on the way.
     group, row : (B,), the data set and the row of `row_weights` that each equation of the batch uses.
     """
     d, n, nodes = betas.shape[1], weight.shape[2], weight.shape[1]
@@ -207,12 +228,11 @@ def totals(
             for low in range(0, n, BLOCK):
                 high = min(low + BLOCK, n)
                 eta, force, bend = eta_[: high - low], force_[: high - low], bend_[: high - low]
-                if offset.size:
-                    eta[:] = offset[g, c, low:high]
-                else:
-                    eta[:] = 0.0
-                for j in range(d):
+                _set_multiple(betas[b, 0], design[g, c, 0, low:high], eta)
+                for j in range(1, d):
                     _add_multiple(betas[b, j], design[g, c, j, low:high], eta)
+                if offset.size:
+                    _add_multiple(1.0, offset[g, c, low:high], eta)
                 w, q, y = row_weights[r, low:high], weight[g, c, low:high], first[g, c, low:high]
                 if code == LOGIT:
                     _logit_curve(eta, w, q, y, force, bend)
@@ -222,11 +242,24 @@ def totals(
                     _power_curve(shape, eta, w, q, y, force, bend)
                 else:
                     _negative_binomial_curve(shape, eta, w, q, y, force, bend)
+                if d == 2:
+                    sums = _sums_of_two(force, bend, design[g, c, 0, low:high], design[g, c, 1, low:high])
+                    score[b, 0] += sums[0]
+                    score[b, 1] += sums[1]
+                    slope[b, 0, 0] += sums[2]
+                    slope[b, 0, 1] += sums[3]
+                    slope[b, 1, 1] += sums[4]
+                    continue
+                place = 0
                 for j in range(d):
                     x = design[g, c, j, low:high]
                     score[b, j] += _dot(force, x)
                     for k in range(j, d):
-                        slope[b, j, k] += _dot3(bend, x, design[g, c, k, low:high])
+                        if pairs.size:
+                            slope[b, j, k] += _dot(bend, pairs[g, c, place, low:high])
+                        else:
+                            slope[b, j, k] += _dot3(bend, x, design[g, c, k, low:high])
+                        place += 1
         for j in range(d):
             for k in range(j):
                 slope[b, j, k] = slope[b, k, j]

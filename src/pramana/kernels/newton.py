@@ -59,7 +59,7 @@ def newton(
     for _ in range(max_steps):
         moving = norm[active] > TOLERANCE
         active, score, slope = active[moving], score[moving], slope[moving]
-        last = _predicted(norm[active], before[active]) < 0.01 * TOLERANCE
+        last = _predicted(norm[active], before[active]) < 0.1 * TOLERANCE
         _finish(beta, norm, steps, active[last], score[last], slope[last])
         active, score, slope = active[~last], score[~last], slope[~last]
         if not active.size:
@@ -139,6 +139,8 @@ def _norm(score: Float, scale: Float) -> Float:
 
 def solve_each(slope: Float, score: Float) -> Float:
     """slope⁻¹ score for every equation; NaN where a slope is singular."""
+    if score.shape[1] == 2:
+        return _solve_pairs(slope, score)
     try:
         with np.errstate(all="ignore"):
             return np.asarray(np.linalg.solve(slope, score[:, :, None])[:, :, 0])
@@ -146,3 +148,14 @@ def solve_each(slope: Float, score: Float) -> Float:
         if len(slope) == 1:
             return np.full_like(score, np.nan)
         return np.concatenate([solve_each(slope[i : i + 1], score[i : i + 1]) for i in range(len(slope))])
+
+
+def _solve_pairs(slope: Float, score: Float) -> Float:
+    """Two unknowns written out: a batched factorisation costs more than all the rest of a step."""
+    (a, b), (c, d) = slope.transpose(1, 2, 0)
+    with np.errstate(all="ignore"):
+        determinant = a * d - b * c
+        determinant = np.where(np.abs(determinant) > 1e-15 * np.abs(a * d), determinant, np.nan)
+        first = (d * score[:, 0] - b * score[:, 1]) / determinant
+        second = (a * score[:, 1] - c * score[:, 0]) / determinant
+    return np.stack([first, second], axis=1)

@@ -18,6 +18,8 @@ from pramana.kernels import backend
 
 Packed: TypeAlias = tuple[Float, Float, Float, Float]
 Moments: TypeAlias = tuple[Float, Float, Float | float, Float | float]
+PAIRS_LIMIT = 8
+"""Coefficients up to which products of design columns are kept for the compiled kernels."""
 IDENTITY, LOGIT, POWER, NEGATIVE_BINOMIAL = range(4)
 """Curves that the compiled kernels know."""
 
@@ -78,6 +80,15 @@ class Predictor:
     def packed(self) -> Packed:
         return self.packed_in(1)
 
+    @cached_property
+    def packed_pairs(self) -> Float:
+        """Products of the packed design's columns (1, C, d(d+1)/2, n) where they are few, else empty."""
+        if self.d > PAIRS_LIMIT:
+            return np.empty((0, 0, 0, 0))
+        rows, cols = np.triu_indices(self.d)
+        design = self.packed[0]
+        return np.ascontiguousarray(design[:, :, rows] * design[:, :, cols])
+
     def packed_in(self, groups: int) -> Packed:
         """Design (G, C, d, n), weight and first (G, C, n) and offset, contiguous along records for the compiled kernels."""
         size, nodes = self.n // groups, self.weight.shape[1]
@@ -108,10 +119,10 @@ def score(p: Predictor, betas: Float, weights: Float) -> Float:
 
 def score_and_slope(p: Predictor, betas: Float, weights: Float) -> tuple[Float, Float]:
     """Score (B, d) and its derivative (B, d, d)."""
-    if p.curve.code is not None and len(betas) * p.weight.size >= backend.WORTHWHILE:
+    if p.curve.code is not None and backend.worthwhile(len(betas), p.weight.size):
         fast = backend.compiled()
         if fast is not None:
-            return _compiled_totals(fast, p, betas, weights)
+            return _compiled_totals(fast, p, betas, weights, np.arange(len(betas)))
     with np.errstate(all="ignore"):
         mu, dmu, a, da = p.curve(p.eta(betas))
         residual = p.first - p.weight * mu
@@ -121,12 +132,20 @@ def score_and_slope(p: Predictor, betas: Float, weights: Float) -> tuple[Float, 
         return force.reshape(flat) @ p.design, _slopes(p, bend.reshape(flat))
 
 
-def _compiled_totals(fast: Any, p: Predictor, betas: Float, weights: Float) -> tuple[Float, Float]:
-    """All equations of the batch over the same records, each with its own row weights."""
+def score_and_slope_of(p: Predictor, betas: Float, weights: Float, rows: Int) -> tuple[Float, Float]:
+    """`score_and_slope` for some rows of the weights (B, n), which the compiled kernels need not copy."""
+    if p.curve.code is not None and backend.worthwhile(len(betas), p.weight.size):
+        fast = backend.compiled()
+        if fast is not None:
+            return _compiled_totals(fast, p, betas, weights, rows)
+    return score_and_slope(p, betas, weights[rows])
+
+
+def _compiled_totals(fast: Any, p: Predictor, betas: Float, weights: Float, row: Int) -> tuple[Float, Float]:
+    """All equations of the batch over the same records, each with its own row of the weights."""
     score, slope = np.empty_like(betas), np.empty((*betas.shape, p.d))
-    group, row = np.zeros(len(betas), dtype=np.int64), np.arange(len(betas))
-    contiguous = (np.ascontiguousarray(betas), group, np.ascontiguousarray(weights), row)
-    fast.totals(*p.packed, p.curve.code, p.curve.shape, *contiguous, score, slope)
+    contiguous = (np.ascontiguousarray(betas), np.zeros(len(betas), dtype=np.int64), np.ascontiguousarray(weights), row)
+    fast.totals(*p.packed, p.packed_pairs, p.curve.code, p.curve.shape, *contiguous, score, slope)
     return score, slope
 
 
@@ -148,7 +167,7 @@ def grouped_score_and_slope(p: Predictor, packed: Packed, groups: int, betas: Fl
     score, slope = np.empty_like(betas), np.empty((*betas.shape, p.d))
     ones, row = np.ones((1, size)), np.zeros(len(betas), dtype=np.int64)
     arguments = (np.ascontiguousarray(betas), np.ascontiguousarray(group), ones, row)
-    fast.totals(*packed, p.curve.code, p.curve.shape, *arguments, score, slope)
+    fast.totals(*packed, np.empty((0, 0, 0, 0)), p.curve.code, p.curve.shape, *arguments, score, slope)
     return score, slope
 
 

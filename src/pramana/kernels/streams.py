@@ -90,7 +90,7 @@ LAWS: Final[dict[str, Callable[[Float, Float | None], Float]]] = {
 
 def multipliers(law: str, seed: int, draws: Int, rows: Int, counts: Float | None = None) -> Float:
     """Resampling weights (draws, rows)."""
-    if law == "exponential" and counts is None and draws.size * rows.size >= backend.WORTHWHILE:
+    if law == "exponential" and counts is None and backend.worthwhile(draws.size, rows.size):
         fast = backend.compiled()
         if fast is not None:
             out = np.empty((draws.size, rows.size))
