@@ -93,7 +93,7 @@ def _clipped_line(result: StudyResult, p: float, x: str) -> tuple[Sequence[float
 def map_section(study: Study, result: StudyResult, out: Path, page: Page) -> list[Path]:
     """Heat maps of the relative efficiency over (p00, p11), with and without clipping."""
     files = []
-    page.add(Heading("Relative efficiency over the grid"))
+    page.add(Heading("Relative efficiency over the grid"), _failures(result))
     for other, stem in ((MODEL_1.label, "efficiency"), (CLIPPED.label, "efficiency-clipped")):
         maps = {GREEK[x]: _ratio_map(result, other, x) for x in GREEK}
         title = f"MSE(proposed) / MSE({NAMES[other]})"
@@ -110,6 +110,16 @@ def map_section(study: Study, result: StudyResult, out: Path, page: Page) -> lis
             f"{extremes}.",
         )
     return files
+
+
+def _failures(result: StudyResult) -> str:
+    """Data sets in which an estimator has no root and which its mean squared error therefore leaves out."""
+    first = result.rows[0]["parameter"]
+    counts = []
+    for method in dict.fromkeys(row["method"] for row in result.rows):
+        rows = result.where(method=method, parameter=first)
+        counts.append(f"{NAMES[method]} {sum(r['failures'] for r in rows)} of {sum(r['replicates'] for r in rows)}")
+    return f"Data sets without a root, left out of that estimator's mean squared error: {', '.join(counts)}."
 
 
 def _ratio_map(result: StudyResult, other: str, x: str) -> Any:
