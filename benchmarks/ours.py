@@ -9,7 +9,7 @@ from benchmarks.cases import Case, Float
 from pramana.estimators import Reversion
 from pramana.inference import Root, Sample, solve
 from pramana.inference.resampling import resample
-from pramana.pipeline import Job
+from pramana.job import Job
 
 
 def sample_of(case: Case) -> tuple[Sample, Root]:

@@ -60,7 +60,7 @@ _HOME = {
     "ForwardCorrection": "estimators",
     "BackwardCorrection": "estimators",
     "Result": "result",
-    "Comparison": "result",
+    "Comparison": "comparison",
     "Diagnostic": "result",
     "fit": "pipeline",
     "compare": "pipeline",
@@ -88,6 +88,7 @@ __all__ = ["__version__", *_HOME]
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
+    from pramana.comparison import Comparison
     from pramana.disclosure.assessment import Risk, risk
     from pramana.disclosure.audit import audit
     from pramana.disclosure.findings import Audit
@@ -127,7 +128,7 @@ if TYPE_CHECKING:
     from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix, designs
     from pramana.mechanism.design_file import Design, read_design
     from pramana.pipeline import compare, fit
-    from pramana.result import Comparison, Diagnostic, Result
+    from pramana.result import Diagnostic, Result
     from pramana.simplex import table_em, to_simplex
     from pramana.studies import Scenario, StudyResult, simulate
 

@@ -9,8 +9,8 @@ from pramana.estimating import Family
 from pramana.estimators.likelihood import Likelihood
 from pramana.estimators.specification import SpecificationTest, specification
 from pramana.frames import Schema
+from pramana.job import Job
 from pramana.mechanism import Mechanism
-from pramana.pipeline import Job
 
 
 def specification_test(

@@ -237,6 +237,8 @@ class Result:
 
     def plot(self, *others: Result, level: float | None = None, title: str = "") -> Any:
         """Coefficients with intervals as a matplotlib Figure; other results go side by side."""
+        from pramana.comparison import Comparison
+
         labels: dict[str, Result] = {}
         for result in (self, *others):
             again = f" ({len(labels) + 1})" if result.method in labels else ""
@@ -252,61 +254,3 @@ def _exp(value: float) -> float:
 def _refuse_overflow(row: Mapping[str, Any]) -> None:
     if row["estimate"] > 700:
         raise PramanaError(f"{row['term']!r} = {row['estimate']:g} is too large to exponentiate: is it a log ratio?")
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Several estimators of the same parameters, by label."""
-
-    results: Mapping[str, Result]
-    title: str = ""
-
-    def __getitem__(self, label: str) -> Result:
-        if label not in self.results:
-            raise PramanaError(f"there is no estimator {label!r}: {suggestion(label, self.results)}")
-        return self.results[label]
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        return next(iter(self.results.values())).parameters
-
-    def to_dicts(self, *, level: float | None = None) -> list[dict[str, Any]]:
-        return [{"method": k, **row} for k, r in self.results.items() for row in r.to_dicts(level=level)]
-
-    def to_frame(self, *, level: float | None = None) -> Any:
-        """All tables, one below the other, with a column `method`."""
-        rows = self.to_dicts(level=level)
-        kind = next(iter(self.results.values())).frame_kind
-        return build({c: [r[c] for r in rows] for c in ("method", *COLUMNS)}, kind)
-
-    def sheet(self) -> Sheet:
-        """One row a term, one column an estimator: estimate (standard error)."""
-        labels = tuple(self.results)
-        rows = []
-        for j, term in enumerate(self.parameters):
-            cells = [f"{r.estimate[j]:.4f} ({r.standard_errors[j]:.4f})" for r in self.results.values()]
-            rows.append((term, *cells))
-        notes = [f"{k}: {d}" for k, r in self.results.items() for d in r.diagnostics if d.severity != "info"]
-        first = next(iter(self.results.values()))
-        facts = {**first.facts, "Records": f"{first.n:g}", "Cells": "estimate (standard error)"}
-        data = {k: r.to_dict() for k, r in self.results.items()}
-        return Sheet(("term", *labels), tuple(rows), self.title, tuple(facts.items()), tuple(notes), data=data)
-
-    def summary(self, style: str = "text") -> str:
-        return render(self.sheet(), style)
-
-    def __str__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        return self.summary("html")
-
-    def plot(self, *, level: float | None = None, title: str = "") -> Any:
-        """Coefficients of every estimator side by side, as a matplotlib Figure."""
-        from pramana.render.figures import Series, coefficients
-
-        series = []
-        for label, result in self.results.items():
-            limits = result.interval(level)
-            series.append(Series(label, result.estimate, limits[:, 0], limits[:, 1]))
-        return coefficients(self.parameters, series, title=title or self.title)

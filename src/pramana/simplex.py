@@ -13,8 +13,9 @@ from pramana.arrays import Float
 from pramana.errors import PramanaError
 from pramana.estimating.tables import crosstab
 from pramana.estimators.table_result import TableResult
+from pramana.given import ColumnLike
 from pramana.mechanism import Mechanism
-from pramana.pipeline import ColumnLike, fit
+from pramana.pipeline import fit
 from pramana.result import Diagnostic, Result
 
 

@@ -1,0 +1,169 @@
+"""One fit: data and question, checked at the door and handed to a method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pramana.arrays import Column, Float, Int
+from pramana.errors import DataError, FormulaError, PramanaError
+from pramana.estimating import Family
+from pramana.estimators import Likelihood, Method
+from pramana.estimators.estimate import estimate
+from pramana.formulas import Glm, glm
+from pramana.formulas.prediction import Prediction
+from pramana.frames import Schema, Table, read
+from pramana.frames.table import require_columns
+from pramana.given import ColumnLike, array_of, checked_start, checked_weights, cluster_codes, complete
+from pramana.inference import Jackknife, Resampling, Sample, Sandwich, SurveyDesign
+from pramana.inference.survey import Stratification, stratified
+from pramana.mechanism import Mechanism
+from pramana.mechanism.resolving import resolve_mechanism
+from pramana.result import Diagnostic, Result
+
+
+@dataclass(frozen=True)
+class Job:
+    """Data and question, checked once at the door."""
+
+    plan: Any
+    table: Table
+    mechanism: Mechanism | None
+    weights: Float | None
+    frequencies: Float | None
+    clusters: Int | None
+    notes: tuple[Diagnostic, ...]
+    strata: Stratification | None = None
+    replicates: Float | None = None
+    replicate_scale: float | None = None
+
+    @classmethod
+    def read(
+        cls,
+        what: Any,
+        data: Any,
+        mechanism: Mechanism | str | Path | None,
+        family: str | Family | None,
+        link: str | None,
+        weights: ColumnLike,
+        frequencies: ColumnLike,
+        clusters: ColumnLike,
+        missing: str,
+        design: SurveyDesign | None = None,
+    ) -> Job:
+        plan = _plan_of(what, family, link)
+        known = resolve_mechanism(mechanism, data)
+        table = read(data, text=_text_columns(known))
+        if table.n == 0:
+            raise DataError(f"{table.source} has no records")
+        if known is not None:
+            require_columns(table, known.columns, "the mechanism")
+        given = {"weights": weights, "frequencies": frequencies, "clusters": clusters}
+        extra = _designed(given, design)
+        arrays = {k: array_of(k, v, table, known) for k, v in extra.items() if v is not None}
+        keep, notes = complete(table, _columns_used(plan, known), arrays, missing)
+        if not keep.all():
+            table, arrays = table.where(keep), {k: v[keep] for k, v in arrays.items()}
+        units, strata = _sampling_units(arrays, design, table.n)
+        replicates = [checked_weights(v, "replicate weights") for k, v in arrays.items() if k.startswith("replicate")]
+        return cls(
+            plan,
+            table,
+            known,
+            checked_weights(arrays.get("weights"), "weights"),
+            checked_weights(arrays.get("frequencies"), "frequencies"),
+            units,
+            notes,
+            strata,
+            np.stack(replicates) if replicates else None,  # type: ignore[arg-type]
+            None if design is None else design.replicate_scale,
+        )
+
+    def run(
+        self, method: Method, options: Sandwich | Resampling | Jackknife | None, start: Sequence[float] | None
+    ) -> Result:
+        schema = self.mechanism.schema if self.mechanism is not None else Schema()
+        function = self.plan.prepare(self.table, schema)
+        if isinstance(method, Likelihood):
+            if isinstance(options, Jackknife) or self.strata is not None or self.replicates is not None:
+                raise PramanaError("the likelihood knows no survey design and no jackknife: use method='reversion'")
+            found = method.maximize(
+                function, self, options, checked_start(start, len(function.parameters)), self._facts()
+            )
+            return replace(found, model=Prediction.of(function))
+        row_weights = np.ones(self.table.n)
+        for part in (self.weights, self.frequencies):
+            row_weights = row_weights if part is None else row_weights * part
+        binding = method.bind(function, self.mechanism, self.table, row_weights)
+        own = (self.weights, self.frequencies, self.clusters, self.strata, self.replicates, self.replicate_scale)
+        sample = Sample(binding.equation, *own)
+        result = estimate(
+            sample,
+            binding.rebind,
+            options,
+            start=checked_start(start, sample.d),
+            method=method.label,
+            reverts=method.reverts,
+            facts=self._facts(),
+            notes=self.notes,
+            frame_kind=self.table.kind,
+        )
+        return replace(result, model=Prediction.of(function))
+
+    def _facts(self) -> dict[str, str]:
+        if isinstance(self.plan, Glm):
+            return {"Formula": self.plan.formula, "Family": f"{self.plan.family.name}, {self.plan.family.link} link"}
+        return {"Parameter": ", ".join(self.plan.variables)}
+
+
+def _plan_of(what: Any, family: str | Family | None, link: str | None) -> Any:
+    if isinstance(what, str):
+        return glm(what, "gaussian" if family is None else family, link)
+    if not hasattr(what, "prepare"):
+        raise FormulaError(
+            f"cannot estimate a {type(what).__name__}: give a formula such as 'y ~ x', or an estimating function such as mean('y')"
+        )
+    if family is not None or link is not None:
+        raise FormulaError("family and link belong to a formula: leave them out when giving an estimating function")
+    return what
+
+
+def _text_columns(mechanism: Mechanism | None) -> dict[str, tuple[Any, ...]]:
+    """Columns whose levels are text, so that a CSV reader leaves "01" alone."""
+    if mechanism is None:
+        return {}
+    variables = mechanism.schema.variables.values()
+    return {v.name: v.levels for v in variables if v.levels and isinstance(v.levels[0], str)}
+
+
+def _columns_used(plan: Any, mechanism: Mechanism | None) -> list[str]:
+    used = list(plan.variables)
+    if mechanism is not None:
+        for assignment in mechanism.used_by(used):
+            used += [*assignment.columns, *assignment.channel.context]
+    return list(dict.fromkeys(used))
+
+
+def _designed(given: dict[str, ColumnLike], design: SurveyDesign | None) -> dict[str, ColumnLike]:
+    """Columns of the design among the others; nothing may be said twice."""
+    if design is None:
+        return given
+    for name in ("weights", "clusters"):
+        if given[name] is not None:
+            raise PramanaError(f"{name}= and design= both speak of {name}: put them into SurveyDesign(...)")
+    if given["frequencies"] is not None:
+        raise PramanaError("frequencies= cannot go with design=: a sampled record stands for itself")
+    own = {"weights": design.weights, "strata": design.strata, "clusters": design.clusters, "fpc": design.fpc}
+    return own | {f"replicate {k}": column for k, column in enumerate(design.replicate_weights)}
+
+
+def _sampling_units(
+    arrays: Mapping[str, Column], design: SurveyDesign | None, n: int
+) -> tuple[Int | None, Stratification | None]:
+    if design is None or design.replicate_weights:
+        return cluster_codes(arrays.get("clusters")), None
+    return stratified(arrays.get("strata"), arrays.get("clusters"), arrays.get("fpc"), design.target, n)
