@@ -64,7 +64,7 @@ _HOME = {
     "Diagnostic": "result",
     "fit": "pipeline",
     "compare": "pipeline",
-    "SpecificationTest": "estimators.specification",
+    "SpecificationTest": "inference.hypotheses",
     "specification_test": "guidance",
     "Risk": "disclosure.assessment",
     "risk": "disclosure.assessment",
@@ -115,7 +115,6 @@ if TYPE_CHECKING:
         Reversion,
         lr_test,
     )
-    from pramana.estimators.specification import SpecificationTest
     from pramana.formulas import glm
     from pramana.formulas.effects import average_treatment_effect
     from pramana.formulas.instruments import two_stage_least_squares
@@ -125,6 +124,7 @@ if TYPE_CHECKING:
     from pramana.formulas.quantile_regression import quantile_regression
     from pramana.guidance import specification_test
     from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
+    from pramana.inference.hypotheses import SpecificationTest
     from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix, designs
     from pramana.mechanism.design_file import Design, read_design
     from pramana.pipeline import compare, fit

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from pramana.errors import PramanaError, suggestion
 from pramana.frames import build
+from pramana.inference.hypotheses import SpecificationTest
 from pramana.render import Sheet, render
 from pramana.result import COLUMNS, Result
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Several estimators of the same parameters, by label."""
+    """Several estimators of the same parameters, by label; with a test of the likelihood's model where it is among them."""
 
     results: Mapping[str, Result]
     title: str = ""
+    specification: SpecificationTest | None = None
 
     def __getitem__(self, label: str) -> Result:
         if label not in self.results:
@@ -47,7 +49,10 @@ class Comparison:
         notes = [f"{k}: {d}" for k, r in self.results.items() for d in r.diagnostics if d.severity != "info"]
         first = next(iter(self.results.values()))
         facts = {**first.facts, "Records": f"{first.n:g}", "Cells": "estimate (standard error)"}
-        data = {k: r.to_dict() for k, r in self.results.items()}
+        data: dict[str, Any] = {k: r.to_dict() for k, r in self.results.items()}
+        if self.specification is not None:
+            notes += str(self.specification).splitlines()
+            data["specification_test"] = asdict(self.specification)
         return Sheet(("term", *labels), tuple(rows), self.title, tuple(facts.items()), tuple(notes), data=data)
 
     def summary(self, style: str = "text") -> str:

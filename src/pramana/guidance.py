@@ -7,8 +7,10 @@ from typing import Any, Literal
 
 from pramana.estimating import Family
 from pramana.estimators.likelihood import Likelihood
-from pramana.estimators.specification import SpecificationTest, specification
+from pramana.estimators.specification import specification
 from pramana.frames import Schema
+from pramana.given import ColumnLike
+from pramana.inference.hypotheses import SpecificationTest
 from pramana.job import Job
 from pramana.mechanism import Mechanism
 
@@ -21,13 +23,16 @@ def specification_test(
     family: str | Family = "binomial",
     link: str | None = None,
     covariate_model: str | None = None,
+    weights: ColumnLike = None,
+    frequencies: ColumnLike = None,
     missing: Literal["error", "drop"] = "error",
 ) -> SpecificationTest:
     """Test the model of `method="likelihood"` against reversion, which does not need it.
 
     Where the model holds, the reversion score at the maximum likelihood estimate is zero up to noise of known size.
-    For binary regressions (any link) with perturbed response, covariates or both; refused where the model is saturated,
-    because both estimators then coincide. Data and mechanism as in `fit`, `covariate_model` as in `Likelihood`.
+    For every family with a likelihood, with perturbed response, covariates or both; refused where the model is
+    saturated, because both estimators then coincide. The likelihood's whole model is tested, its error law and
+    `covariate_model` included. Other arguments as in `fit` and `Likelihood`.
 
     >>> import numpy as np, pramana as pr
     >>> k = np.arange(2000)
@@ -47,11 +52,12 @@ def specification_test(
         mechanism,
         family=family,
         link=link,
-        weights=None,
-        frequencies=None,
+        weights=weights,
+        frequencies=frequencies,
         clusters=None,
         missing=missing,
     )
     schema = job.mechanism.schema if job.mechanism is not None else Schema()
     function = job.plan.prepare(job.table, schema)
-    return specification(Likelihood(covariate_model=covariate_model), function, job.mechanism, job.table)
+    method = Likelihood(covariate_model=covariate_model)
+    return specification(method, function, job.mechanism, job.table, job.weights, job.frequencies)

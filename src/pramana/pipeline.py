@@ -12,7 +12,9 @@ from pramana.errors import PramanaError, suggestion
 from pramana.estimating import Family
 from pramana.estimators import ForwardCorrection, Likelihood, Method, Naive, method_of
 from pramana.given import ColumnLike
+from pramana.guidance import specification_test
 from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
+from pramana.inference.hypotheses import SpecificationTest
 from pramana.job import Job
 from pramana.mechanism import Mechanism
 from pramana.mechanism.resolving import resolve_mechanism
@@ -70,7 +72,10 @@ def compare(
     truth: Any = None,
     **options: Any,
 ) -> Comparison:
-    """Fit several estimators to the same data; with `truth`, the unperturbed file, the oracle too. Options as in `fit`."""
+    """Fit several estimators to the same data; with `truth`, the unperturbed file, the oracle too. Options as in `fit`.
+
+    Where "reversion" and "likelihood" are both among the methods, `specification_test` says which of them to trust.
+    """
     methods = (methods,) if isinstance(methods, str) else methods
     if not methods:
         raise PramanaError("methods is empty: name at least one estimator, such as 'reversion'")
@@ -80,7 +85,24 @@ def compare(
     for method in methods:
         chosen = method_of(method)
         results[chosen.label] = fit(what, data, mechanism, method=chosen, **_suited(chosen, options))
-    return Comparison(results)
+    return Comparison(results, specification=_tested(what, data, mechanism, [method_of(m) for m in methods], options))
+
+
+def _tested(
+    what: Any, data: Any, mechanism: Any, methods: Sequence[Method], options: Mapping[str, Any]
+) -> SpecificationTest | None:
+    """The specification test where both its sides were asked for and it can be had."""
+    likelihood = next((m for m in methods if isinstance(m, Likelihood)), None)
+    if likelihood is None or not isinstance(what, str) or not any(m.reverts for m in methods):
+        return None
+    if any(options.get(name) is not None for name in ("clusters", "design")):
+        return None
+    known = ("family", "link", "weights", "frequencies", "missing")
+    given = {"family": "gaussian"} | {name: options[name] for name in known if options.get(name) is not None}
+    try:
+        return specification_test(what, data, mechanism, covariate_model=likelihood.covariate_model, **given)
+    except PramanaError:
+        return None
 
 
 def _suited(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:

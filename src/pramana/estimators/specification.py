@@ -15,6 +15,7 @@ from pramana.estimators.maximization import Maximum, maximize
 from pramana.estimators.model_dependent import reversion_at
 from pramana.estimators.observed_likelihood import ObservedLikelihood
 from pramana.frames import Table
+from pramana.inference.hypotheses import SpecificationTest
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 
 ENOUGH = 2.0
@@ -23,32 +24,15 @@ unexplained exceeds this. Below, the linear parts of the two scores cancel, and 
 
 
 @dataclass(frozen=True)
-class SpecificationTest:
-    """Reversion against maximum likelihood, as a chi-square.
-
-    Attributes
-    ----------
-    advice : what the outcome means for the choice of a method.
-    """
-
-    statistic: float
-    df: int
-    p_value: float
-    advice: str
-
-    def __str__(self) -> str:
-        return f"Specification test: chi2({self.df}) = {self.statistic:.4g}, p = {self.p_value:.4g}\n{self.advice}"
-
-
-@dataclass(frozen=True)
 class Moments:
-    """Reversion score S at the maximum (d,), and what the model implies of it.
+    """Weighted sums over records of what the model implies of the reversion score φ (d) and the likelihood score s (q).
 
     Attributes
     ----------
-    variance : A = E φφᵀ, (d, d).
-    cross : E φ sᵀ = −H, (d, q): minus the slope of the reversion score in the parameters.
-    information : I = E s sᵀ, (q, q).
+    score : S = Σ w φ at the maximum, (d,).
+    variance : E φφᵀ, (d, d).
+    cross : E φ sᵀ, (d, q): minus the slope of the reversion score in the parameters.
+    information : E s sᵀ, (q, q).
     """
 
     score: Float
@@ -58,7 +42,12 @@ class Moments:
 
 
 def specification(
-    method: Likelihood, function: EstimatingFunction, mechanism: Mechanism | None, table: Table
+    method: Likelihood,
+    function: EstimatingFunction,
+    mechanism: Mechanism | None,
+    table: Table,
+    weights: Float | None = None,
+    frequencies: Float | None = None,
 ) -> SpecificationTest:
     """Sᵀ (A − H I⁻¹ Hᵀ)⁻¹ S, with S the reversion score at the maximum likelihood estimate.
 
@@ -70,20 +59,22 @@ def specification(
         raise MechanismError(
             "the specification test compares two ways to undo noise: no column of the formula is perturbed"
         )
-    if model_of.family.name != "binomial":
-        raise FormulaError(
-            f"the specification test is for family='binomial', whose outcomes can be listed, not {model_of.family.name!r}"
-        )
     if len(answers) != 1:
         raise FormulaError(f"the specification test needs a response of one column, not {model_of.label!r}")
-    known = _with_response(mechanism, used, answers[0], table)
-    model = observed_likelihood(method, function, known, table, np.ones(table.n))
-    found = maximize(model)
-    return judged(moments(model, found, known.used_by(model_of.variables), table), table.n)
+    known = mechanism
+    if model_of.family.name == "binomial":
+        known = _with_response(mechanism, used, answers[0], table)
+    counts = np.ones(table.n) if frequencies is None else frequencies
+    rows = counts if weights is None else counts * weights
+    model = observed_likelihood(method, function, known, table, rows, frequencies)
+    found, channels = maximize(model), known.used_by(model_of.variables)
+    plain = moments(model, found, channels, table, rows)
+    squared = plain if weights is None else moments(model, found, channels, table, rows * weights)
+    return judged(plain, squared, float(counts.sum()))
 
 
 def _with_response(mechanism: Mechanism, used: list[Assignment], answer: str, table: Table) -> Mechanism:
-    """A clean response counts as one that passed the identity matrix, so that its outcomes can be listed too."""
+    """A clean binary response counts as one that passed the identity matrix, so that its outcomes are averaged over too."""
     channels = {a.columns if len(a.columns) > 1 else a.columns[0]: a.channel for a in used}
     if answer not in mechanism.columns:
         levels = sorted(set(table.column(answer).tolist()))
@@ -91,11 +82,16 @@ def _with_response(mechanism: Mechanism, used: list[Assignment], answer: str, ta
     return Mechanism(channels)
 
 
-def moments(model: ObservedLikelihood, found: Maximum, used: list[Assignment], table: Table) -> Moments:
-    """Sums over records of expectations over everything that could have been released of them."""
+def moments(model: ObservedLikelihood, found: Maximum, used: list[Assignment], table: Table, weights: Float) -> Moments:
+    """Sums over records of expectations over everything that could have been released of them.
+
+    The expectation is given what is not hidden: a clean response that has no list of outcomes enters as it is.
+    """
     theta, d = found.theta, len(found.theta.beta)
     nodes = model.node_scores(found.state)
-    complete = np.exp(model.log_complete(theta, found.state.curve[0]))
+    log = model.log_complete(theta, found.state.curve[0])
+    complete = np.exp(log - log.max(axis=1, keepdims=True))
+    complete /= complete.sum(axis=1, keepdims=True)
     contexts = [a.context(table) for a in used]
     released = _released(used, table)
     q = nodes.shape[2]
@@ -106,10 +102,11 @@ def moments(model: ObservedLikelihood, found: Maximum, used: list[Assignment], t
         posterior = joint / np.maximum(chance, 1e-300)[:, None]
         s = np.einsum("nc,ncq->nq", posterior, nodes)
         phi = np.einsum("nc,ncd->nd", reversion_at(used, contexts, outcome, table.n), nodes[:, :, :d])
-        score += phi[released == outcome].sum(axis=0)
-        variance += (phi * chance[:, None]).T @ phi
-        cross += (phi * chance[:, None]).T @ s
-        information += (s * chance[:, None]).T @ s
+        seen, share = released == outcome, (chance * weights)[:, None]
+        score += weights[seen] @ phi[seen]
+        variance += (phi * share).T @ phi
+        cross += (phi * share).T @ s
+        information += (s * share).T @ s
     return Moments(score, variance, cross, information)
 
 
@@ -129,23 +126,34 @@ def _channel_at(used: list[Assignment], contexts: list[Columns], outcome: int, n
     return out
 
 
-def judged(found: Moments, n: int) -> SpecificationTest:
-    """The statistic in the directions that the likelihood leaves free."""
+def judged(plain: Moments, squared: Moments, n: float) -> SpecificationTest:
+    """The statistic in the directions that the likelihood leaves free.
+
+    Parameters
+    ----------
+    plain, squared : sums with the weights, and with their squares where they are sampling weights.
+    """
     from scipy.stats import chi2
 
-    explained = found.cross @ np.linalg.solve(found.information, found.cross.T)
-    half = np.linalg.inv(np.linalg.cholesky(found.variance))
-    shares, directions = np.linalg.eigh(half @ (found.variance - explained) @ half.T)
+    half = np.linalg.inv(np.linalg.cholesky(squared.variance))
+    shares, directions = np.linalg.eigh(half @ _unexplained(plain, squared) @ half.T)
     kept = n * shares > ENOUGH
     if not kept.any():
         raise FormulaError(
             "nothing is left to test, because reversion and maximum likelihood coincide: the model is saturated, its fitted "
             "probabilities hardly vary, or the randomisation changes nothing"
         )
-    parts = (directions.T @ (half @ found.score))[kept]
+    parts = (directions.T @ (half @ plain.score))[kept]
     statistic, df = float(np.sum(parts**2 / shares[kept])), int(kept.sum())
     p = float(chi2.sf(statistic, df))
     return SpecificationTest(statistic, df, p, _advice(p))
+
+
+def _unexplained(plain: Moments, squared: Moments) -> Float:
+    """Variance of Σ w (φ − H I⁻¹ s), which is A − H I⁻¹ Hᵀ when all weights are one."""
+    slope = np.linalg.solve(plain.information, plain.cross.T).T
+    both = slope @ squared.cross.T
+    return np.asarray(squared.variance - both - both.T + slope @ squared.information @ slope.T)
 
 
 def _advice(p: float) -> str:

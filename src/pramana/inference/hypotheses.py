@@ -26,6 +26,24 @@ class WaldTest:
         return f"Wald test of {self.hypothesis}: chi2({self.df}) = {self.statistic:.4g}, p = {self.p_value:.4g}"
 
 
+@dataclass(frozen=True)
+class SpecificationTest:
+    """Reversion against maximum likelihood, as a chi-square.
+
+    Attributes
+    ----------
+    advice : what the outcome means for the choice of a method.
+    """
+
+    statistic: float
+    df: int
+    p_value: float
+    advice: str
+
+    def __str__(self) -> str:
+        return f"Specification test: chi2({self.df}) = {self.statistic:.4g}, p = {self.p_value:.4g}\n{self.advice}"
+
+
 def wald_test(hypothesis: str, parameters: Sequence[str], estimate: Float, covariance: Float) -> WaldTest:
     """Test equations separated by commas, as in "age = 0, edu[T.high] = 2 * edu[T.mid]"."""
     from scipy.stats import chi2
