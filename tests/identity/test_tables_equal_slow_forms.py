@@ -124,6 +124,43 @@ def test_ratios_are_coefficients_of_saturated_regressions(
     same(risk, pr.fit(f"{outcome} ~ {row}", released, mechanism, link="log", **family), slice(1, 2))
 
 
+def pooled(measure: str, tables: Any) -> float:
+    """Mantel and Haenszel's sums, written out stratum by stratum."""
+    up = down = weight = 0.0
+    for (d, c), (b, a) in tables:
+        n = a + b + c + d
+        exposed, unexposed = a + b, c + d
+        up += a * d / n if measure == "odds" else a * unexposed / n
+        down += b * c / n if measure == "odds" else c * exposed / n
+        weight += exposed * unexposed / n
+    return float((up - down) / weight if measure == "difference" else np.log(up / down))
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize(
+    ("make", "measure"),
+    [(pr.odds_ratio, "odds"), (pr.risk_ratio, "ratio"), (pr.risk_difference, "difference")],
+    ids=["odds ratio", "risk ratio", "risk difference"],
+)
+def test_mantel_haenszel_over_perturbed_strata_is_the_delta_method_on_the_table(
+    make: Any, measure: str, options: Any, released: pd.DataFrame, mechanism: pr.Mechanism
+) -> None:
+    table = pr.fit(pr.crosstab("edu", "smokes", "ill"), released, mechanism, **options)
+
+    def value(shares: Any) -> float:
+        return pooled(measure, shares.reshape(3, 2, 2))
+
+    step = 1e-6
+    gradient = np.array([value(table.estimate + step * e) - value(table.estimate - step * e) for e in np.eye(12)])
+    gradient /= 2 * step
+    result = pr.fit(make("smokes", "ill", strata="edu"), released, mechanism, **options)
+    assert result.estimate[0] == pytest.approx(value(table.estimate), rel=1e-10)
+    assert result.covariance[0, 0] == pytest.approx(gradient @ table.covariance @ gradient, rel=1e-6)
+    assert result.privacy is not None
+    assert table.privacy is not None
+    assert result.privacy[0, 0] == pytest.approx(gradient @ table.privacy @ gradient, rel=1e-6)
+
+
 def test_domain_means_are_a_regression_without_intercept(released: pd.DataFrame, mechanism: pr.Mechanism) -> None:
     given = pr.fit(pr.mean("income", by="edu"), released, mechanism)
     same(given, pr.fit("income ~ 0 + edu", released, mechanism))

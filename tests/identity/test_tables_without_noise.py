@@ -135,12 +135,66 @@ def test_the_mantel_haenszel_odds_ratio(people: pd.DataFrame, mechanism: Any) ->
     assert result.standard_errors[0] == pytest.approx(book.logodds_pooled_se, rel=0.02)
 
 
-def test_strata_of_one_level_are_no_strata(people: pd.DataFrame) -> None:
+def test_the_mantel_haenszel_risk_ratio_and_difference(people: pd.DataFrame, mechanism: Any) -> None:
+    strata = [pd.crosstab(d["smokes"], d["ill"]).loc[["yes", "no"], ["yes", "no"]] for _, d in people.groupby("edu")]
+    book = StratifiedTable([t.to_numpy() for t in strata])
+    ratio = pr.fit(pr.risk_ratio("smokes", "ill", strata="edu"), people, mechanism)
+    assert ratio.parameters == ("log risk ratio(smokes, ill | edu)",)
+    assert ratio.estimate[0] == pytest.approx(np.log(book.riskratio_pooled), rel=1e-10)
+    difference = pr.fit(pr.risk_difference("smokes", "ill", strata="edu"), people, mechanism)
+    assert difference.parameters == ("risk difference(smokes, ill | edu)",)
+    sizes = np.array([t.to_numpy().sum(axis=1) for t in strata])
+    risks = np.array([t["yes"] / t.sum(axis=1) for t in strata])
+    expected = np.average(risks[:, 0] - risks[:, 1], weights=sizes.prod(axis=1) / sizes.sum(axis=1))
+    assert difference.estimate[0] == pytest.approx(expected, rel=1e-10)
+
+
+# Success and failure of the exposed, then of the unexposed, in three strata.
+SAME_RATIO = np.array([[[30, 70], [30, 170]], [[60, 40], [45, 105]], [[8, 32], [20, 180]]])
+SAME_DIFFERENCE = np.array([[[30, 70], [20, 180]], [[60, 40], [60, 90]], [[16, 24], [40, 160]]])
+
+
+def counted(tables: np.ndarray) -> dict[str, Any]:
+    stratum, unexposed, failure = (c.ravel() for c in np.indices(tables.shape))
+    return {"s": stratum, "exposed": 1 - unexposed, "case": 1 - failure, "count": tables.ravel()}
+
+
+def test_errors_of_mantel_haenszel_are_greenland_and_robins_where_strata_agree() -> None:
+    """Their variances (1985) suppose a common ratio, or weights that are known; then the two are the same number."""
+    (a, b), (c, d) = SAME_RATIO.transpose(1, 2, 0).astype(float)
+    n1, n0, n = a + b, c + d, a + b + c + d
+    variance = np.sum(((a + c) * n1 * n0 - a * c * n) / n**2) / (np.sum(a * n0 / n) * np.sum(c * n1 / n))
+    ratio = pr.fit(pr.risk_ratio("exposed", "case", strata="s"), counted(SAME_RATIO), None, frequencies="count")
+    assert (ratio.estimate[0], ratio.covariance[0, 0]) == pytest.approx((np.log(2), variance), rel=1e-10)
+    (a, b), (c, d) = SAME_DIFFERENCE.transpose(1, 2, 0).astype(float)
+    n1, n0, n = a + b, c + d, a + b + c + d
+    variance = np.sum((a * b * n0**3 + c * d * n1**3) / (n1 * n0 * n**2)) / np.sum(n1 * n0 / n) ** 2
+    what = pr.risk_difference("exposed", "case", strata="s")
+    difference = pr.fit(what, counted(SAME_DIFFERENCE), None, frequencies="count")
+    assert (difference.estimate[0], difference.covariance[0, 0]) == pytest.approx((0.2, variance), rel=1e-10)
+
+
+@pytest.mark.parametrize("make", [pr.odds_ratio, pr.risk_ratio, pr.risk_difference])
+def test_strata_of_one_level_are_no_strata(make: Any, people: pd.DataFrame) -> None:
     alone = people.assign(all="all")
-    pooled = pr.fit(pr.odds_ratio("smokes", "ill", strata="all"), alone, None)
-    plain = pr.fit(pr.odds_ratio("smokes", "ill"), people, None)
+    pooled = pr.fit(make("smokes", "ill", strata="all"), alone, None)
+    plain = pr.fit(make("smokes", "ill"), people, None)
     np.testing.assert_allclose(pooled.estimate, plain.estimate, rtol=1e-12)
     np.testing.assert_allclose(pooled.covariance, plain.covariance, rtol=1e-10)
+
+
+@pytest.mark.parametrize("make", [pr.odds_ratio, pr.risk_ratio, pr.risk_difference])
+def test_a_stratum_without_exposed_changes_nothing_and_is_noted(make: Any) -> None:
+    useless = np.array([[[0, 0], [30, 50]]])
+    with_it, without = (
+        pr.fit(make("exposed", "case", strata="s"), counted(tables), None, frequencies="count")
+        for tables in (np.concatenate([SAME_RATIO, useless]), SAME_RATIO)
+    )
+    np.testing.assert_allclose(with_it.estimate, without.estimate, rtol=1e-12)
+    np.testing.assert_allclose(with_it.standard_errors, without.standard_errors, rtol=1e-10)
+    assert [d.code for d in with_it.diagnostics] == ["empty-arm"]
+    assert "stratum s=3" in with_it.diagnostics[0].message
+    assert without.diagnostics == ()
 
 
 def test_correlations(people: pd.DataFrame, mechanism: Any) -> None:

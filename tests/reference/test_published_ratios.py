@@ -57,7 +57,7 @@ def test_intervals_of_corrected_odds_ratios(
 
 
 # episensr, misclass.cov(): folic acid and twins (Berry et al. 2005), the confounder in vitro fertilisation being
-# misclassified. Mantel-Haenszel odds ratio over the misclassified strata, and with the noise taken out.
+# misclassified. Mantel-Haenszel odds and risk ratios over the misclassified strata, and with the noise taken out.
 TWINS = {
     "folic": [1, 1, 0, 0] * 2,
     "twins": [1, 0, 1, 0] * 2,
@@ -66,14 +66,17 @@ TWINS = {
 }
 
 
-@pytest.mark.parametrize(("accuracy", "printed"), [((1.0, 1.0), 2.2905), ((0.6, 0.95), 1.0002), ((0.78, 0.96), 1.7903)])
-def test_mantel_haenszel_over_misclassified_strata(accuracy: tuple[float, float], printed: float) -> None:
+@pytest.mark.parametrize(
+    ("accuracy", "odds", "risk"),
+    [((1.0, 1.0), 2.2905, 2.2288), ((0.6, 0.95), 1.0002, 1.0002), ((0.78, 0.96), 1.7903, 1.7259)],
+)
+def test_mantel_haenszel_over_misclassified_strata(accuracy: tuple[float, float], odds: float, risk: float) -> None:
     mechanism = pr.Mechanism({"ivf": pr.TransitionMatrix.binary(*accuracy)})
-    what = pr.odds_ratio("folic", "twins", strata="ivf")
-    result = pr.fit(what, TWINS, mechanism, frequencies="count")
-    assert np.exp(result.estimate[0]) == pytest.approx(printed, abs=DIGITS)
-    low, high = np.exp(result.interval()[0])
-    assert low < printed < high
+    for make, printed in ((pr.odds_ratio, odds), (pr.risk_ratio, risk)):
+        result = pr.fit(make("folic", "twins", strata="ivf"), TWINS, mechanism, frequencies="count")
+        assert np.exp(result.estimate[0]) == pytest.approx(printed, abs=DIGITS)
+        low, high = np.exp(result.interval()[0])
+        assert low < printed < high
 
 
 # Rogan and Gladen (1978), as computed by R package epiR: prevalences, and counts by name with the variance of their

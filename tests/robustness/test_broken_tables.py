@@ -88,11 +88,43 @@ def test_a_domain_that_is_hardly_there_is_a_warning() -> None:
     assert "weakly-identified" in [d.code for d in result.diagnostics]
 
 
-def test_strata_that_vanish_are_named() -> None:
-    data = {"s": ["a"] * 4 + ["b"] * 4, "x": CELLS["x"] * 2, "y": CELLS["y"] * 2, "f": [50, 40, 40, 60, 1, 1, 1, 1]}
+MEASURES = pytest.mark.parametrize("make", [pr.odds_ratio, pr.risk_ratio, pr.risk_difference])
+STRATA = {"s": ["a"] * 4 + ["b"] * 4, "x": CELLS["x"] * 2, "y": CELLS["y"] * 2}
+
+
+@MEASURES
+def test_strata_that_vanish_are_named(make: Any) -> None:
     mechanism = pr.Mechanism({"s": pr.TransitionMatrix.randomized_response(["a", "b"], keep=0.8)})
-    with pytest.raises(pr.SolveError, match="stratum s=b"):
-        fit(pr.odds_ratio("x", "y", strata="s"), data, mechanism)
+    with pytest.raises(pr.SolveError, match=r"share of stratum s=b \(-0.\d+\) is not positive"):
+        fit(make("x", "y", strata="s"), {**STRATA, "f": [50, 40, 40, 60, 1, 1, 1, 1]}, mechanism)
+
+
+@pytest.mark.parametrize(
+    ("what", "sum_of"),
+    [
+        (pr.odds_ratio("x", "y", strata="s"), "numerator"),
+        (pr.risk_ratio("x", "y", strata="s"), "numerator"),
+    ],
+)
+def test_a_pooled_ratio_at_its_boundary_is_an_error(what: Any, sum_of: str) -> None:
+    data = {**STRATA, "f": [400, 300, 400, 40, 400, 300, 400, 40]}
+    with pytest.raises(pr.SolveError, match=rf"Mantel–Haenszel {sum_of} \(-0.*risk_difference\(\), or table_em\(\)"):
+        fit(what, data)
+
+
+def test_a_pooled_difference_needs_both_arms_somewhere() -> None:
+    data = {**STRATA, "f": [50, 40, 0, 0, 0, 0, 40, 60]}
+    with pytest.raises(
+        pr.SolveError, match=r"Mantel–Haenszel weights \(0\) is not positive. Use .*strata, or table_em"
+    ) as caught:
+        fit(pr.risk_difference("x", "y", strata="s"), data, None)
+    assert "risk_difference()," not in str(caught.value)
+
+
+def test_a_pooled_difference_survives_a_negative_cell() -> None:
+    result = fit(pr.risk_difference("x", "y", strata="s"), {**STRATA, "f": [400, 300, 400, 40, 400, 300, 400, 400]})
+    assert np.isfinite(result.estimate).all()
+    assert "reverted-negative" in [d.code for d in result.diagnostics]
 
 
 @pytest.mark.parametrize(
@@ -100,6 +132,8 @@ def test_strata_that_vanish_are_named() -> None:
     [
         (lambda: pr.crosstab("x", "x"), "column 'x' is named twice"),
         (lambda: pr.odds_ratio("x", "y", strata="x"), "column 'x' is named twice"),
+        (lambda: pr.risk_ratio("x", "y", strata="y"), "column 'y' is named twice"),
+        (lambda: pr.risk_difference("x", "y", strata=3), "strata must be a column name"),  # type: ignore[arg-type]
         (lambda: pr.mean("y", by="y"), "column 'y' is named twice"),
         (lambda: pr.mean("y", by=[1, 2]), r"by must be a column name or a list of names, not \[1, 2\]"),
         (lambda: pr.correlation("x", "y", "kendal"), "kind 'kendal' is unknown: did you mean 'kendall'"),  # type: ignore[arg-type]

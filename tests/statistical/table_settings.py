@@ -61,6 +61,14 @@ def log_odds_ratio(strata: bool) -> float:
     return float(np.log(up / down))
 
 
+def pooled_risks() -> tuple[float, float]:
+    """Mantel and Haenszel's log risk ratio and risk difference over regions."""
+    arms = RISK.sum(axis=2)
+    weights = arms.prod(axis=1) / arms.sum(axis=1)
+    unexposed, exposed = weights @ (RISK[:, :, 1] / arms) / weights.sum()
+    return float(np.log(exposed / unexposed)), float(exposed - unexposed)
+
+
 def risks() -> Any:
     """Of the unexposed and the exposed."""
     table = RISK.sum(axis=0)

@@ -26,9 +26,11 @@ DOMAINS: dict[str, tuple[Any, Any]] = {
 }
 RATIOS: dict[str, tuple[Any, float]] = {
     "odds ratio": (pr.odds_ratio("exposed", "ill"), tables.log_odds_ratio(False)),
-    "Mantel-Haenszel": (pr.odds_ratio("exposed", "ill", strata="region"), tables.log_odds_ratio(True)),
+    "Mantel-Haenszel odds ratio": (pr.odds_ratio("exposed", "ill", strata="region"), tables.log_odds_ratio(True)),
     "risk ratio": (pr.risk_ratio("exposed", "ill"), LOG_RISK),
     "risk difference": (pr.risk_difference("exposed", "ill"), DIFFERENCE),
+    "Mantel-Haenszel risk ratio": (pr.risk_ratio("exposed", "ill", strata="region"), tables.pooled_risks()[0]),
+    "Mantel-Haenszel difference": (pr.risk_difference("exposed", "ill", strata="region"), tables.pooled_risks()[1]),
 }
 
 

@@ -65,10 +65,10 @@ def factors_of(names: Sequence[str], table: Table, schema: Schema) -> tuple[Fact
 
 def names_of(given: str | Sequence[str] | None, argument: str) -> tuple[str, ...]:
     """One column name or several, each once."""
-    names = () if given is None else (given,) if isinstance(given, str) else tuple(given)
-    if not all(isinstance(name, str) for name in names):
+    names = () if given is None else (given,) if isinstance(given, str) else given
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
         raise FormulaError(f"{argument} must be a column name or a list of names, not {given!r}")
-    return names
+    return tuple(names)
 
 
 def distinct(*names: str) -> tuple[str, ...]:
