@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pramana.comparison import Comparison
 from pramana.errors import PramanaError, suggestion
 from pramana.estimating import Family
-from pramana.estimators import ForwardCorrection, Likelihood, Method, Naive, method_of
+from pramana.estimators import ForwardCorrection, Likelihood, Method, Naive, Reversion, method_of
 from pramana.given import ColumnLike
 from pramana.guidance import specification_test
 from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
@@ -18,6 +18,7 @@ from pramana.inference.hypotheses import SpecificationTest
 from pramana.job import Job
 from pramana.mechanism import Mechanism
 from pramana.mechanism.resolving import resolve_mechanism
+from pramana.refit import Refit
 from pramana.result import Result
 
 
@@ -60,7 +61,11 @@ def fit(
     """
     chosen, options = method_of(method), _inference_of(inference)
     job = Job.read(what, data, mechanism, family, link, weights, frequencies, clusters, missing, design)
-    return job.run(chosen, options, start)
+    result = job.run(chosen, options, start)
+    if not isinstance(what, str) or not isinstance(chosen, Reversion | Naive):
+        return result
+    beside = {"weights": weights, "frequencies": frequencies, "clusters": clusters, "design": design}
+    return replace(result, again=Refit.of(job, chosen, options, beside, missing))
 
 
 def compare(

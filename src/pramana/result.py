@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -60,6 +60,7 @@ class Result:
     facts : what was fitted and how, as shown above the table.
     model : what `predict` needs of a generalised linear model, or None.
     df : degrees of freedom of t intervals and tests, or None for the normal.
+    again : fits another plan to data as this one was fitted, or None where there was no formula.
     """
 
     parameters: tuple[str, ...]
@@ -80,6 +81,7 @@ class Result:
     ratio_scale: bool = False
     model: Prediction | None = field(default=None, repr=False)
     df: float | None = None
+    again: Callable[..., Result] | None = field(default=None, repr=False, compare=False)
 
     @property
     def standard_errors(self) -> Float:
@@ -214,6 +216,19 @@ class Result:
             raise PramanaError("only generalised linear models fitted by a formula predict: this result has no formula")
         columns = self.model.at(data, self.estimate, self.covariance, self._quantile((1 + level) / 2))
         return build(columns, self.frame_kind)
+
+    def margins(self, data: Any, *variables: str, **given: Any) -> Result:
+        """Average marginal effects of covariates, all of them by default, over the records of the released `data`.
+
+        A result holds no records, so it takes the file again, and arrays that were given beside it (weights=...). The
+        model is estimated again along with the averages, so that the errors are those of both; see `pramana.margins`.
+        """
+        if self.again is None:
+            raise PramanaError(
+                f"margins need a formula fitted with method='reversion' or 'naive'; this result (method {self.method!r}) has "
+                "none that could be fitted again"
+            )
+        return self.again(variables, data, given)
 
     def price_of_privacy(self) -> Any:
         """For each parameter: its variance, the share that the randomisation costs (Remark 1 of the paper), and how

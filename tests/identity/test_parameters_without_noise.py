@@ -173,6 +173,17 @@ def test_marginal_effects_are_statsmodels(people: pd.DataFrame) -> None:
         assert result.estimate[0] == pytest.approx(expected, rel=1e-7)
 
 
+def test_margins_of_a_result_are_statsmodels_for_all_covariates(people: pd.DataFrame) -> None:
+    theirs = sm.Logit(people["sick"], constant(people, "x", "g")).fit(disp=0).get_margeff(dummy=True)
+    fitted = pr.fit("sick ~ x + g", people, no_noise(g=[0, 1]), family="binomial")
+    both = fitted.margins(people)
+    assert both.parameters == ("effect(x)", "effect(g: 1 against 0)")
+    np.testing.assert_allclose(both.estimate, theirs.margeff, rtol=1e-7)
+    # Theirs are errors for covariates held fixed and a model that holds; ours let both vary.
+    np.testing.assert_allclose(both.standard_errors, theirs.margeff_se, rtol=0.1)
+    np.testing.assert_allclose(fitted.margins(people, "g").covariance, both.covariance[1:, 1:], rtol=1e-8)
+
+
 def test_a_marginal_effect_follows_transformed_and_interacting_terms(people: pd.DataFrame) -> None:
     """In a linear model the average effect of x is β₁ + 2 β₂ mean(x) + β₃ mean(g)."""
     formula = "dose ~ x + I(x**2) + x:g + g"

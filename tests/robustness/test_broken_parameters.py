@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -191,6 +192,28 @@ def test_a_quantile_regression_that_fits_exactly(data: pd.DataFrame) -> None:
 def test_margins_of_a_variable_outside_the_formula(data: pd.DataFrame) -> None:
     assert "no covariate" in refused(pr.margins("t ~ x", "z", "binomial"), data)
     assert "offset" in refused(pr.margins("t ~ x + offset(z)", "z", "poisson"), data)
+
+
+def test_margins_of_a_result_need_what_the_fit_was_given(data: pd.DataFrame, mechanism: pr.Mechanism) -> None:
+    weights = 1.0 + np.arange(len(data)) % 3
+    weighed = data.assign(w=weights)
+    by_name = pr.fit("y ~ x + edu", weighed, mechanism, weights="w")
+    by_array = pr.fit("y ~ x + edu", data, mechanism, weights=weights)
+    expected = pr.fit(pr.margins("y ~ x + edu", "edu"), weighed, mechanism, weights="w").estimate
+    for found in (by_name.margins(weighed, "edu"), by_array.margins(data, "edu", weights=weights)):
+        np.testing.assert_allclose(found.estimate, expected, rtol=1e-12)
+    kept = pickle.loads(pickle.dumps(by_array))
+    np.testing.assert_allclose(kept.margins(data, "edu", weights=weights).estimate, expected, rtol=1e-12)
+    twice = pr.fit("y ~ x + edu", pd.concat([data, data]), mechanism, weights=np.tile(weights, 2))
+    assert abs(len(pickle.dumps(twice)) - len(pickle.dumps(by_array))) < 100, "a result holds no records"
+    for call, part in [
+        (lambda: by_array.margins(data), "weights= again"),
+        (lambda: by_name.margins(weighed, clusters="x"), "no part of this fit"),
+        (lambda: by_name.margins(weighed, "z"), "no covariate"),
+        (lambda: pr.fit(pr.mean("y"), data, mechanism).margins(data), "formula"),
+    ]:
+        with pytest.raises(pr.PramanaError, match=part):
+            call()
 
 
 def test_predictions_refuse_what_the_fit_never_saw(data: pd.DataFrame, mechanism: pr.Mechanism) -> None:

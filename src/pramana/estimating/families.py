@@ -131,24 +131,40 @@ def _barrier(eta: Float) -> Float:
     return np.where(eta > 0, np.inf, 0.0)
 
 
+def _logit_of(mean: float) -> float:
+    return float(np.log(mean / (1 - mean)))
+
+
+def _cloglog_of(mean: float) -> float:
+    return float(np.log(-np.log1p(-mean)))
+
+
+def _half_square(eta: Float) -> Float:
+    return np.asarray(0.5 * eta**2)
+
+
+def _softplus(eta: Float) -> Float:
+    return np.logaddexp(0, eta)
+
+
 _UNIT: dict[str, Any] = {"lower": 0.0, "upper": 1.0}
 _POSITIVE: dict[str, Any] = {"lower": 0.0, "strict": True}
 
 FAMILIES: dict[tuple[str, str], Family] = {
     (f.name, f.link): f
     for f in (
-        Family("gaussian", "identity", Curve(_identity, IDENTITY), float, potential=lambda e: 0.5 * e**2),
+        Family("gaussian", "identity", Curve(_identity, IDENTITY), float, potential=_half_square),
         Family(
             "binomial",
             "logit",
             Curve(_logit, LOGIT),
-            lambda m: float(np.log(m / (1 - m))),
+            _logit_of,
             **_UNIT,
-            potential=lambda e: np.logaddexp(0, e),
+            potential=_softplus,
             recession=_positive,
         ),
         Family("binomial", "probit", Curve(_probit), _normal_quantile, **_UNIT),
-        Family("binomial", "cloglog", Curve(_cloglog), lambda m: float(np.log(-np.log1p(-m))), **_UNIT),
+        Family("binomial", "cloglog", Curve(_cloglog), _cloglog_of, **_UNIT),
         Family("binomial", "log", Curve(_binomial_log), _log_of, **_UNIT),
         Family("poisson", "log", _power_curve(1), _log_of, lower=0.0, potential=np.exp, recession=_barrier),
         Family("gamma", "log", _power_curve(2), _log_of, **_POSITIVE),

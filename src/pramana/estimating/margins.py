@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,30 +15,87 @@ from pramana.estimating.stacked import System
 
 
 @dataclass(frozen=True)
-class MarginsSystem(System):
-    """U = (a(η) x (y − μ), effect_k(x; β) − α_k).
-
-    The effect of a number is μ′(η) ∂η/∂v, that of a level μ(η at the level) − μ(η at the first).
+class Slope:
+    """The effect of a number v: μ′(η) ∂η/∂v.
 
     Attributes
     ----------
-    effects : names of the averages α.
-    tilt_of : columns ↦ ∂x/∂v (n, q), for a number; else None.
-    designs_of : columns ↦ design with the variable set to each of its levels (n, q), for levels; else empty.
+    designs_of : the one function columns ↦ ∂x/∂v (n, q).
+    """
+
+    names: tuple[str]
+    designs_of: tuple[FromColumns]
+
+    def values(self, at: At, own: Sequence[Float]) -> Float:
+        return np.asarray((at.rise(at.x) * (own[0] @ at.coefficients))[:, None])
+
+    def gradients(self, at: At, own: Sequence[Float], weights: Float) -> Float:
+        tilt = own[0]
+        both = (weights * at.bend() * (tilt @ at.coefficients)) @ at.x + (weights * at.rise(at.x)) @ tilt
+        return np.asarray(both[None])
+
+
+@dataclass(frozen=True)
+class Contrasts:
+    """The effects of levels: μ(η at the level) − μ(η at the first).
+
+    Attributes
+    ----------
+    designs_of : columns ↦ design with the variable set to each of its levels (n, q).
+    """
+
+    names: tuple[str, ...]
+    designs_of: tuple[FromColumns, ...]
+
+    def values(self, at: At, own: Sequence[Float]) -> Float:
+        means = [at.mean(x) for x in own]
+        return np.stack([m - means[0] for m in means[1:]], axis=1)
+
+    def gradients(self, at: At, own: Sequence[Float], weights: Float) -> Float:
+        sums = [(weights * at.rise(x)) @ x for x in own]
+        return np.stack([s - sums[0] for s in sums[1:]])
+
+
+@dataclass(frozen=True)
+class At:
+    """The model at some coefficients, for records with design x (m, q) and an offset (m,)."""
+
+    family: Family
+    coefficients: Float
+    x: Float
+    offset: Float
+
+    def mean(self, x: Float) -> Float:
+        return np.asarray(self.family.curve(x @ self.coefficients + self.offset)[0])
+
+    def rise(self, x: Float, step: float = 0.0) -> Float:
+        """μ′ at η + step."""
+        return np.asarray(self.family.curve(x @ self.coefficients + self.offset + step)[1])
+
+    def bend(self, step: float = 1e-5) -> Float:
+        """μ″ by central differences."""
+        return (self.rise(self.x, step) - self.rise(self.x, -step)) / (2 * step)
+
+
+@dataclass(frozen=True)
+class MarginsSystem(System):
+    """U = (a(η) x (y − μ), effect_k(x; β) − α_k).
+
+    Attributes
+    ----------
+    parts : the variables whose effects are averaged.
     """
 
     model: GeneralizedLinear
-    effects: tuple[str, ...]
-    tilt_of: FromColumns | None = None
-    designs_of: tuple[FromColumns, ...] = ()
+    parts: tuple[Slope | Contrasts, ...]
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        return (*(f"coefficient:{p}" for p in self.model.parameters), *self.effects)
+        return (*(f"coefficient:{p}" for p in self.model.parameters), *self.shown)
 
     @property
     def shown(self) -> tuple[str, ...]:
-        return self.effects
+        return tuple(name for part in self.parts for name in part.names)
 
     @property
     def family(self) -> Family:
@@ -48,10 +105,8 @@ class MarginsSystem(System):
         out = {"x": self.model.design_of(columns, n), "y": self.model.response_of(columns, n)}
         self.family.check_response(out["y"], self.model.label)
         out["offset"] = np.zeros(n) if self.model.offset_of is None else self.model.offset_of(columns, n)
-        if self.tilt_of is not None:
-            out["tilt"] = self.tilt_of(columns, n)
-        for k, design in enumerate(self.designs_of):
-            out[f"level {k}"] = design(columns, n)
+        for j, part in enumerate(self.parts):
+            out |= {f"{j}:{k}": design(columns, n) for k, design in enumerate(part.designs_of)}
         return out
 
     def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:
@@ -59,49 +114,32 @@ class MarginsSystem(System):
         x = arrays["x"]
         level = self.family.start(float(weights @ arrays["y"] / weights.sum()))
         flat = np.linalg.lstsq(x, level - arrays["offset"], rcond=None)[0]
-        return np.concatenate([flat, np.zeros(len(self.effects))])
+        return np.concatenate([flat, np.zeros(len(self.shown))])
 
     def u(self, beta: Float, arrays: Mapping[str, Float]) -> Float:
-        coefficients, averages = self._split(beta)
-        mu, _, a, _ = self.family.curve(arrays["x"] @ coefficients + arrays["offset"])
-        score = arrays["x"] * (a * (arrays["y"] - mu))[:, None]
-        return np.column_stack([score, self._effects(coefficients, arrays) - averages])
+        at, averages = self._at(beta, arrays)
+        mu, _, a, _ = self.family.curve(at.x @ at.coefficients + at.offset)
+        score = at.x * (a * (arrays["y"] - mu))[:, None]
+        effects = [part.values(at, own) for part, own in self._own(arrays)]
+        return np.column_stack([score, np.column_stack(effects) - averages])
 
     def slope(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
-        coefficients, _ = self._split(beta)
-        x, q = arrays["x"], len(coefficients)
-        mu, rise, a, bend = self.family.curve(x @ coefficients + arrays["offset"])
+        at, averages = self._at(beta, arrays)
+        x, q = at.x, len(at.coefficients)
+        mu, rise, a, bend = self.family.curve(x @ at.coefficients + at.offset)
         out = np.zeros((beta.size, beta.size))
         out[:q, :q] = (x * (weights * (bend * (arrays["y"] - mu) - a * rise))[:, None]).T @ x
-        out[q:, :q] = self._gradients(coefficients, arrays, weights)
-        out[q:, q:] = -weights.sum() * np.eye(len(self.effects))
+        out[q:, :q] = np.concatenate([part.gradients(at, own, weights) for part, own in self._own(arrays)])
+        out[q:, q:] = -weights.sum() * np.eye(len(averages))
         return out
 
-    def _split(self, beta: Float) -> tuple[Float, Float]:
+    def _at(self, beta: Float, arrays: Mapping[str, Float]) -> tuple[At, Float]:
         q = len(self.model.parameters)
-        return beta[:q], beta[q:]
+        return At(self.family, beta[:q], arrays["x"], arrays["offset"]), beta[q:]
 
-    def _effects(self, coefficients: Float, arrays: Mapping[str, Float]) -> Float:
-        """(m, effects)."""
-        if self.tilt_of is not None:
-            rise = self.family.curve(arrays["x"] @ coefficients + arrays["offset"])[1]
-            return np.asarray((rise * (arrays["tilt"] @ coefficients))[:, None])
-        means = [self.family.curve(x @ coefficients + arrays["offset"])[0] for x in self._levels(arrays)]
-        return np.stack([m - means[0] for m in means[1:]], axis=1)
-
-    def _gradients(self, coefficients: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
-        """Derivatives of the weighted sums of the effects (effects, q)."""
-        if self.tilt_of is not None:
-            eta, tilt = arrays["x"] @ coefficients + arrays["offset"], arrays["tilt"]
-            rise, step = self.family.curve(eta)[1], 1e-5
-            bend = (self.family.curve(eta + step)[1] - self.family.curve(eta - step)[1]) / (2 * step)
-            both = (weights * bend * (tilt @ coefficients)) @ arrays["x"] + (weights * rise) @ tilt
-            return np.asarray(both[None])
-        sums = [(weights * self.family.curve(x @ coefficients + arrays["offset"])[1]) @ x for x in self._levels(arrays)]
-        return np.stack([s - sums[0] for s in sums[1:]])
-
-    def _levels(self, arrays: Mapping[str, Float]) -> list[Float]:
-        return [arrays[f"level {k}"] for k in range(len(self.designs_of))]
+    def _own(self, arrays: Mapping[str, Float]) -> Iterator[tuple[Slope | Contrasts, list[Float]]]:
+        for j, part in enumerate(self.parts):
+            yield part, [arrays[f"{j}:{k}"] for k in range(len(part.designs_of))]
 
 
 def shifted(columns: Mapping[str, object], name: str, step: float, n: int) -> dict[str, object]:

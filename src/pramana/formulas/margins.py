@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -13,7 +13,7 @@ from pramana.errors import FormulaError, suggestion
 from pramana.estimating import Family, family_of
 from pramana.estimating.cells import factor_of
 from pramana.estimating.generalized_linear import FromColumns
-from pramana.estimating.margins import MarginsSystem, shifted
+from pramana.estimating.margins import Contrasts, MarginsSystem, Slope, shifted
 from pramana.estimating.stacked import StackedFunction
 from pramana.formulas.generalized_linear import Design, Glm
 from pramana.formulas.parsed import names_in, parse
@@ -25,7 +25,7 @@ class Margins:
     """Plan of `margins(formula, variable, family, link)`."""
 
     formula: str
-    variable: str
+    of: tuple[str, ...]
     family: Family
 
     @property
@@ -34,26 +34,33 @@ class Margins:
 
     def prepare(self, table: Table, schema: Schema) -> StackedFunction:
         parsed = parse(self.formula)
-        _refuse_unfit(self, parsed.covariates, [name for e in parsed.offsets for name in names_in(e)])
+        offsets = [name for e in parsed.offsets for name in names_in(e)]
+        for name in self.of:
+            _refuse_unfit(self.formula, name, parsed.covariates, offsets)
+        chosen = self.of or tuple(name for name in parsed.covariates if name not in offsets)
+        if not chosen:
+            raise FormulaError(f"{self.formula!r} has no covariate whose effect could be averaged: add one")
         model = Glm(self.formula, self.family).prepare(table, schema)
         design = cast(Design, model.design_of)
-        levels = _levels(self.variable, table, schema)
-        if levels is None:
-            step = _step(table.column(self.variable))
-            system = MarginsSystem(model, (f"effect({self.variable})",), Tilt(design, self.variable, step))
-        else:
-            names = tuple(f"effect({self.variable}: {level} against {levels[0]})" for level in levels[1:])
-            settings = tuple(cast(FromColumns, Setting(design, self.variable, level)) for level in levels)
-            system = MarginsSystem(model, names, None, settings)
-        return StackedFunction(system, self.variables)
+        parts = tuple(_part(design, name, table, schema) for name in chosen)
+        return StackedFunction(MarginsSystem(model, parts), self.variables)
 
 
-def margins(formula: str, variable: str, family: str | Family = "gaussian", link: str | None = None) -> Margins:
-    """Average marginal effects of a variable on the mean response, over the population of the other variables.
+def margins(
+    formula: str,
+    variable: str | Sequence[str] | None = None,
+    family: str | Family = "gaussian",
+    link: str | None = None,
+) -> Margins:
+    """Average marginal effects on the mean response, over the population of the other variables.
 
     For a number, the average of ∂μ/∂v; for levels (text, a mechanism's nominal levels, or numbers with two values), the
     average of μ(level) − μ(first level). The model and the averages are one system: coefficients are estimated along with
     them, and perturbed columns, the variable itself too, are reverted in both.
+
+    Parameters
+    ----------
+    variable : one covariate or several; all of them by default.
 
     >>> import pramana as pr
     >>> data = {"ill": [0, 1, 0, 1, 1, 0, 1, 1] * 20, "age": range(160), "smokes": ["no", "no", "yes", "yes"] * 40}
@@ -61,8 +68,20 @@ def margins(formula: str, variable: str, family: str | Family = "gaussian", link
     >>> result = pr.fit(pr.margins("ill ~ age + smokes", "smokes", "binomial"), data, mechanism)
     >>> result.parameters
     ('effect(smokes: yes against no)',)
+    >>> pr.fit(pr.margins("ill ~ age + smokes", family="binomial"), data, mechanism).parameters
+    ('effect(age)', 'effect(smokes: yes against no)')
     """
-    return Margins(formula, variable, family_of(family, link))
+    chosen = (variable,) if isinstance(variable, str) else tuple(dict.fromkeys(variable or ()))
+    return Margins(formula, chosen, family_of(family, link))
+
+
+def _part(design: Design, name: str, table: Table, schema: Schema) -> Slope | Contrasts:
+    levels = _levels(name, table, schema)
+    if levels is None:
+        tilt = cast(FromColumns, Tilt(design, name, _step(table.column(name))))
+        return Slope((f"effect({name})",), (tilt,))
+    names = tuple(f"effect({name}: {level} against {levels[0]})" for level in levels[1:])
+    return Contrasts(names, tuple(cast(FromColumns, Setting(design, name, level)) for level in levels))
 
 
 @dataclass(frozen=True)
@@ -111,10 +130,8 @@ def _step(values: Float) -> float:
     return 1e-4 * max(float(np.std(values.astype(float))), 1e-8)
 
 
-def _refuse_unfit(plan: Margins, covariates: tuple[str, ...], offsets: list[str]) -> None:
-    if plan.variable not in covariates:
-        raise FormulaError(
-            f"{plan.variable!r} is no covariate of {plan.formula!r}: {suggestion(plan.variable, covariates)}"
-        )
-    if plan.variable in offsets:
-        raise FormulaError(f"{plan.variable!r} is part of an offset, which has no effect to average")
+def _refuse_unfit(formula: str, name: str, covariates: tuple[str, ...], offsets: list[str]) -> None:
+    if name not in covariates:
+        raise FormulaError(f"{name!r} is no covariate of {formula!r}: {suggestion(name, covariates)}")
+    if name in offsets:
+        raise FormulaError(f"{name!r} is part of an offset, which has no effect to average")
