@@ -206,8 +206,8 @@ class Result:
         return self.summary("latex")
 
     def test(self, hypothesis: str) -> WaldTest:
-        """Wald test of linear hypotheses, such as "edu[T.high] = 0, age = female"."""
-        return wald_test(hypothesis, self.parameters, self.estimate, self.covariance)
+        """Wald test of linear hypotheses, such as "edu[T.high] = 0, age = female"; an F test where `df` is given."""
+        return wald_test(hypothesis, self.parameters, self.estimate, self.covariance, self.df)
 
     def predict(self, data: Any, *, level: float = 0.95) -> Any:
         """Means of new records, whose columns hold true values, with delta-method errors and limits, as a frame."""

@@ -73,9 +73,10 @@ class Pilot:
     estimate : the oracle's root (d,).
     inverse : rows of the inverse slope at the root, one a shown parameter, (p, d); the expected slope does not depend on
         the randomisation.
-    u : U, times the sampling weight, at every combination of levels of the perturbed columns, (n, K₁, …, K_m, d).
+    u : U, times the sampling weight, at every combination of levels of the perturbed columns, (n, K₁, …, K_m, d);
+        less its mean over the records where the parameters are sums.
     true : codes of the true levels (n, m).
-    totals : the parameters are means times the number of records.
+    sums : the parameters are sums over the records, which grow with the file.
     """
 
     label: str
@@ -86,7 +87,7 @@ class Pilot:
     true: Int = field(repr=False)
     columns: tuple[tuple[str, ...], ...]
     table: Table = field(repr=False)
-    totals: bool = False
+    sums: bool = False
 
     @property
     def n(self) -> int:
@@ -208,12 +209,15 @@ def _pilot(plan: Any, table: Table, mechanism: Mechanism, weights: Float) -> Pil
     equation = function.equation(records)
     u = np.stack([equation.under(_at(records, k)).influence(root.beta) for k in range(len(records.nodes))], axis=1)
     u = u * weights[:, None, None]
+    sums = bool(getattr(equation, "sums", False))
+    if sums:
+        u = u - u[np.arange(table.n), records.released].mean(axis=0)
     shape = (table.n, *sizes, len(equation.parameters))
     together = tuple(a.columns for a in used)
     names = tuple(getattr(equation, "shown", equation.parameters))
-    totals = bool(getattr(equation, "as_totals", False))
-    rows = (weights.sum() if totals else 1.0) * inverse[[equation.parameters.index(name) for name in names]]
-    return Pilot(label_of(plan), names, root.beta, rows, u.reshape(shape), true, together, table, totals)
+    size = getattr(equation, "size", None)
+    rows = (1.0 if size is None else size) * inverse[[equation.parameters.index(name) for name in names]]
+    return Pilot(label_of(plan), names, root.beta, rows, u.reshape(shape), true, together, table, sums)
 
 
 def _refuse_large(n: int, sizes: Sequence[int], d: int, label: str) -> None:

@@ -117,7 +117,7 @@ def plan(
     listed = tuple(levels) if levels is not None else levels_of(table, column)
     response = _Response(column, listed, kind)
     pilot = pilot_of(question, table, response(1.0), weights)
-    if pilot.totals:
+    if pilot.sums:
         raise PramanaError("the standard error of a total grows with the file: plan for the mean or the shares instead")
     asked = _targets(pilot.parameters, se, effect, power, alpha)
     scale = np.sqrt(pilot.n / size)

@@ -15,6 +15,7 @@ from pramana.estimating.domains import DomainMean, DomainShares, value_range
 from pramana.estimating.equation import Records
 from pramana.estimating.families import FAMILIES
 from pramana.estimating.generalized_linear import GeneralizedLinear, numeric_response
+from pramana.estimating.sums import checked_size
 from pramana.frames import Level, Schema, Table, encode
 
 
@@ -64,19 +65,30 @@ def mean(column: str, by: str | Sequence[str] | None = None) -> Mean | DomainMea
     return DomainMean(column, domains) if domains else Mean(column)
 
 
-def total(column: str, by: str | Sequence[str] | None = None) -> DomainMean:
+def total(column: str, by: str | Sequence[str] | None = None, *, size: float | None = None) -> DomainMean:
     """The total Σ w y of a column, over all records or in domains.
 
-    W = Σ w, the number of records without weights, is taken as the known size of the population that the records stand
-    for, so the standard error is W times that of the mean: around the total that such a population holds on average.
-    The part that the randomisation alone adds, the error around the confidential file's own total, is `result.privacy`.
+    Its standard error is that of a sum whose weights were drawn with the records, as in R's `svytotal`: the number of
+    sampled units is fixed (records; clusters; units within strata under a design), what they add up to is not. Without
+    weights and clusters that is n times the mean with its error: the total of a file of so many records, around what
+    such a file holds on average. The error around the confidential file's own total is in `result.privacy`.
+
+    Parameters
+    ----------
+    by : one or several columns, perturbed or not, whose levels are the domains.
+    size : the known size N of the population: the total is then N times the mean Σ w y / Σ w, which is more precise
+        where the sum of the weights varies from sample to sample.
 
     >>> import pramana as pr
-    >>> result = pr.fit(pr.total("y"), {"y": [1, 0, 1, 1]}, None, weights=[10, 10, 20, 10])
-    >>> result.parameters, float(result.estimate[0])
-    (('total(y)',), 40.0)
+    >>> data = {"y": [1, 0, 1, 1], "w": [10, 10, 20, 10]}
+    >>> result = pr.fit(pr.total("y"), data, None, weights="w")
+    >>> result.parameters, float(result.estimate[0]), float(result.standard_errors[0].round(2))
+    (('total(y)',), 40.0, 14.14)
+    >>> known = pr.fit(pr.total("y", size=60), data, None, weights="w")
+    >>> float(known.estimate[0]), float(known.standard_errors[0].round(2))
+    (48.0, 11.26)
     """
-    return DomainMean(column, distinct(column, *names_of(by, "by"))[1:], "total")
+    return DomainMean(column, distinct(column, *names_of(by, "by"))[1:], "total", checked_size(size))
 
 
 @dataclass(frozen=True)
@@ -114,12 +126,13 @@ def proportions(column: str, by: str | Sequence[str] | None = None) -> Proportio
     return DomainShares(column, domains) if domains else Proportions(column)
 
 
-def counts(column: str, by: str | Sequence[str] | None = None) -> DomainShares:
-    """How many records have each level: the unbiased moment estimator of Gouweleeuw et al. (1998), Σ w times shares.
+def counts(column: str, by: str | Sequence[str] | None = None, *, size: float | None = None) -> DomainShares:
+    """How many records have each level, or the sum of their weights: the unbiased moment estimator of Gouweleeuw et al.
+    (1998).
 
-    The number of records, or the sum of the weights, is taken as known. Standard errors are around the counts that
-    such a population has on average (the file is a sample); `result.privacy` is Gouweleeuw's covariance, conditional
-    on the confidential file, and its diagonal the squared error around that file's own counts.
+    A count is the total of an indicator, with the standard errors of `total` (the file is a sample); `size`, the known
+    size of the population, turns it into size times the share. `result.privacy` is Gouweleeuw's covariance,
+    conditional on the confidential file, and its diagonal the squared error around that file's own counts.
 
     >>> import pramana as pr
     >>> mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(sensitivity=0.9, specificity=0.8)})
@@ -129,7 +142,7 @@ def counts(column: str, by: str | Sequence[str] | None = None) -> DomainShares:
     >>> (result.privacy.diagonal() ** 0.5).round(2), result.standard_errors.round(2)
     (array([5.35, 5.35]), array([7., 7.]))
     """
-    return DomainShares(column, distinct(column, *names_of(by, "by"))[1:], "counts")
+    return DomainShares(column, distinct(column, *names_of(by, "by"))[1:], "counts", checked_size(size))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from pramana.estimating.cells import Factor, cell_labels, count_cells, factors_o
 from pramana.estimating.equation import Records, broadcast
 from pramana.estimating.generalized_linear import as_numbers
 from pramana.estimating.quotients import QuotientEquation
+from pramana.estimating.sums import SumEquation
 from pramana.frames import Schema, Table
 from pramana.frames.levels import is_number
 
@@ -23,6 +24,7 @@ class DomainMean:
     column: str
     by: tuple[str, ...]
     kind: Literal["mean", "total"] = "mean"
+    size: float | None = None
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -32,7 +34,7 @@ class DomainMean:
         if self.column not in schema:
             table.column(self.column)
         factors = factors_of(self.by, table, schema)
-        return DomainMeanFunction(self.column, factors, self.kind, value_range(schema, self.column))
+        return DomainMeanFunction(self.column, factors, self.kind, value_range(schema, self.column), self.size)
 
 
 def value_range(schema: Schema, column: str) -> tuple[float, float] | None:
@@ -46,12 +48,13 @@ def value_range(schema: Schema, column: str) -> tuple[float, float] | None:
 
 @dataclass(frozen=True)
 class DomainMeanFunction:
-    """U_k = 1{g = k} (y − β_k) for a mean, 1{g = k} y − β_k for a total: linear in y."""
+    """U_k = 1{g = k} (y − β_k) for a mean; the sum of 1{g = k} y, or size times its mean, for a total: linear in y."""
 
     column: str
     by: tuple[Factor, ...]
     kind: Literal["mean", "total"]
     limits: tuple[float, float] | None = None
+    size: float | None = None
     smooth: bool = True
 
     @property
@@ -70,11 +73,11 @@ class DomainMeanFunction:
     def response_values(self, values: Any) -> Float:
         return as_numbers(values, self.column)
 
-    def equation(self, records: Records) -> QuotientEquation:
+    def equation(self, records: Records) -> QuotientEquation | SumEquation:
         cells = reverted_cells(records, self.by)
         first, second = self._powers(records, cells)
         if self.kind == "total":
-            return QuotientEquation(self, records, first, np.ones_like(first), _totals(first, second), as_totals=True)
+            return total_equation(self, records, first, second, self.size)
 
         def products(w: Float) -> tuple[Float, Float, Float]:
             """Domains do not overlap."""
@@ -95,14 +98,18 @@ class DomainMeanFunction:
         return as_numbers(broadcast(records.at(node)[self.column], records.n), self.column)
 
 
-def _totals(first: Float, squares: Float) -> Any:
-    """Products for U = a − β, where a's components never overlap: a aᵀ is diagonal."""
+def total_equation(
+    function: Any, records: Records, terms: Float, squares: Float, size: float | None
+) -> QuotientEquation | SumEquation:
+    """Σ w a; with a known size, size times the mean of a. The components of a never overlap: a aᵀ is diagonal."""
+    if size is None:
+        return SumEquation(function, records, terms, squares)
 
     def products(w: Float) -> tuple[Float, Float, Float]:
-        size = first.shape[1]
-        return np.diag(w @ squares), np.outer(w @ first, np.ones(size)), np.full((size, size), w.sum())
+        d = terms.shape[1]
+        return np.diag(w @ squares), np.outer(w @ terms, np.ones(d)), np.full((d, d), w.sum())
 
-    return products
+    return QuotientEquation(function, records, terms, np.ones_like(terms), products, size=size)
 
 
 @dataclass(frozen=True)
@@ -112,6 +119,7 @@ class DomainShares:
     column: str
     by: tuple[str, ...]
     kind: Literal["proportions", "counts"] = "proportions"
+    size: float | None = None
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -119,7 +127,7 @@ class DomainShares:
 
     def prepare(self, table: Table, schema: Schema) -> DomainSharesFunction:
         column, *by = factors_of(self.variables, table, schema)
-        return DomainSharesFunction(column, tuple(by), self.kind)
+        return DomainSharesFunction(column, tuple(by), self.kind, self.size)
 
 
 @dataclass(frozen=True)
@@ -129,6 +137,7 @@ class DomainSharesFunction:
     column: Factor
     by: tuple[Factor, ...]
     kind: Literal["proportions", "counts"]
+    size: float | None = None
     smooth: bool = True
     response: str | None = None
 
@@ -145,10 +154,10 @@ class DomainSharesFunction:
     def response_values(self, values: Any) -> Float:
         raise NotImplementedError("shares keep the nodes of their column")
 
-    def equation(self, records: Records) -> QuotientEquation:
+    def equation(self, records: Records) -> QuotientEquation | SumEquation:
         cells = reverted_cells(records, (*self.by, self.column))
         if self.kind == "counts":
-            return QuotientEquation(self, records, cells, np.ones_like(cells), _totals(cells, cells), as_totals=True)
+            return total_equation(self, records, cells, cells, self.size)
         size = len(self.column.levels)
         domains = np.repeat(reverted_cells(records, self.by), size, axis=1)
         same = np.kron(np.eye(count_cells(self.by)), np.ones((size, size)))

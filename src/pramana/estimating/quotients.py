@@ -27,7 +27,7 @@ class QuotientEquation:
     numerator, denominator : a* (n, d) and b* (n, d).
     second : their reverted products.
     domains : what each denominator counts, for the error when it vanishes; empty where it is the constant 1.
-    as_totals : the result is multiplied by the sum of the row weights.
+    size : what the result is multiplied by, the known size of a population, or None.
     remarks : β ↦ diagnostics, or None.
     """
 
@@ -38,7 +38,7 @@ class QuotientEquation:
     second: Second
     domains: tuple[str, ...] = ()
     plausible: tuple[float, float] | None = None
-    as_totals: bool = False
+    size: float | None = None
     remarks: Callable[[Float], list[Remark]] | None = None
     smooth: bool = True
 

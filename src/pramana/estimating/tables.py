@@ -13,6 +13,7 @@ from pramana.arrays import Float
 from pramana.estimating.cells import Factor, cell_labels, distinct, factors_of, names_of, reverted_cells
 from pramana.estimating.equation import Records
 from pramana.estimating.quotients import QuotientEquation, Remark
+from pramana.estimating.sums import SumEquation
 from pramana.frames import Schema, Table
 
 
@@ -36,8 +37,8 @@ def crosstab(row: str | Sequence[str], *columns: str, counts: bool = False) -> C
 
     Parameters
     ----------
-    counts : multiply by the sum of the weights (the number of records without weights); see `counts()` for what the
-        standard errors then mean.
+    counts : the sum of the weights in every cell (the number of records without weights) in place of its share; see
+        `counts()` for what the standard errors then mean.
 
     A cell can come out negative when the noise outweighs the data: the estimate is left as it is, since it is unbiased,
     and reported; `table_em` gives the maximum-likelihood table, which cannot be negative.
@@ -76,23 +77,20 @@ class CrossTableFunction:
     def response_values(self, values: Any) -> Float:
         raise NotImplementedError("a table keeps the nodes of its columns")
 
-    def equation(self, records: Records) -> QuotientEquation:
+    def equation(self, records: Records) -> QuotientEquation | SumEquation:
         cells = reverted_cells(records, self.factors)
+        if self.counts:
+            return SumEquation(self, records, cells, cells, self._remarks)
 
         def products(w: Float) -> tuple[Float, Float, Float]:
             """Cells do not overlap."""
             inside = w @ cells
             return np.diag(inside), np.outer(inside, np.ones_like(inside)), np.full((inside.size,) * 2, w.sum())
 
-        return QuotientEquation(
-            self,
-            records,
-            cells,
-            np.ones_like(cells),
-            products,
-            as_totals=self.counts,
-            remarks=lambda beta: negative_cells(beta, cell_labels(self.factors)),
-        )
+        return QuotientEquation(self, records, cells, np.ones_like(cells), products, remarks=self._remarks)
+
+    def _remarks(self, shares: Float) -> list[Remark]:
+        return negative_cells(shares, cell_labels(self.factors))
 
 
 def negative_cells(shares: Float, labels: Sequence[str]) -> list[Remark]:

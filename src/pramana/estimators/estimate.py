@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pramana.arrays import Float
+from pramana.arrays import Float, Int
 from pramana.errors import DataError, PramanaError, SolveError
 from pramana.estimating import Equation
 from pramana.estimators.totals import multiplied
@@ -21,6 +21,7 @@ from pramana.inference.identification import WEAK, identification
 from pramana.inference.resampling import Draws, resample
 from pramana.inference.sample import Totals
 from pramana.inference.score_intervals import score_intervals
+from pramana.inference.survey import Stratification
 from pramana.result import Diagnostic, Result
 
 Inference: TypeAlias = Sandwich | Resampling | Jackknife | deleted.Replicates
@@ -41,6 +42,12 @@ class _Linear:
     @property
     def covariance(self) -> Float:
         return np.asarray(self.inverse @ self.totals.meat @ self.inverse.T)
+
+    @property
+    def retained(self) -> Float:
+        """The randomisation's part that a finite population correction of the whole would take away (d, d)."""
+        kept = np.zeros_like(self.totals.outer) if self.totals.retained is None else self.totals.retained
+        return np.asarray(self.inverse @ kept @ self.inverse.T)
 
 
 def estimate(
@@ -63,7 +70,8 @@ def estimate(
         raise DataError(f"{counted:g} records cannot carry {sample.d} parameters: use more data or fewer terms")
     chosen = _chosen(options, sample, rebind is not None)
     root = solve(sample.equation, sample.row_weights, start)
-    linear = _linear(sample, root, required=isinstance(chosen, Sandwich))
+    finite = sample.design is not None and sample.design.target == "finite"
+    linear = _linear(sample, root, required=finite or isinstance(chosen, Sandwich))
     draws = resample(sample, root, chosen, rebind) if isinstance(chosen, Resampling) else None
     covariance = _covariance(sample, root, linear, chosen, draws)
     bounds = None
@@ -88,12 +96,12 @@ def estimate(
         draws=draws,
         bounds=bounds,
         bounds_level=chosen.level if isinstance(chosen, Sandwich) and bounds is not None else None,
-        facts={**facts, **getattr(sample.equation, "facts", {})},
+        facts={**facts, **getattr(sample.equation, "facts", {}), **_expansion(sample)},
         frame_kind=frame_kind,
         df=_degrees_of_freedom(chosen, sample),
     )
-    if getattr(sample.equation, "as_totals", False):
-        result = multiplied(result, float(sample.row_weights.sum()))
+    size = getattr(sample.equation, "size", None)
+    result = result if size is None else multiplied(result, size)
     shown = getattr(sample.equation, "shown", None)
     return result if shown is None else restricted(result, shown)
 
@@ -117,6 +125,8 @@ def restricted(result: Result, names: Sequence[str]) -> Result:
 def _chosen(options: Inference | None, sample: Sample, nuisance: bool) -> Inference:
     if isinstance(options, Jackknife) and nuisance:
         raise PramanaError("the jackknife does not refit the nuisance model: use inference=Resampling()")
+    if sample.design is not None:
+        _refuse_beside(sample.design, options)
     if sample.replicates is not None:
         if options is not None:
             raise PramanaError("the design's replicate weights give the variance: leave inference= out")
@@ -134,7 +144,24 @@ def _chosen(options: Inference | None, sample: Sample, nuisance: bool) -> Infere
             "score intervals hold every other parameter at its best, which a system of equations does not define: use "
             "Sandwich() or Resampling()"
         )
+    if isinstance(options, Sandwich) and options.interval == "score" and sample.sums:
+        raise PramanaError(
+            "the variance of a sum does not depend on the value tested, so its score interval is the Wald one: use Sandwich(), "
+            "or give total() or counts() the size= of the population"
+        )
     return options
+
+
+def _refuse_beside(design: Stratification, options: Inference | None) -> None:
+    """What a design's variance cannot be had with."""
+    if isinstance(options, Jackknife) and design.target == "file":
+        raise PramanaError(
+            "around the file only the randomisation is uncertain, which no deletion shows: use Sandwich()"
+        )
+    if isinstance(options, Sandwich) and options.correction not in (None, "HC0"):
+        raise PramanaError(
+            f"correction={options.correction!r} would come on top of the design's own n/(n - 1) within strata: use Sandwich()"
+        )
 
 
 def _linear(sample: Sample, root: Root, *, required: bool) -> _Linear | None:
@@ -157,7 +184,7 @@ def sandwich_errors(sample: Sample, beta: Float) -> Float:
 
 def _covariance(sample: Sample, root: Root, linear: _Linear | None, chosen: Inference, draws: Draws | None) -> Float:
     if isinstance(chosen, Jackknife):
-        return deleted.jackknife_covariance(sample, root)
+        return deleted.jackknife_covariance(sample, root) + (0.0 if linear is None else linear.retained)
     if isinstance(chosen, deleted.Replicates):
         return deleted.replicate_covariance(sample, root)
     if isinstance(chosen, Resampling):
@@ -184,13 +211,35 @@ def _describe(chosen: Inference, sample: Sample) -> str:
 
 def _degrees_of_freedom(chosen: Inference, sample: Sample) -> float | None:
     """Sampling units less strata, for designs and the jackknife; None for large-sample inference."""
-    if isinstance(chosen, Resampling | deleted.Replicates):
+    if isinstance(chosen, Resampling):
         return None
+    if isinstance(chosen, deleted.Replicates):
+        assert sample.replicates is not None
+        return float(max(deleted.replicate_rank(sample.replicates) - 1, 1))
     if sample.design is not None:
-        return float(sample.design.degrees_of_freedom) if sample.design.target != "file" else None
+        return design_degrees_of_freedom(sample.design, sample.clusters, sample.row_weights)
     if isinstance(chosen, Jackknife):
-        return float((sample.rows if sample.groups is None else sample.groups) - 1)
+        return float((sample.n if sample.groups is None else sample.groups) - 1)
     return None
+
+
+def design_degrees_of_freedom(design: Stratification, units: Int | None, weights: Float) -> float | None:
+    """Units less strata where weights are positive; None around the file, whose records were drawn independently."""
+    if design.target == "file":
+        return None
+    assert units is not None
+    found = design.degrees_of_freedom(units[weights > 0])
+    if found < 1:
+        raise DataError(
+            "the records in use leave no stratum with two sampling units, so there are no degrees of freedom: merge strata, or "
+            "use more records"
+        )
+    return float(found)
+
+
+def _expansion(sample: Sample) -> dict[str, str]:
+    """The sum of the weights, which a total is to be read with."""
+    return {"Sum of weights": f"{sample.row_weights.sum():g}"} if sample.sums else {}
 
 
 def _diagnostics(sample: Sample, root: Root, linear: _Linear | None, draws: Draws | None) -> list[Diagnostic]:

@@ -1,4 +1,4 @@
-"""From means to totals: a result in units of the population that the weights stand for."""
+"""From means to totals: a result in units of a population of known size."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def multiplied(result: Result, size: float) -> Result:
         sampling=None if result.sampling is None else result.sampling * squared,
         draws=None if result.draws is None else replace(result.draws, values=result.draws.values * size),
         bounds=None if result.bounds is None else result.bounds * size,
-        facts={**result.facts, "Sum of weights": f"{size:g}"},
+        facts={**result.facts, "Population size": f"{size:g}"},
     )

@@ -15,15 +15,26 @@ from pramana.errors import FormulaError, suggestion
 
 @dataclass(frozen=True)
 class WaldTest:
-    """A chi-square test of `R β = r`."""
+    """A test of `R β = r`: chi-square, or F where the variance has few degrees of freedom.
+
+    Attributes
+    ----------
+    statistic : gapᵀ V⁻¹ gap; F is this over `df`.
+    df : equations.
+    denominator : degrees of freedom of the variance, or None for the chi-square.
+    """
 
     hypothesis: str
     statistic: float
     df: int
     p_value: float
+    denominator: float | None = None
 
     def __str__(self) -> str:
-        return f"Wald test of {self.hypothesis}: chi2({self.df}) = {self.statistic:.4g}, p = {self.p_value:.4g}"
+        found = f"chi2({self.df}) = {self.statistic:.4g}"
+        if self.denominator is not None:
+            found = f"F({self.df}, {self.denominator:g}) = {self.statistic / self.df:.4g}"
+        return f"Wald test of {self.hypothesis}: {found}, p = {self.p_value:.4g}"
 
 
 @dataclass(frozen=True)
@@ -44,9 +55,17 @@ class SpecificationTest:
         return f"Specification test: chi2({self.df}) = {self.statistic:.4g}, p = {self.p_value:.4g}\n{self.advice}"
 
 
-def wald_test(hypothesis: str, parameters: Sequence[str], estimate: Float, covariance: Float) -> WaldTest:
-    """Test equations separated by commas, as in "age = 0, edu[T.high] = 2 * edu[T.mid]"."""
+def wald_test(
+    hypothesis: str, parameters: Sequence[str], estimate: Float, covariance: Float, df: float | None = None
+) -> WaldTest:
+    """Test equations separated by commas, as in "age = 0, edu[T.high] = 2 * edu[T.mid]".
+
+    Parameters
+    ----------
+    df : degrees of freedom of the covariance; None for the chi-square.
+    """
     from scipy.stats import chi2
+    from scipy.stats import f as fisher
 
     if not isinstance(hypothesis, str):
         raise FormulaError(f"hypothesis {hypothesis!r} must be text, such as '{parameters[-1]} = 0'")
@@ -55,8 +74,9 @@ def wald_test(hypothesis: str, parameters: Sequence[str], estimate: Float, covar
     spread = rows @ covariance @ rows.T
     if np.linalg.matrix_rank(spread) < len(rows):
         raise FormulaError(f"the hypotheses {hypothesis!r} are not independent of each other: drop the redundant ones")
-    statistic = float(gap @ np.linalg.solve(spread, gap))
-    return WaldTest(hypothesis, statistic, len(rows), float(chi2.sf(statistic, len(rows))))
+    statistic, count = float(gap @ np.linalg.solve(spread, gap)), len(rows)
+    p = chi2.sf(statistic, count) if df is None else fisher.sf(statistic / count, count, df)
+    return WaldTest(hypothesis, statistic, count, float(p), df)
 
 
 def restrictions(hypothesis: str, parameters: Sequence[str]) -> tuple[Float, Float]:

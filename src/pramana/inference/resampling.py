@@ -72,11 +72,16 @@ def resample(
 
 
 def draw_weights(sample: Sample, options: Resampling, seed: int, indices: Int) -> Float:
-    """Row weights (draws, rows): one multiplier a record, or one a cluster; counts draw the law of their sum."""
+    """Row weights (draws, rows): one multiplier a record, or one a cluster; counts draw the law of their sum.
+
+    Multipliers of sums have mean 1 in every draw: the number of sampled units is fixed.
+    """
     if sample.clusters is not None and sample.design is not None:
         return rao_wu(sample.design, seed, indices)[:, sample.clusters] * sample.row_weights
     if sample.clusters is not None:
         by_cluster = multipliers(options.weights, seed, indices, np.arange(sample.groups or 0))
+        if sample.sums:
+            by_cluster = _mean_one(by_cluster, by_cluster.shape[1])
         return by_cluster[:, sample.clusters] * sample.row_weights
     counts = sample.frequencies
     law = multipliers(
@@ -84,7 +89,15 @@ def draw_weights(sample: Sample, options: Resampling, seed: int, indices: Int) -
     )
     if counts is not None:
         law = np.where(counts > 0, law, 0.0)  # a sum over no records
+    if sample.sums:
+        law = _mean_one(law, sample.n)
     return law if sample.weights is None else law * sample.weights
+
+
+def _mean_one(law: Float, units: float) -> Float:
+    """Multipliers whose sum over the units is their number; NaN where all were zero, a draw without a root."""
+    sums = law.sum(axis=1, keepdims=True)
+    return law * np.divide(units, sums, out=np.full_like(sums, np.nan), where=sums > 0)
 
 
 def _solve_block(sample: Sample, root: Root, weights: Float, rebind: Callable[[Float], Equation] | None) -> Float:

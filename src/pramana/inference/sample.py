@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +25,7 @@ class Totals:
     cluster_scores : score sums by cluster id, or None.
     design : strata of the clusters, or None.
     retained : Σ f w² (φφᵀ − (UUᵀ)*), f the sampling fraction: the randomisation's part, which no finite population shrinks.
+    sums : the parameters are the sums Σ w φ themselves, whose variance is around the mean of the units.
     """
 
     n: float
@@ -34,6 +36,7 @@ class Totals:
     cluster_scores: dict[int, Float] | None = None
     design: Stratification | None = None
     retained: Float | None = None
+    sums: bool = False
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(
@@ -45,17 +48,22 @@ class Totals:
             _merged(self.cluster_scores, other.cluster_scores),
             self.design,
             None if self.retained is None or other.retained is None else self.retained + other.retained,
+            self.sums,
         )
 
     @property
     def meat(self) -> Float:
         """Variance of the score: between clusters where there are any, within strata where there are any."""
-        if self.cluster_scores is None:
-            return self.outer
         if self.design is not None:
             return self._designed(self.design)
+        if self.cluster_scores is None:
+            return self._centred(self.outer, self.n)
         sums = np.stack(list(self.cluster_scores.values()))
-        return np.asarray(sums.T @ sums)
+        return self._centred(np.asarray(sums.T @ sums), len(sums))
+
+    def _centred(self, squares: Float, units: float) -> Float:
+        """Σ zzᵀ around the mean of the units where the parameters are sums; elsewhere the score vanishes at the root."""
+        return squares - np.outer(self.score, self.score) / units if self.sums else squares
 
     def _designed(self, design: Stratification) -> Float:
         if design.target == "file":
@@ -90,7 +98,7 @@ class Sample:
     clusters: Int | None = None
     design: Stratification | None = None
     replicates: Float | None = None
-    replicate_scale: float | None = None
+    replicate_scale: float | Sequence[float] | None = None
 
     @property
     def rows(self) -> int:
@@ -106,7 +114,15 @@ class Sample:
         return len(self.equation.parameters)
 
     @property
+    def sums(self) -> bool:
+        """The parameters are sums over the records, not solutions that a factor of all weights leaves alone."""
+        return bool(getattr(self.equation, "sums", False))
+
+    @property
     def groups(self) -> int | None:
+        """Clusters; under a design its units, also those of which no record is left."""
+        if self.design is not None:
+            return len(self.design.stratum)
         return None if self.clusters is None else int(self.clusters.max()) + 1
 
     @property
@@ -146,6 +162,7 @@ class Sample:
             cluster_scores=self._cluster_scores(phi * w[:, None]),
             design=self.design,
             retained=self._retained(beta, phi, w2),
+            sums=self.sums,
         )
 
     def _retained(self, beta: Float, phi: Float, w2: Float) -> Float | None:

@@ -23,13 +23,15 @@ class SurveyDesign:
     Parameters
     ----------
     weights : sampling weights.
-    strata, clusters : strata and primary sampling units; cluster labels are taken within strata.
-    fpc : finite population correction: units in the population of each record's stratum, or its sampling fraction.
+    strata, clusters : strata and primary sampling units; cluster labels are taken within strata (`nest=TRUE` in R).
+    fpc : finite population correction: units in the population of each record's stratum, or its sampling fraction. Used
+        around the finite population alone.
     target : what the standard error is around: the "superpopulation" that the finite population came from, the "finite"
         population, or the confidential "file" (what it would have given: only the randomisation is then uncertain). The
         randomisation's share of the variance never shrinks with the finite population correction.
     replicate_weights : columns of weights that replace `weights` one at a time, as published with the file.
-    replicate_scale : the factor of the sum of squared differences; 1/R by default.
+    replicate_scale : the factor of the squared differences from the full estimate, one for all R replicates or one for each;
+        1/R by default, as for balanced repeated replication and the bootstrap.
 
     >>> SurveyDesign(weights="w", strata="region", clusters="village").target
     'superpopulation'
@@ -41,7 +43,7 @@ class SurveyDesign:
     fpc: Any = None
     target: Target = "superpopulation"
     replicate_weights: Sequence[Any] = field(default=())
-    replicate_scale: float | None = None
+    replicate_scale: float | Sequence[float] | None = None
 
     def __post_init__(self) -> None:
         if self.target not in TARGETS:
@@ -50,8 +52,31 @@ class SurveyDesign:
             raise PramanaError(
                 "target='finite' needs fpc=: the size of each stratum's population, or its sampling fraction"
             )
-        if self.replicate_weights and (self.strata is not None or self.clusters is not None):
-            raise PramanaError("replicate_weights carry the strata and clusters already: leave those out")
+        if len(self.replicate_weights):
+            self._check_replicates()
+        elif self.replicate_scale is not None:
+            raise PramanaError("replicate_scale is the factor of replicate_weights, and there are none: leave it out")
+
+    def _check_replicates(self) -> None:
+        if isinstance(self.replicate_weights, str):
+            raise PramanaError(
+                f"replicate_weights={self.replicate_weights!r} must be a list of columns, one a replicate"
+            )
+        if self.strata is not None or self.clusters is not None or self.fpc is not None:
+            raise PramanaError("replicate_weights carry the strata, clusters and fpc already: leave those out")
+        if self.target != "superpopulation":
+            raise PramanaError(
+                f"replicate_weights bring their own target, so target={self.target!r} cannot be had from them: leave it out, or "
+                "leave replicate_weights out"
+            )
+        if self.replicate_scale is None:
+            return
+        scale, count = np.asarray(self.replicate_scale, dtype=float), len(self.replicate_weights)
+        if scale.shape not in ((), (count,)) or not np.all((scale > 0) & np.isfinite(scale)):
+            raise PramanaError(
+                f"replicate_scale={self.replicate_scale!r} must be one positive number, or one for each of the {count} "
+                "replicates"
+            )
 
 
 @dataclass(frozen=True)
@@ -74,9 +99,10 @@ class Stratification:
         """Units in each stratum (H,)."""
         return np.bincount(self.stratum, minlength=len(self.fraction))
 
-    @property
-    def degrees_of_freedom(self) -> int:
-        return len(self.stratum) - len(self.fraction)
+    def degrees_of_freedom(self, present: Int) -> int:
+        """Units less strata, among the units that hold a record with a positive weight (codes, repeated at will)."""
+        units = np.unique(present)
+        return len(units) - len(np.unique(self.stratum[units]))
 
     def between(self, sums: Float) -> Float:
         """Σ_h (1 − f_h) n_h/(n_h − 1) Σ_c (z_hc − z̄_h)(z_hc − z̄_h)ᵀ for unit sums z (G, d)."""
@@ -105,15 +131,17 @@ def stratified(
     first = np.unique(units, return_index=True)[1]
     stratum = np.asarray(stratum_codes, dtype=np.int64)[first]
     sizes = np.bincount(stratum, minlength=len(stratum_names))
-    lonely = int(np.sum(sizes < 2))
+    lonely = [str(name) for name, size in zip(stratum_names, sizes, strict=True) if size < 2]
     if lonely:
+        which = f" ({', '.join(lonely[:5])})" if strata is not None else ""
         raise DataError(
-            f"{lonely} of {len(sizes)} strata hold a single sampling unit, which shows no variance: merge strata"
+            f"{len(lonely)} of {len(sizes)} strata hold a single sampling unit{which}, which shows no variance: merge each "
+            "with a stratum like it"
         )
-    return units, Stratification(stratum, _fractions(fpc, stratum_codes, sizes), target)
+    return units, Stratification(stratum, _fractions(fpc, stratum_codes, sizes, stratum_names), target)
 
 
-def _fractions(fpc: Column | None, codes: Any, sizes: Int) -> Float:
+def _fractions(fpc: Column | None, codes: Any, sizes: Int, names: Any) -> Float:
     if fpc is None:
         return np.zeros(len(sizes))
     try:
@@ -122,15 +150,21 @@ def _fractions(fpc: Column | None, codes: Any, sizes: Int) -> Float:
         raise DataError("fpc must hold numbers: population sizes, or sampling fractions") from None
     first = np.unique(np.asarray(codes), return_index=True)[1]
     own = values[first]
-    if np.any(values != own[np.asarray(codes)]):
-        raise DataError("fpc differs within a stratum: give one population size or fraction for each stratum")
+    astray = np.flatnonzero(values != own[np.asarray(codes)])
+    if astray.size:
+        where, here = codes[astray[0]], values[astray[0]]
+        raise DataError(
+            f"fpc differs within a stratum ({own[where]:g} and {here:g} in {names[where]}): give one population size or fraction "
+            "for each stratum"
+        )
     if np.any(own <= 0) or not np.all(np.isfinite(own)):
         raise DataError(f"fpc holds {own.min():g}: population sizes and fractions are positive")
     fractions = np.where(own <= 1, own, sizes / own)
     if np.any(fractions > 1):
         worst = int(np.argmax(fractions))
         raise DataError(
-            f"a stratum has {sizes[worst]} sampling units but fpc says that its population has {own[worst]:g}"
+            f"a stratum ({names[worst]}) has {sizes[worst]} sampling units but fpc says that its population has {own[worst]:g}: "
+            "count sampling units there, not records or people"
         )
     return np.asarray(fractions)
 
