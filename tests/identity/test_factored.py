@@ -106,3 +106,14 @@ def test_collinear_columns_across_components_are_named() -> None:
     frame, mechanism = response_and_three_covariates()
     with pytest.raises(pr.FormulaError, match="collinear"):
         pr.fit("y ~ a + b + x + I(2 * x)", frame, mechanism)
+
+
+def test_the_summary_tells_the_expansion() -> None:
+    frame, mechanism = response_and_three_covariates()
+    for formula, family, told in (
+        ("y ~ a + b + c + x", "gaussian", "7 levels a record, in 3 factors"),
+        ("y ~ a * b + c + x", "poisson", "8 levels a record, in 2 factors"),
+        ("x ~ a * b * c", "gaussian", "12 combinations of levels a record"),
+        ("y ~ a + x", "gaussian", None),
+    ):
+        assert pr.fit(formula, frame, mechanism, family=family).facts.get("Expansion") == told

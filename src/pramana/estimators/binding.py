@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from pramana.arrays import Float
@@ -15,10 +15,11 @@ from pramana.mechanism import Mechanism
 
 @dataclass(frozen=True)
 class Binding:
-    """An equation, and for methods with a nuisance fit the way to refit it under other row weights."""
+    """An equation, for methods with a nuisance fit the way to refit it under other row weights, and facts to be shown."""
 
     equation: Equation
     rebind: Callable[[Float], Equation] | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
 
 
 class Method(Protocol):

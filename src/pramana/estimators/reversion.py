@@ -10,7 +10,7 @@ import numpy as np
 
 from pramana.arrays import Column, Float, Int
 from pramana.errors import DataError
-from pramana.estimating import EstimatingFunction, Records, ResponseMoments
+from pramana.estimating import Equation, EstimatingFunction, Records, ResponseMoments
 from pramana.estimators.binding import Binding
 from pramana.estimators.factoring import factored_equation
 from pramana.frames import Table
@@ -35,7 +35,21 @@ class Reversion:
         weights: Float,  # noqa: ARG002 - no nuisance fit
     ) -> Binding:
         factored = factored_equation(function, mechanism, table)
-        return Binding(factored or function.equation(reverted_records(function, mechanism, table)))
+        equation = factored or function.equation(reverted_records(function, mechanism, table))
+        return Binding(equation, facts=_cost(function, mechanism, equation))
+
+
+def _cost(function: EstimatingFunction, mechanism: Mechanism | None, equation: Equation) -> dict[str, str]:
+    """How many terms stand for a record, where several perturbed columns multiply."""
+    used = mechanism.used_by(function.variables) if mechanism is not None else []
+    spread = [a for a in used if a.columns != (function.response,)]
+    if len(spread) < 2:
+        return {}
+    components = getattr(equation.records, "components", None)
+    if components is not None:
+        levels = sum(c.weights.shape[1] for c in components)
+        return {"Expansion": f"{levels} levels a record, in {len(components)} factors"}
+    return {"Expansion": f"{len(equation.records.nodes)} combinations of levels a record"}
 
 
 def reverted_records(
