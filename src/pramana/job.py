@@ -14,10 +14,10 @@ from pramana.errors import DataError, FormulaError, PramanaError
 from pramana.estimating import Family
 from pramana.estimators import Likelihood, Method
 from pramana.estimators.estimate import estimate
-from pramana.formulas import Glm, glm
+from pramana.formulas import glm
 from pramana.formulas.prediction import Prediction
 from pramana.frames import Schema, Table, read
-from pramana.frames.table import require_columns
+from pramana.frames.table import is_missing, require_columns
 from pramana.given import ColumnLike, array_of, checked_start, checked_weights, cluster_codes, complete
 from pramana.inference import Jackknife, Resampling, Sample, Sandwich, SurveyDesign
 from pramana.inference.survey import Stratification, stratified
@@ -39,7 +39,7 @@ class Job:
     notes: tuple[Diagnostic, ...]
     strata: Stratification | None = None
     replicates: Float | None = None
-    replicate_scale: float | None = None
+    replicate_scale: float | Sequence[float] | None = None
 
     @classmethod
     def read(
@@ -66,10 +66,10 @@ class Job:
         extra = _designed(given, design)
         arrays = {k: array_of(k, v, table, known) for k, v in extra.items() if v is not None}
         keep, notes = complete(table, _columns_used(plan, known), arrays, missing)
+        units, strata = _sampling_units(arrays, design, keep)
         if not keep.all():
             table, arrays = table.where(keep), {k: v[keep] for k, v in arrays.items()}
-        units, strata = _sampling_units(arrays, design, table.n)
-        replicates = [checked_weights(v, "replicate weights") for k, v in arrays.items() if k.startswith("replicate")]
+        replicates = [checked_weights(v, k) for k, v in arrays.items() if k.startswith("replicate_weights")]
         return cls(
             plan,
             table,
@@ -89,8 +89,8 @@ class Job:
         schema = self.mechanism.schema if self.mechanism is not None else Schema()
         function = self.plan.prepare(self.table, schema)
         if isinstance(method, Likelihood):
-            if isinstance(options, Jackknife) or self.strata is not None or self.replicates is not None:
-                raise PramanaError("the likelihood knows no survey design and no jackknife: use method='reversion'")
+            if isinstance(options, Jackknife) or self.replicates is not None:
+                raise PramanaError("the likelihood knows no jackknife and no replicate weights: use method='reversion'")
             found = method.maximize(
                 function, self, options, checked_start(start, len(function.parameters)), self._facts()
             )
@@ -108,16 +108,16 @@ class Job:
             start=checked_start(start, sample.d),
             method=method.label,
             reverts=method.reverts,
-            facts=self._facts(),
+            facts={**self._facts(), **binding.facts},
             notes=self.notes,
             frame_kind=self.table.kind,
         )
         return replace(result, model=Prediction.of(function))
 
     def _facts(self) -> dict[str, str]:
-        if isinstance(self.plan, Glm):
-            return {"Formula": self.plan.formula, "Family": f"{self.plan.family.name}, {self.plan.family.link} link"}
-        return {"Parameter": ", ".join(self.plan.variables)}
+        formula, family = getattr(self.plan, "formula", None), getattr(self.plan, "family", None)
+        named = {"Formula": formula} if formula else {"Parameter": ", ".join(self.plan.variables)}
+        return named | ({"Family": f"{family.name}, {family.link} link"} if isinstance(family, Family) else {})
 
 
 def _plan_of(what: Any, family: str | Family | None, link: str | None) -> Any:
@@ -158,12 +158,20 @@ def _designed(given: dict[str, ColumnLike], design: SurveyDesign | None) -> dict
     if given["frequencies"] is not None:
         raise PramanaError("frequencies= cannot go with design=: a sampled record stands for itself")
     own = {"weights": design.weights, "strata": design.strata, "clusters": design.clusters, "fpc": design.fpc}
-    return own | {f"replicate {k}": column for k, column in enumerate(design.replicate_weights)}
+    return own | {f"replicate_weights[{k}]": column for k, column in enumerate(design.replicate_weights)}
 
 
 def _sampling_units(
-    arrays: Mapping[str, Column], design: SurveyDesign | None, n: int
+    arrays: Mapping[str, Column], design: SurveyDesign | None, keep: Any
 ) -> tuple[Int | None, Stratification | None]:
-    if design is None or design.replicate_weights:
-        return cluster_codes(arrays.get("clusters")), None
-    return stratified(arrays.get("strata"), arrays.get("clusters"), arrays.get("fpc"), design.target, n)
+    """Units of the records kept; those of a design are counted before records with gaps go, which were sampled too."""
+    if design is None or len(design.replicate_weights):
+        clusters = arrays.get("clusters")
+        return cluster_codes(None if clusters is None else clusters[keep]), None
+    own = {name: arrays[name] for name in ("strata", "clusters", "fpc") if name in arrays}
+    known = ~np.logical_or.reduce([is_missing(v) for v in own.values()] + [np.zeros(len(keep), dtype=bool)])
+    columns = {name: v[known] for name, v in own.items()}
+    units, strata = stratified(
+        columns.get("strata"), columns.get("clusters"), columns.get("fpc"), design.target, int(known.sum())
+    )
+    return units[keep[known]], strata

@@ -153,5 +153,5 @@ def test_contradictions_are_refused(sample: pd.DataFrame) -> None:
     design = pr.SurveyDesign("w", "h", "c", fpc="N", target="finite")
     with pytest.raises(pr.PramanaError, match="no finite population correction"):
         pr.fit("y ~ x", sample, None, design=design, inference=pr.Resampling())
-    with pytest.raises(pr.PramanaError, match="no survey design"):
-        pr.fit("y ~ x", sample, None, design=pr.SurveyDesign("w", "h", "c"), method="likelihood")
+    with pytest.raises(pr.PramanaError, match=r"target='finite' needs .* use target='superpopulation'"):
+        pr.fit("y ~ x", sample, None, design=design, method="likelihood")

@@ -150,3 +150,16 @@ def test_rao_wu_draws_spread_as_the_linearised_variance_says(analysis: str) -> N
     result = pr.fit(what, people(), None, design=DESIGNS["strata"], inference=resampling, **options)
     error = np.sqrt(reference("strata", analysis)[2][0, 0])
     assert result.standard_errors[0] == pytest.approx(error, rel=5 / np.sqrt(2 * 8000))
+
+
+@pytest.mark.parametrize("mechanism", ["none", "identity"])
+@pytest.mark.parametrize("analysis", ["linear", "logistic", "poisson"])
+@pytest.mark.parametrize("design", ["weights", "clusters", "strata", "plain"])
+def test_without_noise_the_pseudo_likelihood_is_svyglm(design: str, analysis: str, mechanism: str) -> None:
+    what, options, _ = ANALYSES[analysis]
+    known = None if mechanism == "none" else unchanged()
+    result = pr.fit(what, people(), known, design=DESIGNS[design], method="likelihood", **options)
+    _, table, covariance = reference(design, analysis)
+    np.testing.assert_allclose(result.estimate, table["estimate"].astype(float), rtol=1e-6)
+    np.testing.assert_allclose(result.covariance, covariance, atol=1e-6 * covariance.max(), rtol=1e-6)
+    assert result.df == table["df"].iloc[0]

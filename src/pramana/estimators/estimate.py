@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pramana.arrays import Float, Int
+from pramana.arrays import Float
 from pramana.errors import DataError, PramanaError, SolveError
 from pramana.estimating import Equation
 from pramana.estimators.totals import multiplied
@@ -21,7 +21,7 @@ from pramana.inference.identification import WEAK, identification
 from pramana.inference.resampling import Draws, resample
 from pramana.inference.sample import Totals
 from pramana.inference.score_intervals import score_intervals
-from pramana.inference.survey import Stratification
+from pramana.inference.survey import refuse_correction
 from pramana.result import Diagnostic, Result
 
 Inference: TypeAlias = Sandwich | Resampling | Jackknife | deleted.Replicates
@@ -125,8 +125,12 @@ def restricted(result: Result, names: Sequence[str]) -> Result:
 def _chosen(options: Inference | None, sample: Sample, nuisance: bool) -> Inference:
     if isinstance(options, Jackknife) and nuisance:
         raise PramanaError("the jackknife does not refit the nuisance model: use inference=Resampling()")
-    if sample.design is not None:
-        _refuse_beside(sample.design, options)
+    if isinstance(options, Jackknife) and sample.design is not None and sample.design.target == "file":
+        raise PramanaError(
+            "around the file only the randomisation is uncertain, which no deletion shows: use Sandwich()"
+        )
+    if isinstance(options, Sandwich) and sample.design is not None:
+        refuse_correction(options)
     if sample.replicates is not None:
         if options is not None:
             raise PramanaError("the design's replicate weights give the variance: leave inference= out")
@@ -150,18 +154,6 @@ def _chosen(options: Inference | None, sample: Sample, nuisance: bool) -> Infere
             "or give total() or counts() the size= of the population"
         )
     return options
-
-
-def _refuse_beside(design: Stratification, options: Inference | None) -> None:
-    """What a design's variance cannot be had with."""
-    if isinstance(options, Jackknife) and design.target == "file":
-        raise PramanaError(
-            "around the file only the randomisation is uncertain, which no deletion shows: use Sandwich()"
-        )
-    if isinstance(options, Sandwich) and options.correction not in (None, "HC0"):
-        raise PramanaError(
-            f"correction={options.correction!r} would come on top of the design's own n/(n - 1) within strata: use Sandwich()"
-        )
 
 
 def _linear(sample: Sample, root: Root, *, required: bool) -> _Linear | None:
@@ -217,24 +209,11 @@ def _degrees_of_freedom(chosen: Inference, sample: Sample) -> float | None:
         assert sample.replicates is not None
         return float(max(deleted.replicate_rank(sample.replicates) - 1, 1))
     if sample.design is not None:
-        return design_degrees_of_freedom(sample.design, sample.clusters, sample.row_weights)
+        assert sample.clusters is not None
+        return sample.design.degrees_of_freedom(sample.clusters, sample.row_weights)
     if isinstance(chosen, Jackknife):
         return float((sample.n if sample.groups is None else sample.groups) - 1)
     return None
-
-
-def design_degrees_of_freedom(design: Stratification, units: Int | None, weights: Float) -> float | None:
-    """Units less strata where weights are positive; None around the file, whose records were drawn independently."""
-    if design.target == "file":
-        return None
-    assert units is not None
-    found = design.degrees_of_freedom(units[weights > 0])
-    if found < 1:
-        raise DataError(
-            "the records in use leave no stratum with two sampling units, so there are no degrees of freedom: merge strata, or "
-            "use more records"
-        )
-    return float(found)
 
 
 def _expansion(sample: Sample) -> dict[str, str]:

@@ -22,6 +22,7 @@ from pramana.estimators.observed_likelihood import ObservedLikelihood
 from pramana.estimators.table_result import as_table, table_result
 from pramana.frames import Table
 from pramana.inference import Resampling, Sandwich
+from pramana.inference.survey import Stratification, refuse_correction
 from pramana.mechanism import Mechanism
 from pramana.result import Diagnostic
 
@@ -40,6 +41,8 @@ class Task(Protocol):
     @property
     def clusters(self) -> Int | None: ...
     @property
+    def strata(self) -> Stratification | None: ...
+    @property
     def notes(self) -> tuple[Diagnostic, ...]: ...
 
 
@@ -49,7 +52,8 @@ class Likelihood:
 
     More precise than reversion where the whole model is right, inconsistent where it is not: `specification_test`
     compares the two. Standard errors come from the observed information; `inference=Sandwich()` gives robust ones, and
-    they are the default with weights or clusters, where the likelihood is a pseudo-likelihood. The distribution g of
+    they are the default with weights or clusters, where the likelihood is a pseudo-likelihood; with a survey design they
+    are linearised for it, around the superpopulation. The distribution g of
     perturbed covariates is estimated along; a perturbed response alone needs none. Under strong noise the likelihood can
     have several maxima: `start=` in `fit` tries another. After Woo and Slavković (2012, 2015),
     and for linear models van den Hout and Kooiman (2006).
@@ -122,6 +126,7 @@ class Likelihood:
             n=_records(task),
             method=self.label,
             inference=_describe(robust, task),
+            df=_degrees_of_freedom(task),
             diagnostics=(*task.notes, *_diagnostics(self, model, found, task)),
             facts={**facts, **model_of, **dispersion, **figures},
             frame_kind=task.table.kind,
@@ -174,6 +179,8 @@ def observed_likelihood(
 def _robust(options: object, task: Task) -> Sandwich | None:
     if isinstance(options, Resampling):
         raise PramanaError("maximum likelihood takes no resampling: leave inference out, or use inference=Sandwich()")
+    if task.strata is not None:
+        _refuse_target(task.strata)
     if options is None:
         return Sandwich() if task.weights is not None or task.clusters is not None else None
     if isinstance(options, Sandwich) and options.interval == "score":
@@ -182,7 +189,24 @@ def _robust(options: object, task: Task) -> Sandwich | None:
         )
     if not isinstance(options, Sandwich):
         raise PramanaError(f"inference of type {type(options).__name__} does not suit maximum likelihood")
+    if task.strata is not None:
+        refuse_correction(options)
     return options
+
+
+def _refuse_target(design: Stratification) -> None:
+    """Sampling and randomisation cannot be told apart in the score of released data."""
+    if design.target != "superpopulation":
+        raise PramanaError(
+            f"target={design.target!r} needs the randomisation's own part of the variance, which a likelihood of the released "
+            "data does not separate from sampling: use target='superpopulation', or method='reversion'"
+        )
+
+
+def _degrees_of_freedom(task: Task) -> float | None:
+    if task.strata is None or task.clusters is None:
+        return None
+    return task.strata.degrees_of_freedom(task.clusters, _row_weights(task))
 
 
 def _row_weights(task: Task) -> Float:
@@ -203,7 +227,7 @@ def _refuse_few(task: Task, d: int) -> None:
 
 
 def _covariance(model: ObservedLikelihood, found: Maximum, task: Task, robust: Sandwich | None) -> Float:
-    """I⁻¹, or I⁻¹ (Σ w² s sᵀ) I⁻¹ with sums over clusters where there are any."""
+    """I⁻¹, or I⁻¹ (Σ w² s sᵀ) I⁻¹ with sums over clusters where there are any, centred within strata under a design."""
     scale = np.sqrt(np.diag(found.information))
     scaled = found.information / np.outer(scale, scale)
     condition = float(np.linalg.cond(scaled))
@@ -222,18 +246,28 @@ def _covariance(model: ObservedLikelihood, found: Maximum, task: Task, robust: S
         square = model.weights if task.weights is None else model.weights * task.weights
         meat = (scores * square[:, None]).T @ scores
     else:
-        groups = int(task.clusters.max()) + 1
+        groups = _groups(task)
         sums = np.zeros((groups, scores.shape[1]))
         np.add.at(sums, task.clusters, scores * model.weights[:, None])
-        meat = sums.T @ sums
+        meat = sums.T @ sums if task.strata is None else task.strata.between(sums)
         factor = groups / (groups - 1) * (n - 1) / (n - d)
     return np.asarray(inverse @ meat @ inverse * (factor if robust.correction == "HC1" else 1.0))
+
+
+def _groups(task: Task) -> int:
+    """Clusters; under a design its units, also those of which no record is left. None are zero."""
+    if task.strata is not None:
+        return len(task.strata.stratum)
+    return 0 if task.clusters is None else int(task.clusters.max()) + 1
 
 
 def _describe(robust: Sandwich | None, task: Task) -> str:
     if robust is None:
         return "observed information, wald intervals"
-    by = f", {int(task.clusters.max()) + 1} clusters" if task.clusters is not None else ""
+    if task.strata is not None:
+        units = f"{len(task.strata.fraction)} strata, {_groups(task)} sampling units"
+        return f"pseudo-likelihood, linearised for the design ({units}; around the superpopulation), wald intervals"
+    by = f", {_groups(task)} clusters" if task.clusters is not None else ""
     name = (robust.correction or "HC0").replace("HC", "CR" if by else "HC")
     return f"robust sandwich of the likelihood ({name}{by}), wald intervals"
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from pramana.arrays import Column, Float, Int
 from pramana.errors import DataError, PramanaError, suggestion
+from pramana.inference.options import Sandwich
 from pramana.kernels.streams import uniforms
 
 Target: TypeAlias = Literal["superpopulation", "finite", "file"]
@@ -99,10 +100,21 @@ class Stratification:
         """Units in each stratum (H,)."""
         return np.bincount(self.stratum, minlength=len(self.fraction))
 
-    def degrees_of_freedom(self, present: Int) -> int:
-        """Units less strata, among the units that hold a record with a positive weight (codes, repeated at will)."""
-        units = np.unique(present)
-        return len(units) - len(np.unique(self.stratum[units]))
+    def degrees_of_freedom(self, units: Int, weights: Float) -> float | None:
+        """Units less strata among records (unit codes and weights, (n,)) of positive weight.
+
+        None around the file, where the randomisation alone counts, drawn anew for every record.
+        """
+        if self.target == "file":
+            return None
+        present = np.unique(units[weights > 0])
+        found = len(present) - len(np.unique(self.stratum[present]))
+        if found < 1:
+            raise DataError(
+                "the records in use leave no stratum with two sampling units, so there are no degrees of freedom: merge "
+                "strata, or use more records"
+            )
+        return float(found)
 
     def between(self, sums: Float) -> Float:
         """Σ_h (1 − f_h) n_h/(n_h − 1) Σ_c (z_hc − z̄_h)(z_hc − z̄_h)ᵀ for unit sums z (G, d)."""
@@ -167,6 +179,14 @@ def _fractions(fpc: Column | None, codes: Any, sizes: Int, names: Any) -> Float:
             "count sampling units there, not records or people"
         )
     return np.asarray(fractions)
+
+
+def refuse_correction(options: Sandwich) -> None:
+    """A design's variance has its finite-sample factor in every stratum already."""
+    if options.correction not in (None, "HC0"):
+        raise PramanaError(
+            f"correction={options.correction!r} would come on top of the design's own n/(n - 1) within strata: use Sandwich()"
+        )
 
 
 def rao_wu(design: Stratification, seed: int, draws: Int) -> Float:
