@@ -41,6 +41,7 @@ _HOME = {
     "poverty_rate": "estimating.inequality",
     "negative_binomial": "estimating.families",
     "glm": "formulas",
+    "parameter": "formulas.named",
     "multinomial": "formulas.multinomial",
     "ordinal": "formulas.ordinal",
     "margins": "formulas.margins",
@@ -120,6 +121,7 @@ if TYPE_CHECKING:
     from pramana.formulas.instruments import two_stage_least_squares
     from pramana.formulas.margins import margins
     from pramana.formulas.multinomial import multinomial
+    from pramana.formulas.named import parameter
     from pramana.formulas.ordinal import ordinal
     from pramana.formulas.quantile_regression import quantile_regression
     from pramana.guidance import specification_test
