@@ -15,6 +15,7 @@ import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.estimating.equation import ResponseMoments
+from pramana.kernels.blocks import EVERY, blocks, gram
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,13 @@ class Component:
         """True when everything about the component is a table by released value."""
         return self.design.shape[0] == 1
 
+    @cached_property
+    def place(self) -> slice | Int:
+        """`columns`, as a slice where they are neighbours, which is quicker to address."""
+        first, count = int(self.columns[0]), len(self.columns)
+        neighbours = np.array_equal(self.columns, np.arange(first, first + count))
+        return slice(first, first + count) if neighbours else self.columns
+
     def table(self, values: Float) -> Float:
         """Mean over levels under the signed measures of values (R, K, ...) or (1, K, ...), or by record (n, K, ...)."""
         if values.shape[0] == 1:
@@ -51,9 +59,10 @@ class Component:
         weights = self.weights if self.alone else self.weights[self.row]
         return np.einsum("rk,rk...->r...", weights, values)
 
-    def by_record(self, table: Float) -> Float:
-        """One entry a record (n, ...)."""
-        return table[self.row] if len(table) == len(self.weights) and self.alone else table
+    def by_record(self, table: Float, rows: slice = EVERY) -> Float:
+        """One entry a record (n, ...), or for some of the records."""
+        by_value = len(table) == len(self.weights) and self.alone
+        return table.take(self.row[rows], axis=0) if by_value else table[rows]
 
     def total(self, weights: Float, table: Float) -> Float:
         """Σ_i w_i table_i."""
@@ -64,7 +73,7 @@ class Component:
     def expect(self, values: Float) -> Float:
         """`table`, one entry a record."""
         out = self.table(values)
-        return out[self.row] if self.alone or values.shape[0] == 1 else out
+        return out.take(self.row, axis=0) if self.alone or values.shape[0] == 1 else out
 
     def linear(self, beta: Float) -> Float:
         """The component's part of the linear predictor at each level, (1 or n, K)."""
@@ -104,7 +113,7 @@ class FactoredRecords:
         out = np.empty((self.n, self.d))
         out[:, self.clean_columns] = self.clean
         for component in self.components:
-            out[:, component.columns] = component.expect(component.design)
+            out[:, component.place] = component.expect(component.design)
         return out
 
     @cached_property
@@ -149,7 +158,7 @@ class FactoredLinear:
     def _slope(self, weights: Float) -> Float:
         """−Σ w (xxᵀ)*: products of reverted columns, except within a component; it does not depend on β."""
         x = self.records.design
-        slope = -(x * weights[:, None]).T @ x
+        slope = -gram(x, weights)
         for component, squares in zip(self.records.components, self.records.squares, strict=True):
             block = np.ix_(component.columns, component.columns)
             slope[block] = -component.total(weights, squares)
@@ -174,10 +183,12 @@ class FactoredLinear:
         return out
 
     def influence(self, beta: Float) -> Float:
-        x = self.records.design
-        phi = x * (self._response - x @ beta)[:, None]
-        for component, (_, covariance) in zip(self.records.components, self._within(beta), strict=True):
-            phi[:, component.columns] -= component.by_record(covariance)
+        x, within = self.records.design, self._within(beta)
+        phi, residual = np.empty_like(x), self._response - x @ beta
+        for rows in blocks(self.n):
+            phi[rows] = x[rows] * residual[rows, None]
+            for component, (_, covariance) in zip(self.records.components, within, strict=True):
+                phi[rows, component.place] -= component.by_record(covariance, rows)
         return phi
 
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:  # noqa: ARG002
@@ -205,13 +216,13 @@ class FactoredLinear:
         moments = ComponentMoments.of(r, self._within(beta))
         variances = [c.by_record(v) for c, v in zip(r.components, moments.variances, strict=True)]
         noise = r.response.second - r.response.first**2 + sum(variances, start=np.zeros(r.n))
-        c, d = moments.spread(r, x, variances)
-
-        def gram(a: Float, b: Float, scale: Float | float = 1.0) -> Float:
-            return np.asarray((a * (weights * scale)[:, None]).T @ b)
-
-        cross = gram(d - 2 * c * m[:, None], x)
-        out = gram(x, x, m**2 + noise) + cross + cross.T + 2 * gram(c, c)
+        half, pairs = np.zeros((2, r.d, r.d))
+        for rows in blocks(r.n):
+            h, c = moments.halves(r, rows, m, m**2 + noise)
+            w = weights[rows, None]
+            half += x[rows].T @ (w * h)
+            pairs += c.T @ (w * c)
+        out = half + half.T + 2 * pairs
         for k, component in enumerate(r.components):
             block = component.total(weights * (m**2 + noise - variances[k]), r.squares[k])
             block += component.total(weights, moments.fourth[k]) - 2 * component.total(weights * m, moments.third[k])
@@ -243,11 +254,18 @@ class ComponentMoments:
             made.append((c.table(square), covariance, second, third, fourth))
         return cls(*(list(column) for column in zip(*made, strict=True)))
 
-    def spread(self, records: FactoredRecords, x: Float, variances: list[Float]) -> tuple[Float, Float]:
-        """E xg, and E xg² − x* E g², laid out by design column (n, d); zero for clean columns."""
-        c, d = np.zeros_like(x), np.zeros_like(x)
+    def halves(self, records: FactoredRecords, rows: slice, m: Float, square: Float) -> tuple[Float, Float]:
+        """For some records: h with E xxᵀe² = hxᵀ + xhᵀ + 2ccᵀ between components, and c = E xg, by design column.
+
+        h = x E e²/2 + E xg² − x E g² − 2m E xg, where the moments of g are zero for clean columns.
+        """
+        x = records.design[rows]
+        h, c = x * (square[rows, None] / 2), np.zeros_like(x)
         for k, component in enumerate(records.components):
-            c[:, component.columns] = component.by_record(self.first[k])
-            own = component.by_record(self.second[k]) - x[:, component.columns] * variances[k][:, None]
-            d[:, component.columns] = own
-        return c, d
+            first, second, variance = (
+                component.by_record(t[k], rows) for t in (self.first, self.second, self.variances)
+            )
+            own = component.place
+            c[:, own] = first
+            h[:, own] += second - x[:, own] * variance[:, None] - 2 * m[rows, None] * first
+        return h, c

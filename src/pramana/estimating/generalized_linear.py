@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -13,6 +13,7 @@ from pramana.errors import DataError, FormulaError
 from pramana.estimating.equation import Records, broadcast
 from pramana.estimating.families import Family
 from pramana.kernels import predictor
+from pramana.kernels.blocks import blocks
 from pramana.kernels.predictor import Predictor
 
 FromColumns: TypeAlias = Callable[[Mapping[str, object], int], Float]
@@ -59,7 +60,7 @@ class GeneralizedLinear:
         nodes = [records.at(k) for k in range(len(records.nodes))]
         design = np.stack([self.design_of(columns, records.n) for columns in nodes], axis=1)
         flat = np.ascontiguousarray(design.reshape(-1, len(self.parameters)))
-        refuse_collinear(flat, self.parameters)
+        refuse_collinear([flat], self.parameters)
         offset = None
         if self.offset_of is not None:
             offset = np.stack([self.offset_of(columns, records.n) for columns in nodes], axis=1)
@@ -192,25 +193,29 @@ def _refuse_expansion(records: Records, d: int) -> None:
         )
 
 
-def refuse_collinear(design: Float, parameters: tuple[str, ...]) -> None:
-    """Name the columns behind a design of deficient rank; no silent pseudo-inverse."""
-    if not np.all(np.isfinite(design)):
-        bad = [p for j, p in enumerate(parameters) if not np.all(np.isfinite(design[:, j]))]
-        raise DataError(
-            f"the design column(s) {', '.join(map(repr, bad))} hold infinite or missing values: clean the data"
-        )
-    for j, name in enumerate(parameters):
-        refuse_extreme(design[:, j], name)
-    scale = np.sqrt(np.einsum("ij,ij->j", design, design))
+def refuse_collinear(designs: Iterable[Float], parameters: tuple[str, ...]) -> None:
+    """Name the columns behind designs (·, d) that together have a deficient rank; no silent pseudo-inverse."""
+    d = len(parameters)
+    low, high, gram = np.full(d, np.inf), np.full(d, -np.inf), np.zeros((d, d))
+    with np.errstate(all="ignore"):
+        for part in (design[rows] for design in designs for rows in blocks(len(design))):
+            low, high = np.minimum(low, part.min(axis=0)), np.maximum(high, part.max(axis=0))
+            gram += part.T @ part
+    largest = np.maximum(-low, high)
+    if not np.all(np.isfinite(largest)):
+        bad = [repr(p) for p, value in zip(parameters, largest, strict=True) if not np.isfinite(value)]
+        raise DataError(f"the design column(s) {', '.join(bad)} hold infinite or missing values: clean the data")
+    for name, value in zip(parameters, largest, strict=True):
+        _refuse_size(float(value), name)
+    scale = np.sqrt(np.diag(gram))
     if np.any(scale == 0):
         zero = [p for p, s in zip(parameters, scale, strict=True) if s == 0]
         raise FormulaError(f"the design column(s) {', '.join(map(repr, zero))} are zero throughout: drop the term(s)")
-    gram = (design.T @ design) / np.outer(scale, scale)
-    values, vectors = np.linalg.eigh(gram)
+    values, vectors = np.linalg.eigh(gram / np.outer(scale, scale))
     if values[0] > 1e-11 * values[-1]:
         return
     involved = np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3 * np.abs(vectors[:, 0]).max())
-    constant = [parameters[j] for j in involved if np.ptp(design[:, j]) == 0 and parameters[j] != "Intercept"]
+    constant = [parameters[j] for j in involved if low[j] == high[j] and parameters[j] != "Intercept"]
     hint = f"{constant[0]!r} is constant; " if constant else ""
     names = ", ".join(repr(parameters[j]) for j in involved)
     raise FormulaError(
@@ -221,7 +226,10 @@ def refuse_collinear(design: Float, parameters: tuple[str, ...]) -> None:
 
 def refuse_extreme(values: Float, name: str) -> None:
     """Squares of such numbers leave the range of floating point."""
-    largest = float(np.abs(values).max(initial=0.0))
+    _refuse_size(float(np.abs(values).max(initial=0.0)), name)
+
+
+def _refuse_size(largest: float, name: str) -> None:
     if largest > 1e100 or 0 < largest < 1e-100:
         raise DataError(
             f"{name!r} has values up to {largest:.2g} in size: change its unit, to lie between 1e-100 and 1e+100"

@@ -138,7 +138,7 @@ def covariate_model(
         _refuse_many_cells(sizes, combinations, names)
         return CovariateModel(cells, combinations, True, f"saturated given {names}" if names else "saturated")
     design, names_ = regressors(clean, True, table.n)
-    refuse_collinear(design, names_)
+    refuse_collinear([design], names_)
     return CovariateModel(design, combinations, False, f"multinomial logit on {', '.join(clean)}")
 
 
@@ -156,7 +156,7 @@ def _by_formula(text: str, combinations: int, table: Table, forbidden: tuple[str
             )
     design = Design.fit(parsed, table, Schema())
     matrix = design({}, table.n)
-    refuse_collinear(matrix, design.names)
+    refuse_collinear([matrix], design.names)
     return CovariateModel(matrix, combinations, False, f"multinomial logit, ~ {terms}")
 
 

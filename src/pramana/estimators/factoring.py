@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from pramana.estimating.factored import Component, FactoredLinear, FactoredRecor
 from pramana.estimating.factored_log import FactoredLog
 from pramana.estimating.generalized_linear import refuse_collinear
 from pramana.frames import Table
+from pramana.kernels.blocks import blocks
 from pramana.kernels.predictor import POWER
 from pramana.mechanism import Assignment, Mechanism
 
@@ -31,7 +32,7 @@ def factored_equation(function: EstimatingFunction, mechanism: Mechanism | None,
     if groups is None or len(groups) < 2 or not (linear or curve.code == POWER):
         return None
     records = _records(function, groups, response, table)
-    refuse_collinear(_stacked(records), function.parameters)
+    refuse_collinear(_designs(records), function.parameters)
     return FactoredLinear(function, records) if linear else FactoredLog(function, records, curve.shape)
 
 
@@ -128,17 +129,22 @@ def _first_levels(groups: list[list[Assignment]]) -> dict[str, object]:
     return out
 
 
-def _stacked(records: FactoredRecords) -> Float:
+def _designs(records: FactoredRecords) -> Iterator[Float]:
     """Designs that together have the rank of all combinations of levels: each component at each of its levels."""
-    some = slice(0, 2000)
-    levels = [np.broadcast_to(c.design, (records.n, *c.design.shape[1:]))[some] for c in records.components]
-    base = records.design.copy()
-    for c, own in zip(records.components, levels, strict=True):
-        base[:, c.columns] = own[:1, 0] if c.alone else c.design[:, 0]
-    blocks = [base]
-    for c, own in zip(records.components, levels, strict=True):
-        for k in range(1, own.shape[1]):
-            moved = base[some].copy()
-            moved[:, c.columns] = own[:, k]
-            blocks.append(moved)
-    return np.concatenate(blocks)
+    for rows in blocks(records.n):
+        yield _with_levels(records, rows, {})
+    some = slice(0, min(records.n, 2000))
+    for k, component in enumerate(records.components):
+        for level in range(1, component.design.shape[1]):
+            yield _with_levels(records, some, {k: level})
+
+
+def _with_levels(records: FactoredRecords, rows: slice, levels: Mapping[int, int]) -> Float:
+    """Designs of some records with every component at its first level, or at another where one is given."""
+    clean = records.clean[rows]
+    out = np.empty((len(clean), records.d))
+    out[:, records.clean_columns] = clean
+    for k, component in enumerate(records.components):
+        own = component.design[:, levels.get(k, 0)]
+        out[:, component.place] = own if component.alone else own[rows]
+    return out

@@ -96,7 +96,7 @@ def hidden_data(
     observed = {v: table.column(v) for v in model.variables if v not in perturbed}
     designs = [model.design_of({**observed, **_padded(nodes, k)}, table.n) for k in combinations]
     offsets = [model.offset_of({**observed, **_padded(nodes, k)}, table.n) for k in combinations if model.offset_of]
-    refuse_collinear(np.concatenate(designs), model.parameters)
+    refuse_collinear(designs, model.parameters)
     contexts = {c: table.column(c) for a in used for c in a.channel.context}
     return HiddenData(
         function=model,

@@ -79,7 +79,7 @@ class MultinomialFunction:
         places, settings = _covariate_nodes(records, self.classes.column)
         parts = [self.design({**records.columns, **setting}, records.n) for setting in settings]
         design = np.stack(parts, axis=1).reshape(-1, len(self.design.names))
-        refuse_collinear(design, self.design.names)
+        refuse_collinear([design], self.design.names)
 
         def spread(under: Records) -> tuple[Float, Float]:
             return _reverted(under, self.classes, places, len(settings))

@@ -36,7 +36,7 @@ class QuantileRegression:
         response = Response.fit(parsed, table, schema, family_of("gaussian", None))
         released = {name: table.column(name) for name in self.variables}
         x, y = design(released, table.n), response(released, table.n)
-        refuse_collinear(x, design.names)
+        refuse_collinear([x], design.names)
         spread = _residual_spread(x, y)
         h = spread * table.n ** (-1 / 3) if self.bandwidth is None else self.bandwidth
         return StackedFunction(QuantileSystem(design.names, self.q, h, spread, design, response), self.variables)

@@ -10,6 +10,7 @@ import numpy as np
 from pramana.arrays import Float, Int
 from pramana.estimating import Equation
 from pramana.inference.survey import Stratification
+from pramana.kernels.blocks import gram
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ class Sample:
             n=self.n,
             score=w @ phi,
             slope=slope,
-            outer=(phi * w2[:, None]).T @ phi,
+            outer=gram(phi, w2),
             clean_outer=self.equation.clean_outer(beta, w2),
             cluster_scores=self._cluster_scores(phi * w[:, None]),
             design=self.design,
