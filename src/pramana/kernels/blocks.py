@@ -1,0 +1,26 @@
+"""Sums over records in blocks that stay in the processor's cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pramana.arrays import Float
+
+EVERY = slice(None)
+SIZE = 4096
+
+
+def blocks(n: int) -> Iterator[slice]:
+    """The records 0 … n − 1 in runs."""
+    return (slice(low, low + SIZE) for low in range(0, n, SIZE))
+
+
+def gram(a: Float, weights: Float) -> Float:
+    """Σ w a aᵀ for rows a (n, d), without a weighted copy of them."""
+    out = np.zeros((a.shape[1], a.shape[1]))
+    for rows in blocks(len(a)):
+        part = a[rows]
+        out += (part * weights[rows, None]).T @ part
+    return out
