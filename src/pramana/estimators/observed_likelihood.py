@@ -144,6 +144,8 @@ class ObservedLikelihood:
 
     def score_and_information(self, state: State) -> tuple[Float, Float]:
         """Score (q,) and observed information (q, q), by Louis (1982): complete minus missing information."""
+        if not self.data.hides_covariates and not self.data.density.dispersed:
+            return self._one_design(state)
         size = self.size(state.theta)
         score, missing = np.zeros(size), np.zeros((size, size))
         for part, there in self.blocks(state):
@@ -153,6 +155,13 @@ class ObservedLikelihood:
             spread = ((nodes - mean[:, None]) * np.sqrt(share * part.weights[:, None])[:, :, None]).reshape(-1, size)
             missing += spread.T @ spread
         return score, self._complete_information(state, score) - missing
+
+    def _one_design(self, state: State) -> tuple[Float, Float]:
+        """The same where all nodes of a record share its x: scores are multiples of it, and so is their spread."""
+        x, share, force = self.data.design[:, 0], state.posterior, self.force(state)
+        mean = np.einsum("nc,nc->n", share, force)
+        bend = np.einsum("nc,nc->n", share, self.bend(state) + force**2) - mean**2
+        return (self.weights * mean) @ x, -(x * (self.weights * bend)[:, None]).T @ x
 
     def _complete_information(self, state: State, score: Float) -> Float:
         theta, d, size = state.theta, len(state.theta.beta), self.size(state.theta)
