@@ -15,6 +15,7 @@ from pramana.estimating import Family
 from pramana.estimators import Likelihood, Method
 from pramana.estimators.estimate import estimate
 from pramana.formulas import glm
+from pramana.formulas.negative_binomial import negative_binomial_plan
 from pramana.formulas.prediction import Prediction
 from pramana.frames import Schema, Table, read
 from pramana.frames.table import is_missing, require_columns
@@ -122,6 +123,8 @@ class Job:
 
 def _plan_of(what: Any, family: str | Family | None, link: str | None) -> Any:
     if isinstance(what, str):
+        if isinstance(family, str) and family.lower().replace("_", "-").replace(" ", "-") == "negative-binomial":
+            return negative_binomial_plan(what, link)
         return glm(what, "gaussian" if family is None else family, link)
     if not hasattr(what, "prepare"):
         raise FormulaError(
@@ -152,6 +155,10 @@ def _designed(given: dict[str, ColumnLike], design: SurveyDesign | None) -> dict
     """Columns of the design among the others; nothing may be said twice."""
     if design is None:
         return given
+    if not isinstance(design, SurveyDesign):
+        raise PramanaError(
+            f"design={design!r} must be a SurveyDesign, such as SurveyDesign(weights='w', strata='region')"
+        )
     for name in ("weights", "clusters"):
         if given[name] is not None:
             raise PramanaError(f"{name}= and design= both speak of {name}: put them into SurveyDesign(...)")

@@ -207,7 +207,7 @@ def _degrees_of_freedom(chosen: Inference, sample: Sample) -> float | None:
         return None
     if isinstance(chosen, deleted.Replicates):
         assert sample.replicates is not None
-        return float(max(deleted.replicate_rank(sample.replicates) - 1, 1))
+        return deleted.replicate_degrees_of_freedom(sample.replicates)
     if sample.design is not None:
         assert sample.clusters is not None
         return sample.design.degrees_of_freedom(sample.clusters, sample.row_weights)

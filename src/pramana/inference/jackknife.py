@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.errors import SolveError
+from pramana.errors import DataError, SolveError
 from pramana.inference.resampling import BLOCK_ENTRIES, solve_weighted
 from pramana.inference.sample import Sample
 from pramana.inference.solve import Root
@@ -105,10 +105,15 @@ def replicate_covariance(sample: Sample, root: Root) -> Float:
     return np.asarray((gap * np.broadcast_to(scale, len(gap))[:, None]).T @ gap)
 
 
-def replicate_rank(replicates: Float) -> int:
-    """Independent directions among the replicate weights (R, n); their degrees of freedom are one less."""
+def replicate_degrees_of_freedom(replicates: Float) -> float:
+    """Independent directions among the replicate weights (R, n), less one."""
     unit = replicates / np.maximum(np.sqrt(np.sum(replicates**2, axis=1, keepdims=True)), 1e-300)
-    return int(np.linalg.matrix_rank(unit @ unit.T, tol=RANK_TOLERANCE**2 * len(unit), hermitian=True))
+    found = int(np.linalg.matrix_rank(unit @ unit.T, tol=RANK_TOLERANCE**2 * len(unit), hermitian=True)) - 1
+    if found < 1:
+        raise DataError(
+            "the replicate weights are multiples of one another, which shows no variance: are they the right columns?"
+        )
+    return float(found)
 
 
 def _solved(sample: Sample, root: Root, weights: Float) -> Float:

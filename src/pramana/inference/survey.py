@@ -70,14 +70,22 @@ class SurveyDesign:
                 f"replicate_weights bring their own target, so target={self.target!r} cannot be had from them: leave it out, or "
                 "leave replicate_weights out"
             )
-        if self.replicate_scale is None:
-            return
-        scale, count = np.asarray(self.replicate_scale, dtype=float), len(self.replicate_weights)
-        if scale.shape not in ((), (count,)) or not np.all((scale > 0) & np.isfinite(scale)):
-            raise PramanaError(
-                f"replicate_scale={self.replicate_scale!r} must be one positive number, or one for each of the {count} "
-                "replicates"
-            )
+        if self.weights is None:
+            raise PramanaError("replicate_weights replace weights= one at a time: give those as well")
+        _check_scale(self.replicate_scale, len(self.replicate_weights))
+
+
+def _check_scale(scale: float | Sequence[float] | None, count: int) -> None:
+    if count < 2:
+        raise PramanaError("1 column of replicate_weights shows no variance: give all that were published")
+    try:
+        values = np.asarray(1.0 if scale is None else scale, dtype=float)
+    except (TypeError, ValueError):
+        values = np.full(1, np.nan)
+    if values.shape not in ((), (count,)) or not np.all((values > 0) & np.isfinite(values)):
+        raise PramanaError(
+            f"replicate_scale={scale!r} must be one positive number, or one for each of the {count} replicates"
+        )
 
 
 @dataclass(frozen=True)
@@ -144,11 +152,14 @@ def stratified(
     stratum = np.asarray(stratum_codes, dtype=np.int64)[first]
     sizes = np.bincount(stratum, minlength=len(stratum_names))
     lonely = [str(name) for name, size in zip(stratum_names, sizes, strict=True) if size < 2]
-    if lonely:
-        which = f" ({', '.join(lonely[:5])})" if strata is not None else ""
+    if lonely and strata is None:
         raise DataError(
-            f"{len(lonely)} of {len(sizes)} strata hold a single sampling unit{which}, which shows no variance: merge each "
-            "with a stratum like it"
+            "all records are in a single sampling unit, which shows no variance: name smaller units as clusters"
+        )
+    if lonely:
+        raise DataError(
+            f"{len(lonely)} of {len(sizes)} strata hold a single sampling unit ({', '.join(lonely[:5])}), which shows no variance: "
+            "merge each with a stratum like it, or, where it was sampled with certainty, make its records the units"
         )
     return units, Stratification(stratum, _fractions(fpc, stratum_codes, sizes, stratum_names), target)
 
