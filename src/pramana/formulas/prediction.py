@@ -34,7 +34,8 @@ class Prediction:
 
     @classmethod
     def of(cls, function: Any) -> Prediction | None:
-        """None for anything but a generalised linear model that came from a formula."""
+        """None for anything without a linear predictor that came from a formula."""
+        function = getattr(getattr(function, "system", None), "mean_model", function)
         design = getattr(function, "design_of", None)
         if not isinstance(design, Design):
             return None
@@ -46,6 +47,8 @@ class Prediction:
         table = read(data)
         design, columns = self._filled(table)
         x = _computed(design, columns, table.n)
+        terms = slice(0, x.shape[1])  # a dispersion comes after the coefficients
+        estimate, covariance = estimate[terms], covariance[terms, terms]
         eta = x @ estimate
         if self.offsets:
             eta = eta + Offset(self.offsets, design)(columns, table.n)
