@@ -160,6 +160,21 @@ def test_mantel_haenszel_over_perturbed_strata_is_the_delta_method_on_the_table(
     assert result.privacy[0, 0] == pytest.approx(gradient @ table.privacy @ gradient, rel=1e-6)
 
 
+def test_linear_regression_is_the_moment_estimator_of_van_den_hout_and_kooiman(
+    released: pd.DataFrame, mechanism: pr.Mechanism
+) -> None:
+    """X'X and X'y with the dummies of a randomised covariate replaced by their unbiased estimates; an indicator is its own
+    square."""
+    inverse = mechanism.assignments[0].channel.inverse  # type: ignore[attr-defined]
+    dummies = inverse[1:, released["edu"].map(EDU.index)].T
+    clean = np.column_stack([np.ones(len(released)), released["w"]])
+    x, y = np.column_stack([clean, dummies]), released["income"].to_numpy()
+    squares = x.T @ x
+    squares[2:, 2:] = np.diag(dummies.sum(axis=0))
+    result = pr.fit("income ~ w + edu", released, mechanism)
+    np.testing.assert_allclose(result.estimate, np.linalg.solve(squares, x.T @ y), rtol=1e-9)
+
+
 def test_domain_means_are_a_regression_without_intercept(released: pd.DataFrame, mechanism: pr.Mechanism) -> None:
     given = pr.fit(pr.mean("income", by="edu"), released, mechanism)
     same(given, pr.fit("income ~ 0 + edu", released, mechanism))

@@ -75,10 +75,30 @@ def risks() -> Any:
     return table[:, 1] / table.sum(axis=1)
 
 
+def cramer(shares: np.ndarray) -> float:
+    table = shares.reshape(3, 3)
+    return float(np.sqrt(((table**2 / np.outer(table.sum(axis=1), table.sum(axis=0))).sum() - 1) / 2))
+
+
+def bias_of_v(n: int) -> float:
+    """½ tr(V″ Σ), with Σ the covariance of the reverted shares of n records."""
+    edu, score = (keep(levels, p) for levels, p in ((EDU, 0.85), (SCORES, 0.9)))
+    undo = np.kron(edu.inverse, score.inverse)
+    released = np.kron(edu.matrix, score.matrix) @ JOINT.ravel()
+    covariance = undo @ (np.diag(released) - np.outer(released, released)) @ undo.T / n
+    h = 1e-4
+    steps = h * np.eye(9)
+    second = [
+        [sum(s * t * cramer(JOINT.ravel() + s * a + t * b) for s in (-1, 1) for t in (-1, 1)) for a in steps]
+        for b in steps
+    ]
+    return float(0.5 * np.sum(np.array(second) / (4 * h**2) * covariance))
+
+
 def correlation(kind: str) -> float:
     rows, columns = JOINT.sum(axis=1), JOINT.sum(axis=0)
     if kind == "cramer":
-        return float(np.sqrt((JOINT**2 / np.outer(rows, columns)).sum() - 1) / np.sqrt(2))
+        return cramer(JOINT.ravel())
     if kind == "pearson":
         x = SCORES  # of a column with the levels of the scores in the rows
         mean_x, mean_y = rows @ x, columns @ SCORES

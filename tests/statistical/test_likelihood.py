@@ -74,6 +74,30 @@ def test_several_classes_by_forward_correction(replicates: int, record_property:
     check(several_classes(), replicates, 708, record_property)
 
 
+def regression_on_a_perturbed_covariate(family: str, n: int = 2000) -> Setting:
+    """A generalised linear model of Woo and Slavković (2015): the covariate model is saturated in a clean factor."""
+
+    def generate(rng: np.random.Generator) -> Data:
+        sex = rng.integers(0, 2, n)
+        group = (rng.random(n) < np.array([0.3, 0.55])[sex]).astype(int)
+        eta = -0.4 + 0.5 * sex + 0.9 * group
+        draw = {
+            "binomial": lambda: (rng.random(n) < expit(eta)).astype(int),
+            "poisson": lambda: rng.poisson(np.exp(eta)),
+            "gamma": lambda: rng.gamma(2.0, np.exp(eta) / 2),
+        }
+        return {"y": draw[family](), "sex": sex, "g": GROUPS[group]}
+
+    both = mechanisms({"g": keep(GROUPS[:2], 0.85)})
+    return Setting(generate, *both, "y ~ sex + g", (-0.4, 0.5, 0.9), {"family": family, "method": "likelihood"})
+
+
+@pytest.mark.parametrize("replicates", [80, pytest.param(1000, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("family", ["binomial", "poisson", "gamma"])
+def test_a_perturbed_covariate_by_likelihood(family: str, replicates: int, record_property: Log) -> None:
+    check(regression_on_a_perturbed_covariate(family), replicates, 709, record_property)
+
+
 @lengths
 @pytest.mark.parametrize("method", ["likelihood", "forward"])
 def test_a_perturbed_response_by_likelihood(method: str, replicates: int, record_property: Log) -> None:

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import parameter_settings as settings
 import pytest
-from montecarlo import check, check_bias, check_coverage, check_rejects, check_spread, replicate
+from montecarlo import (
+    Replicates,
+    check,
+    check_bias,
+    check_coverage,
+    check_rejects,
+    check_spread,
+    replicate,
+    samples,
+)
 
 import pramana as pr
 
@@ -23,7 +33,7 @@ def test_multinomial_logit_of_a_perturbed_response(replicates: int, record_prope
     check(settings.multinomial(), replicates, 301, record_property)
 
 
-@lengths(40)
+@lengths(80)
 def test_ordinal_logit_with_response_and_covariate_perturbed(replicates: int, record_property: Log) -> None:
     check(settings.ordinal(), replicates, 302, record_property)
 
@@ -33,7 +43,7 @@ def test_gini_within_perturbed_groups(replicates: int, record_property: Log) -> 
     check(settings.gini(), replicates, 303, record_property)
 
 
-@lengths(60)
+@lengths(100)
 def test_two_stage_least_squares_with_treatment_and_instrument_perturbed(replicates: int, record_property: Log) -> None:
     check(settings.instruments(), replicates, 304, record_property)
 
@@ -46,18 +56,18 @@ def test_average_treatment_effects(
     check(settings.effect(estimator, perturbed), replicates, 305, record_property)
 
 
-@lengths(60)
+@lengths(120)
 @pytest.mark.parametrize("q", [0.5, 0.75])
 def test_quantile_regression_on_a_perturbed_group(q: float, replicates: int, record_property: Log) -> None:
     check(settings.quantile_regression(q), replicates, 306, record_property)
 
 
-@lengths(70)
+@lengths(120)
 def test_the_average_marginal_effect_of_a_perturbed_covariate(replicates: int, record_property: Log) -> None:
     check(settings.margins(), replicates, 307, record_property)
 
 
-@lengths(80, 600)
+@lengths(80)
 @pytest.mark.parametrize(
     "setting",
     [settings.quantiles(0.5), settings.quantiles(0.8), settings.poverty()],
@@ -76,3 +86,42 @@ def test_resampled_quantiles_and_poverty_rates(
     check_coverage(right, allowance=0.02)
     check_spread(right, allowance=0.04)
     check_rejects(wrong)
+
+
+@lengths(120)
+@pytest.mark.parametrize("family", ["poisson", "negative binomial", "gamma", "inverse-gaussian"])
+def test_regressions_with_a_logarithmic_link(family: str, replicates: int, record_property: Log) -> None:
+    check(settings.log_link(family), replicates, 309, record_property)
+
+
+def predicted(setting: settings.Setting, replicates: int, mechanism: pr.Mechanism | None = None) -> Replicates:
+    """Predictions for new records, with their limits."""
+    released = (data for _, data in samples(setting, replicates, 310))
+    frames: list[Any] = [setting.fit(data, mechanism).predict(settings.NEW) for data in released]
+    found = np.array([[f[c] for c in ("prediction", "std_error", "conf_low", "conf_high")] for f in frames])
+    truth = np.array(setting.truth)
+    covered = (found[:, 2] <= truth) & (truth <= found[:, 3])
+    return Replicates(("x = -1, g = 1", "x = 1, g = 0"), truth, found[:, 0], found[:, 1], covered)
+
+
+@lengths(150)
+def test_predictions_of_new_records(replicates: int, record_property: Log) -> None:
+    setting = settings.predictions()
+    right, wrong = predicted(setting, replicates), predicted(setting, min(replicates, 200), setting.wrong)
+    record_property("rows", right.rows(wrong))
+    check_bias(right)
+    check_coverage(right)
+    check_spread(right)
+    check_rejects(wrong)
+
+
+def test_the_median_of_perturbed_levels_is_the_right_level_and_another_under_a_wrong_matrix() -> None:
+    setting = settings.median_level()
+    right, wrong = (
+        replicate(setting, 20, 311, mechanism=mechanism, inference=pr.Resampling(draws=20))
+        for mechanism in (setting.mechanism, setting.wrong)
+    )
+    # Six standard errors separate the share of the lowest level from one half under the true matrix.
+    assert np.all(right.estimates == 10)
+    assert np.all(right.covered)
+    assert np.mean(wrong.estimates == 0) > 0.5

@@ -39,6 +39,15 @@ def test_quasi_separable_data_have_no_root(link: str, grouped: dict[str, Any]) -
         root_of("y ~ g + z", grouped, family="binomial", link=link)
 
 
+@pytest.mark.parametrize("family", ["poisson", "gamma", "inverse-gaussian"])
+def test_groups_far_from_the_mean_of_all_are_reached(family: str) -> None:
+    """The saturated fit is the logarithm of each group's mean; the smallest is a seventh of the overall one."""
+    means = np.array([0.3, 1.0, 5.0])
+    data = {"g": np.repeat(["a", "b", "c"], 40), "y": np.outer(means, np.tile([0.5, 1.5], 20)).ravel()}
+    found = root_of("y ~ 0 + g", data, family=family)
+    np.testing.assert_allclose(found.beta, np.log(means), atol=1e-8)
+
+
 def test_the_certificate_names_the_direction_alone(grouped: dict[str, Any]) -> None:
     with pytest.raises(pr.SolveError, match="no finite root exists") as caught:
         root_of("y ~ g + z", grouped, family="binomial")
