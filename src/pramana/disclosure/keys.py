@@ -11,6 +11,7 @@ from pramana.arrays import Float, Int
 from pramana.disclosure import linkage
 from pramana.disclosure.confidential import codes_of, groups_of, strata_of
 from pramana.disclosure.pilot import stratum
+from pramana.disclosure.telling import Tell, part_of, silent
 from pramana.errors import DataError, listing
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism
@@ -169,21 +170,25 @@ def cells(clear: Int, hidden: Int, combinations: int) -> tuple[Float, Int]:
     return counts, place.ravel().astype(np.int64)
 
 
-def link(table: Table, mechanism: Mechanism, keys: Sequence[str], released: Table | None = None) -> Linkage:
+def link(
+    table: Table, mechanism: Mechanism, keys: Sequence[str], released: Table | None = None, tell: Tell = silent
+) -> Linkage:
     """Re-identification through the keys, before and after the mechanism."""
     file = key_file(table, mechanism, keys)
     seen = None if released is None else key_file(released, mechanism, keys)
     after, exact, ratio, alone = (np.zeros(file.n) for _ in range(4))
     realised, released_uniques = np.zeros(file.n), 0.0
-    for position in np.unique(file.strata):
+    strata = np.unique(file.strata)
+    for k, position in enumerate(strata):
+        tells = [part_of(tell, 2 * k + attacker, 2 * len(strata)) for attacker in (0, 1)]
         rows = np.flatnonzero(file.strata == position)
         matrix = file.matrix(int(position))
         counts, place = cells(file.clear[rows], file.hidden[rows], file.combinations)
         distinct, again, times = np.unique(counts, axis=0, return_inverse=True, return_counts=True)
         at = again.ravel()[place], file.hidden[rows]
-        after[rows] = linkage.expected_links(matrix, distinct)[at]
+        after[rows] = linkage.expected_links(matrix, distinct, tell=tells[0])[at]
         ratios = linkage.likelihood_ratios(matrix, counts)
-        ratio[rows] = linkage.expected_links(matrix, distinct, ratios)[at]
+        ratio[rows] = linkage.expected_links(matrix, distinct, ratios, tells[1])[at]
         exact[rows] = linkage.expected_exact_links(matrix, distinct)[at]
         alone[rows] = linkage.survival(matrix, distinct)[at]
         released_uniques += sum(

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pramana.arrays import Float, Int
+from pramana.disclosure.telling import Tell, silent
 
 TINY = 1e-300
 NEGLIGIBLE = -37.0
@@ -62,7 +63,7 @@ def _banded(counts: Float) -> Iterator[tuple[Int, Rule]]:
             yield rows, rule_for(int(sizes[rows].max()))
 
 
-def expected_links(matrix: Float, counts: Float, scores: Float | None = None) -> Float:
+def expected_links(matrix: Float, counts: Float, scores: Float | None = None, tell: Tell = silent) -> Float:
     """Chance (C, R) that a person with true keys z in clear class c is linked correctly.
 
     Parameters
@@ -72,10 +73,11 @@ def expected_links(matrix: Float, counts: Float, scores: Float | None = None) ->
     scores : what the attacker ranks released combinations by, for each true one (R, R); the likelihood, P, without it.
     """
     out, ranked = np.zeros_like(counts), matrix if scores is None else scores
-    for rows, rule in _banded(counts):
-        for z in np.flatnonzero(counts[rows].any(axis=0)):
-            here = rows[counts[rows, z] > 0]
-            out[here, z] = _links_of(matrix, ranked[:, z], counts[here], int(z), rule)
+    work = [(rows, rule, z) for rows, rule in _banded(counts) for z in np.flatnonzero(counts[rows].any(axis=0))]
+    for done, (rows, rule, z) in enumerate(work):
+        tell(done, len(work))
+        here = rows[counts[rows, z] > 0]
+        out[here, z] = _links_of(matrix, ranked[:, z], counts[here], int(z), rule)
     return out
 
 

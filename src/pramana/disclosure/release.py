@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from pramana.disclosure.blocks import Reader, Writer, context_columns, format_of
 from pramana.disclosure.description import PACKAGE, inside, merged, pram_object, read_package, resource
 from pramana.disclosure.publishing import check_paths, locked, pending, publish, refuse_existing, settle, sha256
 from pramana.disclosure.streaming import Perturbation, Tally, component
+from pramana.disclosure.telling import Tell
 from pramana.errors import DataError, MechanismError, PramanaError
 from pramana.frames.files import write_text
 from pramana.mechanism import Mechanism
@@ -21,8 +21,6 @@ from pramana.mechanism.document import find_description
 from pramana.mechanism.keyed import Key
 from pramana.mechanism.randomness import RandomnessKind
 from pramana.mechanism.sources import Keyed, Source, source_of
-
-Tell = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pramana.disclosure.keys import link
 from pramana.disclosure.pilot import Pilot, pilot_of, plan_of
 from pramana.disclosure.posterior import column_risk
 from pramana.disclosure.reporting import Report
+from pramana.disclosure.telling import Tell, part_of, silent
 from pramana.disclosure.utility import table_changes
 from pramana.errors import PramanaError
 from pramana.frames import Kind, Level, Table, build
@@ -161,6 +162,7 @@ def frontier(
     kind: Kind | None = None,
     term: str | None = None,
     missing: Missing = "error",
+    tell: Tell = silent,
 ) -> Frontier:
     """Risk and utility of randomised response over a grid of keep probabilities, on the custodian's file.
 
@@ -174,6 +176,7 @@ def frontier(
     chosen : the keep probability to mark, or a mechanism for the same columns.
     levels : levels by column; the distinct values of the file without them.
     term : the term to look at; without it the one that loses most.
+    tell : called with how much is done, and of how much.
 
     >>> import pramana as pr
     >>> data = {"ill": ["no"] * 90 + ["yes"] * 10}
@@ -203,11 +206,12 @@ def frontier(
     }
     pilots = [pilot_of(p, table, made[grid[-1]], weights) for p in plans]
     at = _losing_most(pilots, made[grid[0]], term)
-    points = {k: _point(k, m, table, known, pilots, at) for k, m in made.items()}
+    tells = [part_of(tell, k, len(made) + 1) for k in range(len(made) + 1)]
+    points = {k: _point(k, m, table, known, pilots, at, t) for (k, m), t in zip(made.items(), tells, strict=False)}
     marked = points[float(chosen)] if is_number(chosen) else None  # type: ignore[arg-type]
     if base is not None:
         again = [pilot_of(p, table, base, weights) for p in plans]
-        marked = _point(common_keep(base), base, table, known, again, at)
+        marked = _point(common_keep(base), base, table, known, again, at, tells[-1])
     return Frontier(
         tuple(names),
         tuple(points.values()),
@@ -276,9 +280,11 @@ def _point(
     keys: Sequence[str],
     pilots: Sequence[Pilot],
     at: tuple[int, int] | None,
+    tell: Tell,
 ) -> Point:
     risks = [column_risk(a, table, None, None) for a in mechanism.assignments]
-    linked = link(table, mechanism, keys) if keys else None
+    tell(0, 1)
+    linked = link(table, mechanism, keys, tell=tell) if keys else None
     inflation = None if at is None else float(pilots[at[0]].expected(mechanism).inflation[at[1]])
     return Point(
         keep,

@@ -1,0 +1,154 @@
+"""From the options of the analysis commands to the values that the library takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from pramana.errors import DataError, FormulaError, PramanaError, listing, suggestion
+
+INFERENCES = ("sandwich", "resampling", "jackknife")
+
+
+def names(text: str | None) -> list[str]:
+    """Names divided by commas."""
+    return [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def question(text: str) -> Any:
+    """A formula as it is, or the plan of a parameter written as a call."""
+    from pramana.formulas.named import is_call, parameter
+
+    if is_call(text):
+        return parameter(text)
+    if "~" not in text:
+        raise FormulaError(
+            f"{text!r} has no '~' and is no call: give a formula such as 'income ~ age', or a parameter such as "
+            "'median(income, by=edu)'"
+        )
+    return text
+
+
+def mechanism_of(value: str) -> str | None:
+    return None if value.lower() == "none" else value
+
+
+def family_of(family: str | None, dispersion: float | None) -> Any:
+    from pramana.estimating.families import negative_binomial
+
+    if dispersion is None:
+        return family
+    if family is None or family.replace("_", "-") != "negative-binomial":
+        raise PramanaError(f"--dispersion belongs to --family negative-binomial, not {family or 'gaussian'!r}")
+    return negative_binomial(dispersion)
+
+
+def methods_of(given: Sequence[str], covariate_model: str | None) -> list[Any]:
+    """Methods by name; the model of the covariates goes to the likelihood."""
+    from pramana.estimators import Likelihood, method_of
+
+    chosen: list[Any] = [method_of(name) for text in given for name in names(text)]
+    if not chosen:
+        raise PramanaError("--method is empty: name at least one, such as reversion")
+    if covariate_model is None:
+        return chosen
+    if not any(isinstance(m, Likelihood) for m in chosen):
+        raise PramanaError(f"--covariate-model {covariate_model!r} belongs to --method likelihood: add it")
+    return [Likelihood(covariate_model) if isinstance(m, Likelihood) else m for m in chosen]
+
+
+def inference_of(
+    name: str | None, draws: int | None, seed: int | None, correction: str | None, interval: str | None
+) -> Any:
+    from pramana.inference import Jackknife, Resampling, Sandwich
+
+    if name is None:
+        wants_draws = interval == "percentile" or seed is not None or draws is not None
+        name = "resampling" if wants_draws else "sandwich" if (correction or interval) else None
+    if name is None:
+        return None
+    if name not in INFERENCES:
+        raise PramanaError(f"inference {name!r} is unknown: {suggestion(name, INFERENCES)}")
+    if correction is not None and name != "sandwich":
+        raise PramanaError(f"--correction {correction} belongs to --inference sandwich: leave out one of the two")
+    if name != "resampling" and (draws is not None or seed is not None):
+        raise PramanaError(f"--draws and --seed belong to --inference resampling, not {name}: leave them out")
+    if name == "sandwich":
+        return Sandwich(correction=correction, interval=interval or "wald")  # type: ignore[arg-type]
+    if name == "resampling":
+        return Resampling(draws=500 if draws is None else draws, seed=seed, interval=interval or "percentile")  # type: ignore[arg-type]
+    if interval not in (None, "wald"):
+        raise PramanaError(f"--interval {interval} does not go with --inference jackknife, whose intervals are wald")
+    return Jackknife()
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the records were sampled, as options; columns by name."""
+
+    weights: str | None
+    frequencies: str | None
+    clusters: str | None
+    strata: str | None
+    fpc: str | None
+    target: str | None
+    replicate_weights: str | None
+    replicate_scale: float | None
+
+    def options(self, data: Path) -> dict[str, Any]:
+        """Arguments of `fit`: a design where an option asks for one, else weights, frequencies and clusters."""
+        asked = self._of_a_design()
+        if not asked:
+            return {"weights": self.weights, "frequencies": self.frequencies, "clusters": self.clusters}
+        if self.frequencies is not None:
+            raise PramanaError(
+                f"--frequencies cannot go with {asked[0]}, since a sampled record stands for itself: use --weights"
+            )
+        return {"design": self._design(data)}
+
+    def _of_a_design(self) -> list[str]:
+        own = ("strata", "fpc", "target", "replicate_weights", "replicate_scale")
+        return [f"--{name.replace('_', '-')}" for name in own if getattr(self, name) is not None]
+
+    def _design(self, data: Path) -> Any:
+        from pramana.inference import SurveyDesign
+
+        replicates = self._replicates(data)
+        if self.replicate_scale is not None and not replicates:
+            raise PramanaError("--replicate-scale belongs to --replicate-weights: name their columns")
+        return SurveyDesign(
+            weights=self.weights,
+            strata=self.strata,
+            clusters=self.clusters,
+            fpc=self.fpc,
+            target=self.target or "superpopulation",  # type: ignore[arg-type]
+            replicate_weights=replicates,
+            replicate_scale=self.replicate_scale,
+        )
+
+    def _replicates(self, data: Path) -> tuple[str, ...]:
+        given = names(self.replicate_weights)
+        if self.replicate_weights is not None and not given:
+            raise PramanaError("--replicate-weights is empty: name columns, as in r1,r2 or 'r*'")
+        if not any(_is_pattern(name) for name in given):
+            return tuple(given)
+        from pramana.frames import read
+
+        known = [name for name in read(data).names if name != self.weights]
+        return tuple(dict.fromkeys(column for name in given for column in _matching(name, known)))
+
+
+def _is_pattern(name: str) -> bool:
+    return any(mark in name for mark in "*?")
+
+
+def _matching(name: str, known: Sequence[str]) -> list[str]:
+    if not _is_pattern(name):
+        return [name]
+    found = [column for column in known if fnmatchcase(column, name)]
+    if not found:
+        raise DataError(f"--replicate-weights {name!r} matches no column: the columns are {listing(known, 20)}")
+    return found

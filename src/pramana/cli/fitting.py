@@ -1,0 +1,234 @@
+"""`pramana fit`, `pramana compare` and `pramana specification`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pramana.cli.choices import Sampling, family_of, inference_of, mechanism_of, methods_of, question
+from pramana.cli.output import check_output, save_figure
+from pramana.cli.progress import bar
+from pramana.errors import PramanaError
+
+What = Annotated[
+    str,
+    typer.Argument(
+        metavar="WHAT",
+        help="R-style formula, such as 'income ~ age + edu', or a parameter by name, such as 'median(income, by=edu)'.",
+    ),
+]
+Data = Annotated[Path, typer.Argument(help="Released file: .csv, .csv.gz or .parquet.")]
+MechanismOption = Annotated[
+    str,
+    typer.Option(
+        "--mechanism",
+        "-m",
+        help="Description of the randomisation (JSON); 'auto' finds it with the data; 'none' for clean data.",
+    ),
+]
+FamilyOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Of a formula: gaussian (default), binomial, poisson, gamma, inverse-gaussian, negative-binomial."
+    ),
+]
+LinkOption = Annotated[str | None, typer.Option(help="Link; the family's usual one by default.")]
+DispersionOption = Annotated[float | None, typer.Option(help="Known dispersion of the negative binomial.")]
+CovariateModelOption = Annotated[
+    str | None, typer.Option(help="Of the likelihood: formula of the perturbed covariates given the clean ones.")
+]
+InferenceOption = Annotated[
+    str | None, typer.Option(help="sandwich, resampling or jackknife; by default what suits the method.")
+]
+DrawsOption = Annotated[int | None, typer.Option(help="Resamples; 500 by default.")]
+SeedOption = Annotated[int | None, typer.Option(help="Seed of the resampling draws (not of any perturbation).")]
+CorrectionOption = Annotated[str | None, typer.Option(help="HC1 for a small-sample factor.")]
+IntervalOption = Annotated[str | None, typer.Option(help="wald or score (sandwich); percentile or wald (resampling).")]
+WeightsOption = Annotated[str | None, typer.Option(help="Column of sampling weights.")]
+FrequenciesOption = Annotated[str | None, typer.Option(help="Column of counts of equal records.")]
+ClustersOption = Annotated[str | None, typer.Option(help="Column of clusters, or of sampling units within strata.")]
+StrataOption = Annotated[str | None, typer.Option(help="Survey design: column of strata.")]
+FpcOption = Annotated[
+    str | None, typer.Option(help="Survey design: column of population sizes of the strata, or of sampling fractions.")
+]
+TargetOption = Annotated[
+    str | None, typer.Option(help="What the standard error is around: superpopulation (default), finite or file.")
+]
+ReplicatesOption = Annotated[
+    str | None, typer.Option(help="Columns of replicate weights, as r1,r2 or a pattern such as 'r*'.")
+]
+ScaleOption = Annotated[
+    float | None, typer.Option(help="Factor of the replicates' squared differences; 1/R by default.")
+]
+MissingOption = Annotated[str, typer.Option(help="error or drop.")]
+FormatOption = Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")]
+FigureOption = Annotated[Path | None, typer.Option("--figure", help="Also write a figure (.png, .svg or .pdf).")]
+
+
+def fit(
+    what: What,
+    data: Data,
+    mechanism: MechanismOption = "auto",
+    family: FamilyOption = None,
+    link: LinkOption = None,
+    dispersion: DispersionOption = None,
+    method: Annotated[
+        str, typer.Option(help="reversion, naive, model1, model2, likelihood, forward, backward.")
+    ] = "reversion",
+    covariate_model: CovariateModelOption = None,
+    inference: InferenceOption = None,
+    draws: DrawsOption = None,
+    seed: SeedOption = None,
+    correction: CorrectionOption = None,
+    interval: IntervalOption = None,
+    weights: WeightsOption = None,
+    frequencies: FrequenciesOption = None,
+    clusters: ClustersOption = None,
+    strata: StrataOption = None,
+    fpc: FpcOption = None,
+    target: TargetOption = None,
+    replicate_weights: ReplicatesOption = None,
+    replicate_scale: ScaleOption = None,
+    missing: MissingOption = "error",
+    exponentiate: Annotated[bool, typer.Option("--exponentiate", help="Show ratios instead of log ratios.")] = False,
+    privacy: Annotated[bool, typer.Option("--privacy", help="Also show the price of privacy.")] = False,
+    style: FormatOption = "text",
+    figure: FigureOption = None,
+) -> None:
+    """Estimate a regression, or a parameter by name, from a released file."""
+    from pramana.pipeline import fit as fit_model
+
+    check_output(style, figure)
+    sampling = Sampling(weights, frequencies, clusters, strata, fpc, target, replicate_weights, replicate_scale)
+    with bar(f"Fitting {data.name}"):
+        result = fit_model(
+            question(what),
+            data,
+            mechanism_of(mechanism),
+            family=family_of(family, dispersion),
+            link=link,
+            method=_only(methods_of([method], covariate_model)),
+            inference=inference_of(inference, draws, seed, correction, interval),
+            missing=missing,  # type: ignore[arg-type]
+            **sampling.options(data),
+        )
+    result = _as_asked(result, what)
+    price = _privacy_table(result, style) if privacy else ""
+    typer.echo(result.summary(style, exponentiate=exponentiate))
+    if privacy and style != "json":
+        typer.echo("\n" + price)
+    save_figure(result.plot, figure)
+
+
+def _as_asked(result: Any, what: str) -> Any:
+    """A parameter is shown as it was asked for, since its columns alone do not say what it is."""
+    return replace(result, facts={**result.facts, "Parameter": what}) if "Parameter" in result.facts else result
+
+
+def _only(methods: list[Any]) -> Any:
+    if len(methods) > 1:
+        raise PramanaError(f"{len(methods)} methods: fit takes one; `pramana compare` takes several")
+    return methods[0]
+
+
+def _privacy_table(result: Any, style: str) -> str:
+    from pramana.render import Sheet, render
+
+    rows = result.to_dict().get("price_of_privacy")
+    if rows is None:
+        result.price_of_privacy()
+    return render(Sheet(tuple(rows[0]), tuple(tuple(r.values()) for r in rows), "Price of privacy"), style)
+
+
+def compare(
+    what: What,
+    data: Data,
+    mechanism: MechanismOption = "auto",
+    truth: Annotated[Path | None, typer.Option(help="The unperturbed file, for the oracle.")] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method",
+            "--methods",
+            help="As reversion,likelihood,naive, or repeated: reversion, naive, model1, model2, likelihood, forward, "
+            "backward. By default reversion,naive.",
+        ),
+    ] = None,
+    family: FamilyOption = None,
+    link: LinkOption = None,
+    dispersion: DispersionOption = None,
+    covariate_model: CovariateModelOption = None,
+    inference: InferenceOption = None,
+    draws: DrawsOption = None,
+    seed: SeedOption = None,
+    weights: WeightsOption = None,
+    frequencies: FrequenciesOption = None,
+    clusters: ClustersOption = None,
+    strata: StrataOption = None,
+    fpc: FpcOption = None,
+    target: TargetOption = None,
+    replicate_weights: ReplicatesOption = None,
+    replicate_scale: ScaleOption = None,
+    missing: MissingOption = "error",
+    style: FormatOption = "text",
+    figure: FigureOption = None,
+) -> None:
+    """Fit several estimators to a released file, side by side."""
+    from pramana.pipeline import compare as compare_methods
+
+    check_output(style, figure)
+    sampling = Sampling(weights, frequencies, clusters, strata, fpc, target, replicate_weights, replicate_scale)
+    with bar(f"Fitting {data.name}"):
+        comparison = compare_methods(
+            question(what),
+            data,
+            mechanism_of(mechanism),
+            methods_of(method or ["reversion", "naive"], covariate_model),
+            truth=truth,
+            family=family_of(family, dispersion),
+            link=link,
+            inference=inference_of(inference, draws, seed, None, None),
+            missing=missing,
+            **sampling.options(data),
+        )
+    comparison = replace(comparison, results={k: _as_asked(r, what) for k, r in comparison.results.items()})
+    typer.echo(comparison.summary(style))
+    save_figure(comparison.plot, figure)
+
+
+def specification(
+    formula: Annotated[str, typer.Argument(metavar="FORMULA", help="R-style formula, such as 'employed ~ age + edu'.")],
+    data: Data,
+    mechanism: MechanismOption = "auto",
+    family: Annotated[str, typer.Option(help="Family of the formula.")] = "binomial",
+    link: LinkOption = None,
+    dispersion: DispersionOption = None,
+    covariate_model: CovariateModelOption = None,
+    weights: WeightsOption = None,
+    frequencies: FrequenciesOption = None,
+    missing: MissingOption = "error",
+    style: FormatOption = "text",
+) -> None:
+    """Test the model that maximum likelihood believes in against reversion, which does not need it."""
+    from pramana.guidance import specification_test
+    from pramana.render import Sheet, render
+
+    check_output(style)
+    with bar(f"Testing {data.name}"):
+        test = specification_test(
+            formula,
+            data,
+            mechanism_of(mechanism),
+            family=family_of(family, dispersion),
+            link=link,
+            covariate_model=covariate_model,
+            weights=weights,
+            frequencies=frequencies,
+            missing=missing,  # type: ignore[arg-type]
+        )
+    row = (test.statistic, test.df, test.p_value)
+    sheet = Sheet(("chi-square", "df", "p"), (row,), "Specification test", (("Formula", formula),), (test.advice,))
+    typer.echo(render(replace(sheet, data={"formula": formula, **asdict(test)}), style))
