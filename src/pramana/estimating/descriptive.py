@@ -76,8 +76,8 @@ def total(column: str, by: str | Sequence[str] | None = None, *, size: float | N
     Parameters
     ----------
     by : one or several columns, perturbed or not, whose levels are the domains.
-    size : the known size N of the population: the total is then N times the mean Σ w y / Σ w, which is more precise
-        where the sum of the weights varies from sample to sample.
+    size : the known size N of the population: the total is then N times the mean Σ w y / Σ w, whose error
+        leaves out how the sum of the weights varies from sample to sample.
 
     >>> import pramana as pr
     >>> data = {"y": [1, 0, 1, 1], "w": [10, 10, 20, 10]}
