@@ -166,6 +166,21 @@ def test_quantile_regression_is_statsmodels_within_its_smoothing(people: pd.Data
     np.testing.assert_allclose(narrow.estimate, theirs.params, atol=0.02)
 
 
+def test_negative_binomial_regression_is_statsmodels(people: pd.DataFrame) -> None:
+    rng = np.random.default_rng(5)
+    visits = rng.poisson(np.exp(0.2 + 0.3 * people["x"]) * rng.gamma(2.0, 0.5, len(people)))
+    model = sm.NegativeBinomial(visits, constant(people, "x", "g"))
+    theirs = model.fit(disp=0, maxiter=200, method="newton", tol=1e-12)
+    result = pr.fit("visits ~ x + g", people.assign(visits=visits), no_noise(g=[0, 1]), family="negative-binomial")
+    assert result.parameters == ("Intercept", "x", "g", "log(dispersion)")
+    np.testing.assert_allclose(result.estimate[:3], theirs.params[:3], rtol=1e-6)
+    assert np.exp(result.estimate[3]) == pytest.approx(theirs.params[3], rel=1e-6)
+    robust = model.fit(disp=0, maxiter=200, method="newton", tol=1e-12, cov_type="HC0").bse
+    np.testing.assert_allclose(result.standard_errors[:3], robust[:3], rtol=1e-5)
+    new = people.head(3)
+    np.testing.assert_allclose(result.predict(new)["prediction"], theirs.predict(constant(new, "x", "g")), rtol=1e-6)
+
+
 def test_marginal_effects_are_statsmodels(people: pd.DataFrame) -> None:
     theirs = sm.Logit(people["sick"], constant(people, "x", "g")).fit(disp=0).get_margeff(dummy=True).margeff
     for variable, expected in zip(("x", "g"), theirs, strict=True):

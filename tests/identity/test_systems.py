@@ -9,6 +9,7 @@ import pytest
 
 import pramana as pr
 from pramana.estimating.function import central_slopes
+from pramana.formulas.negative_binomial import NegativeBinomial
 from randomizations import bound, random_channel
 
 LEVELS = ["low", "mid", "high"]
@@ -25,6 +26,8 @@ PLANS = {
     "quantile regression": (pr.quantile_regression("y ~ x + edu", 0.3, bandwidth=0.7), "edu"),
     "margins of levels": (pr.margins("b ~ x + edu", "edu", "binomial"), "edu"),
     "margins of a number": (pr.margins("b ~ x + I(x**2) + x:t", "x", "binomial", "probit"), "t"),
+    "negative binomial": (NegativeBinomial("count ~ x + edu + offset(w)"), "edu"),
+    "negative binomial, response": (NegativeBinomial("b ~ x + t"), "b"),
     "median": (pr.median("y", by="edu", bandwidth=0.5), "edu"),
     "poverty": (pr.poverty_rate("income", by="edu", bandwidth=0.5), "edu"),
 }
@@ -42,6 +45,7 @@ def data_of(rng: np.random.Generator, n: int) -> dict[str, Any]:
         "edu": np.array([LEVELS[k % 3] for k in range(n)], dtype=object),
         "t": np.arange(n) // 2 % 2,
         "b": np.arange(n) // 3 % 2,
+        "count": np.arange(n) % 7,
     }
 
 

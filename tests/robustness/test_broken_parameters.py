@@ -246,3 +246,9 @@ def test_a_result_that_predicts_holds_no_rows(data: pd.DataFrame) -> None:
 
     few, many = (pr.fit("y ~ x + name", pd.concat([data] * k), None) for k in (1, 40))
     assert len(pickle.dumps(many)) < 1.2 * len(pickle.dumps(few))
+
+
+def test_a_negative_binomial_without_overdispersion_points_to_poisson(data: pd.DataFrame) -> None:
+    few = data.assign(visits=np.arange(len(data)) % 2)
+    with pytest.raises(pr.SolveError, match=r"exceeds its mean .* use family='poisson'"):
+        pr.fit("visits ~ x", few, None, family="negative-binomial")

@@ -29,7 +29,8 @@ def one(value: float) -> np.ndarray:
     [
         ({"family": "binomal"}, "family 'binomal' is unknown: did you mean 'binomial'"),
         ({"family": "binomial", "link": "logti"}, "'binomial' has no link 'logti': did you mean 'logit'"),
-        ({"family": "negative-binomial"}, r"needs its dispersion: use family=pramana.negative_binomial\(dispersion\)"),
+        ({"family": "negative-binomial"}, "family 'negative-binomial' cannot have them"),
+        ({"family": "negative-binomial", "link": "logit"}, "has link 'log', not 'logit'"),
         ({"family": pr.negative_binomial(1.0), "link": "logit"}, "link 'log', and link='logit' contradicts it"),
         ({"method": "reverson"}, "method 'reverson' is unknown: did you mean 'reversion'"),
         ({"method": 3}, r"method of type int: give a name such as 'reversion', or Reversion\(\)"),
@@ -73,6 +74,7 @@ def test_a_wrong_option_says_what_is_wrong(
         (lambda: pr.Resampling(weights="expnential"), "'expnential' is unknown: did you mean 'exponential'"),
         (lambda: pr.Resampling(seed="x"), "seed='x' must be a whole number"),
         (lambda: pr.ModelDependent(link="logitt"), "'logitt' of ModelDependent is unknown: did you mean 'logit'"),
+        (lambda: pr.glm("y ~ x", "negative-binomial"), r"needs its dispersion: use .*negative_binomial\(dispersion\)"),
         (lambda: pr.negative_binomial(-1), "positive number, not -1"),
         (lambda: pr.negative_binomial("x"), "positive number, not 'x'"),
         (lambda: pr.from_callable(3, ["m"]), "u is a int: give a function of beta and columns"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pramana.errors import FormulaError
-from pramana.estimating import family_of
+from pramana.estimating.families import negative_binomial
 from pramana.estimating.negative_binomial import NegativeBinomialSystem
 from pramana.estimating.stacked import StackedFunction
 from pramana.formulas.generalized_linear import Glm
@@ -24,7 +24,7 @@ class NegativeBinomial:
 
     @property
     def _mean(self) -> Glm:
-        return Glm(self.formula, family_of("poisson"))
+        return Glm(self.formula, negative_binomial(1.0))  # for its mean and range alone
 
     def prepare(self, table: Table, schema: Schema) -> StackedFunction:
         return StackedFunction(NegativeBinomialSystem(self._mean.prepare(table, schema)), self.variables)
