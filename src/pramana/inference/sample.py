@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -52,7 +53,7 @@ class Totals:
             self.sums,
         )
 
-    @property
+    @cached_property
     def meat(self) -> Float:
         """Variance of the score: between clusters where there are any, within strata where there are any."""
         if self.design is not None:

@@ -115,8 +115,8 @@ class Stratification:
         """
         if self.target == "file":
             return None
-        present = np.unique(units[weights > 0])
-        found = len(present) - len(np.unique(self.stratum[present]))
+        present = np.bincount(units[weights > 0], minlength=len(self.stratum)) > 0
+        found = int(present.sum()) - len(np.unique(self.stratum[present]))
         if found < 1:
             raise DataError(
                 "the records in use leave no stratum with two sampling units, so there are no degrees of freedom: merge "
@@ -145,9 +145,8 @@ def stratified(
     import pandas as pd
 
     stratum_codes, stratum_names = pd.factorize(pd.Series(np.zeros(n) if strata is None else strata))
-    label = pd.Series(np.arange(n) if clusters is None else pd.factorize(pd.Series(clusters))[0])
-    units, _ = pd.factorize(pd.Series(list(zip(stratum_codes, label, strict=True)), dtype=object))
-    units = np.asarray(units, dtype=np.int64)
+    label = np.arange(n) if clusters is None else pd.factorize(pd.Series(clusters))[0]
+    units = np.asarray(pd.factorize(stratum_codes * n + label)[0], dtype=np.int64)  # n exceeds every label
     first = np.unique(units, return_index=True)[1]
     stratum = np.asarray(stratum_codes, dtype=np.int64)[first]
     sizes = np.bincount(stratum, minlength=len(stratum_names))
