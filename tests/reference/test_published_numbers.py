@@ -30,7 +30,15 @@ def share(ones: int, n: int, channel: pr.TransitionMatrix) -> pr.Result:
 )
 def test_unrelated_question_of_rrtcs(yes: int, a: float, printed: float) -> None:
     channel = pr.TransitionMatrix.binary(sensitivity=0.5 + 0.5 * a, specificity=1 - 0.5 * a)
-    assert share(yes, 710, channel).estimate[0] == pytest.approx(printed, abs=6e-8)
+    result = share(yes, 710, channel)
+    assert result.estimate[0] == pytest.approx(printed, abs=6e-8)
+    check_interval(result, printed, yes, 710, 0.5)
+
+
+def check_interval(result: pr.Result, printed: float, ones: int, n: int, determinant: float) -> None:
+    """Greenberg et al. (1969), Rogan and Gladen (1978): the variance λ(1 − λ)/n of the answers over the squared determinant."""
+    reach = 1.959964 * np.sqrt(ones * (n - ones) / n**3) / determinant
+    np.testing.assert_allclose(result.interval()[0], [printed - reach, printed + reach], atol=1e-6)
 
 
 # Rogan and Gladen (1978) as computed by R package epiR, epi.prev(method = "rogan-gladen").
@@ -45,6 +53,7 @@ ROGAN_GLADEN = [
 def test_rogan_gladen_prevalence(ones: int, n: int, sensitivity: float, specificity: float, printed: float) -> None:
     result = share(ones, n, pr.TransitionMatrix.binary(sensitivity, specificity))
     assert result.estimate[0] == pytest.approx(printed, abs=6e-8)
+    check_interval(result, printed, ones, n, sensitivity + specificity - 1)
 
 
 @pytest.mark.parametrize(("ones", "n", "sensitivity", "specificity", "printed"), ROGAN_GLADEN)

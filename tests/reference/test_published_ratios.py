@@ -56,6 +56,37 @@ def test_intervals_of_corrected_odds_ratios(
     assert (given["conf_low"], given["conf_high"]) == pytest.approx((low, high), abs=DIGITS)
 
 
+def test_intervals_of_ratios_with_a_misclassified_outcome() -> None:
+    """The risk of an arm is (r − 1 + sp) / (se + sp − 1), r its released risk with variance r(1 − r)/n: the delta method."""
+    a, c, b, d = (float(count) for count in AMI)
+    released, sizes = np.array([a / (a + b), c / (c + d)]), np.array([a + b, c + d])
+    risks = (released - 0.01) / 0.52
+    errors = np.sqrt(released * (1 - released) / sizes) / 0.52
+    for make, printed, scale in ((pr.risk_ratio, 1.3440, risks), (pr.odds_ratio, 1.4062, risks * (1 - risks))):
+        reach = 1.959964 * np.sqrt(np.sum((errors / scale) ** 2))
+        given = ratio(make("exposed", "case"), AMI, "case", (0.53, 0.99))
+        limits = printed * np.exp([-reach, reach])
+        assert (given["conf_low"], given["conf_high"]) == pytest.approx(limits, abs=2 * DIGITS)
+
+
+def test_the_interval_of_a_risk_ratio_with_a_misclassified_exposure() -> None:
+    """The numbers of exposed cases and of exposed others are corrected apart; the delta method on the four counts, by
+    differences."""
+
+    def corrected(counts: np.ndarray) -> float:
+        cases, others = counts[:2].sum(), counts[2:].sum()
+        a, b = ((top - 0.01 * total) / 0.77 for top, total in ((counts[0], cases), (counts[2], others)))
+        return float(np.log(a / (a + b)) - np.log((cases - a) / (cases - a + others - b)))
+
+    counts = np.array(FINK_LASH, dtype=float)
+    gradient = np.array([corrected(counts + step) - corrected(counts - step) for step in 1e-3 * np.eye(4)]) / 2e-3
+    # A ratio does not change with the size of the table, so that the multinomial variance is that of independent counts.
+    reach = 1.959964 * np.sqrt(gradient**2 @ counts)
+    given = ratio(pr.risk_ratio("exposed", "case"), FINK_LASH, "exposed", (0.78, 0.99))
+    limits = 0.9614 * np.exp([-reach, reach])
+    assert (given["conf_low"], given["conf_high"]) == pytest.approx(limits, abs=2 * DIGITS)
+
+
 # episensr, misclass.cov(): folic acid and twins (Berry et al. 2005), the confounder in vitro fertilisation being
 # misclassified. Mantel-Haenszel odds and risk ratios over the misclassified strata, and with the noise taken out.
 TWINS = {

@@ -166,6 +166,18 @@ def test_weak_instruments_are_a_diagnostic(data: pd.DataFrame) -> None:
     assert strong.diagnostics == ()
 
 
+def test_an_instrument_perturbed_in_secret_shows_as_a_weak_one(rng: np.random.Generator) -> None:
+    """Nothing tells that it was perturbed; the estimate stays consistent, and the instrument has lost its force."""
+    z = rng.integers(0, 2, 2000)
+    x = z + rng.normal(size=2000)
+    secret = pr.Mechanism({"z": pr.TransitionMatrix.binary(0.52, 0.52)})
+    with pytest.warns(UserWarning, match="seed"):
+        released = secret.perturb(pd.DataFrame({"z": z, "x": x, "y": x + rng.normal(size=2000)}), seed=1)
+    plan = pr.two_stage_least_squares("y ~ x | z")
+    assert [d.code for d in pr.fit(plan, released, None).diagnostics] == ["weak-instruments"]
+    assert pr.fit(plan, released.assign(z=z), None).diagnostics == ()
+
+
 def test_a_treatment_must_be_binary(data: pd.DataFrame) -> None:
     assert "0 or 1" in refused(pr.average_treatment_effect("y", "x", ["z"]), data)
     assert "levels" in refused(pr.average_treatment_effect("y", "edu", ["z"]), data)

@@ -121,6 +121,25 @@ def test_a_description_inside_parquet_cannot_be_forgotten(tmp_path: Path, survey
         pr.fit("income ~ age", pq.read_table(path), None)
 
 
+def test_an_instrument_that_the_description_names_cannot_be_left_undeclared(
+    tmp_path: Path, survey: pd.DataFrame, mechanism: pr.Mechanism
+) -> None:
+    """The mechanism given knows of education alone, though the file says that its instrument was perturbed too."""
+    both = pr.Mechanism({"edu": mechanism.assignments[0].channel, "female": pr.TransitionMatrix.binary(0.8, 0.8)})
+    both.save(tmp_path / "both.json")
+    path = described_parquet(tmp_path, survey, (tmp_path / "both.json").read_bytes())
+    plan = pr.two_stage_least_squares("income ~ age | female")
+    for data in (path, pq.read_table(path)):
+        with pytest.raises(
+            pr.MechanismError, match=r"leaves out 'female', which would be taken for clean: use mechanism='auto'"
+        ):
+            pr.fit(plan, data, mechanism)
+    mechanism.save(tmp_path / "edu.json")
+    with pytest.raises(pr.MechanismError, match="leaves out 'female'"):
+        pr.fit(plan, path, tmp_path / "edu.json")
+    assert pr.fit(plan, path, both).privacy is not None
+
+
 @pytest.mark.parametrize("mechanism", [None, "auto"])
 def test_a_garbled_description_inside_parquet_is_refused(mechanism: Any, tmp_path: Path, survey: pd.DataFrame) -> None:
     path = described_parquet(tmp_path, survey, b"\xff{")

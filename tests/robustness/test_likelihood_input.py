@@ -53,6 +53,16 @@ def test_separation_is_an_error_that_names_the_term(data: dict[str, Any]) -> Non
         fitted("y ~ sharp", data, RESPONSE)
 
 
+@pytest.mark.parametrize(("mechanism", "advice"), [(RESPONSE, "try start="), (COVARIATE, "Merge levels")])
+def test_em_that_stalls_says_how_far_it_came(
+    mechanism: pr.Mechanism, advice: str, data: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pramana.estimators.maximization.ROUNDS", 1)
+    monkeypatch.setattr("pramana.estimators.maximization._newton", lambda _model, state: (state, None, 3))
+    with pytest.raises(pr.SolveError, match=rf"no maximum .* after \d+ EM and 3 Newton steps: .*{advice}"):
+        fitted("y ~ x + edu" if mechanism is COVARIATE else "y ~ x", data, mechanism)
+
+
 def test_a_perfect_linear_fit_has_no_likelihood(data: dict[str, Any]) -> None:
     data["exact"] = 1 + 2 * data["x"]
     with pytest.raises(pr.SolveError, match=r"no residual|no maximum"):

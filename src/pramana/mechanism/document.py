@@ -205,6 +205,14 @@ def find_description(data: Path) -> Document | None:
     return None
 
 
+def described_columns(document: Document) -> list[str]:
+    """The columns that a description says were perturbed, also where the rest of it cannot be read."""
+    body = document.get("pram")
+    channels = body.get("channels") if isinstance(body, dict) else None
+    listed = [c.get("columns") for c in channels if isinstance(c, dict)] if isinstance(channels, list) else []
+    return [name for columns in listed if isinstance(columns, list) for name in columns]
+
+
 def inside_parquet(path: Path) -> Document | None:
     import pyarrow as pa
     from pyarrow import parquet

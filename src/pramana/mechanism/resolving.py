@@ -5,18 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pramana.errors import DataError, MechanismError
+from pramana.errors import DataError, MechanismError, listing
 from pramana.mechanism.mechanism import Mechanism
 
 
 def resolve_mechanism(mechanism: Mechanism | str | Path | None, data: Any) -> Mechanism | None:
-    """The mechanism that was meant; a file that carries a description cannot be fitted as if it were clean."""
-    if isinstance(mechanism, Mechanism):
-        return mechanism
+    """The mechanism that was meant; where the data carry a description, no perturbed column of theirs may be forgotten."""
     path = Path(data) if isinstance(data, str | Path) else None
-    if mechanism is None:
-        _refuse_forgotten(path, data)
-        return None
+    found = _meant(mechanism, path)
+    if mechanism != "auto":
+        _refuse_forgotten(found, path, data)
+    return found
+
+
+def _meant(mechanism: Mechanism | str | Path | None, path: Path | None) -> Mechanism | None:
+    if mechanism is None or isinstance(mechanism, Mechanism):
+        return mechanism
     if isinstance(mechanism, str | Path):
         if str(mechanism) != "auto":
             return Mechanism.load(mechanism)
@@ -32,13 +36,30 @@ def resolve_mechanism(mechanism: Mechanism | str | Path | None, data: Any) -> Me
     )
 
 
-def _refuse_forgotten(path: Path | None, data: Any) -> None:
-    from pramana.mechanism.document import find_description, inside_metadata
+def _refuse_forgotten(mechanism: Mechanism | None, path: Path | None, data: Any) -> None:
+    columns = _described(path, data)
+    if columns is None:
+        return
+    told = f"{repr(str(path)) if path else 'the table'} carries a description of how it was perturbed"
+    if mechanism is None:
+        raise MechanismError(
+            f"{told}, but mechanism=None says that it is clean: use mechanism='auto' (or method='naive' to ignore the noise on "
+            "purpose)"
+        )
+    lacking = [c for c in columns if c not in mechanism.columns]
+    if lacking:
+        raise MechanismError(
+            f"{told}, and the mechanism given leaves out {listing(lacking)}, which would be taken for clean: use "
+            "mechanism='auto', or add the channels of these columns"
+        )
+
+
+def _described(path: Path | None, data: Any) -> list[str] | None:
+    """The perturbed columns that a description inside or beside the data names; None where there is no description."""
+    from pramana.mechanism.document import described_columns, find_description, inside_metadata
 
     metadata = getattr(getattr(data, "schema", None), "metadata", None)
-    inside = inside_metadata(metadata, "the table") if isinstance(metadata, dict) else None
-    if inside is not None or (path is not None and path.is_file() and find_description(path) is not None):
-        raise MechanismError(
-            f"{repr(str(path)) if path else 'the table'} carries a description of how it was perturbed, but mechanism=None says that it is clean: "
-            "use mechanism='auto' (or method='naive' to ignore the noise on purpose)"
-        )
+    document = inside_metadata(metadata, "the table") if isinstance(metadata, dict) else None
+    if document is None and path is not None and path.is_file():
+        document = find_description(path)
+    return None if document is None else described_columns(document)
