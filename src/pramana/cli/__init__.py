@@ -30,7 +30,8 @@ def main() -> None:
 def _leave(line: str, code: int = 2) -> NoReturn:
     import sys
 
-    sys.stderr.write(" ".join(line.split()) + "\n")
+    if sys.stderr is not None:
+        sys.stderr.write(" ".join(line.split()) + "\n")
     raise SystemExit(code) from None
 
 

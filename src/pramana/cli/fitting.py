@@ -38,7 +38,10 @@ FamilyOption = Annotated[
 LinkOption = Annotated[str | None, typer.Option(help="Link; the family's usual one by default.")]
 DispersionOption = Annotated[float | None, typer.Option(help="Known dispersion of the negative binomial.")]
 CovariateModelOption = Annotated[
-    str | None, typer.Option(help="Of the likelihood: formula of the perturbed covariates given the clean ones.")
+    str | None,
+    typer.Option(
+        help="Of the likelihood: terms on which perturbed covariates depend, such as 'age + sex', or saturated."
+    ),
 ]
 InferenceOption = Annotated[
     str | None, typer.Option(help="sandwich, resampling or jackknife; by default what suits the method.")
@@ -115,7 +118,7 @@ def fit(
             missing=missing,  # type: ignore[arg-type]
             **sampling.options(data),
         )
-    result = _as_asked(result, what)
+    result = _as_asked(result, what, exponentiate)
     price = _privacy_table(result, style) if privacy else ""
     typer.echo(result.summary(style, exponentiate=exponentiate))
     if privacy and style != "json":
@@ -123,9 +126,14 @@ def fit(
     save_figure(result.plot, figure)
 
 
-def _as_asked(result: Any, what: str) -> Any:
-    """A parameter is shown as it was asked for, since its columns alone do not say what it is."""
-    return replace(result, facts={**result.facts, "Parameter": what}) if "Parameter" in result.facts else result
+def _as_asked(result: Any, what: str, exponentiate: bool = False) -> Any:
+    """A parameter by name is shown as it was asked for, since its columns alone do not say what it is."""
+    facts = dict(result.facts)
+    if "Parameter" in facts:
+        facts["Parameter"] = what
+    if exponentiate:
+        facts["Scale"] = "exponentiated: ratios, not their logarithms"
+    return replace(result, facts=facts)
 
 
 def _only(methods: list[Any]) -> Any:

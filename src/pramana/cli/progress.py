@@ -17,7 +17,7 @@ def bar(title: str, *, counted: bool = False) -> Iterator[Callable[[int, int], N
 
     Yields `tell(done, total)`; the bar pulses until it is first called. `counted` shows these numbers in place of per cent.
     """
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield lambda _done, _total: None
         return
     from rich.console import Console
@@ -25,19 +25,26 @@ def bar(title: str, *, counted: bool = False) -> Iterator[Callable[[int, int], N
         BarColumn,
         MofNCompleteColumn,
         Progress,
+        Task,
         TaskProgressColumn,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.text import Text
+
+    class Left(TimeRemainingColumn):
+        """The time left, once it can be told."""
+
+        def render(self, task: Task) -> Text:
+            return Text.assemble(super().render(task), " left") if task.total else Text()
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn() if counted else TaskProgressColumn(),
         TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        Left(),
     )
     shown = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
     task = shown.add_task(title, total=None)

@@ -15,7 +15,10 @@ def write_text(path: Path, text: str) -> None:
         raise PramanaError(f"folder {str(path.parent)!r} does not exist: create it first")
     if path.is_dir():
         raise PramanaError(f"{str(path)!r} is a folder: give the name of a file in it")
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    except OSError as error:
+        raise PramanaError(f"{str(path)!r} cannot be written ({error.strerror}): give another folder") from None
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
