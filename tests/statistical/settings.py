@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from montecarlo import Data, Setting
 from numpy.typing import ArrayLike
@@ -34,15 +36,20 @@ def keep(levels: ArrayLike, probability: float) -> pr.TransitionMatrix:
 
 
 def three_levels(what: str) -> Setting:
-    """A response with three numeric levels through an asymmetric matrix; its mean or its proportions."""
+    """A response with three numeric levels through an asymmetric matrix; its mean, total, proportions or counts."""
     share = np.array([0.5, 0.3, 0.2])
     matrix = pr.TransitionMatrix([0, 1, 2], [[0.8, 0.15, 0.1], [0.15, 0.75, 0.2], [0.05, 0.1, 0.7]], kind="numeric")
 
     def generate(rng: np.random.Generator) -> Data:
         return {"y": rng.choice(3, 1000, p=share)}
 
-    plan, truth = (pr.mean("y"), (0.7,)) if what == "mean" else (pr.proportions("y"), tuple(share))
-    return Setting(generate, *mechanisms({"y": matrix}), plan, truth)
+    plans: dict[str, tuple[Any, tuple[float, ...]]] = {
+        "mean": (pr.mean("y"), (0.7,)),
+        "total": (pr.total("y"), (700.0,)),
+        "proportions": (pr.proportions("y"), tuple(share)),
+        "counts": (pr.counts("y"), tuple(1000 * share)),
+    }
+    return Setting(generate, *mechanisms({"y": matrix}), *plans[what])
 
 
 def _covariates(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -23,8 +23,8 @@ def _cells(rng: np.random.Generator, shares: np.ndarray, n: int) -> tuple[np.nda
     return np.unravel_index(rng.choice(shares.size, n, p=shares.ravel()), shares.shape)
 
 
-def graded(what: Any, truth: Any, n: int = 2000) -> Setting:
-    """Education and a score with three levels each, both perturbed."""
+def graded(what: Any, truth: Any, n: int = 2000, perturbed: tuple[str, ...] = ("edu", "score")) -> Setting:
+    """Education and a score with three levels each, both perturbed unless said otherwise."""
 
     def generate(rng: np.random.Generator) -> Data:
         edu, score = _cells(rng, JOINT, n)
@@ -32,7 +32,8 @@ def graded(what: Any, truth: Any, n: int = 2000) -> Setting:
 
     edu = pr.TransitionMatrix.randomized_response(EDU.tolist(), keep=0.85, kind="ordinal")
     score = pr.TransitionMatrix.randomized_response(SCORES.tolist(), keep=0.9, kind="numeric")
-    return Setting(generate, *mechanisms({"edu": edu, "score": score}), what, tuple(np.ravel(truth).tolist()))
+    channels = {name: channel for name, channel in (("edu", edu), ("score", score)) if name in perturbed}
+    return Setting(generate, *mechanisms(channels), what, tuple(np.ravel(truth).tolist()))  # type: ignore[arg-type]
 
 
 def exposure(what: Any, truth: float, n: int = 4000) -> Setting:

@@ -17,7 +17,7 @@ shorter = pytest.mark.parametrize("replicates", [120, pytest.param(2000, marks=p
 
 
 @lengths
-@pytest.mark.parametrize("what", ["mean", "proportions"])
+@pytest.mark.parametrize("what", ["mean", "total", "proportions", "counts"])
 def test_a_response_with_three_levels(what: str, replicates: int, record_property: Log) -> None:
     check(settings.three_levels(what), replicates, 101, record_property)
 

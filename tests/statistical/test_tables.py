@@ -41,6 +41,17 @@ def test_domains_and_tables(name: str, replicates: int, record_property: Log) ->
 
 
 @lengths
+@pytest.mark.parametrize("perturbed", ["edu", "score"])
+def test_means_of_domains_when_one_of_the_two_columns_is_clean(
+    perturbed: str, replicates: int, record_property: Log
+) -> None:
+    # Levels stand in the mechanism's order, and without one in the order of the alphabet: high, low, mid.
+    truth = tables.domain_means()[[0, 1, 2] if perturbed == "edu" else [2, 0, 1]]
+    what = pr.mean("score", by="edu")
+    check(tables.graded(what, truth, perturbed=(perturbed,)), replicates, 212, record_property)
+
+
+@lengths
 @pytest.mark.parametrize("name", RATIOS)
 def test_ratios(name: str, replicates: int, record_property: Log) -> None:
     check(tables.exposure(*RATIOS[name]), replicates, 202, record_property)
