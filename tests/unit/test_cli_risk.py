@@ -64,3 +64,17 @@ def test_plan_looks_for_the_best_matrix(files: tuple[str, str]) -> None:
     found = json.loads(run("plan", files[0], "edu", "--analysis", "income ~ age + edu", *options))
     assert found["gain"] >= 1
     assert found["constraint"]["value"] <= 3 + 1e-8
+
+
+def test_analyses_can_be_parameters_by_name(files: tuple[str, str]) -> None:
+    data, mechanism = files
+    report = json.loads(run("risk", data, "-m", mechanism, "--analysis", "mean(income, by=edu)", "--format", "json"))
+    assert report["analyses"][0]["term"] == "mean(income)[edu=low]"
+    planned = json.loads(run("plan", data, "edu", "--analysis", "mean(income, by=edu)", "--se", "0.5", "-f", "json"))
+    assert len(planned["targets"]) == 3
+
+
+def test_a_family_needs_a_formula(files: tuple[str, str]) -> None:
+    options = ["-m", files[1], "--analysis", "mean(income)", "--family", "binomial"]
+    outcome = CliRunner().invoke(app, ["risk", files[0], *options])
+    assert "--family binomial belongs to a formula" in str(outcome.exception)

@@ -85,7 +85,7 @@ def plan(
 ) -> None:
     """Find the keep probability that a precision needs, or the matrix that costs analysts least."""
 
-    check_output(style)
+    check_output(style, out=out)
     _refuse_mixed(optimal, bool(se or effect), [epsilon, odds, reidentification, importance])
     plans = _plans(analysis, family)
     shared: dict[str, Any] = {"weights": weights, "kind": kind, "missing": missing}
