@@ -52,7 +52,9 @@ def correlation(x: str, y: str, kind: CorrelationKind = "pearson") -> Correlatio
     kind : "pearson" for numbers, "cramer" (V) for levels in any order, "kendall" (tau-b) for ordered levels: numbers, or
         levels whose mechanism says kind="ordinal", or an ordered pandas or polars category.
 
-    Cramér's V cannot be negative, so at independence its interval means nothing: test that with `table_em`.
+    Cramér's V is a norm: chance and the randomisation both add to it, by ½ tr(V″ Σ) to first order, with Σ the covariance of
+    the estimated shares; this bias is of order 1/n and grows with the table. V cannot be negative, so near independence its
+    interval means nothing (the diagnostic `near-boundary` says when): test that with `table_em`.
 
     >>> import pramana as pr
     >>> mechanism = pr.Mechanism({"a": pr.TransitionMatrix.binary(0.9, 0.9)})
