@@ -118,6 +118,12 @@ def test_replicate_weights_by_name_or_pattern(given: str, folder: Path) -> None:
     assert shown["inference"].startswith("4 replicate weights")
 
 
+def test_replicates_can_have_a_scale_each(folder: Path) -> None:
+    given = ("--weights", "w", "--replicate-weights", "w?")
+    one, each = (found("fit", "mean(income)", *given, "--replicate-scale", s) for s in ("0.5", "0.5,0.5,0.5,0.5"))
+    assert one["covariance"] == each["covariance"]
+
+
 def test_weights_and_clusters_alone_are_no_design(folder: Path) -> None:
     assert found("fit", "mean(income)", "--weights", "w", "--clusters", "village")["inference"].startswith("sandwich")
 
@@ -130,7 +136,8 @@ def test_weights_and_clusters_alone_are_no_design(folder: Path) -> None:
         (("--target", "finit"), "did you mean 'finite'"),
         (("--target", "finite"), "needs fpc"),
         (("--strata", "region", "--frequencies", "female"), "--frequencies cannot go with --strata"),
-        (("--replicate-scale", "0.5"), "--replicate-scale belongs to --replicate-weights"),
+        (("--replicate-scale", "0.5"), "replicate_scale is the factor of replicate_weights, and there are none"),
+        (("--replicate-scale", "half"), "--replicate-scale 'half' is no number: write 0.05, or 0.5,0.3"),
         (("--replicate-weights", "q*"), "--replicate-weights 'q*' matches no column"),
         (("--replicate-weights", ","), "--replicate-weights is empty"),
         (("--weights", "w", "--replicate-weights", "w*", "--strata", "region"), "leave those out"),

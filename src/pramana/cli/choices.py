@@ -96,7 +96,7 @@ class Sampling:
     fpc: str | None
     target: str | None
     replicate_weights: str | None
-    replicate_scale: float | None
+    replicate_scale: str | None
 
     def options(self, data: Path) -> dict[str, Any]:
         """Arguments of `fit`: a design where an option asks for one, else weights, frequencies and clusters."""
@@ -116,18 +116,27 @@ class Sampling:
     def _design(self, data: Path) -> Any:
         from pramana.inference import SurveyDesign
 
-        replicates = self._replicates(data)
-        if self.replicate_scale is not None and not replicates:
-            raise PramanaError("--replicate-scale belongs to --replicate-weights: name their columns")
         return SurveyDesign(
             weights=self.weights,
             strata=self.strata,
             clusters=self.clusters,
             fpc=self.fpc,
             target=self.target or "superpopulation",  # type: ignore[arg-type]
-            replicate_weights=replicates,
-            replicate_scale=self.replicate_scale,
+            replicate_weights=self._replicates(data),
+            replicate_scale=self._scale(),
         )
+
+    def _scale(self) -> float | list[float] | None:
+        """One factor for all replicates, or one for each."""
+        if self.replicate_scale is None:
+            return None
+        try:
+            numbers = [float(text) for text in names(self.replicate_scale)]
+        except ValueError:
+            numbers = []
+        if not numbers:
+            raise PramanaError(f"--replicate-scale {self.replicate_scale!r} is no number: write 0.05, or 0.5,0.3")
+        return numbers[0] if len(numbers) == 1 else numbers
 
     def _replicates(self, data: Path) -> tuple[str, ...]:
         given = names(self.replicate_weights)

@@ -64,7 +64,7 @@ ReplicatesOption = Annotated[
     str | None, typer.Option(help="Columns of replicate weights, as r1,r2 or a pattern such as 'r*'.")
 ]
 ScaleOption = Annotated[
-    float | None, typer.Option(help="Factor of the replicates' squared differences; 1/R by default.")
+    str | None, typer.Option(help="Factor of the replicates' squared differences, one or a list; 1/R by default.")
 ]
 MissingOption = Annotated[str, typer.Option(help="error or drop.")]
 FormatOption = Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")]
