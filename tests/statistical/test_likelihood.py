@@ -98,6 +98,24 @@ def test_a_perturbed_covariate_by_likelihood(family: str, replicates: int, recor
     check(regression_on_a_perturbed_covariate(family), replicates, 709, record_property)
 
 
+def perturbed_counts(method: str, n: int = 2000) -> Setting:
+    """A Poisson response with the levels 0 to 15 perturbed; a larger one has probability below 1e-6."""
+
+    def generate(rng: np.random.Generator) -> Data:
+        x = rng.uniform(-1, 1, n)
+        return {"x": x, "y": np.minimum(rng.poisson(np.exp(0.3 + 0.7 * x)), 15)}
+
+    channel = pr.TransitionMatrix.randomized_response(list(range(16)), keep=0.8, kind="numeric")
+    options = {"family": "poisson", "method": method}
+    return Setting(generate, *mechanisms({"y": channel}), "y ~ x", (0.3, 0.7), options)
+
+
+@pytest.mark.parametrize("replicates", [200, pytest.param(1000, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("method", ["likelihood", "reversion"])
+def test_perturbed_counts(method: str, replicates: int, record_property: Log) -> None:
+    check(perturbed_counts(method), replicates, 710, record_property)
+
+
 @lengths
 @pytest.mark.parametrize("method", ["likelihood", "forward"])
 def test_a_perturbed_response_by_likelihood(method: str, replicates: int, record_property: Log) -> None:
