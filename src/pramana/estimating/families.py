@@ -183,8 +183,11 @@ NAMES = ("gaussian", "binomial", "poisson", "gamma", "inverse-gaussian", "negati
 def negative_binomial(dispersion: float) -> Family:
     """Negative binomial with log link and known dispersion: V(μ) = μ + dispersion · μ².
 
-    >>> negative_binomial(0.5).link
-    'log'
+    >>> import pramana as pr
+    >>> mechanism = pr.Mechanism({"g": pr.TransitionMatrix.randomized_response(["a", "b"], keep=0.9)})
+    >>> visits = {"y": [0, 1, 2, 3, 1, 4, 5, 6], "g": ["a", "a", "a", "a", "b", "b", "b", "b"]}
+    >>> pr.fit("y ~ g", visits, mechanism, family=pr.negative_binomial(0.5)).estimate.round(3)
+    array([0.172, 1.29 ])
     """
     if not (isinstance(dispersion, int | float) and np.isfinite(dispersion) and dispersion > 0):
         raise FormulaError(f"the dispersion of a negative binomial must be a positive number, not {dispersion!r}")
