@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
+from pramana.errors import FormulaError
 from pramana.estimating import Family
 from pramana.estimators.likelihood import Likelihood
 from pramana.estimators.specification import specification
+from pramana.formulas.named import is_call
 from pramana.frames import Schema
 from pramana.given import ColumnLike
 from pramana.inference.hypotheses import SpecificationTest
@@ -46,6 +48,8 @@ def specification_test(
     >>> pr.specification_test("y ~ x + I(x**2)", {"x": x, "y": released}, mechanism).p_value > 0.05
     True
     """
+    if not isinstance(formula, str) or is_call(formula):
+        raise FormulaError(f"the specification test is for a formula such as 'y ~ x', not {formula!r}")
     job = Job.read(
         formula,
         data,

@@ -15,6 +15,7 @@ from pramana.estimating import Family
 from pramana.estimators import Likelihood, Method
 from pramana.estimators.estimate import estimate
 from pramana.formulas import glm
+from pramana.formulas.named import is_call, parameter
 from pramana.formulas.negative_binomial import negative_binomial_plan
 from pramana.formulas.prediction import Prediction
 from pramana.frames import Schema, Table, read
@@ -122,6 +123,8 @@ class Job:
 
 
 def _plan_of(what: Any, family: str | Family | None, link: str | None) -> Any:
+    if isinstance(what, str) and is_call(what):
+        what = parameter(what)
     if isinstance(what, str):
         if isinstance(family, str) and family.lower().replace("_", "-").replace(" ", "-") == "negative-binomial":
             return negative_binomial_plan(what, link)

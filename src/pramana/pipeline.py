@@ -11,6 +11,7 @@ from pramana.comparison import Comparison
 from pramana.errors import PramanaError, suggestion
 from pramana.estimating import Family
 from pramana.estimators import ForwardCorrection, Likelihood, Method, Naive, Reversion, method_of
+from pramana.formulas import Glm
 from pramana.given import ColumnLike
 from pramana.guidance import specification_test
 from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
@@ -42,7 +43,8 @@ def fit(
 
     Parameters
     ----------
-    what : a formula, or an estimating function such as `mean("income")` (then family and link do not apply).
+    what : a formula, or an estimating function such as `mean("income")` (then family and link do not apply), which can also be
+        written as text, "mean(income, by=edu)".
     data : pandas, polars or Arrow table, dictionary of arrays, or the path of a CSV or Parquet file.
     mechanism : a Mechanism, the path of its description, "auto" (the description beside or inside the data file), or an
         explicit None for data that were not perturbed.
@@ -62,7 +64,7 @@ def fit(
     chosen, options = method_of(method), _inference_of(inference)
     job = Job.read(what, data, mechanism, family, link, weights, frequencies, clusters, missing, design)
     result = job.run(chosen, options, start)
-    if not isinstance(what, str) or not isinstance(chosen, Reversion | Naive):
+    if not isinstance(job.plan, Glm) or not isinstance(chosen, Reversion | Naive):
         return result
     beside = {"weights": weights, "frequencies": frequencies, "clusters": clusters, "design": design}
     return replace(result, again=Refit.of(job, chosen, options, beside, missing))

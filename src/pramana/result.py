@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -17,6 +18,7 @@ from pramana.inference.options import check_level
 from pramana.inference.resampling import Draws
 from pramana.render import Sheet, render
 
+_RATIO = re.compile(r"^log ((?:odds|risk) ratio\()")
 COLUMNS = ("term", "estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high")
 
 
@@ -78,7 +80,6 @@ class Result:
     bounds_level: float | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     frame_kind: FrameKind = "pandas"
-    ratio_scale: bool = False
     model: Prediction | None = field(default=None, repr=False)
     df: float | None = None
     again: Callable[..., Result] | None = field(default=None, repr=False, compare=False)
@@ -141,7 +142,7 @@ class Result:
             for row in rows:
                 _refuse_overflow(row)
                 ratio = float(np.exp(row["estimate"]))
-                row.update(estimate=ratio, std_error=ratio * row["std_error"])
+                row.update(term=_RATIO.sub(r"\1", row["term"]), estimate=ratio, std_error=ratio * row["std_error"])
                 row.update(conf_low=_exp(row["conf_low"]), conf_high=_exp(row["conf_high"]))
         return rows
 

@@ -156,7 +156,7 @@ THREE = pd.DataFrame(
         (
             pr.odds_ratio("z", "x"),
             pr.FormulaError,
-            "an? odds ratio needs two levels, and column 'z' has 3: 'a', 'b', 'c'",
+            "the odds ratio needs two levels, and column 'z' has 3: 'a', 'b', 'c'",
         ),
         (pr.risk_ratio("x", "one"), pr.FormulaError, "column 'one' has 1: 1"),
         (pr.crosstab("z", "nope"), pr.DataError, "column 'nope' is not in the data"),

@@ -172,4 +172,4 @@ def test_the_specification_test(folder: Path, mechanism: pr.Mechanism) -> None:
     shown = found("specification", "income ~ age + edu", "--family", "gaussian")
     assert shown["p_value"] == pytest.approx(expected.p_value)
     assert expected.advice in run("specification", "income ~ age + edu", "--family", "gaussian")
-    assert "has no '~'" in refused("specification", "mean(income)")
+    assert "is for a formula such as 'y ~ x'" in refused("specification", "mean(income)")

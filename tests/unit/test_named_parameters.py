@@ -120,3 +120,21 @@ def test_a_wrong_call_says_what_is_wrong(text: str, message: str) -> None:
 def test_only_text_is_read() -> None:
     with pytest.raises(pr.FormulaError, match="is no call of a parameter"):
         pr.parameter(pr.mean("y"))  # type: ignore[arg-type]
+
+
+def test_fit_and_compare_take_a_parameter_as_text() -> None:
+    data = {"exposed": [0, 1] * 50, "case": [0, 1, 1, 1, 0] * 20}
+    asked = pr.fit("odds_ratio(exposed, case)", data, None)
+    assert asked.estimate == pr.fit(pr.odds_ratio("exposed", "case"), data, None).estimate
+    assert pr.compare("mean(case, by=exposed)", data, None, ["naive"]).parameters == (
+        "mean(case)[exposed=0]",
+        "mean(case)[exposed=1]",
+    )
+    with pytest.raises(pr.FormulaError, match="belong to a formula"):
+        pr.fit("mean(case)", data, None, family="binomial")
+
+
+def test_an_exponentiated_ratio_is_called_so() -> None:
+    result = pr.fit("odds_ratio(exposed, case)", {"exposed": [0, 1] * 50, "case": [0, 1, 1, 1, 0] * 20}, None)
+    assert result.to_dicts()[0]["term"] == "log odds ratio(exposed, case)"
+    assert result.to_dicts(exponentiate=True)[0]["term"] == "odds ratio(exposed, case)"

@@ -100,7 +100,7 @@ class Ratio:
     def prepare(self, table: Table, schema: Schema) -> SmoothFunction:
         factors = factors_of(self.variables, table, schema)
         for factor in factors[-2:]:
-            two_levels(factor, f"a {self.measure.title.removeprefix('log ')}")
+            two_levels(factor, f"the {self.measure.title.removeprefix('log ')}")
         return SmoothFunction(RatioTarget(self.measure, factors))
 
 
