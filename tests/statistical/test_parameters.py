@@ -77,8 +77,8 @@ def test_resampled_quantiles_and_poverty_rates(
     setting: settings.Setting, replicates: int, record_property: Log
 ) -> None:
     """100 draws leave each standard error about 10 % off, which averages out over replicates; percentile limits from so few
-    draws lose about a percent of coverage."""
-    draws = pr.Resampling(draws=100)
+    draws lose one to two percent of coverage, so that the long run takes more."""
+    draws = pr.Resampling(draws=100 if replicates < 1000 else 300)
     right = replicate(setting, replicates, 308, inference=draws)
     wrong = replicate(setting, 60, 308, mechanism=setting.wrong, inference=pr.Resampling(draws=20))
     record_property("rows", right.rows(wrong))
