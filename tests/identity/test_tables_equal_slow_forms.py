@@ -175,6 +175,33 @@ def test_linear_regression_is_the_moment_estimator_of_van_den_hout_and_kooiman(
     np.testing.assert_allclose(result.estimate, np.linalg.solve(squares, x.T @ y), rtol=1e-9)
 
 
+def cramers_v(table: pr.Result, deleted: Any = 0.0) -> float:
+    """Of a reverted table, from which the cells (6,) of some records may be taken away."""
+    p = (table.estimate * table.n - deleted).reshape(3, 2)
+    p = p / p.sum()
+    return float(np.sqrt((p**2 / np.outer(p.sum(axis=1), p.sum(axis=0))).sum() - 1))
+
+
+@pytest.mark.parametrize("clusters", [None, "house"])
+def test_the_correction_of_cramers_v_is_the_jackknifes(
+    clusters: str | None, released: pd.DataFrame, mechanism: pr.Mechanism
+) -> None:
+    """Deleting records, or clusters, one at a time estimates the same bias without any derivative."""
+    edu, smokes = (a.channel.inverse for a in mechanism.assignments[:2])  # type: ignore[attr-defined]
+    rows = (
+        edu[:, released["edu"].map(EDU.index)].T[:, :, None] * smokes[:, released["smokes"].map(YES.index)].T[:, None]
+    )
+    groups = np.arange(len(released)) if clusters is None else released[clusters].to_numpy()
+    sums = [rows[groups == g].sum(axis=0).ravel() for g in np.unique(groups)]
+    table = pr.fit(pr.crosstab("edu", "smokes"), released, mechanism)
+    plain = cramers_v(table)
+    bias = (len(sums) - 1) * (np.mean([cramers_v(table, s) for s in sums]) - plain)
+    what = pr.correlation("edu", "smokes", "cramer", corrected=True)
+    corrected = pr.fit(what, released, mechanism, clusters=clusters).estimate[0]
+    # The jackknife has terms of order 1/n² besides, relative to the bias of order 1/n.
+    assert (plain**2 - corrected**2) / (2 * plain) == pytest.approx(bias, rel=10 / len(sums))
+
+
 def test_domain_means_are_a_regression_without_intercept(released: pd.DataFrame, mechanism: pr.Mechanism) -> None:
     given = pr.fit(pr.mean("income", by="edu"), released, mechanism)
     same(given, pr.fit("income ~ 0 + edu", released, mechanism))

@@ -215,6 +215,21 @@ def test_correlations(people: pd.DataFrame, mechanism: Any) -> None:
     assert found.estimate[0] == pytest.approx(tau, rel=1e-10)
 
 
+def test_near_independence_the_correction_of_cramers_v_is_bergsmas() -> None:
+    """V² loses (r − 1)(c − 1) / n / (min(r, c) − 1), and gets back the variance of V, by which the root's curvature lowers
+    its mean."""
+    rows, columns, n = np.array([5, 3, 2]), np.array([4, 3, 2, 1]), 1_000_000
+    counts = n * np.outer(rows, columns) // 100 + np.outer([1, 0, -1], [2000, 0, 0, -2000])
+    i, j = np.indices(counts.shape)
+    data = {"a": i.ravel(), "b": j.ravel(), "n": counts.ravel()}
+    plain, corrected = (
+        pr.fit(pr.correlation("a", "b", "cramer", corrected=c), data, None, frequencies="n") for c in (False, True)
+    )
+    assert corrected.parameters == ("corrected Cramér's V(a, b)",)
+    lost = plain.estimate[0] ** 2 - corrected.estimate[0] ** 2
+    assert lost == pytest.approx(2 * 3 / n / 2 - plain.covariance[0, 0], rel=0.03)
+
+
 def test_the_error_of_pearsons_r_is_the_textbook_s_for_normal_data() -> None:
     rng = np.random.default_rng(5)
     x, noise = rng.normal(size=(2, 200_000))

@@ -138,6 +138,7 @@ def test_a_pooled_difference_survives_a_negative_cell() -> None:
         (lambda: pr.mean("y", by=[1, 2]), r"by must be a column name or a list of names, not \[1, 2\]"),
         (lambda: pr.correlation("x", "y", "kendal"), "kind 'kendal' is unknown: did you mean 'kendall'"),  # type: ignore[arg-type]
         (lambda: pr.correlation("x", "x"), "column 'x' is named twice"),
+        (lambda: pr.correlation("x", "y", corrected=True), "corrected=True is for kind='cramer', .*not for 'pearson'"),
     ],
 )
 def test_plans_that_make_no_sense_are_refused_when_made(make: Any, message: str) -> None:
@@ -217,6 +218,14 @@ def test_an_association_within_the_noise_is_said_to_be_so(rng: np.random.Generat
     far = fit(pr.correlation("x", "y", "cramer"), counted(1600, 1400, 1400, 1600), mechanism)
     assert "near-boundary" in [d.code for d in near.diagnostics]
     assert "near-boundary" not in [d.code for d in far.diagnostics]
+
+
+def test_a_corrected_association_with_nothing_left_is_zero(rng: np.random.Generator) -> None:
+    cells = {"x": [0, 0, 0, 1, 1, 1], "y": [0, 1, 2] * 2, "f": [100, 101, 99, 100, 99, 101]}
+    result = fit(pr.correlation("x", "y", "cramer", corrected=True), cells)
+    assert result.estimate[0] == 0
+    assert np.isfinite(result.standard_errors[0])
+    assert "near-boundary" in [d.code for d in result.diagnostics]
 
 
 def test_em_that_stalls_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:

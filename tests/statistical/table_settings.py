@@ -110,6 +110,16 @@ def correlation(kind: str) -> float:
     return float(excess / np.sqrt((1 - rows @ rows) * (1 - columns @ columns)))
 
 
+def weak_association(what: Any, n: int = 1000) -> Setting:
+    """Two perturbed columns with five levels, equal in a tenth of the records and unrelated in the others: V is a tenth."""
+
+    def generate(rng: np.random.Generator) -> Data:
+        first, other = rng.integers(0, 5, (2, n))
+        return {"a": first, "b": np.where(rng.random(n) < 0.1, first, other)}
+
+    return Setting(generate, *mechanisms({c: keep(range(5), 0.9) for c in "ab"}), what, (0.1,))
+
+
 def two_scores(n: int = 3000) -> Setting:
     """Pearson's r of two perturbed scores."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import table_settings as tables
-from montecarlo import BOUND, check, samples
+from montecarlo import BOUND, CLEAR, check, check_bias, replicate, samples
 
 import pramana as pr
 
@@ -75,6 +76,21 @@ def test_cramers_v_is_off_by_its_bias_of_order_one_over_n(replicates: int, recor
     what = pr.correlation("edu", "score", "cramer")
     centre = tables.correlation("cramer") + tables.bias_of_v(2000)
     check(tables.graded(what, centre), replicates, 205, record_property)
+
+
+@lengths
+def test_cramers_v_corrected(replicates: int, record_property: Log) -> None:
+    what = pr.correlation("edu", "score", "cramer", corrected=True)
+    check(tables.graded(what, tables.correlation("cramer"), n=1000), replicates, 210, record_property)
+
+
+def test_the_plain_v_is_seen_to_be_biased_where_the_corrected_one_is_not() -> None:
+    """A weak association in 25 cells: the more cells, the more chance and the randomisation add."""
+    setting = tables.weak_association(pr.correlation("a", "b", "cramer"))
+    corrected = replace(setting, what=pr.correlation("a", "b", "cramer", corrected=True))
+    plain, found = (replicate(s, 80, 211) for s in (setting, corrected))
+    assert plain.z[0] > CLEAR
+    check_bias(found)
 
 
 @lengths

@@ -55,7 +55,10 @@ def test_the_installed_script_is_the_same_command(folder: Path) -> None:
         (("fit", "income", "public.csv", "-m", "m.json"), "has no '~'"),
         (("fit", "", "public.csv", "-m", "m.json"), "has no '~'"),
         (("fit", "median(income", "public.csv", "-m", "m.json"), "never closed"),
-        (("plan", "public.csv", "edu", "--se", "0.5", "-o", "absent/m.json"), "folder 'absent' of 'absent/m.json' does not exist"),
+        (
+            ("plan", "public.csv", "edu", "--se", "0.5", "-o", "absent/m.json"),
+            "folder 'absent' of 'absent/m.json' does not exist",
+        ),
         (("compare", FORMULA, "public.csv", "-m", "m.json", "--truth", "absent.csv"), "'absent.csv' does not exist"),
         (("demo", "--out", "m.json"), "folder 'm.json' cannot be created"),
         (("fit",), "Missing argument 'WHAT': see 'pramana fit --help'"),

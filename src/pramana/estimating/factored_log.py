@@ -42,6 +42,11 @@ class FactoredLog:
         start: Float = np.linalg.solve(x.T @ x, x.T @ target)
         return start
 
+    @property
+    def easier(self) -> FactoredLog | None:
+        """As in `PredictorEquation`."""
+        return replace(self, power=1.0) if self.power == 3 else None
+
     def influence(self, beta: Float) -> Float:
         low, high = (Tilted(self.records, beta, s) for s in (1 - self.power, 2 - self.power))
         return low.singles() * self.records.response.first[:, None] - high.singles()

@@ -116,12 +116,6 @@ def _log_of(mean: float) -> float:
     return float(np.log(max(mean, 1e-8)))
 
 
-def _log_below(mean: float) -> float:
-    """Well below the mean: from there Newton climbs to the root of an inverse Gaussian, whose score y/μ² − 1/μ turns back
-    towards zero where μ exceeds 2y, and would lead it to infinity."""
-    return _log_of(mean) - 3
-
-
 def _normal_quantile(p: float) -> float:
     from scipy.special import ndtri
 
@@ -174,7 +168,7 @@ FAMILIES: dict[tuple[str, str], Family] = {
         Family("binomial", "log", Curve(_binomial_log), _log_of, **_UNIT),
         Family("poisson", "log", _power_curve(1), _log_of, lower=0.0, potential=np.exp, recession=_barrier),
         Family("gamma", "log", _power_curve(2), _log_of, **_POSITIVE),
-        Family("inverse-gaussian", "log", _power_curve(3), _log_below, **_POSITIVE),
+        Family("inverse-gaussian", "log", _power_curve(3), _log_of, **_POSITIVE),
     )
 }
 NAMES = ("gaussian", "binomial", "poisson", "gamma", "inverse-gaussian", "negative-binomial")

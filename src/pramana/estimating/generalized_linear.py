@@ -11,7 +11,7 @@ import numpy as np
 from pramana.arrays import Column, Float, Int
 from pramana.errors import DataError, FormulaError
 from pramana.estimating.equation import Records, broadcast
-from pramana.estimating.families import Family
+from pramana.estimating.families import FAMILIES, Family
 from pramana.kernels import predictor
 from pramana.kernels.blocks import blocks
 from pramana.kernels.predictor import Predictor
@@ -116,6 +116,16 @@ class PredictorEquation:
         gram = self.data.design.T @ self.data.design
         start: Float = np.linalg.solve(gram, self.data.design.T @ target)
         return start
+
+    @property
+    def easier(self) -> PredictorEquation | None:
+        """An equation for the same mean from whose root to start: the score y/μ² − 1/μ of an inverse Gaussian turns back
+        towards zero where μ exceeds 2y, and would lead Newton to infinity."""
+        if self.function.family.name != "inverse-gaussian":
+            return None
+        poisson = FAMILIES["poisson", "log"]
+        data = replace(self.data, curve=poisson.curve)
+        return replace(self, function=replace(self.function, family=poisson), data=data)
 
     @property
     def concave(self) -> bool:

@@ -129,6 +129,14 @@ class SmoothEquation:
         theta, mu = self._split(beta)
         return self.target.remarks(theta, mu, errors[: theta.size])
 
+    def debiased(self, beta: Float, covariance: Float) -> Float:
+        """β with θ corrected for the curvature of g, where the target asks for it; covariance (d, d) is that of β."""
+        if not hasattr(self.target, "debiased"):
+            return beta
+        theta, mu = self._split(beta)
+        moments = slice(theta.size, None)
+        return np.concatenate([self.target.debiased(theta, mu, covariance[moments, moments]), mu])
+
     def _split(self, beta: Float) -> tuple[Float, Float]:
         size = len(self.target.parameters)
         return beta[:size], beta[size:]
@@ -179,3 +187,22 @@ def gradient(function: Callable[[Any], Any], mu: Float) -> Float:
     step = 1e-30
     columns = [np.imag(function(mu + 1j * step * unit)) / step for unit in np.eye(mu.size)]
     return np.stack(columns, axis=-1)
+
+
+def curvature(function: Callable[[Any], Any], mu: Float, covariance: Float) -> Float:
+    """tr(g″(μ) Σ) (k,): twice the bias of g at an estimate of μ with covariance Σ, to first order.
+
+    Second derivatives along the axes of Σ are differences of complex steps, so that no (m, m) Hessian is formed.
+
+    >>> curvature(lambda m: np.stack([m[0] ** 2 + m[0] * m[1]]), np.array([1.0, 2.0]), np.array([[0.2, 0.1], [0.1, 0.5]]))
+    array([0.6])
+    """
+    sizes, axes = np.linalg.eigh((covariance + covariance.T) / 2)
+    reach = 1e-3 * np.sqrt(np.abs(sizes).max())
+    tiny = 1e-30
+
+    def slope(axis: Float, at: float) -> Float:
+        return np.asarray(np.imag(function(mu + (at + 1j * tiny) * axis)) / tiny)
+
+    parts = [size * (slope(a, reach) - slope(a, -reach)) for size, a in zip(sizes, axes.T, strict=True) if size != 0]
+    return np.asarray(np.sum(parts, axis=0) / (2 * reach))

@@ -84,7 +84,7 @@ def estimate(
         diagnostics += [Diagnostic(*note) for note in sample.equation.cautions(root.beta, errors)]
     result = Result(
         parameters=sample.equation.parameters,
-        estimate=root.beta,
+        estimate=_debiased(sample.equation, root.beta, covariance),
         covariance=covariance,
         n=sample.n,
         method=method,
@@ -104,6 +104,11 @@ def estimate(
     result = result if size is None else multiplied(result, size)
     shown = getattr(sample.equation, "shown", None)
     return result if shown is None else restricted(result, shown)
+
+
+def _debiased(equation: Equation, beta: Float, covariance: Float) -> Float:
+    """Some functions of moments, when asked, take out the bias that their curvature and the covariance imply."""
+    return equation.debiased(beta, covariance) if hasattr(equation, "debiased") else beta
 
 
 def restricted(result: Result, names: Sequence[str]) -> Result:

@@ -44,7 +44,7 @@ def solve(equation: Equation, weights: Float, start: Float | None = None) -> Roo
         if not np.all(np.isfinite(beta)) and hasattr(equation, "refusal"):
             raise SolveError(equation.refusal(weights))
         return Root(beta, 0.0, 0, "direct", equation.score_and_slope(beta[None], weights[None])[1][0])
-    beta = equation.start if start is None else np.asarray(start, dtype=float)
+    beta = _start(equation, weights) if start is None else np.asarray(start, dtype=float)
     if start is not None and hasattr(equation, "refuse"):
         equation.refuse(beta)
     scale = score_scale(equation, beta, weights)
@@ -58,6 +58,17 @@ def solve(equation: Equation, weights: Float, start: Float | None = None) -> Roo
         _refuse_flat(equation, weights, roots.beta[0])
         return Root(roots.beta[0], float(roots.norm[0]), int(roots.steps[0]), "newton")
     return _continue(equation, weights, beta, roots)
+
+
+def _start(equation: Equation, weights: Float) -> Float:
+    """The equation's own starting value, or the root of an easier equation for the same parameters."""
+    easier = getattr(equation, "easier", None)
+    if easier is None:
+        return equation.start
+    try:
+        return solve(easier, weights).beta
+    except SolveError:
+        return equation.start
 
 
 def _refuse_flat(equation: Equation, weights: Float, beta: Float) -> None:
