@@ -13,14 +13,15 @@ from statsmodels.regression.quantile_regression import QuantReg
 from statsmodels.sandbox.regression.gmm import IV2SLS
 
 import pramana as pr
-from pramana.estimating.quantiles import default_width
 
 LEVELS = ["none", "some", "much", "all"]
 DRAWS = pr.Resampling(draws=20, seed=1)
 
 
 def no_noise(**levels: list[Any]) -> pr.Mechanism:
-    return pr.Mechanism({name: pr.TransitionMatrix(given, np.eye(len(given))) for name, given in levels.items()})
+    kinds: dict[str, Any] = {name: "ordinal" if isinstance(given[0], str) else None for name, given in levels.items()}
+    channels = {k: pr.TransitionMatrix(given, np.eye(len(given)), kind=kinds[k]) for k, given in levels.items()}
+    return pr.Mechanism(channels)
 
 
 @pytest.fixture
@@ -67,7 +68,9 @@ def test_ordinal_logit_is_statsmodels(people: pd.DataFrame, mechanism: pr.Mechan
 def test_quantiles_are_numpys_within_a_bandwidth(people: pd.DataFrame, q: float) -> None:
     result = pr.fit(pr.quantile("income", q, by="g"), people, no_noise(g=[0, 1]), inference=DRAWS)
     expected = [np.quantile(people.loc[people["g"] == k, "income"], q) for k in (0, 1)]
-    np.testing.assert_allclose(result.estimate, expected, atol=default_width(people["income"].to_numpy()))
+    bandwidth = float(result.facts["Bandwidth"].split(",")[0])
+    assert bandwidth < people["income"].std() / 8
+    np.testing.assert_allclose(result.estimate, expected, atol=bandwidth)
 
 
 @pytest.mark.parametrize("q", [0.25, 0.5, 0.8])
@@ -222,3 +225,31 @@ def test_predictions_are_statsmodels(people: pd.DataFrame, family: str) -> None:
     theirs = sm.GLM(people["sick"], x, family=kind).fit(cov_type="HC0").get_prediction(x[:5]).summary_frame()
     found = result.predict(new)
     np.testing.assert_allclose(found.to_numpy(), theirs.to_numpy(), rtol=1e-6)
+
+
+def test_margins_of_a_coded_number_are_differences_of_level_means(people: pd.DataFrame) -> None:
+    """In a saturated model the effects are differences of group means."""
+    rng = np.random.default_rng(6)
+    rooms = rng.integers(1, 5, len(people))
+    data = people.assign(rooms=rooms, visits=rng.poisson(0.5 * rooms))
+    fitted = pr.fit("visits ~ C(rooms)", data, None, family="poisson")
+    means = data.groupby("rooms")["visits"].mean()
+    found = fitted.margins(data)
+    assert found.parameters == tuple(f"effect(rooms: {k} against 1)" for k in (2, 3, 4))
+    np.testing.assert_allclose(found.estimate, means.to_numpy()[1:] - means.iloc[0], rtol=1e-8)
+
+
+def test_margins_of_a_spline_stay_within_its_knots(people: pd.DataFrame) -> None:
+    """A spline that holds a straight line has its slope as average effect."""
+    data = people.assign(line=2.0 + 3.0 * people["x"])
+    found = pr.fit("line ~ bs(x, df=5)", data.assign(line=data["line"] + 1e-6 * data["dose"]), None).margins(data)
+    assert found.estimate[0] == pytest.approx(3.0, abs=1e-3)
+
+
+def test_margins_of_a_negative_binomial_fit_are_those_of_its_dispersion(people: pd.DataFrame) -> None:
+    rng = np.random.default_rng(5)
+    data = people.assign(visits=rng.poisson(np.exp(0.2 + 0.3 * people["x"]) * rng.gamma(2.0, 0.5, len(people))))
+    fitted = pr.fit("visits ~ x", data, None, family="negative-binomial")
+    predicted = np.asarray(fitted.predict(data)["prediction"])
+    found = fitted.margins(data)
+    assert found.estimate[0] == pytest.approx(fitted["x"].estimate * predicted.mean(), rel=1e-6)

@@ -17,7 +17,7 @@ PLANS = {
     "multinomial": (pr.multinomial("edu ~ x + t"), "edu"),
     "multinomial, covariate": (pr.multinomial("edu ~ x + t"), "t"),
     "ordinal": (pr.ordinal("edu ~ x + t"), "edu"),
-    "ordinal, covariate": (pr.ordinal("edu ~ x + t"), "t"),
+    "ordinal, covariate": (pr.ordinal("rank ~ x + t"), "t"),
     "instruments": (pr.two_stage_least_squares("y ~ t + w | x + edu + w"), "edu"),
     "instruments, endogenous": (pr.two_stage_least_squares("y ~ t + w | x + edu + w"), "t"),
     "ipw": (pr.average_treatment_effect("y", "t", ["x", "edu"], "ipw"), "t"),
@@ -43,6 +43,7 @@ def data_of(rng: np.random.Generator, n: int) -> dict[str, Any]:
         "y": rng.normal(size=n),
         "income": rng.exponential(size=n),
         "edu": np.array([LEVELS[k % 3] for k in range(n)], dtype=object),
+        "rank": np.arange(n) % 3,
         "t": np.arange(n) // 2 % 2,
         "b": np.arange(n) // 3 % 2,
         "count": np.arange(n) % 7,
@@ -50,13 +51,13 @@ def data_of(rng: np.random.Generator, n: int) -> dict[str, Any]:
 
 
 def channel_of(column: str, rng: np.random.Generator) -> pr.TransitionMatrix:
-    return random_channel(rng, LEVELS if column == "edu" else [0, 1])
+    return random_channel(rng, LEVELS, "ordinal") if column == "edu" else random_channel(rng, [0, 1])
 
 
 def beta_of(equation: Any, rng: np.random.Generator) -> np.ndarray:
     d = len(equation.parameters)
     beta = 0.3 * rng.normal(size=d)
-    if "low|mid" in equation.parameters:
+    if "|" in equation.parameters[0]:
         beta[:2] = np.sort(beta[:2]) + np.array([-0.5, 0.5])
     return beta
 
@@ -71,7 +72,8 @@ def test_averaging_over_the_channel_returns_the_clean_score(name: str, rng: np.r
     released = {k: np.repeat(v, size) for k, v in data.items()}
     released[column] = np.resize(np.array(channel.levels, dtype=data[column].dtype), n * size)
     noisy = bound(plan, released, mechanism)
-    clean = bound(plan, data, pr.Mechanism({column: pr.TransitionMatrix(channel.levels, np.eye(size))}))
+    identity = pr.TransitionMatrix(channel.levels, np.eye(size), kind=channel.kind)
+    clean = bound(plan, data, pr.Mechanism({column: identity}))
     beta = beta_of(clean, rng)
     codes = [list(channel.levels).index(v) for v in data[column].tolist()]
     chance = channel.matrix[:, codes].T

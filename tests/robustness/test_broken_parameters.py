@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import pramana as pr
@@ -34,7 +35,12 @@ def data(rng: np.random.Generator) -> pd.DataFrame:
 @pytest.fixture
 def strong(rng: np.random.Generator) -> pr.Mechanism:
     """So strong that a level without members gets a negative share in about every second sample."""
-    return pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(LEVELS, keep=0.4)})
+    return pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(LEVELS, keep=0.4, kind="ordinal")})
+
+
+@pytest.fixture
+def ordered() -> pr.Mechanism:
+    return pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(LEVELS, keep=0.85, kind="ordinal")})
 
 
 def refused(what: Any, data: Any, mechanism: pr.Mechanism | None = None, **options: Any) -> str:
@@ -123,15 +129,42 @@ def test_thresholds_out_of_order(strong: pr.Mechanism) -> None:
     assert "out of order" in refused(pr.ordinal("edu ~ x"), lopsided(), strong)
 
 
-def test_starting_thresholds_out_of_order(data: pd.DataFrame, mechanism: pr.Mechanism) -> None:
-    message = refused(pr.ordinal("edu ~ x"), data, mechanism, start=[1.0, -1.0, 0.0])
+def test_starting_thresholds_out_of_order(data: pd.DataFrame, ordered: pr.Mechanism) -> None:
+    message = refused(pr.ordinal("edu ~ x"), data, ordered, start=[1.0, -1.0, 0.0])
     assert "low|mid = 1" in message
     assert "out of order" in message
 
 
-def test_an_ordinal_formula_keeps_its_intercept_and_has_terms(data: pd.DataFrame) -> None:
-    assert "thresholds" in refused(pr.ordinal("edu ~ 0 + x"), data)
-    assert "no term" in refused(pr.ordinal("edu ~ 1"), data)
+def test_an_ordinal_formula_keeps_its_intercept_and_has_terms(data: pd.DataFrame, ordered: pr.Mechanism) -> None:
+    assert "thresholds" in refused(pr.ordinal("edu ~ 0 + x"), data, ordered)
+    assert "no term" in refused(pr.ordinal("edu ~ 1"), data, ordered)
+
+
+def test_an_ordinal_response_has_a_stated_order(data: pd.DataFrame, mechanism: pr.Mechanism) -> None:
+    """Text has no order of its own, perturbed or not, and an unordered category or shuffled numbers state none."""
+    shuffled = pr.Mechanism({"k": pr.TransitionMatrix.randomized_response([2, 0, 1], keep=0.9, kind="numeric")})
+    numbered = data.assign(k=np.arange(len(data)) % 3)
+    for given, known, response in (
+        (data, None, "edu"),
+        (data, mechanism, "edu"),
+        (data.assign(edu=pd.Categorical(data["edu"], categories=LEVELS)), None, "edu"),
+        (pl.DataFrame(data.to_dict("list"), schema_overrides={"edu": pl.Categorical}), None, "edu"),
+        (numbered, shuffled, "k"),
+    ):
+        message = refused(pr.ordinal(f"{response} ~ x"), given, known)
+        assert "needs ordered levels" in message
+        assert "kind='ordinal'" in message
+        assert "ordered=True" in message
+
+
+def test_stated_orders_agree(data: pd.DataFrame) -> None:
+    category = data.assign(edu=pd.Categorical(data["edu"], categories=LEVELS, ordered=True))
+    enum = pl.DataFrame(data.to_dict("list"), schema_overrides={"edu": pl.Enum(LEVELS)})
+    numbers = data.assign(edu=data["edu"].map(LEVELS.index))
+    results = [pr.fit(pr.ordinal("edu ~ x"), given, None) for given in (category, enum, numbers)]
+    assert results[0].parameters == results[1].parameters == ("low|mid", "mid|high", "x")
+    for other in results[1:]:
+        np.testing.assert_allclose(results[0].estimate, other.estimate, rtol=1e-9)
 
 
 def test_a_class_without_root_is_certified(strong: pr.Mechanism) -> None:
@@ -244,8 +277,8 @@ def test_predictions_refuse_what_the_fit_never_saw(data: pd.DataFrame, mechanism
 
 
 @pytest.mark.parametrize("plan", [pr.ordinal("edu ~ x"), pr.gini("income", by="edu"), pr.margins("y ~ x + edu", "edu")])
-def test_systems_have_no_score_intervals(plan: Any, data: pd.DataFrame, mechanism: pr.Mechanism) -> None:
-    assert "score intervals" in refused(plan, data, mechanism, inference=pr.Sandwich(interval="score"))
+def test_systems_have_no_score_intervals(plan: Any, data: pd.DataFrame, ordered: pr.Mechanism) -> None:
+    assert "score intervals" in refused(plan, data, ordered, inference=pr.Sandwich(interval="score"))
 
 
 def test_only_formulas_predict(data: pd.DataFrame) -> None:
@@ -260,7 +293,53 @@ def test_a_result_that_predicts_holds_no_rows(data: pd.DataFrame) -> None:
     assert len(pickle.dumps(many)) < 1.2 * len(pickle.dumps(few))
 
 
-def test_a_negative_binomial_without_overdispersion_points_to_poisson(data: pd.DataFrame) -> None:
-    few = data.assign(visits=np.arange(len(data)) % 2)
-    with pytest.raises(pr.SolveError, match=r"exceeds its mean .* use family='poisson'"):
-        pr.fit("visits ~ x", few, None, family="negative-binomial")
+def test_a_negative_binomial_without_overdispersion_points_to_poisson() -> None:
+    """Also where the counts vary more than their overall mean, but not around their means given x."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=2000)
+    for y in (np.arange(2000) % 2, rng.binomial(20, 1 / (1 + np.exp(2 - x)))):
+        with pytest.raises(pr.SolveError, match=r"vary more around its mean than Poisson .* use family='poisson'"):
+            pr.fit("y ~ x", {"x": x, "y": y}, None, family="negative-binomial")
+
+
+def test_a_dispersion_near_zero_is_reported() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=2000)
+    for dispersion, told in ((0.5, False), (0.002, True)):
+        y = rng.poisson(np.exp(0.3 + 0.4 * x) * rng.gamma(1 / dispersion, dispersion, 2000))
+        result = pr.fit("y ~ x", {"x": x, "y": y}, None, family="negative-binomial")
+        assert any(d.code == "weak-dispersion" for d in result.diagnostics) == told
+
+
+def test_the_likelihood_of_a_negative_binomial_asks_for_its_dispersion(
+    data: pd.DataFrame, mechanism: pr.Mechanism
+) -> None:
+    counted = data.assign(visits=np.arange(len(data)) % 7)
+    for ask in (
+        lambda: pr.fit("visits ~ edu", counted, mechanism, family="negative-binomial", method="likelihood"),
+        lambda: pr.specification_test("visits ~ edu", counted, mechanism, family="negative-binomial"),
+    ):
+        with pytest.raises(pr.FormulaError, match="needs its dispersion"):
+            ask()
+
+
+def test_a_variable_that_enters_by_jumps_has_no_slope(data: pd.DataFrame) -> None:
+    for term in ("np.floor(x)", "I(x > 0)", "I(np.where(x > 0, x, 0))"):
+        assert "jumps" in refused(pr.margins(f"y ~ {term}", "x"), data)
+
+
+def test_only_logarithms_are_exponentiated(data: pd.DataFrame) -> None:
+    for what, options in ((pr.mean("y"), {}), ("y ~ x", {}), ("t ~ x", {"family": "binomial", "link": "probit"})):
+        result = pr.fit(what, data, None, **options)
+        with pytest.raises(pr.PramanaError, match="makes ratios of logarithms"):
+            result.to_frame(exponentiate=True)
+    for what, options in (("np.log(income) ~ x", {}), ("t ~ x", {"family": "binomial"})):
+        assert pr.fit(what, data, None, **options).to_dicts(exponentiate=True)
+
+
+def test_treatment_effects_take_columns_whose_names_are_no_words(data: pd.DataFrame) -> None:
+    odd = data.rename(columns={"y": "y (count)", "x": "group 1"})
+    found = pr.fit(pr.average_treatment_effect("y (count)", "t", ["group 1"]), odd, None)
+    assert found.parameters == ("effect(t on y (count))",)
+    plain = pr.fit(pr.average_treatment_effect("y", "t", ["x"]), data, None)
+    assert found.estimate[0] == plain.estimate[0]

@@ -164,7 +164,7 @@ THREE = pd.DataFrame(
         (pr.mean("text", by="z"), pr.DataError, "'text' holds text where numbers are needed"),
         (pr.total("text"), pr.DataError, "'text' holds text where numbers are needed"),
         (pr.correlation("z", "x"), pr.DataError, "'z' holds text where numbers are needed"),
-        (pr.correlation("z", "x", "kendall"), pr.FormulaError, "needs ordered levels, and those of 'z' are nominal"),
+        (pr.correlation("z", "x", "kendall"), pr.FormulaError, "needs ordered levels, and the order of those of 'z'"),
         (pr.correlation("x", "one"), pr.SolveError, "reverted variance of 'one' is not positive"),
         (
             pr.correlation("one", "x", "cramer"),

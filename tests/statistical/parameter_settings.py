@@ -39,7 +39,8 @@ def ordinal() -> Setting:
         hidden = x + 1.2 * g + rng.logistic(size=n)
         return {"y": LEVELS[np.digitize(hidden, [-0.5, 1.0])], "x": x, "g": g}
 
-    channels = {"y": keep(LEVELS, 0.85), "g": pr.TransitionMatrix.binary(0.9, 0.9)}
+    ordered = pr.TransitionMatrix.randomized_response(LEVELS.tolist(), keep=0.85, kind="ordinal")
+    channels = {"y": ordered, "g": pr.TransitionMatrix.binary(0.9, 0.9)}
     return Setting(generate, *mechanisms(channels), pr.ordinal("y ~ x + g"), (-0.5, 1.0, 1.0, 1.2))
 
 

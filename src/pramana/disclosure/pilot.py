@@ -202,11 +202,11 @@ def _pilot(plan: Any, table: Table, mechanism: Mechanism, weights: Float) -> Pil
     sizes = [len(stratum(a, 0)) for a in used]
     _refuse_large(table.n, sizes, len(function.parameters), label_of(plan))
     columns = {v: table.column(v) for v in function.variables}
-    oracle = Sample(function.equation(Records.clean(table.n, columns)), weights)
+    oracle = Sample(function.equation(Records.clean(table.n, columns)), weights).plugged()
     root = solve(oracle.equation, oracle.row_weights)
     inverse = bread(oracle.totals(root.beta), oracle.equation.parameters)
     records = _candidates(function, used, true, sizes, table)
-    equation = function.equation(records)
+    equation = Sample(function.equation(records), weights).plugged().equation
     u = np.stack([equation.under(_at(records, k)).influence(root.beta) for k in range(len(records.nodes))], axis=1)
     u = u * weights[:, None, None]
     sums = bool(getattr(equation, "sums", False))

@@ -28,6 +28,13 @@ class Factor:
     kind: Kind | None = None
 
     @property
+    def ordered(self) -> bool:
+        """The levels are stated to be in order, or are rising numbers; two levels have one order but for its sign."""
+        if self.kind == "ordinal" or len(self.levels) <= 2:
+            return True
+        return self.kind != "nominal" and list(self.levels) == sorted(self.levels)  # type: ignore[type-var]
+
+    @property
     def labels(self) -> list[str]:
         """As in "edu=low"."""
         return [f"{self.name}={level}" for level in self.levels]
@@ -46,7 +53,7 @@ def factor_of(name: str, table: Table, schema: Schema) -> Factor:
 def _observed(name: str, table: Table) -> Factor:
     values, chosen = table.column(name), table.categories(name)
     if chosen is not None:
-        return Factor(name, tuple(chosen), "ordinal")
+        return Factor(name, tuple(chosen), "ordinal" if table.ordered(name) else infer_kind(chosen))
     levels = tuple(sorted(set(values.tolist()), key=lambda v: (str(type(v)), v)))
     return Factor(name, levels, infer_kind(levels))
 
@@ -125,6 +132,17 @@ def reverted_cells(records: Records, factors: Sequence[Factor], values: Sequence
         weight = records.weights[:, node]
         out[rows, codes] += weight if values is None else weight * values[node]
     return out
+
+
+def refuse_unordered(factor: Factor, purpose: str, instead: str) -> None:
+    """The alphabet is no order of text."""
+    if factor.ordered:
+        return
+    raise FormulaError(
+        f"{purpose} needs ordered levels, and the order of those of {factor.name!r} ({listing(factor.levels)}) was not stated: "
+        "list them in order in its transition matrix and give that kind='ordinal', make an unperturbed column an ordered "
+        f"category (pandas.Categorical(..., categories=[...], ordered=True) or a polars Enum), or use {instead}"
+    )
 
 
 def two_levels(factor: Factor, purpose: str) -> Factor:

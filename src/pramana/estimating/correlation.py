@@ -9,7 +9,7 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import FormulaError, suggestion
-from pramana.estimating.cells import Factor, cell_labels, distinct, factors_of, reverted_cells
+from pramana.estimating.cells import Factor, cell_labels, distinct, factors_of, refuse_unordered, reverted_cells
 from pramana.estimating.equation import Records, broadcast
 from pramana.estimating.generalized_linear import as_numbers
 from pramana.estimating.quotients import Remark
@@ -83,11 +83,8 @@ def correlation(x: str, y: str, kind: CorrelationKind = "pearson", *, corrected:
 def _refuse_unsuited(factor: Factor, kind: str) -> None:
     if len(factor.levels) < 2:
         raise FormulaError(f"column {factor.name!r} has {len(factor.levels)} level(s): a correlation needs at least 2")
-    if kind == "kendall" and factor.kind == "nominal" and len(factor.levels) > 2:
-        raise FormulaError(
-            f"Kendall's tau-b needs ordered levels, and those of {factor.name!r} are nominal: give its transition matrix "
-            "kind='ordinal', make an unperturbed column an ordered category, or use kind='cramer'"
-        )
+    if kind == "kendall":
+        refuse_unordered(factor, "Kendall's tau-b", "kind='cramer'")
 
 
 @dataclass(frozen=True)

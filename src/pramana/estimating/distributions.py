@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import DataError
+from pramana.estimating.bandwidths import default_bandwidth, robust_spread
 from pramana.estimating.cells import Factor, cell_labels, count_cells, factor_of, reverted_cells
 from pramana.estimating.equation import Records
 from pramana.estimating.generalized_linear import as_numbers
@@ -30,20 +31,31 @@ class Distribution:
     values : the support (S,): the records' own numbers, or the levels of a perturbed column.
     cells : reverted domain indicators (n, G) where the support is the records, (n, G, S) where it is the levels.
     domains : labels (G), empty for the whole population.
+    size : effective number of records.
+    window : default half-width of a kernel; 0 where the support is the levels.
     """
 
     values: Float
     cells: Float
     domains: tuple[str, ...]
+    size: float
+    window: float = 0.0
 
     @classmethod
     def of(cls, records: Records, column: str, by: Sequence[Factor], levels: Factor | None) -> Distribution:
         labels = tuple(cell_labels(by)) if by else ()
         if levels is None:
-            return cls(as_numbers(records.columns[column], column), reverted_cells(records, by), labels)
+            values = as_numbers(records.columns[column], column)
+            return cls(values, reverted_cells(records, by), labels, records.n).tuned(np.ones(records.n), records.n)
         cells = reverted_cells(records, (*by, levels))
         shape = (records.n, count_cells(by), len(levels.levels))
-        return cls(np.asarray(levels.levels, dtype=float), cells.reshape(shape), labels)
+        return cls(np.asarray(levels.levels, dtype=float), cells.reshape(shape), labels, records.n)
+
+    def tuned(self, weights: Float, size: float) -> Distribution:
+        """With the window of weighted records (n,) that are worth `size` records of equal weight."""
+        spread = None if self.discrete else robust_spread(self.values, weights)
+        window = 0.0 if self.discrete else default_bandwidth(1.0 if spread is None else spread, size)
+        return replace(self, size=size, window=window)
 
     @property
     def discrete(self) -> bool:
@@ -153,9 +165,9 @@ class DistributionEquation:
         facts: dict[str, str] = self.function.functional.facts(self.measure)
         return facts
 
-    def plugged(self, weights: Float) -> DistributionEquation:
-        """Linearised at other row weights."""
-        return DistributionEquation(self.function, self.records, self.measure, weights)
+    def plugged(self, weights: Float, size: float) -> DistributionEquation:
+        """Linearised, and with the kernels chosen, at row weights that are worth `size` equal records."""
+        return replace(self, measure=self.measure.tuned(weights, size), reference=weights)
 
     def roots(self, weights: Float) -> Float:
         """(B, d) under row weights (B, n); NaN where a domain vanishes."""
@@ -212,7 +224,7 @@ class DistributionEquation:
         return np.asarray(change @ left / (2 * step))
 
     def under(self, records: Records) -> DistributionEquation:
-        return self.function.equation(records).plugged(self.reference)
+        return self.function.equation(records).plugged(self.reference, self.measure.size)
 
     def _pieces(self, beta: Float) -> list[tuple[int | None, Float]]:
         pieces: list[tuple[int | None, Float]] = self.function.functional.pieces(self.measure, beta, self.reference)

@@ -3,33 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtr
 
 from pramana.arrays import Float, Int
+from pramana.errors import FormulaError
+from pramana.estimating.bandwidths import default_bandwidth, robust_spread
 from pramana.estimating.generalized_linear import FromColumns
 from pramana.estimating.stacked import System
 from pramana.kernels.newton import newton
 
 
 @dataclass(frozen=True)
-class QuantileSystem(System):
-    """U = x {q − Φ((xᵀβ − y)/h)}, the score of the check loss convolved with a Gaussian kernel.
+class Kernel:
+    """A Gaussian kernel, in units of the response.
 
     Attributes
     ----------
-    h : standard deviation of the kernel, in units of the response.
-    spread : of the residuals; kernels this wide start the search.
+    h : standard deviation.
+    spread : of the residuals of least squares; kernels this wide start the search.
+    """
+
+    h: float
+    spread: float
+
+    @classmethod
+    def of(cls, x: Float, y: Float, weights: Float, size: float, bandwidth: float | None) -> Kernel:
+        """For weighted records (n,) that are worth `size` records of equal weight."""
+        residual = y - x @ _least_squares(x, y, weights)
+        spread = robust_spread(residual, weights, floor=1e-9 * max(float(np.abs(y[weights > 0]).max()), 1e-300))
+        if spread is None:
+            raise FormulaError("the formula fits the response exactly: every quantile is the same, use least squares")
+        return cls(default_bandwidth(spread, size) if bandwidth is None else bandwidth, spread)
+
+
+@dataclass(frozen=True)
+class QuantileSystem(System):
+    """U = x {q − Φ((xᵀβ − y)/h)}, the score of the check loss convolved with a Gaussian kernel.
+
+    `bandwidth` is the h that was asked for, or None where the data choose it.
     """
 
     terms: tuple[str, ...]
     q: float
-    h: float
-    spread: float
+    kernel: Kernel
     design_of: FromColumns
     response_of: FromColumns
+    bandwidth: float | None = None
+
+    @property
+    def h(self) -> float:
+        return self.kernel.h
+
+    def tuned(self, arrays: Mapping[str, Float], weights: Float, size: float) -> QuantileSystem:
+        return replace(self, kernel=Kernel.of(arrays["x"], arrays["y"], weights, size, self.bandwidth))
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -41,9 +70,9 @@ class QuantileSystem(System):
     def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:
         """Least squares, then the roots under kernels that narrow down to the one asked for."""
         x, y = arrays["x"], arrays["y"]
-        beta: Float = np.asarray(np.linalg.lstsq(x, y, rcond=None)[0], dtype=float)
+        beta = _least_squares(x, y, np.clip(weights, 0.0, None))
         scale = 1 / np.sqrt(np.maximum(np.sum((x * weights[:, None]) ** 2, axis=0), 1e-300))
-        for width in np.geomspace(max(self.spread, self.h), self.h, 5):
+        for width in np.geomspace(max(self.kernel.spread, self.h), self.h, 5):
 
             def evaluate(betas: Float, _rows: Int, width: float = float(width)) -> tuple[Float, Float]:
                 score = weights @ _score(betas[0], x, y, self.q, width)
@@ -61,6 +90,11 @@ class QuantileSystem(System):
 
     def facts(self) -> dict[str, str]:
         return {"Quantile": f"{self.q:g}", "Bandwidth": f"{self.h:.4g}, standard deviation of a Gaussian kernel"}
+
+
+def _least_squares(x: Float, y: Float, weights: Float) -> Float:
+    root = np.sqrt(weights)
+    return np.asarray(np.linalg.lstsq(x * root[:, None], y * root, rcond=None)[0], dtype=float)
 
 
 def _score(beta: Float, x: Float, y: Float, q: float, h: float) -> Float:

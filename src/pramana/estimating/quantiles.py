@@ -56,6 +56,8 @@ def quantile(
     by : one or several columns, perturbed or not, whose levels are the domains.
     bandwidth : half-width of the uniform kernel, in units of the column. By default n^(−1/3) times the smaller of standard
         deviation and interquartile range over 1.349 of the released column; the result's facts state the number used.
+        Frequencies count as so many records; sampling weights enter both spreads, and n is then the effective number of
+        records (Σw)² / Σw².
 
     >>> import pramana as pr
     >>> data = {"income": range(1, 201), "edu": ["low", "high"] * 100}
@@ -135,14 +137,7 @@ def width(measure: Distribution, bandwidth: float | None) -> float:
     """The half-width of the kernel; 0 for levels."""
     if measure.discrete:
         return 0.0
-    return bandwidth if bandwidth is not None else default_width(measure.values)
-
-
-def default_width(values: Float) -> float:
-    """n^(−1/3) robust standard deviations: its square is small next to a standard error."""
-    low, high = np.quantile(values, [0.25, 0.75])
-    spreads = [s for s in (float(values.std()), float(high - low) / 1.349) if s > 0]
-    return (min(spreads) if spreads else 1.0) * len(values) ** (-1 / 3)
+    return bandwidth if bandwidth is not None else measure.window
 
 
 def described_width(measure: Distribution, bandwidth: float | None) -> str:

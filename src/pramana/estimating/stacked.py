@@ -38,6 +38,16 @@ class System:
         """(d,); weights (m,) are signed."""
         raise NotImplementedError
 
+    @property
+    def first(self) -> Any:
+        """An estimating function whose parameters come first and do not depend on the others, so that it is solved first;
+        or None."""
+        return None
+
+    def lifted(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
+        """A starting value (d,) at the root of `first`."""
+        raise NotImplementedError
+
     def u(self, beta: Float, arrays: Mapping[str, Float]) -> Float:
         """(m, d)."""
         raise NotImplementedError
@@ -48,6 +58,10 @@ class System:
 
     def refuse(self, beta: Float) -> None:
         """Raise where no score exists at a starting value."""
+
+    def tuned(self, arrays: Mapping[str, Float], weights: Float, size: float) -> System:  # noqa: ARG002
+        """With what is learned from the released records: arrays (n rows) at weights (n,) worth `size` equal records."""
+        return self
 
     def facts(self) -> dict[str, str]:
         """What was chosen and how, for the head of the result."""
@@ -84,11 +98,15 @@ class StackedFunction:
 
 @dataclass(frozen=True)
 class StackedEquation:
-    """φ_i = Σ_k weight_ik U(node k of record i), the nodes of a record lying next to each other."""
+    """φ_i = Σ_k weight_ik U(node k of record i), the nodes of a record lying next to each other.
+
+    `reference` holds the row weights at which the search for a root starts; None where all are 1.
+    """
 
     system: System
     records: Records
     arrays: dict[str, Float] = field(default_factory=dict, repr=False)
+    reference: Float | None = None
     smooth: bool = True
     stacked: bool = True
 
@@ -114,7 +132,21 @@ class StackedEquation:
 
     @property
     def start(self) -> Float:
-        return self.system.start(self.arrays, self.records.weights.ravel())
+        weights = np.ones(self.n) if self.reference is None else self.reference
+        return self.system.start(self.arrays, self._signed(weights))
+
+    def plugged(self, weights: Float, size: float) -> StackedEquation:
+        """With the system tuned, and started, at row weights that are worth `size` equal records."""
+        released = np.arange(self.n) * len(self.records.nodes) + self.records.released
+        arrays = {name: values[released] for name, values in self.arrays.items()}
+        return replace(self, system=self.system.tuned(arrays, weights, size), reference=weights)
+
+    @property
+    def easier(self) -> Any:
+        return None if self.system.first is None else self.system.first.equation(self.records)
+
+    def lifted(self, beta: Float, weights: Float) -> Float:
+        return self.system.lifted(beta, self.arrays, self._signed(weights))
 
     @property
     def facts(self) -> dict[str, str]:

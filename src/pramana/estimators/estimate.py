@@ -63,8 +63,9 @@ def estimate(
     frame_kind: FrameKind,
 ) -> Result:
     """Solve the equation and attach its uncertainty."""
-    if hasattr(sample.equation, "plugged"):  # linearised at the sampling weights
-        sample = sample.with_equation(sample.equation.plugged(sample.row_weights))
+    if rebind is not None:
+        rebind = _plugging(sample, rebind)
+    sample = sample.plugged()
     counted = min(sample.n, float(np.count_nonzero(sample.row_weights)) if sample.frequencies is None else sample.n)
     if counted <= sample.d:
         raise DataError(f"{counted:g} records cannot carry {sample.d} parameters: use more data or fewer terms")
@@ -104,6 +105,11 @@ def estimate(
     result = result if size is None else multiplied(result, size)
     shown = getattr(sample.equation, "shown", None)
     return result if shown is None else restricted(result, shown)
+
+
+def _plugging(sample: Sample, rebind: Callable[[Float], Equation]) -> Callable[[Float], Equation]:
+    """Draws keep the kernels of the sample."""
+    return lambda weights: sample.with_equation(rebind(weights)).plugged().equation
 
 
 def _debiased(equation: Equation, beta: Float, covariance: Float) -> Float:
@@ -217,7 +223,7 @@ def _degrees_of_freedom(chosen: Inference, sample: Sample) -> float | None:
         assert sample.clusters is not None
         return sample.design.degrees_of_freedom(sample.clusters, sample.row_weights)
     if isinstance(chosen, Jackknife):
-        return float((sample.n if sample.groups is None else sample.groups) - 1)
+        return float((sample.units if sample.groups is None else sample.groups) - 1)
     return None
 
 

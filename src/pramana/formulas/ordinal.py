@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import FormulaError
+from pramana.estimating.cells import factor_of, refuse_unordered
 from pramana.estimating.ordinal import OrdinalSystem
 from pramana.estimating.stacked import StackedFunction
 from pramana.formulas.classes import Classes
@@ -23,6 +25,7 @@ class Ordinal:
     """Plan of `ordinal(formula)`."""
 
     formula: str
+    log_scale: ClassVar[bool] = True
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -31,6 +34,7 @@ class Ordinal:
     def prepare(self, table: Table, schema: Schema) -> StackedFunction:
         parsed = parse_plain(self.formula)
         classes = Classes.of(parsed, table, schema)
+        refuse_unordered(factor_of(classes.column, table, schema), "ordinal()", "multinomial()")
         slopes = Slopes.of(self.formula, regressors(parsed, table, schema))
 
         def codes(columns: Mapping[str, object], n: int) -> Float:
@@ -43,12 +47,14 @@ class Ordinal:
 def ordinal(formula: str) -> Ordinal:
     """Ordinal logit (proportional odds): logit Pr(y ≤ k | x) = θ_k − xᵀβ, for three or more ordered levels.
 
-    The order is that of the mechanism's levels (or of the categories, or sorted). Thresholds are named "low|mid"; they take
-    the place of the intercept. A perturbed response is reverted with the whole inverse of its transition matrix.
+    The order must be known: numbers have one, levels of a perturbed column have one where the mechanism says kind="ordinal",
+    and text has one as an ordered pandas category or a polars Enum; other levels are refused. Thresholds are named
+    "low|mid"; they take the place of the intercept. A perturbed response is reverted with the whole inverse of its
+    transition matrix.
 
     >>> import pramana as pr
     >>> levels = ["low", "mid", "high"]
-    >>> mechanism = pr.Mechanism({"health": pr.TransitionMatrix.randomized_response(levels, keep=0.8)})
+    >>> mechanism = pr.Mechanism({"health": pr.TransitionMatrix.randomized_response(levels, keep=0.8, kind="ordinal")})
     >>> data = {"health": levels * 40 + ["high"] * 30, "age": [5, 4, 3, 2, 1] * 30}
     >>> result = pr.fit(ordinal("health ~ age"), data, mechanism)
     >>> result.parameters

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pramana.arrays import Float
 from pramana.errors import FormulaError
 from pramana.estimating import family_of
 from pramana.estimating.generalized_linear import refuse_collinear
-from pramana.estimating.quantile_regression import QuantileSystem
+from pramana.estimating.quantile_regression import Kernel, QuantileSystem
 from pramana.estimating.stacked import StackedFunction
 from pramana.formulas.parsed import parse
 from pramana.formulas.regressors import parse_plain, regressors, variables_in
@@ -37,9 +36,9 @@ class QuantileRegression:
         released = {name: table.column(name) for name in self.variables}
         x, y = design(released, table.n), response(released, table.n)
         refuse_collinear([x], design.names)
-        spread = _residual_spread(x, y)
-        h = spread * table.n ** (-1 / 3) if self.bandwidth is None else self.bandwidth
-        return StackedFunction(QuantileSystem(design.names, self.q, h, spread, design, response), self.variables)
+        kernel = Kernel.of(x, y, np.ones(table.n), table.n, self.bandwidth)
+        system = QuantileSystem(design.names, self.q, kernel, design, response, self.bandwidth)
+        return StackedFunction(system, self.variables)
 
 
 def quantile_regression(formula: str, q: float = 0.5, *, bandwidth: float | None = None) -> QuantileRegression:
@@ -53,6 +52,7 @@ def quantile_regression(formula: str, q: float = 0.5, *, bandwidth: float | None
     q : between 0 and 1.
     bandwidth : standard deviation of the kernel, in units of the response. By default n^(−1/3) times a robust standard
         deviation of the residuals of least squares on the released data; the result's facts state the number used.
+        Frequencies and sampling weights enter as in `quantile`.
 
     >>> import pramana as pr
     >>> data = {"wage": [w + (w % 7) for w in range(100)], "age": range(100)}
@@ -65,14 +65,3 @@ def quantile_regression(formula: str, q: float = 0.5, *, bandwidth: float | None
     if bandwidth is not None and not 0 < bandwidth < np.inf:
         raise FormulaError(f"bandwidth={bandwidth!r} must be positive: it is in units of the response")
     return QuantileRegression(formula, float(q), bandwidth)
-
-
-def _residual_spread(x: Float, y: Float) -> float:
-    """The smaller of standard deviation and scaled interquartile range of least-squares residuals."""
-    residual = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
-    low, high = np.quantile(residual, [0.25, 0.75])
-    floor = 1e-9 * max(float(np.abs(y).max()), 1e-300)
-    spreads = [s for s in (float(residual.std()), float(high - low) / 1.349) if s > floor]
-    if not spreads:
-        raise FormulaError("the formula fits the response exactly: every quantile is the same, use least squares")
-    return min(spreads)

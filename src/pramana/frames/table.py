@@ -55,6 +55,13 @@ class Table:
         present = set(self.column(name).tolist())
         return [c for c in chosen if c in present]
 
+    def ordered(self, name: str) -> bool:
+        """The user's categories are in an order that means something: an ordered pandas Categorical, or a polars Enum."""
+        series = self.frame.get_column(name)
+        if series.implementation.is_pandas_like():
+            return bool(getattr(series.to_native().dtype, "ordered", False))
+        return series.dtype == nw.Enum
+
     def missing(self, names: Collection[str]) -> Bool:
         """Rows with a missing (null or NaN) value in any of the named columns."""
         rows = np.zeros(self.n, dtype=bool)

@@ -82,6 +82,8 @@ def _deletions(sample: Sample) -> _Deletions:
     unit = np.arange(sample.rows) if sample.clusters is None else sample.clusters
     count = int(unit.max()) + 1
     copies = np.ones(count) if sample.frequencies is None or not rows else sample.frequencies
+    if rows and not sample.sums:
+        copies = np.where(sample.row_weights > 0, copies, 0.0)
     return _Deletions(unit, np.zeros(count, dtype=np.int64), copies, np.zeros(1))
 
 

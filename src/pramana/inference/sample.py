@@ -112,6 +112,19 @@ class Sample:
         return float(self.rows if self.frequencies is None else self.frequencies.sum())
 
     @property
+    def units(self) -> float:
+        """Records that a variance counts: those of weight zero are absent, but for sums, to which they add a zero."""
+        if self.sums:
+            return self.n
+        counts = np.ones(self.rows) if self.frequencies is None else self.frequencies
+        return float(counts[self.row_weights > 0].sum())
+
+    @property
+    def effective_n(self) -> float:
+        """Records of equal weight that are worth as much, (Σw)² / Σw²: the counts themselves where there are only counts."""
+        return float(self.row_weights.sum() ** 2 / self.square_weights.sum())
+
+    @property
     def d(self) -> int:
         return len(self.equation.parameters)
 
@@ -149,6 +162,12 @@ class Sample:
 
     def with_equation(self, equation: Equation) -> Sample:
         return replace(self, equation=equation)
+
+    def plugged(self) -> Sample:
+        """With whatever the equation learns from its records learned at their weights."""
+        if not hasattr(self.equation, "plugged"):
+            return self
+        return self.with_equation(self.equation.plugged(self.row_weights, self.effective_n))
 
     def totals(self, beta: Float, slope: Float | None = None) -> Totals:
         """Everything that inference adds up, at one parameter value."""

@@ -29,13 +29,13 @@ def bread(totals: Totals, parameters: tuple[str, ...]) -> Float:
 
 def covariance(totals: Totals, inverse: Float, sample: Sample, options: Sandwich) -> Float:
     """J⁻¹ M J⁻ᵀ with the finite-sample factor asked for."""
-    return inverse @ totals.meat @ inverse.T * _factor(totals, sample, options)
+    return inverse @ totals.meat @ inverse.T * _factor(sample, options)
 
 
-def _factor(totals: Totals, sample: Sample, options: Sandwich) -> float:
+def _factor(sample: Sample, options: Sandwich) -> float:
     if options.correction != "HC1":
         return 1.0
-    n, d = totals.n, sample.d
+    n, d = sample.units, sample.d
     if sample.groups is None:
         return n / (n - d)
     return sample.groups / (sample.groups - 1) * (n - 1) / (n - d)
