@@ -20,6 +20,7 @@ class Comparison:
     results: Mapping[str, Result]
     title: str = ""
     specification: SpecificationTest | None = None
+    untested: str = ""
 
     def __getitem__(self, label: str) -> Result:
         if label not in self.results:
@@ -53,6 +54,8 @@ class Comparison:
         if self.specification is not None:
             notes += str(self.specification).splitlines()
             data["specification_test"] = asdict(self.specification)
+        elif self.untested:
+            notes.append(f"No specification test: {self.untested}")
         return Sheet(("term", *labels), tuple(rows), self.title, tuple(facts.items()), tuple(notes), data=data)
 
     def summary(self, style: str = "text") -> str:

@@ -10,6 +10,7 @@ from pramana.estimating import Family
 from pramana.estimators.likelihood import Likelihood
 from pramana.estimators.specification import specification
 from pramana.formulas.named import is_call
+from pramana.formulas.negative_binomial import NO_LIKELIHOOD, NegativeBinomial
 from pramana.frames import Schema
 from pramana.given import ColumnLike
 from pramana.inference.hypotheses import SpecificationTest
@@ -61,6 +62,8 @@ def specification_test(
         clusters=None,
         missing=missing,
     )
+    if isinstance(job.plan, NegativeBinomial):
+        raise FormulaError(NO_LIKELIHOOD)
     schema = job.mechanism.schema if job.mechanism is not None else Schema()
     function = job.plan.prepare(job.table, schema)
     method = Likelihood(covariate_model=covariate_model)

@@ -16,7 +16,7 @@ from pramana.estimators import Likelihood, Method
 from pramana.estimators.estimate import estimate
 from pramana.formulas import glm
 from pramana.formulas.named import is_call, parameter
-from pramana.formulas.negative_binomial import negative_binomial_plan
+from pramana.formulas.negative_binomial import NO_LIKELIHOOD, NegativeBinomial, negative_binomial_plan
 from pramana.formulas.prediction import Prediction
 from pramana.frames import Schema, Table, read
 from pramana.frames.table import is_missing, require_columns
@@ -91,12 +91,14 @@ class Job:
         schema = self.mechanism.schema if self.mechanism is not None else Schema()
         function = self.plan.prepare(self.table, schema)
         if isinstance(method, Likelihood):
+            if isinstance(self.plan, NegativeBinomial):
+                raise FormulaError(NO_LIKELIHOOD)
             if isinstance(options, Jackknife) or self.replicates is not None:
                 raise PramanaError("the likelihood knows no jackknife and no replicate weights: use method='reversion'")
             found = method.maximize(
                 function, self, options, checked_start(start, len(function.parameters)), self._facts()
             )
-            return replace(found, model=Prediction.of(function))
+            return replace(found, model=Prediction.of(function), log_scale=self._log_scale)
         row_weights = np.ones(self.table.n)
         for part in (self.weights, self.frequencies):
             row_weights = row_weights if part is None else row_weights * part
@@ -114,12 +116,18 @@ class Job:
             notes=self.notes,
             frame_kind=self.table.kind,
         )
-        return replace(result, model=Prediction.of(function))
+        return replace(result, model=Prediction.of(function), log_scale=self._log_scale)
+
+    @property
+    def _log_scale(self) -> bool:
+        return bool(getattr(self.plan, "log_scale", False))
 
     def _facts(self) -> dict[str, str]:
         formula, family = getattr(self.plan, "formula", None), getattr(self.plan, "family", None)
         named = {"Formula": formula} if formula else {"Parameter": ", ".join(self.plan.variables)}
-        return named | ({"Family": f"{family.name}, {family.link} link"} if isinstance(family, Family) else {})
+        return named | (
+            {"Family": f"{family.name}, {family.link} link"} if formula and isinstance(family, Family) else {}
+        )
 
 
 def _plan_of(what: Any, family: str | Family | None, link: str | None) -> Any:

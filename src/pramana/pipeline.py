@@ -7,11 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from pramana.comparison import Comparison
 from pramana.errors import PramanaError, suggestion
 from pramana.estimating import Family
 from pramana.estimators import ForwardCorrection, Likelihood, Method, Naive, Reversion, method_of
 from pramana.formulas import Glm
+from pramana.formulas.negative_binomial import NegativeBinomial
 from pramana.given import ColumnLike
 from pramana.guidance import specification_test
 from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
@@ -64,10 +67,11 @@ def fit(
     chosen, options = method_of(method), _inference_of(inference)
     job = Job.read(what, data, mechanism, family, link, weights, frequencies, clusters, missing, design)
     result = job.run(chosen, options, start)
-    if not isinstance(job.plan, Glm) or not isinstance(chosen, Reversion | Naive):
+    if not isinstance(job.plan, Glm | NegativeBinomial) or not isinstance(chosen, Reversion | Naive):
         return result
     beside = {"weights": weights, "frequencies": frequencies, "clusters": clusters, "design": design}
-    return replace(result, again=Refit.of(job, chosen, options, beside, missing))
+    model = job.plan if isinstance(job.plan, Glm) else job.plan.at(float(np.exp(result.estimate[-1])))
+    return replace(result, again=Refit.of(model, job.mechanism, chosen, options, beside, missing))
 
 
 def compare(
@@ -89,27 +93,28 @@ def compare(
     results: dict[str, Result] = {}
     if truth is not None:
         results["oracle"] = _oracle(what, truth, data, mechanism, options)
-    for method in methods:
-        chosen = method_of(method)
-        results[chosen.label] = fit(what, data, mechanism, method=chosen, **_suited(chosen, options))
-    return Comparison(results, specification=_tested(what, data, mechanism, [method_of(m) for m in methods], options))
+    chosen = [method_of(method) for method in methods]
+    for method in chosen:
+        results[method.label] = fit(what, data, mechanism, method=method, **_suited(method, options))
+    likelihood = next((method for method in chosen if isinstance(method, Likelihood)), None)
+    if likelihood is None or not isinstance(what, str) or not any(method.reverts for method in chosen):
+        return Comparison(results)
+    try:
+        return Comparison(results, specification=_tested(what, data, mechanism, likelihood, options))
+    except PramanaError as reason:
+        return Comparison(results, untested=str(reason))
 
 
 def _tested(
-    what: Any, data: Any, mechanism: Any, methods: Sequence[Method], options: Mapping[str, Any]
-) -> SpecificationTest | None:
-    """The specification test where both its sides were asked for and it can be had."""
-    likelihood = next((m for m in methods if isinstance(m, Likelihood)), None)
-    if likelihood is None or not isinstance(what, str) or not any(m.reverts for m in methods):
-        return None
-    if any(options.get(name) is not None for name in ("clusters", "design")):
-        return None
+    what: str, data: Any, mechanism: Any, likelihood: Likelihood, options: Mapping[str, Any]
+) -> SpecificationTest:
+    """The specification test of the same analysis."""
+    beside = [name for name in ("clusters", "design") if options.get(name) is not None]
+    if beside:
+        raise PramanaError(f"it takes records as independent, and {beside[0]}= was given")
     known = ("family", "link", "weights", "frequencies", "missing")
     given = {"family": "gaussian"} | {name: options[name] for name in known if options.get(name) is not None}
-    try:
-        return specification_test(what, data, mechanism, covariate_model=likelihood.covariate_model, **given)
-    except PramanaError:
-        return None
+    return specification_test(what, data, mechanism, covariate_model=likelihood.covariate_model, **given)
 
 
 def _suited(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,7 +37,8 @@ class Refit:
     @classmethod
     def of(
         cls,
-        job: Job,
+        plan: Glm,
+        mechanism: Mechanism | None,
         method: Method,
         inference: Sandwich | Resampling | Jackknife | None,
         beside: Mapping[str, Any],
@@ -47,7 +48,7 @@ class Refit:
             inference = replace(inference, interval="wald")  # a system of equations has no score intervals
         named = {k: v for k, v in beside.items() if v is not None and _holds_no_records(v)}
         arrays = tuple(k for k, v in beside.items() if v is not None and k not in named)
-        return cls(job.plan, job.mechanism, method, inference, missing, named, arrays)
+        return cls(plan, mechanism, method, inference, missing, named, arrays)
 
     def __call__(self, variables: Sequence[str], data: Any, given: Mapping[str, Any]) -> Result:
         """Average marginal effects of the variables over the records of `data`."""

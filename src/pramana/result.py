@@ -61,6 +61,7 @@ class Result:
     bounds : score intervals (d, 2) at `bounds_level`, or None.
     facts : what was fitted and how, as shown above the table.
     model : what `predict` needs of a generalised linear model, or None.
+    log_scale : whether the parameters are logarithms, so that `exponentiate` makes ratios of them.
     df : degrees of freedom of t intervals and tests, or None for the normal.
     again : fits another plan to data as this one was fitted, or None where there was no formula.
     """
@@ -82,6 +83,7 @@ class Result:
     frame_kind: FrameKind = "pandas"
     model: Prediction | None = field(default=None, repr=False)
     df: float | None = None
+    log_scale: bool = True
     again: Callable[..., Result] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -138,6 +140,11 @@ class Result:
     def to_dicts(self, *, exponentiate: bool = False, level: float | None = None) -> list[dict[str, Any]]:
         """The table as a list of rows; `exponentiate` turns log ratios into ratios with delta-method errors."""
         rows: list[dict[str, Any]] = [dict(zip(COLUMNS, row, strict=True)) for row in self._rows(level)]
+        if exponentiate and not self.log_scale:
+            raise PramanaError(
+                f"exponentiate makes ratios of logarithms, and {self.parameters[0]!r} is none: it is for odds ratios, risk ratios and "
+                "models with link 'logit', 'log' or 'cloglog'"
+            )
         if exponentiate:
             for row in rows:
                 _refuse_overflow(row)

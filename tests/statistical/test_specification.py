@@ -150,5 +150,6 @@ def test_compare_reports_the_test_when_it_holds_both_sides() -> None:
     assert alone.advice in both.summary()
     saturated = pr.compare("y ~ 1", released, setting.mechanism, ["reversion", "likelihood"], family="binomial")
     assert saturated.specification is None
+    assert "No specification test: nothing is left to test" in saturated.summary()
     single = pr.compare(setting.what, released, setting.mechanism, ["reversion", "naive"], family="binomial")
     assert single.specification is None

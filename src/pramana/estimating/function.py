@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, cast
+from typing import Any, ClassVar, Literal, Protocol, cast
 
 import numpy as np
 
@@ -60,6 +60,7 @@ class CallableFunction:
     smooth: bool = True
     initial: tuple[float, ...] | None = None
     response: str | None = None
+    log_scale: ClassVar[bool] = True  # only its author knows
 
     def prepare(self, table: Table, schema: Schema) -> CallableFunction:
         for name in self.variables:

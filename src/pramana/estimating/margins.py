@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.estimating.equation import broadcast
 from pramana.estimating.families import Family
 from pramana.estimating.generalized_linear import FromColumns, GeneralizedLinear
 from pramana.estimating.stacked import System
@@ -109,6 +108,16 @@ class MarginsSystem(System):
             out |= {f"{j}:{k}": design(columns, n) for k, design in enumerate(part.designs_of)}
         return out
 
+    @property
+    def first(self) -> GeneralizedLinear:
+        return self.model
+
+    def lifted(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
+        """The averages follow from the coefficients."""
+        at = At(self.family, beta, arrays["x"], arrays["offset"])
+        effects = np.column_stack([part.values(at, own) for part, own in self._own(arrays)])
+        return np.concatenate([beta, weights @ effects / weights.sum()])
+
     def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:
         """Coefficients that are about constant at the mean response, and no effect."""
         x = arrays["x"]
@@ -140,8 +149,3 @@ class MarginsSystem(System):
     def _own(self, arrays: Mapping[str, Float]) -> Iterator[tuple[Slope | Contrasts, list[Float]]]:
         for j, part in enumerate(self.parts):
             yield part, [arrays[f"{j}:{k}"] for k in range(len(part.designs_of))]
-
-
-def shifted(columns: Mapping[str, object], name: str, step: float, n: int) -> dict[str, object]:
-    """The columns with a number moved by a step."""
-    return {**columns, name: broadcast(columns[name], n).astype(float) + step}

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import SolveError
+from pramana.estimating.families import FAMILIES
 from pramana.estimating.generalized_linear import GeneralizedLinear
-from pramana.estimating.stacked import System
+from pramana.estimating.stacked import Note, System
 
 DISPERSION = "log(dispersion)"
+HARDLY_KNOWN = 1.0
+"""Standard error of the log dispersion above which it is reported."""
 
 
 @dataclass(frozen=True)
@@ -40,29 +43,46 @@ class NegativeBinomialSystem(System):
         out["offset"] = np.zeros(n) if model.offset_of is None else model.offset_of(columns, n)
         return out
 
-    def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:
-        """A constant mean, and the dispersion by moments."""
-        y, total = arrays["y"], weights.sum()
-        mean = float(weights @ y / total)
-        excess = float(weights @ (y - mean) ** 2 / total) - mean
-        if mean <= 0 or excess <= 0:
+    @property
+    def first(self) -> GeneralizedLinear:
+        """Poisson, whose mean is the same."""
+        return replace(self.mean_model, family=FAMILIES["poisson", "log"])
+
+    def lifted(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
+        """The dispersion by moments; its likelihood rises from 0 exactly where the residuals vary more than Poisson's."""
+        y, mu = arrays["y"], np.exp(arrays["x"] @ beta + arrays["offset"])
+        excess = float(weights @ ((y - mu) ** 2 - y))
+        if excess <= 0:
             raise SolveError(
-                f"the variance of {self.mean_model.label!r} exceeds its mean {mean:.4g} by {excess:.4g}, and a negative "
-                "binomial needs an excess above 0: use family='poisson'"
+                f"{self.mean_model.label!r} does not vary more around its mean than Poisson counts do (by {excess / weights.sum():.3g}, "
+                "and a negative binomial needs more than 0): use family='poisson'"
             )
+        return np.append(beta, np.log(excess / (weights @ mu**2)))
+
+    def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:
+        """A constant mean, and the dispersion one."""
+        mean = max(float(weights @ arrays["y"] / weights.sum()), 1e-8)
         flat = np.linalg.lstsq(arrays["x"], np.log(mean) - arrays["offset"], rcond=None)[0]
-        return np.append(flat, np.log(excess / mean**2))
+        return np.append(flat, 0.0)
+
+    def judged(self, beta: Float, covariance: Callable[[], Float]) -> list[Note]:
+        error = float(np.sqrt(covariance()[-1, -1]))
+        if not error > HARDLY_KNOWN:
+            return []
+        message = (
+            f"the dispersion {np.exp(beta[-1]):.2g} is hardly told from 0 (standard error of its logarithm {error:.2g}, limit "
+            f"{HARDLY_KNOWN:g}): family='poisson' may do"
+        )
+        return [("weak-dispersion", "warning", message)]
 
     def u(self, beta: Float, arrays: Mapping[str, Float]) -> Float:
-        from scipy.special import psi
-
         y, mu, alpha = self._at(beta, arrays)
         shape, force = 1 / alpha, (y - mu) / (1 + alpha * mu)
-        own = shape * (psi(shape) - psi(y + shape) + np.log1p(alpha * mu)) + force
+        own = shape * (np.log1p(alpha * mu) - _risen(y, shape)) + force
         return np.column_stack([arrays["x"] * force[:, None], own])
 
     def slope(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
-        from scipy.special import polygamma, psi
+        from scipy.special import polygamma
 
         y, mu, alpha = self._at(beta, arrays)
         x, shape, grown = arrays["x"], 1 / alpha, 1 + alpha * mu
@@ -71,10 +91,20 @@ class NegativeBinomialSystem(System):
         tilt = alpha * mu * (y - mu) / grown**2
         out[:-1, -1] = out[-1, :-1] = -(weights * tilt) @ x
         bend = shape * (polygamma(1, y + shape) - polygamma(1, shape)) + alpha * mu / grown
-        own = shape * (bend - psi(shape) + psi(y + shape) - np.log(grown)) - tilt
+        own = shape * (bend + _risen(y, shape) - np.log(grown)) - tilt
         out[-1, -1] = weights @ own
         return out
 
     def _at(self, beta: Float, arrays: Mapping[str, Float]) -> tuple[Float, Float, float]:
         """Response, mean and dispersion."""
         return arrays["y"], np.exp(arrays["x"] @ beta[:-1] + arrays["offset"]), float(np.exp(beta[-1]))
+
+
+def _risen(y: Float, shape: float) -> Float:
+    """ψ(y + shape) − ψ(shape); for large shapes by their asymptotic series, where the difference would lose its digits."""
+    from scipy.special import psi
+
+    if shape < 1e4:
+        return np.asarray(psi(y + shape) - psi(shape))
+    far = y + shape
+    return np.asarray(np.log1p(y / shape) + (1 / shape - 1 / far) / 2 + (1 / shape**2 - 1 / far**2) / 12)

@@ -97,6 +97,10 @@ class Ratio:
     def variables(self) -> tuple[str, ...]:
         return (*self.strata, self.row, self.column)
 
+    @property
+    def log_scale(self) -> bool:
+        return self.measure.title.startswith("log ")
+
     def prepare(self, table: Table, schema: Schema) -> SmoothFunction:
         factors = factors_of(self.variables, table, schema)
         for factor in factors[-2:]:

@@ -81,7 +81,8 @@ def _refuse_too_many(assignments: list[Assignment], n: int) -> None:
         named = ", ".join(f"{' × '.join(a.columns)} ({s})" for a, s in zip(assignments, sizes, strict=False))
         raise DataError(
             f"the perturbed columns {named} have {nodes:.3g} combinations of levels, {n * nodes:.1e} weights for {n} records, "
-            f"above the limit of {NODE_LIMIT:.0e}: use fewer of them in one formula or merge levels"
+            f"above the limit of {NODE_LIMIT:.0e}: use fewer of them in one formula or merge levels. Formulas with family 'gaussian', or "
+            "'poisson', 'gamma' or 'inverse-gaussian' with link 'log', need no combinations of columns that do not interact"
         )
 
 

@@ -13,7 +13,7 @@ from pramana.errors import DataError, FormulaError, listing, suggestion
 from pramana.estimating import Family, family_of
 from pramana.estimating.effects import AugmentedEffect, WeightedEffect
 from pramana.estimating.stacked import StackedFunction
-from pramana.formulas.parsed import ParsedFormula
+from pramana.formulas.parsed import ParsedFormula, as_term
 from pramana.formulas.regressors import parse_plain, regressors, variables_in
 from pramana.formulas.response import Response
 from pramana.frames import Schema, Table
@@ -37,7 +37,8 @@ class AverageTreatmentEffect:
         return tuple(dict.fromkeys((*variables_in(outcome), *treatment.response_variables)))
 
     def _parsed(self) -> tuple[ParsedFormula, ParsedFormula]:
-        return tuple(parse_plain(f"{left} ~ {self.covariates}") for left in (self.outcome, self.treatment))  # type: ignore[return-value]
+        sides = (as_term(self.outcome), as_term(self.treatment))
+        return tuple(parse_plain(f"{left} ~ {self.covariates}") for left in sides)  # type: ignore[return-value]
 
     def prepare(self, table: Table, schema: Schema) -> StackedFunction:
         outcome, treatment = self._parsed()
@@ -71,7 +72,7 @@ def average_treatment_effect(
     Parameters
     ----------
     treatment : 0/1, or two levels, of which the second is the treated.
-    covariates : column names, or the right-hand side of a formula such as "age + C(region)".
+    covariates : a list of column names, or the right-hand side of a formula such as "age + C(region)".
     estimator : "aipw", augmented and doubly robust, or "ipw", inverse probability weights that add up to one.
     family : of the outcome regressions of "aipw"; "binomial" for an outcome with two levels.
 
@@ -86,7 +87,7 @@ def average_treatment_effect(
         raise FormulaError(f"estimator {estimator!r} is unknown: {suggestion(str(estimator), ESTIMATORS)}")
     if family not in ("gaussian", "binomial"):
         raise FormulaError(f"family {family!r} is unknown here: {suggestion(str(family), ['gaussian', 'binomial'])}")
-    side = covariates if isinstance(covariates, str) else " + ".join(covariates)
+    side = covariates if isinstance(covariates, str) else " + ".join(map(as_term, covariates))
     return AverageTreatmentEffect(outcome, treatment, side or "1", estimator, family_of(family, None))
 
 

@@ -27,6 +27,12 @@ class Glm:
     family: Family
 
     @property
+    def log_scale(self) -> bool:
+        """Whether coefficients are logarithms, of odds, hazards or means."""
+        logged = parse(self.formula).response.expr.startswith(("log(", "np.log("))
+        return self.family.link in ("logit", "log", "cloglog") or (self.family.link == "identity" and logged)
+
+    @property
     def variables(self) -> tuple[str, ...]:
         parsed = parse(self.formula)
         return tuple(dict.fromkeys((*parsed.response_variables, *parsed.covariates)))

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
+from formulaic.parser.types import Factor
 
 from pramana.arrays import Float
 from pramana.errors import FormulaError, suggestion
 from pramana.estimating import Family, family_of
 from pramana.estimating.cells import factor_of
+from pramana.estimating.equation import broadcast
 from pramana.estimating.generalized_linear import FromColumns
-from pramana.estimating.margins import Contrasts, MarginsSystem, Slope, shifted
+from pramana.estimating.margins import Contrasts, MarginsSystem, Slope
 from pramana.estimating.stacked import StackedFunction
 from pramana.formulas.generalized_linear import Design, Glm
-from pramana.formulas.parsed import names_in, parse
+from pramana.formulas.parsed import ParsedFormula, calls_in, names_in, parse, variables_of
 from pramana.frames import Level, Schema, Table
+
+STEPS = {"floor", "ceil", "round", "rint", "trunc", "sign", "where", "digitize", "heaviside"}
+"""Functions with jumps."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ class Margins:
             raise FormulaError(f"{self.formula!r} has no covariate whose effect could be averaged: add one")
         model = Glm(self.formula, self.family).prepare(table, schema)
         design = cast(Design, model.design_of)
-        parts = tuple(_part(design, name, table, schema) for name in chosen)
+        parts = tuple(_part(parsed, design, name, table, schema) for name in chosen)
         return StackedFunction(MarginsSystem(model, parts), self.variables)
 
 
@@ -75,10 +81,13 @@ def margins(
     return Margins(formula, chosen, family_of(family, link))
 
 
-def _part(design: Design, name: str, table: Table, schema: Schema) -> Slope | Contrasts:
-    levels = _levels(name, table, schema)
+def _part(parsed: ParsedFormula, design: Design, name: str, table: Table, schema: Schema) -> Slope | Contrasts:
+    factors = [f for f in parsed.factors if name in variables_of(f)]
+    levels = _levels(name, table, schema, coded=any("C" in calls_in(f) for f in factors))
     if levels is None:
-        tilt = cast(FromColumns, Tilt(design, name, _step(table.column(name))))
+        for factor in factors:
+            _refuse_steps(factor, name)
+        tilt = cast(FromColumns, Tilt.of(design, name, table, schema))
         return Slope((f"effect({name})",), (tilt,))
     names = tuple(f"effect({name}: {level} against {levels[0]})" for level in levels[1:])
     return Contrasts(names, tuple(cast(FromColumns, Setting(design, name, level)) for level in levels))
@@ -98,36 +107,54 @@ class Setting:
 
 @dataclass(frozen=True)
 class Tilt:
-    """∂x/∂v by central differences."""
+    """∂x/∂v by differences that stay between the smallest and the largest value, beyond which a spline is not known."""
 
     design: Design
     variable: str
     step: float
+    limits: tuple[float, float]
+
+    @classmethod
+    def of(cls, design: Design, name: str, table: Table, schema: Schema) -> Tilt:
+        levels = schema[name].levels if name in schema else None
+        values = np.asarray(table.column(name) if levels is None else levels, dtype=float)
+        step = 1e-4 * max(float(np.std(values)), 1e-8)
+        return cls(design, name, step, (float(values.min()), float(values.max())))
 
     def __call__(self, columns: Mapping[str, object], n: int) -> Float:
-        ends = [shifted(columns, self.variable, side * self.step, n) for side in (1, -1)]
-        up, down = (_with(self.design, self.variable, end, n) for end in ends)
-        return np.asarray((up - down) / (2 * self.step))
+        values = broadcast(columns[self.variable], n).astype(float)
+        up, down = (np.clip(values + side * self.step, *self.limits) for side in (1, -1))
+        x, y = (_with(self.design, self.variable, {**columns, self.variable: end}, n) for end in (up, down))
+        return np.asarray((x - y) / (up - down)[:, None])
 
 
 def _with(design: Design, variable: str, columns: Mapping[str, object], n: int) -> Float:
     return design.replacing(variable, columns[variable])(columns, n)
 
 
-def _levels(name: str, table: Table, schema: Schema) -> tuple[Level, ...] | None:
-    """Levels to compare, or None for a number."""
+def _levels(name: str, table: Table, schema: Schema, *, coded: bool) -> tuple[Level, ...] | None:
+    """Levels to compare, or None for a number; a number that the formula takes as levels, by C(), is none."""
     if name in schema:
         variable = schema[name]
-        counted = variable.levels is not None and (variable.kind != "numeric" or len(variable.levels) == 2)
+        counted = variable.levels is not None and (coded or variable.kind != "numeric" or len(variable.levels) == 2)
         return variable.levels if counted else None
     values = table.column(name)
-    if values.dtype.kind in "iuf" and len(np.unique(values)) != 2:
+    if not coded and values.dtype.kind in "iuf" and len(np.unique(values)) != 2:
         return None
     return factor_of(name, table, schema).levels
 
 
-def _step(values: Float) -> float:
-    return 1e-4 * max(float(np.std(values.astype(float))), 1e-8)
+def _refuse_steps(factor: Factor, name: str) -> None:
+    """A function with jumps has no derivative to average."""
+    if factor.eval_method.value != "python":
+        return
+    tree = list(ast.walk(ast.parse(factor.expr.strip("{}"), mode="eval")))
+    called = {getattr(n.func, "id", getattr(n.func, "attr", "")) for n in tree if isinstance(n, ast.Call)}
+    steps = sorted(called & STEPS) or ["a comparison" for n in tree if isinstance(n, ast.Compare)]
+    if steps:
+        raise FormulaError(
+            f"{factor.expr!r} jumps ({steps[0]}), so that {name!r} has no derivative to average: make it a column of levels"
+        )
 
 
 def _refuse_unfit(formula: str, name: str, covariates: tuple[str, ...], offsets: list[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ class Multinomial:
     """Plan of `multinomial(formula)`."""
 
     formula: str
+    log_scale: ClassVar[bool] = True
 
     @property
     def variables(self) -> tuple[str, ...]:

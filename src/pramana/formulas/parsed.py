@@ -94,6 +94,19 @@ def _split_offsets(terms: list[Term]) -> tuple[tuple[str, ...], list[Term]]:
     return tuple(offsets), rest
 
 
+def as_term(name: str) -> str:
+    """A column as a formula writes it: in backticks where it could not be read otherwise.
+
+    >>> as_term("household size"), as_term("y (count)"), as_term("age"), as_term("C(region)")
+    ('`household size`', '`y (count)`', 'age', 'C(region)')
+    """
+    try:
+        call = ast.parse(name, mode="eval").body
+    except SyntaxError:
+        return name if "`" in name else f"`{name}`"
+    return f"`{name}`" if isinstance(call, ast.Call) and " (" in name.partition("(")[0] + "(" else name
+
+
 def variables_of(factor: Factor) -> tuple[str, ...]:
     """Columns that a factor reads, also those inside stateful transforms."""
     method = factor.eval_method.value

@@ -61,14 +61,15 @@ def solve(equation: Equation, weights: Float, start: Float | None = None) -> Roo
 
 
 def _start(equation: Equation, weights: Float) -> Float:
-    """The equation's own starting value, or the root of an easier equation for the same parameters."""
+    """The equation's own starting value, or one found from the root of an easier equation."""
     easier = getattr(equation, "easier", None)
     if easier is None:
         return equation.start
     try:
-        return solve(easier, weights).beta
+        found = solve(easier, weights).beta
     except SolveError:
         return equation.start
+    return equation.lifted(found, weights) if hasattr(equation, "lifted") else found
 
 
 def _refuse_flat(equation: Equation, weights: Float, beta: Float) -> None:
