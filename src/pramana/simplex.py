@@ -49,27 +49,52 @@ def table_em(
 
 
 def to_simplex(result: Result) -> Result:
-    """Shares projected to the nearest distribution (Euclidean); nothing is ever projected without asking.
+    """Shares or counts projected to the nearest table without negative cells (Euclidean); never without asking.
 
-    The covariance stays that of the unprojected estimate, which is the larger one. `table_em` weighs the cells by how
-    well they are known, and is to be preferred.
+    Shares within domains are projected in each domain; counts keep their sum. The covariance stays that of the
+    unprojected estimate, which is the larger one. `table_em` weighs the cells by how well they are known, and is to be
+    preferred.
+
+    Parameters
+    ----------
+    result : of `proportions`, `crosstab` or `counts`, with every cell.
 
     >>> import pramana as pr
     >>> mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(sensitivity=0.5, specificity=0.95)})
     >>> result = pr.fit(pr.proportions("y"), {"y": [1] * 5 + [0] * 120}, mechanism)
     >>> result.estimate.round(4), to_simplex(result).estimate
     (array([ 1.0222, -0.0222]), array([1., 0.]))
+    >>> to_simplex(pr.fit(pr.counts("y"), {"y": [1] * 5 + [0] * 120}, mechanism)).estimate
+    array([125.,   0.])
     """
-    if abs(float(result.estimate.sum()) - 1) > 1e-6 or result.estimate.size < 2:
-        raise PramanaError(
-            f"the estimates sum to {float(result.estimate.sum()):.6g}, so they are no distribution: to_simplex() takes a result of "
-            "proportions() or crosstab() that holds every cell"
-        )
-    shares = _projected(result.estimate)
-    moved = float(np.abs(shares - result.estimate).max())
-    note = f"shares projected to the simplex, by at most {moved:.3g}; standard errors are those before the projection"
+    projected = np.concatenate([block.sum() * _projected(block / block.sum()) for block in _blocks(result)])
+    moved = float(np.abs(projected - result.estimate).max())
+    note = f"projected to the simplex, by at most {moved:.3g}; standard errors are those before the projection"
     diagnostics = (*result.diagnostics, Diagnostic("projected", "info", note))
-    return replace(result, estimate=shares, diagnostics=diagnostics)
+    return replace(result, estimate=projected, diagnostics=diagnostics)
+
+
+def _blocks(result: Result) -> list[Float]:
+    """The tables that the estimates are: one, or one in each domain, the levels of the column running fastest."""
+    total, size = float(result.estimate.sum()), result.estimate.size
+    if size > 1 and abs(total - _expected(result)) <= 1e-5 * abs(total):
+        return [result.estimate]
+    domains = max(round(total), 1) if np.isfinite(total) else 1
+    if all(" | " in name for name in result.parameters) and size % domains == 0 and size > domains:
+        blocks = np.split(result.estimate, domains)
+        if all(abs(float(block.sum()) - 1) <= 1e-6 for block in blocks):
+            return blocks
+    raise PramanaError(
+        f"the estimates sum to {total:.6g}, so they are no distribution: to_simplex() takes a result of proportions(), "
+        "crosstab() or counts() that holds every cell"
+    )
+
+
+def _expected(result: Result) -> float:
+    """What a whole table sums to: the records or their weights, the size of the population, or 1."""
+    if not all(name.startswith("count(") for name in result.parameters):
+        return 1.0
+    return float(result.facts.get("Population size", result.facts.get("Sum of weights", "nan")))
 
 
 def _projected(values: Float) -> Float:

@@ -196,6 +196,55 @@ def test_a_projection_must_be_asked_for_and_says_so() -> None:
         pr.to_simplex(fit(pr.odds_ratio("x", "y"), counted(90, 45, 45, 90)))
 
 
+NEGATIVE = counted(400, 300, 400, 40)
+COUNTS = [
+    pr.counts("x", by="y"),
+    pr.counts("y", by="x"),
+    pr.counts("y", by="x", size=5000),
+    pr.crosstab("x", "y", counts=True),
+]
+
+
+@pytest.mark.parametrize("plan", COUNTS)
+def test_negative_counts_are_reported_as_negative_shares_are(plan: Any) -> None:
+    result = fit(plan, NEGATIVE)
+    assert result.estimate.min() < 0
+    found = [d.message for d in result.diagnostics if d.code == "reverted-negative"]
+    assert len(found) == 1
+    assert "x=1" in found[0]
+    assert "table_em()" in found[0]
+
+
+def test_negative_counts_of_one_column() -> None:
+    result = fit(pr.counts("x"), counted(400, 400, 100, 100))
+    assert "reverted-negative" in [d.code for d in result.diagnostics]
+
+
+@pytest.mark.parametrize("plan", COUNTS)
+def test_projected_counts_keep_their_sum(plan: Any) -> None:
+    result = fit(plan, NEGATIVE)
+    projected = pr.to_simplex(result)
+    assert projected.estimate.min() == 0
+    assert projected.estimate.sum() == pytest.approx(result.estimate.sum())
+    shares = pr.to_simplex(fit(pr.crosstab("x", "y"), NEGATIVE)).estimate
+    np.testing.assert_allclose(np.sort(projected.estimate / projected.estimate.sum()), np.sort(shares), atol=1e-12)
+
+
+def test_shares_within_domains_are_projected_in_each() -> None:
+    result = fit(pr.proportions("x", by="y"), NEGATIVE)
+    assert result.estimate.min() < 0
+    projected = pr.to_simplex(result).estimate.reshape(2, 2)
+    np.testing.assert_allclose(projected.sum(axis=1), 1)
+    assert projected.min() == 0
+    np.testing.assert_allclose(projected[0], result.estimate[:2])
+
+
+@pytest.mark.parametrize("plan", [pr.total("y"), pr.mean("y", by="x"), pr.risk_difference("x", "y")])
+def test_other_results_have_no_simplex(plan: Any) -> None:
+    with pytest.raises(pr.PramanaError, match=r"proportions\(\), crosstab\(\) or counts\(\)"):
+        pr.to_simplex(fit(plan, counted(400, 300, 400, 260)))
+
+
 def test_a_joint_matrix_with_a_column_left_out_has_no_table_likelihood() -> None:
     levels = [(a, b) for a in (0, 1) for b in (0, 1)]
     joint = pr.Mechanism(

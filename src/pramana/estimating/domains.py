@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,8 +12,9 @@ from pramana.arrays import Column, Float
 from pramana.estimating.cells import Factor, cell_labels, count_cells, factors_of, reverted_cells
 from pramana.estimating.equation import Records, broadcast
 from pramana.estimating.generalized_linear import as_numbers
-from pramana.estimating.quotients import QuotientEquation
+from pramana.estimating.quotients import QuotientEquation, Remark
 from pramana.estimating.sums import SumEquation
+from pramana.estimating.tables import negative_cells
 from pramana.frames import Schema, Table
 from pramana.frames.levels import is_number
 
@@ -99,17 +101,22 @@ class DomainMeanFunction:
 
 
 def total_equation(
-    function: Any, records: Records, terms: Float, squares: Float, size: float | None
+    function: Any,
+    records: Records,
+    terms: Float,
+    squares: Float,
+    size: float | None,
+    remarks: Callable[[Float], list[Remark]] | None = None,
 ) -> QuotientEquation | SumEquation:
     """Σ w a; with a known size, size times the mean of a. The components of a never overlap: a aᵀ is diagonal."""
     if size is None:
-        return SumEquation(function, records, terms, squares)
+        return SumEquation(function, records, terms, squares, remarks)
 
     def products(w: Float) -> tuple[Float, Float, Float]:
         d = terms.shape[1]
         return np.diag(w @ squares), np.outer(w @ terms, np.ones(d)), np.full((d, d), w.sum())
 
-    return QuotientEquation(function, records, terms, np.ones_like(terms), products, size=size)
+    return QuotientEquation(function, records, terms, np.ones_like(terms), products, size=size, remarks=remarks)
 
 
 @dataclass(frozen=True)
@@ -157,7 +164,8 @@ class DomainSharesFunction:
     def equation(self, records: Records) -> QuotientEquation | SumEquation:
         cells = reverted_cells(records, (*self.by, self.column))
         if self.kind == "counts":
-            return total_equation(self, records, cells, cells, self.size)
+            labels = cell_labels((*self.by, self.column))
+            return total_equation(self, records, cells, cells, self.size, lambda shares: negative_cells(shares, labels))
         size = len(self.column.levels)
         domains = np.repeat(reverted_cells(records, self.by), size, axis=1)
         same = np.kron(np.eye(count_cells(self.by)), np.ones((size, size)))
