@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -101,8 +102,10 @@ def test_json_follows_the_options_of_the_table(survey: pd.DataFrame, mechanism: 
 
 def test_what_is_no_log_ratio_is_not_exponentiated(survey: pd.DataFrame, mechanism: pr.Mechanism) -> None:
     result = pr.fit("income ~ age", survey.assign(income=survey["income"] * 1e4), mechanism)
-    with pytest.raises(pr.PramanaError, match=r"'Intercept' = .* is too large to exponentiate: is it a log ratio"):
+    with pytest.raises(pr.PramanaError, match=r"makes ratios of logarithms, and 'Intercept' is none"):
         result.summary(exponentiate=True)
+    with pytest.raises(pr.PramanaError, match=r"'Intercept' = .* is too large to exponentiate: is it a log ratio"):
+        replace(result, log_scale=True).summary(exponentiate=True)
 
 
 def test_results_of_the_same_method_are_plotted_side_by_side(survey: pd.DataFrame, mechanism: pr.Mechanism) -> None:
