@@ -25,6 +25,7 @@ def table_em(
     mechanism: Mechanism | str | Path | None,
     *,
     frequencies: ColumnLike = None,
+    weights: ColumnLike = None,
     missing: Literal["error", "drop"] = "error",
 ) -> TableResult:
     """The maximum-likelihood table of one or several columns by EM, after van den Hout and van der Heijden (2002).
@@ -32,7 +33,7 @@ def table_em(
     The same as `fit(crosstab(...), data, mechanism, method="likelihood")`. Where the reverted table (`crosstab`) has no
     negative cell the two agree; elsewhere some cells of this one are zero and the others share what is left, at the
     price of a bias. Standard errors come from the observed information, with empty cells held at zero. Records count
-    alike: there are frequencies, but no sampling weights.
+    alike: there are frequencies, but sampling weights are refused.
 
     >>> import pramana as pr
     >>> mechanism = pr.Mechanism({"smokes": pr.TransitionMatrix.binary(0.9, 0.8, levels=("no", "yes"))})
@@ -43,6 +44,11 @@ def table_em(
     >>> print(result.independence)
     Likelihood-ratio test: chi2(1) = 54.43, p = 1.61e-13
     """
+    if weights is not None:
+        raise PramanaError(
+            "a maximum-likelihood table counts every record alike and takes no sampling weights: use fit(crosstab(...), ..., "
+            "weights=...), and to_simplex() where a cell is negative"
+        )
     plan = crosstab(columns)
     result = fit(plan, data, mechanism, method="likelihood", frequencies=frequencies, missing=missing)
     return cast(TableResult, result)

@@ -103,6 +103,26 @@ def test_text_and_continuous_columns_have_no_quantile(data: pd.DataFrame, mechan
     assert "not numbers" in refused(pr.median("edu"), data, mechanism)
 
 
+def test_a_quantile_beyond_the_data_is_reported(rng: np.random.Generator, ordered: pr.Mechanism) -> None:
+    n = 3000
+    data = {"income": rng.exponential(size=n), "edu": rng.choice(LEVELS, n)}
+    extreme, usual = (pr.fit(pr.quantile("income", q, by="edu"), data, ordered, inference=DRAWS) for q in (0.9999, 0.9))
+    found = [d for d in extreme.diagnostics if d.code == "extreme-quantile"]
+    assert "quantile(income, 0.9999)[edu=low] (0." in found[0].message
+    assert "extreme-quantile" not in [d.code for d in usual.diagnostics]
+
+
+@pytest.mark.parametrize(("count", "reported"), [(99, True), (101, False)])
+def test_records_beyond_a_quantile_are_counted_by_frequency(count: int, reported: bool) -> None:
+    data = {"y": [1.0, 2.0, 3.0], "f": [count, 0, count]}
+    result = pr.fit(pr.quantile("y", 0.05), data, None, frequencies="f", inference=DRAWS)
+    assert ("extreme-quantile" in [d.code for d in result.diagnostics]) == reported
+
+
+def test_a_poverty_line_needs_a_positive_median(data: pd.DataFrame) -> None:
+    assert "not positive" in refused(pr.poverty_rate("y"), data.assign(y=data["y"] - 5), inference=DRAWS)
+
+
 def test_inequality_needs_amounts_that_are_clean_and_not_negative(data: pd.DataFrame) -> None:
     levels = pr.Mechanism({"t": pr.TransitionMatrix.binary(0.9, 0.9)})
     for plan in (pr.gini("t"), pr.poverty_rate("t")):

@@ -161,9 +161,9 @@ THREE = pd.DataFrame(
         ),
         (pr.risk_ratio("x", "one"), pr.FormulaError, "column 'one' has 1: 1"),
         (pr.crosstab("z", "nope"), pr.DataError, "column 'nope' is not in the data"),
-        (pr.mean("text", by="z"), pr.DataError, "'text' holds text where numbers are needed"),
-        (pr.total("text"), pr.DataError, "'text' holds text where numbers are needed"),
-        (pr.correlation("z", "x"), pr.DataError, "'z' holds text where numbers are needed"),
+        (pr.mean("text", by="z"), pr.DataError, "'text' holds text, such as"),
+        (pr.total("text"), pr.DataError, "'text' holds text, such as"),
+        (pr.correlation("z", "x"), pr.DataError, "'z' holds text, such as"),
         (pr.correlation("z", "x", "kendall"), pr.FormulaError, "needs ordered levels, and the order of those of 'z'"),
         (pr.correlation("x", "one"), pr.SolveError, "reverted variance of 'one' is not positive"),
         (
@@ -243,6 +243,19 @@ def test_shares_within_domains_are_projected_in_each() -> None:
 def test_other_results_have_no_simplex(plan: Any) -> None:
     with pytest.raises(pr.PramanaError, match=r"proportions\(\), crosstab\(\) or counts\(\)"):
         pr.to_simplex(fit(plan, counted(400, 300, 400, 260)))
+
+
+def test_a_table_needs_a_column_and_no_sampling_weights() -> None:
+    with pytest.raises(pr.FormulaError, match="at least one column"):
+        pr.table_em([], NEGATIVE, NOISY)
+    with pytest.raises(pr.PramanaError, match=r"takes no sampling weights.*crosstab"):
+        pr.table_em(["x", "y"], NEGATIVE, NOISY, weights="f")
+
+
+@pytest.mark.parametrize("plan", [pr.odds_ratio("x", "y"), pr.correlation("x", "y", "cramer"), pr.counts("x")])
+def test_the_likelihood_of_a_ratio_is_that_of_its_table(plan: Any) -> None:
+    with pytest.raises(pr.FormulaError, match=r"table_em\(\)"):
+        fit(plan, counted(90, 45, 45, 90), method="likelihood")
 
 
 def test_a_joint_matrix_with_a_column_left_out_has_no_table_likelihood() -> None:

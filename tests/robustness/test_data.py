@@ -37,8 +37,36 @@ def test_missing_values_are_counted_and_a_remedy_is_named(
 
 @pytest.mark.parametrize("column", ["income", "age"])
 def test_infinite_values_are_refused(column: str, survey: pd.DataFrame, mechanism: pr.Mechanism) -> None:
-    with pytest.raises(pr.DataError, match=f"column '{column}' has 1 missing or infinite value"):
-        pr.fit(FORMULA, survey.assign(**{column: first(survey[column], np.inf)}), mechanism)
+    broken = survey.assign(**{column: first(survey[column], np.inf)})
+    for missing in ("error", "drop"):
+        with pytest.raises(pr.DataError, match=f"column '{column}' has 1 infinite value.*not missing"):
+            pr.fit(FORMULA, broken, mechanism, missing=missing)
+
+
+def test_infinite_values_are_not_missing_ones() -> None:
+    for missing in ("error", "drop"):
+        with pytest.raises(pr.DataError, match=r"2 infinite value\(s\), which are not missing"):
+            pr.fit(pr.mean("y"), {"y": [1, 2, 3, np.inf] * 2}, None, missing=missing)
+
+
+@pytest.mark.parametrize("plan", [pr.mean("y"), pr.mean("y", by="g"), pr.total("y"), pr.median("y"), pr.gini("y")])
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["1", "2", "3", "4"], "holds text, such as '1'"),
+        (np.array(["2020-01-01", "2020-01-02", "2020-01-03", "2020-01-04"], dtype="datetime64[D]"), "holds dates"),
+        (np.array([1, 2, 3, 4], dtype="timedelta64[s]"), "holds dates or times"),
+    ],
+)
+def test_text_and_dates_are_no_numbers(plan: Any, values: Any, message: str) -> None:
+    with pytest.raises(pr.DataError, match=message):
+        pr.fit(plan, {"y": values, "g": [0, 1, 0, 1]}, None)
+
+
+def test_levels_that_are_text_have_no_mean() -> None:
+    mechanism = pr.Mechanism({"y": pr.TransitionMatrix.randomized_response(["1", "2", "3"], keep=0.9)})
+    with pytest.raises(pr.DataError, match="holds text, such as '1'"):
+        pr.fit(pr.mean("y"), {"y": ["1", "2", "3"] * 20}, mechanism)
 
 
 def test_nothing_left_after_dropping_is_said(survey: pd.DataFrame, mechanism: pr.Mechanism) -> None:
@@ -98,7 +126,7 @@ def test_an_unknown_stratum_is_named(survey: pd.DataFrame) -> None:
         ("a,b\n1,2\n3\n", "could not be read as CSV: .*Expected 2 columns, got 1"),
         ("a;b\n1;2\n", "one column, 'a;b': its fields look separated by ';'; separate them by commas"),
         ("a,b,b\n1,2,3\n", "two columns have the same name .*'b'.*: rename"),
-        ("a,b\n1,2\n2,inf\n3,4\n", "'b' has 1 missing or infinite"),
+        ("a,b\n1,2\n2,inf\n3,4\n", "'b' has 1 infinite"),
     ],
 )
 def test_a_bad_csv_file_is_refused(content: str, message: str, tmp_path: Path) -> None:

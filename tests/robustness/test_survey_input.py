@@ -96,6 +96,7 @@ def test_designs_that_contradict_themselves(make: Callable[[], Any], message: st
 
 
 FILE = pr.SurveyDesign(weights="w", strata="h", target="file")
+FINITE = pr.SurveyDesign(weights="w", strata="h", fpc=1000 * ONES, target="finite")
 
 
 @pytest.mark.parametrize(
@@ -103,6 +104,14 @@ FILE = pr.SurveyDesign(weights="w", strata="h", target="file")
     [
         (pr.mean("y"), {"design": "w"}, "design='w' must be a SurveyDesign"),
         (pr.mean("y"), {"design": FILE, "inference": pr.Jackknife()}, "no deletion shows: use Sandwich"),
+        (
+            pr.median("y"),
+            {"design": FINITE},
+            "cannot be had for quantiles.*target='superpopulation'.*quantile_regression",
+        ),
+        (pr.median("y"), {"design": FINITE, "inference": "sandwich"}, "cannot be had for quantiles"),
+        (pr.median("y"), {"design": FINITE, "inference": "jackknife"}, "cannot be had for quantiles"),
+        (pr.median("y"), {"design": FILE}, "target='file' cannot be had for quantiles"),
         (pr.mean("y"), {"design": FILE, "inference": pr.Resampling()}, "no finite population correction: use Sandwich"),
         (pr.mean("y"), {"design": FILE, "inference": pr.Sandwich("HC1")}, "on top of the design's own"),
         (pr.total("y"), {"design": FILE, "inference": pr.Sandwich(interval="score")}, "its score interval is the Wald"),

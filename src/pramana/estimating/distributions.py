@@ -79,6 +79,12 @@ class Distribution:
         member = self.member(domain)
         return np.asarray(member @ psi if self.discrete else member * psi)
 
+    def effective(self, weights: Float) -> Float:
+        """Clean records (G,) that would say as much about each domain: n E(q)² / E(q²) with reverted memberships q."""
+        members = np.stack([self.per_record(np.ones_like(self.values), g) for g in range(self.count)], axis=1)
+        squares = np.maximum(weights @ members**2, 1e-300)
+        return np.asarray(self.size * (weights @ members) ** 2 / squares / weights.sum())
+
     def shares(self, weights: Float) -> tuple[Float, Float]:
         """Reverted shares (G,) of the domains and their standard errors."""
         members = np.stack([self.per_record(np.ones_like(self.values), g) for g in range(self.count)], axis=1)

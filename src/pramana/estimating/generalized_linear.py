@@ -255,16 +255,46 @@ def numeric_response(name: str) -> FromColumns:
     return response
 
 
-def as_numbers(values: Any, name: str) -> Float:
-    """Floats, or a clear error for text."""
-    try:
-        numbers = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
+def _refuse_dates_and_text(values: Column, name: str) -> None:
+    kind = values.dtype.kind
+    if kind in "mM":
         raise DataError(
-            f"column {name!r} holds text where numbers are needed: use proportions({name!r}), or recode it"
+            f"column {name!r} holds dates or times where numbers are needed: turn them into numbers with a unit of your "
+            "choice first, such as days since a date"
+        )
+    text = (
+        values[:1].tolist()
+        if kind in "US"
+        else [v for v in values.tolist() if isinstance(v, str)]
+        if kind == "O"
+        else []
+    )
+    if text:
+        raise DataError(
+            f"column {name!r} holds text, such as {text[0]!r}, where numbers are needed: convert the column if it is meant as "
+            f"numbers, or use proportions({name!r})"
+        )
+
+
+def as_numbers(values: Any, name: str) -> Float:
+    """Floats, or a clear error for what only looks like numbers: the text "3" is no 3, and a date has no unit."""
+    given = np.asarray(values)
+    _refuse_dates_and_text(given, name)
+    try:
+        numbers = given.astype(float)
+    except (TypeError, ValueError):
+        kind = type(given.flat[0]).__name__
+        raise DataError(
+            f"column {name!r} holds values of type {kind} where numbers are needed: use proportions({name!r}), or recode it"
         ) from None
-    if not np.all(np.isfinite(numbers)):
-        count = int(np.sum(~np.isfinite(numbers)))
-        raise DataError(f"column {name!r} has {count} missing or infinite value(s): clean them or use missing='drop'")
+    gaps = int(np.sum(np.isnan(numbers)))
+    if gaps:
+        raise DataError(f"column {name!r} has {gaps} missing value(s): use missing='drop' to leave their records out")
+    infinite = int(np.sum(np.isinf(numbers)))
+    if infinite:
+        raise DataError(
+            f"column {name!r} has {infinite} infinite value(s), which are not missing and which missing='drop' keeps: set them to "
+            "missing, recode them or take them out"
+        )
     refuse_extreme(numbers, name)
     return numbers

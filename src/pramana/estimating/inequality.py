@@ -140,7 +140,8 @@ def poverty_rate(
 ) -> PovertyRate:
     """The at-risk-of-poverty rate: the share below `threshold` times the median of everyone, also within domains.
 
-    The median is estimated in the same system and shown first. The column must be clean; the domains may be perturbed.
+    The median is estimated in the same system and shown first; it must be positive. The column must be clean; the domains may
+    be perturbed.
     Distribution functions are smoothed as in `quantile`, and standard errors come from `Resampling`.
 
     >>> import pramana as pr
@@ -166,7 +167,10 @@ class PovertyFunctional:
     threshold: float
     bandwidth: float | None = None
     plausible: tuple[float, float] | None = None
-    reason: str = "the reverted distribution is empty"
+    reason: str = (
+        "the median of everyone is not positive, and a share of such a median is no poverty line (or the reverted distribution "
+        "is empty); give the column as amounts, or use proportions() below a line of your own"
+    )
 
     def names(self, domains: tuple[str, ...]) -> tuple[str, ...]:
         rate = f"poverty_rate({self.column})"
@@ -175,7 +179,7 @@ class PovertyFunctional:
     def solve(self, measure: Distribution, weights: Float) -> Float:
         h = width(measure, self.bandwidth)
         middle = rearranged_quantile(measure.values, measure.masses(weights, None), 0.5, h)
-        line = self.threshold * middle
+        line = np.where(middle > 0, self.threshold * middle, np.nan)
         rates = [distribution_at(measure.values, measure.masses(weights, g), line, h) for g in range(measure.count)]
         return np.stack([middle, *rates], axis=1)
 

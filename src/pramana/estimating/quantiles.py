@@ -19,6 +19,9 @@ from pramana.estimating.distributions import Distribution, DistributionFunction,
 from pramana.estimating.stacked import Note
 from pramana.frames import Schema, Table
 
+TAIL = 10
+"""Effective records beyond a quantile below which its resampled standard error cannot be relied on."""
+
 CACHE = 60_000
 """Numbers of one array that are worked on at once."""
 
@@ -123,14 +126,28 @@ class QuantileFunctional:
     def notes(self, measure: Distribution, beta: Float, weights: Float) -> list[Note]:  # noqa: ARG002
         h = width(measure, self.bandwidth)
         counts = [crossings(measure.values, measure.masses(weights[None], g), self.q, h) for g in range(measure.count)]
+        notes = self._beyond(measure, weights)
         if measure.discrete:
             text = "a quantile of levels is itself a level: resamples that all give the same one leave a standard error of 0"
-            return [("level-quantile", "info", text)]
+            return [*notes, ("level-quantile", "info", text)]
         several = [f"{p} ({c})" for p, c in zip(self.names(measure.domains), counts, strict=True) if c > 1]
-        if not several:
+        if several:
+            text = f"the reverted distribution function crosses its level more than once for {', '.join(several)}: it was rearranged"
+            notes.append(("rearranged", "info", text))
+        return notes
+
+    def _beyond(self, measure: Distribution, weights: Float) -> list[Note]:
+        """Resampling cannot show what lies beyond the last records: too few of them make errors too small."""
+        tail = min(self.q, 1 - self.q)
+        beyond = tail * measure.effective(weights)
+        few = [f"{p} ({b:.2g})" for p, b in zip(self.names(measure.domains), beyond, strict=True) if b < TAIL]
+        if not few:
             return []
-        text = f"the reverted distribution function crosses its level more than once for {', '.join(several)}: it was rearranged"
-        return [("rearranged", "info", text)]
+        text = (
+            f"fewer than {TAIL} effective records lie beyond {', '.join(few)}: the estimate hangs on the most extreme of them and "
+            "its standard error is too small; ask for a quantile nearer to the middle, or for larger domains"
+        )
+        return [("extreme-quantile", "warning", text)]
 
 
 def width(measure: Distribution, bandwidth: float | None) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float
+from pramana.errors import FormulaError
 from pramana.estimating.cells import Factor, cell_labels, distinct, factors_of, names_of, reverted_cells
 from pramana.estimating.equation import Records
 from pramana.estimating.quotients import QuotientEquation, Remark
@@ -52,7 +53,10 @@ def crosstab(row: str | Sequence[str], *columns: str, counts: bool = False) -> C
     >>> result.estimate.round(4)
     array([0.6257, 0.06  , 0.1943, 0.12  ])
     """
-    return CrossTable(distinct(*names_of(row, "row"), *columns), counts)
+    names = distinct(*names_of(row, "row"), *columns)
+    if not names:
+        raise FormulaError("a table needs at least one column: name it, as in crosstab('edu', 'sex')")
+    return CrossTable(names, counts)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from pramana.inference.identification import WEAK, identification
 from pramana.inference.resampling import Draws, resample
 from pramana.inference.sample import Totals
 from pramana.inference.score_intervals import score_intervals
-from pramana.inference.survey import refuse_correction
+from pramana.inference.survey import refuse_correction, refuse_step_target
 from pramana.result import Diagnostic, Result
 
 Inference: TypeAlias = Sandwich | Resampling | Jackknife | deleted.Replicates
@@ -134,6 +134,8 @@ def restricted(result: Result, names: Sequence[str]) -> Result:
 
 
 def _chosen(options: Inference | None, sample: Sample, nuisance: bool) -> Inference:
+    if sample.design is not None and not sample.equation.smooth:
+        refuse_step_target(sample.design)
     if isinstance(options, Jackknife) and nuisance:
         raise PramanaError("the jackknife does not refit the nuisance model: use inference=Resampling()")
     if isinstance(options, Jackknife) and sample.design is not None and sample.design.target == "file":

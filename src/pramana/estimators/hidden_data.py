@@ -116,7 +116,8 @@ def checked_model(function: EstimatingFunction) -> tuple[GeneralizedLinear, tupl
     if not isinstance(function, GeneralizedLinear) or not isinstance(answers, Response):
         raise FormulaError(
             "a likelihood needs a formula and a family, as in fit('y ~ x', ..., family='binomial', method='likelihood'); "
-            "for multinomial(...) with a perturbed response use method='forward', the same by another name"
+            "for multinomial(...) with a perturbed response use method='forward', the same by another name, and for shares and "
+            "the ratios and correlations made of them table_em(), or crosstab() with method='likelihood'"
         )
     return function, answers.variables
 

@@ -199,6 +199,16 @@ def refuse_correction(options: Sandwich) -> None:
         )
 
 
+def refuse_step_target(design: Stratification) -> None:
+    """No method has the variance of a step function around anything but the superpopulation."""
+    if design.target != "superpopulation":
+        raise PramanaError(
+            f"target={design.target!r} cannot be had for quantiles and other step functions: resampling knows no finite population, "
+            "and linearisation needs a derivative. Use target='superpopulation', whose standard errors are not smaller, or a "
+            "smooth relative: quantile_regression('y ~ 1', q), or the proportion below a fixed value"
+        )
+
+
 def rao_wu(design: Stratification, seed: int, draws: Int) -> Float:
     """Multipliers of the units (draws, G): n_h − 1 of a stratum's n_h units drawn with replacement, rescaled to mean 1.
 
