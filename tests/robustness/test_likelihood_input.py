@@ -200,3 +200,35 @@ def test_a_table_of_counts_is_enough(data: dict[str, Any]) -> None:
     assert counted.facts["Covariate model"] == repeated.facts["Covariate model"] == "saturated given s"
     np.testing.assert_allclose(counted.estimate, repeated.estimate, atol=1e-7)
     np.testing.assert_allclose(counted.covariance, repeated.covariance, rtol=1e-6)
+
+
+def many_columns(columns: int, n: int) -> tuple[dict[str, Any], pr.Mechanism]:
+    levels, rng = list("abcde"), np.random.default_rng(3)
+    data = {f"x{j}": np.array(levels)[rng.integers(0, 5, n)] for j in range(columns)}
+    channel = pr.TransitionMatrix.randomized_response(levels, keep=0.8)
+    return data | {"y": rng.normal(size=n), "w": rng.normal(size=n)}, pr.Mechanism(dict.fromkeys(data, channel))
+
+
+@pytest.mark.parametrize(
+    ("columns", "n", "clean", "message"),
+    [
+        (12, 2000, "", "244140625 combinations of levels: 2000 records .* exceed the limit"),
+        (4, 2000, "", "625 combinations of levels, too many for 2000 records"),
+        (3, 1000, " + w", "multinomial logit on w. has 248 coefficients .* too many for 1000 records"),
+    ],
+)
+def test_too_many_combinations_are_refused_before_they_are_listed(
+    columns: int, n: int, clean: str, message: str
+) -> None:
+    data, mechanism = many_columns(columns, n)
+    formula = "y ~ " + " + ".join(mechanism.columns) + clean
+    with pytest.raises(pr.DataError, match=message):
+        fitted(formula, data, mechanism, family="gaussian")
+
+
+def test_a_multinomial_logit_beyond_the_effort_limit_is_refused(
+    data: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pramana.estimators.covariate_model.EFFORT_LIMIT", 100)
+    with pytest.raises(pr.DataError, match=r"5e\+03 multiplications a step exceed the limit of 1e\+02"):
+        fitted("amount ~ x + edu", data, COVARIATE, family="gaussian")

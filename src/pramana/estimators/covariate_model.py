@@ -20,7 +20,9 @@ ABSENT = -40.0
 CELL_LIMIT = 24
 VALUE_LIMIT = 10
 RECORDS_PER_ENTRY = 5
-"""A saturated table needs so many records for each of its entries, in the smallest cell."""
+"""A saturated table needs so many records for each of its entries, in the smallest cell; a logit for each coefficient."""
+EFFORT_LIMIT = 1e10
+"""Largest number of multiplications (records × squared coefficients) for the information of a multinomial logit."""
 
 
 @dataclass(frozen=True)
@@ -78,27 +80,41 @@ class CovariateModel:
         growth = self.design.T @ (posterior * weights[:, None]) / np.maximum(share * size[:, None], 1e-300)
         return np.where((share < 1e-5) & (growth < 1), ABSENT, gamma)
 
-    def scores(self, gamma: Float, free: Bool) -> Float:
-        """Derivatives of log g at every combination, (n, M, q)."""
+    def scores(self, gamma: Float, free: Bool, posterior: Float) -> Float:
+        """Derivatives of log g, averaged over the posterior (n, M) of the combinations: (n, q)."""
         rows, columns = np.nonzero(free)
-        share = np.exp(self.log_density(gamma))
-        hit = np.arange(self.combinations)[:, None] == columns
-        return self.design[:, rows][:, None, :] * (hit[None] - share[:, None, columns])
+        residual = posterior - np.exp(self.log_density(gamma))
+        return np.asarray(self.design[:, rows] * residual[:, columns])
 
-    def information(self, gamma: Float, free: Bool, weights: Float) -> Float:
-        """Minus the second derivative of Σ w log g, (q, q); the same at every combination."""
+    def gradient(self, values: Float, free: Bool) -> Float:
+        """Σ_i z_i v_im (q,) for values (n, M)."""
+        return np.asarray((self.design.T @ values)[free])
+
+    def information(self, share: Float, free: Bool, weights: Float) -> Float:
+        """Σ w zzᵀ ⊗ (diag s − ssᵀ) (q, q) for shares s (n, M): at g itself, minus the second derivative of Σ w log g."""
+        if self.saturated:
+            return self._by_cell(share, free, weights)
         rows, columns = np.nonzero(free)
-        design, share = self.design[:, rows], np.exp(self.log_density(gamma))[:, columns]
-        spread = design * share
+        design, spread = self.design[:, rows], self.design[:, rows] * share[:, columns]
         diagonal = (spread.T @ (design * weights[:, None])) * (columns[:, None] == columns)
         return np.asarray(diagonal - spread.T @ (spread * weights[:, None]))
 
+    def _by_cell(self, share: Float, free: Bool, weights: Float) -> Float:
+        """The same where a record has one indicator: cells do not mix."""
+        out = np.zeros((int(free.sum()), int(free.sum())))
+        ends = np.cumsum(free.sum(axis=1))
+        for open_, end, cell in zip(free, ends, self.design.T, strict=True):
+            block, here = slice(end - int(open_.sum()), end), cell > 0
+            s, w = share[here][:, open_], weights[here]
+            out[block, block] = np.diag(w @ s) - (s * w[:, None]).T @ s
+        return out
+
     def _newton_step(self, posterior: Float, weights: Float, gamma: Float) -> Float:
         free = self.free(gamma)
-        residual = (posterior - np.exp(self.log_density(gamma))) * weights[:, None]
-        score = (self.design.T @ residual)[free]
+        share = np.exp(self.log_density(gamma))
+        score = self.gradient((posterior - share) * weights[:, None], free)
         try:
-            step = np.linalg.solve(self.information(gamma, free, weights), score)
+            step = np.linalg.solve(self.information(share, free, weights), score)
         except np.linalg.LinAlgError:
             return gamma
         moved = gamma.copy()
@@ -130,7 +146,7 @@ def covariate_model(
     if combinations == 1:
         return CovariateModel(np.ones((table.n, 1)), 1, True, "none")
     if formula is not None and formula != "saturated":
-        return _by_formula(formula, combinations, table, forbidden)
+        return _affordable(_by_formula(formula, combinations, table, forbidden), counts)
     cells = _cells(clean, table.n)
     sizes = (np.ones(table.n) if counts is None else counts) @ cells
     if formula == "saturated" or _few(clean, sizes, combinations):
@@ -139,7 +155,27 @@ def covariate_model(
         return CovariateModel(cells, combinations, True, f"saturated given {names}" if names else "saturated")
     design, names_ = regressors(clean, True, table.n)
     refuse_collinear([design], names_)
-    return CovariateModel(design, combinations, False, f"multinomial logit on {', '.join(clean)}")
+    return _affordable(CovariateModel(design, combinations, False, f"multinomial logit on {', '.join(clean)}"), counts)
+
+
+def _affordable(model: CovariateModel, counts: Float | None) -> CovariateModel:
+    n, size = len(model.design), model.design.shape[1] * (model.combinations - 1)
+    records = n if counts is None else float(counts.sum())
+    start = (
+        f"the model of the perturbed covariates ({model.description}) has {size} coefficients for {model.combinations}"
+    )
+    remedy = "merge levels, give covariate_model fewer terms, such as '1', or use method='reversion'"
+    if RECORDS_PER_ENTRY * size > records:
+        raise DataError(
+            f"{start} combinations of levels, too many for {records:g} records (the limit is {RECORDS_PER_ENTRY} records a "
+            f"coefficient): {remedy}"
+        )
+    if n * size**2 > EFFORT_LIMIT:
+        raise DataError(
+            f"{start} combinations of levels: {n * size**2:.0e} multiplications a step exceed the limit of "
+            f"{EFFORT_LIMIT:.0e}; {remedy}"
+        )
+    return model
 
 
 def _by_formula(text: str, combinations: int, table: Table, forbidden: tuple[str, ...]) -> CovariateModel:

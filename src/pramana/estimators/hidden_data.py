@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from math import prod
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from pramana.errors import DataError, FormulaError, MechanismError
 from pramana.estimating import EstimatingFunction, GeneralizedLinear
 from pramana.estimating.densities import Density, density_of
 from pramana.estimating.generalized_linear import refuse_collinear
+from pramana.estimators.covariate_model import RECORDS_PER_ENTRY
 from pramana.formulas.response import Response
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism
@@ -74,13 +76,18 @@ class HiddenData:
 
 
 def hidden_data(
-    function: EstimatingFunction, mechanism: Mechanism | None, table: Table, also: tuple[str, ...] = ()
+    function: EstimatingFunction,
+    mechanism: Mechanism | None,
+    table: Table,
+    also: tuple[str, ...] = (),
+    records: float | None = None,
 ) -> HiddenData:
     """Spread the records over the values that may lie behind the released ones.
 
     Parameters
     ----------
     also : perturbed columns outside the formula whose distribution is part of the likelihood.
+    records : that the rows stand for, one each by default.
     """
     model, answers = checked_model(function)
     variables = (*model.variables, *also)
@@ -89,10 +96,10 @@ def hidden_data(
         _refuse_unsupported(assignment, variables)
     perturbed = {c for a in used for c in a.columns}
     _refuse_perturbed_density(model, perturbed.intersection(answers))
-    nodes = joint_nodes(used)
     covariates = [c for c in dict.fromkeys(variables) if c in perturbed and c not in answers]
+    _refuse_too_many(table.n, table.n if records is None else records, used, covariates, len(model.parameters))
+    nodes = joint_nodes(used)
     combinations, place = _distinct(nodes, covariates)
-    _refuse_too_many(table.n, len(combinations), len(model.parameters), covariates)
     observed = {v: table.column(v) for v in model.variables if v not in perturbed}
     designs = [model.design_of({**observed, **_padded(nodes, k)}, table.n) for k in combinations]
     offsets = [model.offset_of({**observed, **_padded(nodes, k)}, table.n) for k in combinations if model.offset_of]
@@ -142,9 +149,9 @@ def channel_probabilities(used: list[Assignment], table: Table) -> Float:
 
 def _distinct(nodes: tuple[Node, ...], names: list[str]) -> tuple[tuple[Node, ...], Int]:
     keys = [tuple(node[name] for name in names) for node in nodes]
-    distinct = list(dict.fromkeys(keys))
-    combinations = tuple(dict(zip(names, key, strict=True)) for key in distinct)
-    return combinations, np.array([distinct.index(key) for key in keys])
+    places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+    combinations = tuple(dict(zip(names, key, strict=True)) for key in places)
+    return combinations, np.array([places[key] for key in keys])
 
 
 def _padded(nodes: tuple[Node, ...], combination: Node) -> Node:
@@ -184,9 +191,18 @@ def _refuse_perturbed_density(model: GeneralizedLinear, answers: set[str]) -> No
         )
 
 
-def _refuse_too_many(n: int, combinations: int, d: int, names: list[str]) -> None:
-    if n * combinations * d > NODE_LIMIT:
+def _refuse_too_many(n: int, records: float, used: list[Assignment], names: list[str], d: int) -> None:
+    """Before anything is laid out by combination: a few columns more, and the list of them would not end."""
+    combinations = prod(len({tuple(node[c] for c in names if c in node) for node in joint_nodes([a])}) for a in used)
+    nodes = prod(len(a.channel.levels or ()) for a in used)
+    size = f"the perturbed covariates {', '.join(names)} have {combinations} combinations of levels"
+    if n * max(combinations * d, nodes) > NODE_LIMIT:
         raise DataError(
-            f"the perturbed covariates {', '.join(names)} have {combinations} combinations of levels: {n} records with {d} "
-            f"coefficients exceed the limit of {NODE_LIMIT:.0e} entries; merge levels, or use method='reversion'"
+            f"{size}: {n} records with {d} coefficients exceed the limit of {NODE_LIMIT:.0e} entries; merge levels, or use "
+            "method='reversion'"
+        )
+    if RECORDS_PER_ENTRY * (combinations - 1) > records:
+        raise DataError(
+            f"{size}, too many for {records:g} records (the limit is {RECORDS_PER_ENTRY} records a free probability): merge "
+            "levels, or use method='reversion'"
         )

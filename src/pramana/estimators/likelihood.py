@@ -170,7 +170,7 @@ def observed_likelihood(
     strange = [c for c in method.covariates if c not in known]
     if strange:
         raise PramanaError(f"covariates={method.covariates!r}: {strange[0]!r} is not a perturbed column")
-    data = hidden_data(function, mechanism, table, method.covariates)
+    data = hidden_data(function, mechanism, table, method.covariates, None if counts is None else float(counts.sum()))
     size, forbidden = len(data.combinations), (*answers, *known)
     covariates = covariate_model(method.covariate_model, data.clean, size, table, forbidden, counts)
     return ObservedLikelihood(data, covariates, weights)

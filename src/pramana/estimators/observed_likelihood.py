@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,9 +10,6 @@ from pramana.arrays import Float
 from pramana.estimators.covariate_model import CovariateModel
 from pramana.estimators.hidden_data import HiddenData
 from pramana.kernels.predictor import Moments
-
-BLOCK = 4_000_000
-"""Entries of per-node scores that are held at once."""
 
 
 @dataclass(frozen=True)
@@ -116,100 +112,77 @@ class ObservedLikelihood:
         """Sums (n, M) of node values (n, C) over the nodes that share their covariates."""
         if len(self.data.combinations) == 1:
             return np.einsum("nc->n", nodes)[:, None]
+        if nodes.shape[1] == len(self.data.combinations):  # every node has a combination of its own, in order
+            return nodes
         hit = self.data.place[:, None] == np.arange(len(self.data.combinations))
         return np.asarray(nodes @ hit)
-
-    def node_scores(self, state: State) -> Float:
-        """Complete-data scores, (n, C, q)."""
-        data, theta = self.data, state.theta
-        scores = [self.force(state)[:, :, None] * data.at_nodes(data.design)]
-        if data.density.derivatives is not None:
-            mu = data.at_nodes(state.curve[0])
-            scores.append(data.density.derivatives(data.responses, mu, theta.dispersion)[0][:, :, None])
-        if data.hides_covariates:
-            free = self.covariates.free(theta.gamma)
-            scores.append(data.at_nodes(self.covariates.scores(theta.gamma, free)))
-        return np.concatenate(scores, axis=2) if len(scores) > 1 else scores[0]
 
     def means(self, beta: Float) -> Float:
         """At every node, (n, C) or (n, 1)."""
         return self.data.at_nodes(np.asarray(self.data.function.family.curve(self.predictor(beta))[0]))
 
     def scores(self, state: State) -> Float:
-        """Observed-data scores, (n, q)."""
-        parts = [
-            np.einsum("nc,ncq->nq", there.posterior, part.node_scores(there)) for part, there in self.blocks(state)
-        ]
-        return np.concatenate(parts)
+        """Observed-data scores, (n, q): complete-data scores averaged over the posterior."""
+        parts = [self.regression_scores(state.posterior * self.force(state))]
+        if self.data.density.derivatives is not None:
+            parts.append(np.einsum("nc,nc->n", state.posterior, self._dispersion_scores(state)[0])[:, None])
+        if self.data.hides_covariates:
+            gamma = state.theta.gamma
+            parts.append(self.covariates.scores(gamma, self.covariates.free(gamma), self.gathered(state.posterior)))
+        return np.concatenate(parts, axis=1)
+
+    def regression_scores(self, forces: Float) -> Float:
+        """Σ_c force_c x_c of every record, (n, d)."""
+        return np.einsum("nm,nmd->nd", self.gathered(forces), self.data.design)
 
     def score_and_information(self, state: State) -> tuple[Float, Float]:
-        """Score (q,) and observed information (q, q), by Louis (1982): complete minus missing information."""
-        if not self.data.hides_covariates and not self.data.density.dispersed:
-            return self._one_design(state)
-        size = self.size(state.theta)
-        score, missing = np.zeros(size), np.zeros((size, size))
-        for part, there in self.blocks(state):
-            nodes, share = part.node_scores(there), there.posterior
-            mean = np.einsum("nc,ncq->nq", share, nodes)
-            score += part.weights @ mean
-            spread = ((nodes - mean[:, None]) * np.sqrt(share * part.weights[:, None])[:, :, None]).reshape(-1, size)
-            missing += spread.T @ spread
-        return score, self._complete_information(state, score) - missing
+        """Score (q,) and observed information (q, q), by Louis (1982): complete minus missing information.
 
-    def _one_design(self, state: State) -> tuple[Float, Float]:
-        """The same where all nodes of a record share its x: scores are multiples of it, and so is their spread."""
-        x, share, force = self.data.design[:, 0], state.posterior, self.force(state)
-        mean = np.einsum("nc,nc->n", share, force)
-        bend = np.einsum("nc,nc->n", share, self.bend(state) + force**2) - mean**2
-        return (self.weights * mean) @ x, -(x * (self.weights * bend)[:, None]).T @ x
-
-    def _complete_information(self, state: State, score: Float) -> Float:
-        theta, d, size = state.theta, len(state.theta.beta), self.size(state.theta)
-        share = state.posterior * self.weights[:, None]
-        out = np.zeros((size, size))
-        out[:d, :d] = -self.curvature(share * self.bend(state))
-        last = d
+        The missing part is the posterior covariance of the complete-data scores. Those of β are multiples of x_m and those
+        of γ indicators of the combination m, so that sums over nodes by combination are enough.
+        """
+        scores, d = self.scores(state), len(state.theta.beta)
+        share, force = state.posterior * self.weights[:, None], self.force(state)
+        own = d + int(self.data.density.dispersed)
+        seen = scores[:, :own]
+        out = np.zeros((scores.shape[1], scores.shape[1]))
+        out[:own, :own] = (seen * self.weights[:, None]).T @ seen
+        out[:d, :d] -= self.curvature(share * (self.bend(state) + force**2))
         if self.data.density.derivatives is not None:
-            mu = self.data.at_nodes(state.curve[0])
-            second = self.data.density.derivatives(self.data.responses, mu, theta.dispersion)[1]
-            out[d, d] = -float(np.sum(share * second))
-            out[:d, d] = out[d, :d] = score[:d]
-            last += 1
+            first, second = self._dispersion_scores(state)
+            out[d, d] -= float(np.sum(share * (second + first**2)))
+            out[:d, d] -= self.regression_scores(share * force * (first - 1)).sum(axis=0)
+            out[d, :d] = out[:d, d]
         if self.data.hides_covariates:
-            out[last:, last:] = self.covariates.information(
-                theta.gamma, self.covariates.free(theta.gamma), self.weights
-            )
-        return out
+            out[own:, own:], out[:own, own:] = self._covariate_information(state, seen)
+            out[own:, :own] = out[:own, own:].T
+        return self.weights @ scores, out
+
+    def _covariate_information(self, state: State, seen: Float) -> tuple[Float, Float]:
+        """The blocks of γ with itself, and of (β, φ) with γ, for their observed-data scores `seen` (n, ·)."""
+        gamma, after = state.theta.gamma, self.gathered(state.posterior)
+        free = self.covariates.free(gamma)
+        before = np.exp(self.covariates.log_density(gamma))
+        square = [self.covariates.information(share, free, self.weights) for share in (before, after)]
+        forces = self.gathered(state.posterior * self.force(state))
+        joint = [forces * self.data.design[:, :, j] for j in range(self.data.design.shape[2])]
+        if self.data.density.derivatives is not None:
+            joint.append(self.gathered(state.posterior * self._dispersion_scores(state)[0]))
+        spreads = (part - after * mean[:, None] for part, mean in zip(joint, seen.T, strict=True))
+        cross = [self.covariates.gradient(spread * self.weights[:, None], free) for spread in spreads]
+        return square[0] - square[1], -np.stack(cross)
+
+    def _dispersion_scores(self, state: State) -> tuple[Float, Float]:
+        """First and second derivative of log f in log φ at every node, (n, C)."""
+        data = self.data
+        assert data.density.derivatives is not None
+        return data.density.derivatives(data.responses, data.at_nodes(state.curve[0]), state.theta.dispersion)
 
     def curvature(self, bends: Float) -> Float:
         """Σ bend x xᵀ (d, d) for bends at every node (n, C)."""
         d = self.data.design.shape[2]
         flat = self.data.design.reshape(-1, d)
         return np.asarray((flat * self.gathered(bends).reshape(-1, 1)).T @ flat)
-
-    def blocks(self, state: State) -> Iterator[tuple[ObservedLikelihood, State]]:
-        """The records in blocks whose scores fit into memory."""
-        step = max(1, BLOCK // (self.data.channel.shape[1] * self.size(state.theta)))
-        if step >= self.data.n:
-            yield self, state
-            return
-        for low in range(0, self.data.n, step):
-            rows = slice(low, low + step)
-            curve = tuple(c[rows] if isinstance(c, np.ndarray) else c for c in state.curve)
-            yield self.rows(rows), State(state.theta, state.value, state.posterior[rows], curve)  # type: ignore[arg-type]
-
-    def rows(self, rows: slice) -> ObservedLikelihood:
-        """Some of the records."""
-        offset = None if self.data.offset is None else self.data.offset[rows]
-        data = replace(
-            self.data,
-            design=self.data.design[rows],
-            offset=offset,
-            responses=self.data.responses[rows],
-            channel=self.data.channel[rows],
-        )
-        covariates = replace(self.covariates, design=self.covariates.design[rows])
-        return ObservedLikelihood(data, covariates, self.weights[rows])
 
     def moved(self, theta: Theta, step: Float) -> Theta:
         """θ + step, for a step (q,) in the free parameters."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -88,20 +88,20 @@ def moments(model: ObservedLikelihood, found: Maximum, used: list[Assignment], t
     The expectation is given what is not hidden: a clean response that has no list of outcomes enters as it is.
     """
     theta, d = found.theta, len(found.theta.beta)
-    nodes = model.node_scores(found.state)
+    force = model.force(found.state)
     log = model.log_complete(theta, found.state.curve[0])
     complete = np.exp(log - log.max(axis=1, keepdims=True))
     complete /= complete.sum(axis=1, keepdims=True)
     contexts = [a.context(table) for a in used]
     released = _released(used, table)
-    q = nodes.shape[2]
+    q = model.size(theta)
     score, variance, cross, information = np.zeros(d), np.zeros((d, d)), np.zeros((d, q)), np.zeros((q, q))
     for outcome in range(complete.shape[1]):
         joint = _channel_at(used, contexts, outcome, table.n) * complete
         chance = joint.sum(axis=1)
         posterior = joint / np.maximum(chance, 1e-300)[:, None]
-        s = np.einsum("nc,ncq->nq", posterior, nodes)
-        phi = np.einsum("nc,ncd->nd", reversion_at(used, contexts, outcome, table.n), nodes[:, :, :d])
+        s = model.scores(replace(found.state, posterior=posterior))
+        phi = model.regression_scores(reversion_at(used, contexts, outcome, table.n) * force)
         seen, share = released == outcome, (chance * weights)[:, None]
         score += weights[seen] @ phi[seen]
         variance += (phi * share).T @ phi
