@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +149,11 @@ def test_tables_come_back_in_the_kind_given(
     kind: str, family: str, survey: pd.DataFrame, mechanism: pr.Mechanism
 ) -> None:
     result = pr.fit("income ~ edu", KINDS[kind](survey), mechanism)
-    for table in (result.to_frame(), result.to_frame(exponentiate=True), result.price_of_privacy()):
+    for table in (
+        result.to_frame(),
+        replace(result, log_scale=True).to_frame(exponentiate=True),
+        result.price_of_privacy(),
+    ):
         assert isinstance(table, FAMILY_KIND[family])
         assert list(table["term"] if family != "pyarrow" else table["term"].to_pylist()) == list(result.parameters)
 
