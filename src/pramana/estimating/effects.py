@@ -72,6 +72,11 @@ class WeightedEffect(EffectSystem):
     def parameters(self) -> tuple[str, ...]:
         return (*self._named("propensity"), "mean treated", "mean untreated", self.name)
 
+    @property
+    def curvatures(self) -> tuple[slice, ...]:
+        q = len(self.terms)
+        return (slice(q), slice(q, q + 1), slice(q + 1, q + 2))
+
     def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:
         middle = float(weights @ arrays["y"] / weights.sum())
         return np.concatenate([np.zeros(len(self.terms)), [middle, middle, 0.0]])
@@ -109,6 +114,11 @@ class AugmentedEffect(EffectSystem):
     @property
     def parameters(self) -> tuple[str, ...]:
         return (*self._named("propensity"), *self._named("treated"), *self._named("untreated"), self.name)
+
+    @property
+    def curvatures(self) -> tuple[slice, ...]:
+        q = len(self.terms)
+        return (slice(q), slice(q, 2 * q), slice(2 * q, 3 * q))
 
     def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:
         """Outcome regressions that are about constant at the mean outcome."""

@@ -139,6 +139,10 @@ class FactoredLinear:
         return tuple(self.function.parameters)
 
     @property
+    def curvatures(self) -> tuple[slice, ...]:
+        return (slice(None),)
+
+    @property
     def start(self) -> Float:
         """One step from zero lands on the root: the equation is linear."""
         score, slope = self.score_and_slope(np.zeros((1, self.records.d)), np.ones((1, self.n)))

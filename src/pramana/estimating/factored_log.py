@@ -34,6 +34,10 @@ class FactoredLog:
         return tuple(self.function.parameters)
 
     @property
+    def curvatures(self) -> tuple[slice, ...]:
+        return (slice(None),)
+
+    @property
     def start(self) -> Float:
         """Coefficients whose linear predictor is about constant at the log of the mean response."""
         x = self.records.design

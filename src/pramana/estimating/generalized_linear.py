@@ -99,6 +99,10 @@ class PredictorEquation:
         return self.function.parameters
 
     @property
+    def curvatures(self) -> tuple[slice, ...]:
+        return (slice(None),)
+
+    @property
     def smooth(self) -> bool:
         return True
 

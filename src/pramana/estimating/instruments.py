@@ -45,6 +45,11 @@ class TwoStageSystem(System):
     def shown(self) -> tuple[str, ...]:
         return self.terms
 
+    @property
+    def curvatures(self) -> tuple[slice, ...]:
+        """One first stage; they share their moments of the instruments. `judged` looks at their strength."""
+        return (slice(len(self.instruments)),)
+
     def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
         return {
             "x": self.design_of(columns, n),

@@ -97,6 +97,10 @@ class MarginsSystem(System):
         return tuple(name for part in self.parts for name in part.names)
 
     @property
+    def curvatures(self) -> tuple[slice, ...]:
+        return (slice(len(self.model.parameters)),)
+
+    @property
     def family(self) -> Family:
         return self.model.family
 

@@ -33,6 +33,10 @@ class NegativeBinomialSystem(System):
     def parameters(self) -> tuple[str, ...]:
         return (*self.mean_model.parameters, DISPERSION)
 
+    @property
+    def curvatures(self) -> tuple[slice, ...]:
+        return (slice(len(self.mean_model.parameters)),)
+
     def facts(self) -> dict[str, str]:
         return {"Family": "negative-binomial, log link, dispersion estimated"}
 

@@ -39,6 +39,10 @@ class OrdinalSystem(System):
     def cuts(self) -> int:
         return len(self.levels) - 1
 
+    @property
+    def curvatures(self) -> tuple[slice, ...]:
+        return (slice(None),)
+
     def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
         return {"design": self.design_of(columns, n), "code": self.code_of(columns, n)}
 

@@ -64,6 +64,14 @@ class QuantileSystem(System):
     def parameters(self) -> tuple[str, ...]:
         return self.terms
 
+    @property
+    def curvatures(self) -> tuple[slice, ...]:
+        return (slice(None),)
+
+    def judged_by(self) -> QuantileSystem:
+        """Under the widest kernel: the records near the quantile are few, but all of them tell about the regressors."""
+        return replace(self, kernel=replace(self.kernel, h=max(self.kernel.spread, self.h)))
+
     def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
         return {"x": self.design_of(columns, n), "y": self.response_of(columns, n)}
 

@@ -20,6 +20,8 @@ class System:
     """U(β; arrays), where the arrays (designs, responses) were computed from columns once. To be subclassed.
 
     `shown` names the parameters that a result lists; the others are nuisance, whose uncertainty stays in the covariance.
+    `curvatures` are the blocks of parameters whose slope would be negative definite without noise, as in a regression:
+    they tell whether the noise has left anything to estimate.
     """
 
     @property
@@ -29,6 +31,14 @@ class System:
     @property
     def shown(self) -> tuple[str, ...] | None:
         return None
+
+    @property
+    def curvatures(self) -> tuple[slice, ...]:
+        return ()
+
+    def judged_by(self) -> System:
+        """A system with these regressors whose curvatures more records carry."""
+        return self
 
     def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
         """Arrays with n rows each."""
@@ -129,6 +139,14 @@ class StackedEquation:
     @property
     def shown(self) -> tuple[str, ...] | None:
         return self.system.shown
+
+    @property
+    def curvatures(self) -> tuple[slice, ...]:
+        return self.system.curvatures
+
+    @property
+    def judged_by(self) -> StackedEquation:
+        return replace(self, system=self.system.judged_by())
 
     @property
     def start(self) -> Float:

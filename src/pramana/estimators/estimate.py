@@ -17,7 +17,7 @@ from pramana.inference import Jackknife, Resampling, Root, Sample, Sandwich, sol
 from pramana.inference import jackknife as deleted
 from pramana.inference import resampling as resampled
 from pramana.inference import sandwich as linearised
-from pramana.inference.identification import WEAK, identification
+from pramana.inference.identification import WEAK, weakest
 from pramana.inference.resampling import Draws, resample
 from pramana.inference.sample import Totals
 from pramana.inference.score_intervals import score_intervals
@@ -239,8 +239,7 @@ def _diagnostics(sample: Sample, root: Root, linear: _Linear | None, draws: Draw
     if root.path == "continuation":
         found.append(Diagnostic("continuation", "info", "Newton needed a continuation in the noise to find this root"))
     if linear is not None:
-        # The slope of a stacked system is no curvature: its symmetric part says nothing about identification.
-        if sample.equation.smooth and not getattr(sample.equation, "stacked", False):
+        if sample.equation.smooth:
             found += _identified(sample, root, linear)
         found += _privacy_sign(linear)
     found += _outside(sample, root)
@@ -256,11 +255,12 @@ def _diagnostics(sample: Sample, root: Root, linear: _Linear | None, draws: Draw
 
 
 def _identified(sample: Sample, root: Root, linear: _Linear) -> list[Diagnostic]:
-    judged = identification(sample, root.beta, linear.totals)
+    judged = weakest(sample, root.beta, linear.totals.slope)
     if judged is None or judged.ratio >= WEAK:
         return []
     names = [repr(p) for p, v in zip(sample.equation.parameters, np.abs(judged.direction), strict=True) if v > 0.3]
-    remedy = "use Sandwich(interval='score'), more records or fewer terms"
+    score = "" if getattr(sample.equation, "stacked", False) else "Sandwich(interval='score'), "
+    remedy = f"use {score}more records or fewer terms"
     if judged.eigenvalue <= 0:
         message = f"the reverted variance along {', '.join(names)} is negative: estimate and standard errors mean nothing; {remedy}"
         return [Diagnostic("not-identified", "error", message)]

@@ -16,6 +16,7 @@ from pramana.estimators.binding import Binding
 from pramana.estimators.corrections import ForwardCorrection
 from pramana.estimators.covariate_model import ABSENT, covariate_model
 from pramana.estimators.hidden_data import HiddenData, checked_model, hidden_data
+from pramana.estimators.information_left import weak_directions
 from pramana.estimators.likelihood_result import LikelihoodResult
 from pramana.estimators.maximization import Maximum, maximize
 from pramana.estimators.observed_likelihood import ObservedLikelihood
@@ -109,7 +110,8 @@ class Likelihood:
         model = observed_likelihood(self, function, task.mechanism, task.table, _row_weights(task), task.frequencies)
         _refuse_few(task, len(function.parameters))
         found = maximize(model, start)
-        covariance = _covariance(model, found, task, robust)
+        inverse = _inverse(found.information)
+        covariance = inverse if robust is None else _robust_covariance(model, found, inverse, task, robust)
         d, theta = len(function.parameters), found.theta
         dispersion = {"Dispersion": f"{theta.dispersion:.6g}"} if model.data.density.dispersed else {}
         model_of = {"Covariate model": model.covariates.description} if model.data.hides_covariates else {}
@@ -127,7 +129,11 @@ class Likelihood:
             method=self.label,
             inference=_describe(robust, task),
             df=_degrees_of_freedom(task),
-            diagnostics=(*task.notes, *_diagnostics(self, model, found, task)),
+            diagnostics=(
+                *task.notes,
+                *_diagnostics(self, model, found, task),
+                *weak_directions(model, found, inverse[:d, :d], _records(task)),
+            ),
             facts={**facts, **model_of, **dispersion, **figures},
             frame_kind=task.table.kind,
             log_likelihood=value,
@@ -226,19 +232,22 @@ def _refuse_few(task: Task, d: int) -> None:
         raise DataError(f"{counted:g} records cannot carry {d} parameters: use more data or fewer terms")
 
 
-def _covariance(model: ObservedLikelihood, found: Maximum, task: Task, robust: Sandwich | None) -> Float:
-    """I⁻¹, or I⁻¹ (Σ w² s sᵀ) I⁻¹ with sums over clusters where there are any, centred within strata under a design."""
-    scale = np.sqrt(np.diag(found.information))
-    scaled = found.information / np.outer(scale, scale)
+def _inverse(information: Float) -> Float:
+    scale = np.sqrt(np.diag(information))
+    scaled = information / np.outer(scale, scale)
     condition = float(np.linalg.cond(scaled))
     if not condition < 1e12:
         raise SolveError(
             f"the observed information cannot be inverted (condition number {condition:.1e}, limit 1e+12): merge levels, "
             "drop terms, or give a smaller covariate_model"
         )
-    inverse = np.linalg.inv(scaled) / np.outer(scale, scale)
-    if robust is None:
-        return np.asarray(inverse)
+    return np.asarray(np.linalg.inv(scaled) / np.outer(scale, scale))
+
+
+def _robust_covariance(
+    model: ObservedLikelihood, found: Maximum, inverse: Float, task: Task, robust: Sandwich
+) -> Float:
+    """I⁻¹ (Σ w² s sᵀ) I⁻¹ with sums over clusters where there are any, centred within strata under a design."""
     scores = model.scores(found.state)
     n, d = _records(task), len(found.theta.beta)
     factor = n / (n - d)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.inference.sample import Sample, Totals
+from pramana.inference.sample import Sample
 
 WEAK = 4.0
+ASYMMETRY = 1e-3
+"""Of a scaled slope: numerical derivatives leave less, and systems of different equations more."""
 
 
 @dataclass(frozen=True)
@@ -28,18 +30,37 @@ class Identification:
     direction: Float
 
 
-def identification(sample: Sample, beta: Float, totals: Totals) -> Identification | None:
-    """None where there is nothing to judge: no noise in the slope at all."""
-    scale = _scale(sample, beta)
-    slope = -(totals.slope + totals.slope.T) / 2 / np.outer(scale, scale)
-    values, vectors = np.linalg.eigh(slope)
-    if values.sum() < 0:
+def weakest(sample: Sample, beta: Float, slope: Float) -> Identification | None:
+    """The weakest direction of all that can be judged; None where there is nothing to judge.
+
+    An equation names the blocks of its slope (d, d) that are minus a curvature (`curvatures`), and a system may be judged by
+    another one that has the same regressors (`judged_by`). The slope of any other equation is taken for a curvature of
+    either sign where it is symmetric; elsewhere its symmetric part says nothing about identification.
+    """
+    judge = getattr(sample.equation, "judged_by", sample.equation)
+    if judge is not sample.equation:
+        sample = sample.with_equation(judge)
+        slope = judge.score_and_slope(beta[None], sample.row_weights[None])[1][0]
+    blocks = getattr(judge, "curvatures", () if getattr(judge, "stacked", False) else (None,))
+    judged = [identification(sample, beta, slope, block) for block in blocks]
+    return min((one for one in judged if one is not None), key=lambda one: one.ratio, default=None)
+
+
+def identification(sample: Sample, beta: Float, slope: Float, block: slice | None = None) -> Identification | None:
+    """Of one block of the slope, or of all of it; None where there is no noise in it, or no symmetry."""
+    units = np.eye(sample.d)[slice(None) if block is None else block]
+    scale = _scale(sample, beta, units)
+    scaled = -units @ slope @ units.T / np.outer(scale, scale)
+    if np.abs(scaled - scaled.T).max() > ASYMMETRY:
+        return None
+    values, vectors = np.linalg.eigh((scaled + scaled.T) / 2)
+    if block is None and values.sum() < 0:
         values, vectors = -values[::-1], vectors[:, ::-1]
-    weakest = vectors[:, 0] / scale
-    error = _error(sample, sample.equation.record_slope(beta, weakest, weakest))
+    loading = vectors[:, 0] / scale @ units
+    error = _error(sample, sample.equation.record_slope(beta, loading, loading))
     if error <= 1e-9 * abs(values[0]):
         return None
-    return Identification(float(values[0]) / error, float(values[0]), vectors[:, 0])
+    return Identification(float(values[0]) / error, float(values[0]), vectors[:, 0] @ units)
 
 
 def _error(sample: Sample, slopes: Float) -> float:
@@ -52,13 +73,13 @@ def _error(sample: Sample, slopes: Float) -> float:
     return float(np.sqrt(counts @ (parts - counts @ parts / counts.sum()) ** 2))
 
 
-def _scale(sample: Sample, beta: Float) -> Float:
+def _scale(sample: Sample, beta: Float, units: Float) -> Float:
     """Root of Σ |∂φ_j/∂β_j|: positive whatever the sign of a reverted variance."""
     quick = getattr(sample.equation, "absolute_slopes", None)
     if quick is not None:
-        sums = quick(beta, sample.row_weights)
+        sums = units @ quick(beta, sample.row_weights)
     else:
-        parts = [sample.equation.record_slope(beta, unit, unit) for unit in np.eye(sample.d)]
+        parts = [sample.equation.record_slope(beta, unit, unit) for unit in units]
         sums = np.abs(np.array(parts)) @ sample.row_weights
     scale = np.sqrt(sums)
     return np.where(scale > 0, scale, 1.0)
