@@ -16,7 +16,7 @@ from pramana.frames import FrameKind, build
 from pramana.inference.hypotheses import WaldTest, wald_test
 from pramana.inference.options import check_level
 from pramana.inference.resampling import Draws
-from pramana.render import Sheet, render
+from pramana.render import Sheet, plain, render
 
 _RATIO = re.compile(r"^log ((?:odds|risk) ratio\()")
 COLUMNS = ("term", "estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high")
@@ -159,7 +159,7 @@ class Result:
         return build({c: [r[c] for r in rows] for c in COLUMNS}, self.frame_kind)
 
     def to_dict(self, *, exponentiate: bool = False, level: float | None = None) -> dict[str, Any]:
-        """Everything that can be written as JSON; no data values."""
+        """Everything that can be written as JSON, where what is not finite is None; no data values."""
         out: dict[str, Any] = {
             "method": self.method,
             "inference": self.inference,
@@ -181,7 +181,7 @@ class Result:
                 "weights": draws.law,
                 "stream_version": draws.stream_version,
             }
-        return out
+        return dict(plain(out))
 
     def sheet(self, *, exponentiate: bool = False, level: float | None = None) -> Sheet:
         """The table ready for rendering."""
@@ -190,7 +190,7 @@ class Result:
         low, high = f"[{(1 - shown) / 2:.3g}", f"{(1 + shown) / 2:.3g}]"
         facts = {"Method": self.method, **self.facts, "Records": f"{self.n:g}", "Standard errors": self.inference}
         return Sheet(
-            columns=("term", "estimate", "std. error", "z", "p", low, high),
+            columns=("term", "estimate", "std. error", "z" if self.df is None else "t", "p", low, high),
             rows=tuple(tuple(r.values()) for r in rows),
             facts=tuple(facts.items()),
             notes=tuple(str(d) for d in self.diagnostics),

@@ -232,3 +232,30 @@ def test_a_multinomial_logit_beyond_the_effort_limit_is_refused(
     monkeypatch.setattr("pramana.estimators.covariate_model.EFFORT_LIMIT", 100)
     with pytest.raises(pr.DataError, match=r"5e\+03 multiplications a step exceed the limit of 1e\+02"):
         fitted("amount ~ x + edu", data, COVARIATE, family="gaussian")
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "message"),
+    [
+        ({"formula": "y ~ w"}, {"formula": "y ~ x + amount"}, r"\(Intercept, w\) is not contained .* no term 'w'"),
+        (
+            {"formula": "y ~ x", "link": "logit"},
+            {"formula": "y ~ x + amount", "link": "probit"},
+            "logit link against y, bin",
+        ),
+    ],
+)
+def test_only_nested_models_of_one_link_are_compared(
+    small: dict[str, str], large: dict[str, str], message: str, data: dict[str, Any]
+) -> None:
+    data["w"] = np.arange(300) % 7
+    fits = [fitted(one.pop("formula"), data, RESPONSE, **one) for one in (dict(small), dict(large))]
+    with pytest.raises(pr.PramanaError, match=message):
+        pr.lr_test(*fits)
+
+
+def test_few_clusters_are_reported(data: dict[str, Any]) -> None:
+    few = fitted("y ~ x", data, RESPONSE, clusters=np.arange(300) % 39)
+    many = fitted("y ~ x", data, RESPONSE, clusters=np.arange(300) % 40)
+    assert [d.code for d in few.diagnostics] == ["few-clusters"]
+    assert many.diagnostics == ()

@@ -11,6 +11,7 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.errors import DataError, PramanaError, SolveError
 from pramana.estimating import Equation
+from pramana.estimators.remarks import NOTHING_RANDOM, few_clusters, nothing_random
 from pramana.estimators.totals import multiplied
 from pramana.frames import FrameKind
 from pramana.inference import Jackknife, Resampling, Root, Sample, Sandwich, solve
@@ -75,11 +76,16 @@ def estimate(
     linear = _linear(sample, root, required=finite or isinstance(chosen, Sandwich))
     draws = resample(sample, root, chosen, rebind) if isinstance(chosen, Resampling) else None
     covariance = _covariance(sample, root, linear, chosen, draws)
+    known = linear is not None and nothing_random(linear.totals)
+    covariance = np.zeros_like(covariance) if known else covariance
     bounds = None
     if isinstance(chosen, Sandwich) and chosen.interval == "score":
         bounds = score_intervals(sample, root.beta, np.sqrt(np.diag(covariance)), chosen.level)
     decomposed = linear is not None and reverts
     diagnostics = [*notes, *_diagnostics(sample, root, linear if reverts else None, draws)]
+    diagnostics += [NOTHING_RANDOM] if known else []
+    if isinstance(chosen, Sandwich) and sample.design is None:
+        diagnostics += few_clusters(sample.groups, "use inference=pr.Jackknife(), whose intervals are those of t")
     if hasattr(sample.equation, "cautions"):
         errors = np.sqrt(np.diag(covariance))
         diagnostics += [Diagnostic(*note) for note in sample.equation.cautions(root.beta, errors)]
@@ -201,6 +207,12 @@ def _covariance(sample: Sample, root: Root, linear: _Linear | None, chosen: Infe
 
 def _describe(chosen: Inference, sample: Sample) -> str:
     by = f", {sample.groups} clusters" if sample.groups is not None else ""
+    strata = (
+        f"{len(sample.design.fraction)} strata, {sample.groups} sampling units" if sample.design is not None else ""
+    )
+    if isinstance(chosen, Resampling) and strata:
+        how = f"{chosen.draws} Rao–Wu draws of units within strata ({chosen.scale}, {strata})"
+        return f"resampling, {how}, {chosen.interval} intervals"
     if isinstance(chosen, Resampling):
         return f"resampling, {chosen.draws} {chosen.weights} draws ({chosen.scale}{by}), {chosen.interval} intervals"
     if isinstance(chosen, Jackknife):
@@ -208,7 +220,6 @@ def _describe(chosen: Inference, sample: Sample) -> str:
     if isinstance(chosen, deleted.Replicates):
         return f"{0 if sample.replicates is None else len(sample.replicates)} replicate weights"
     if sample.design is not None:
-        strata = f"{len(sample.design.fraction)} strata, {sample.groups} sampling units"
         return f"linearised for the design ({strata}; around the {sample.design.target}), {chosen.interval} intervals"
     name = (chosen.correction or "HC0").replace("HC", "CR" if by else "HC")
     return f"sandwich ({name}{by}), {chosen.interval} intervals"
@@ -273,7 +284,8 @@ def _identified(sample: Sample, root: Root, linear: _Linear) -> list[Diagnostic]
 
 def _privacy_sign(linear: _Linear) -> list[Diagnostic]:
     values = np.linalg.eigvalsh((linear.privacy + linear.privacy.T) / 2)
-    if values[0] >= -1e-8 * max(float(np.abs(np.diag(linear.covariance)).max()), 1e-300):
+    whole = linear.inverse @ linear.totals.outer @ linear.inverse.T
+    if values[0] >= -1e-8 * max(float(np.diag(whole).max()), 1e-300):
         return []
     message = "the estimated privacy part of the variance is not positive semi-definite: read its shares with caution"
     return [Diagnostic("privacy-sign", "warning", message)]

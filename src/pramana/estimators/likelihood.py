@@ -20,6 +20,7 @@ from pramana.estimators.information_left import weak_directions
 from pramana.estimators.likelihood_result import LikelihoodResult
 from pramana.estimators.maximization import Maximum, maximize
 from pramana.estimators.observed_likelihood import ObservedLikelihood
+from pramana.estimators.remarks import few_clusters
 from pramana.estimators.table_result import as_table, table_result
 from pramana.frames import Table
 from pramana.inference import Resampling, Sandwich
@@ -132,6 +133,7 @@ class Likelihood:
             diagnostics=(
                 *task.notes,
                 *_diagnostics(self, model, found, task),
+                *_few_clusters(task),
                 *weak_directions(model, found, inverse[:d, :d], _records(task)),
             ),
             facts={**facts, **model_of, **dispersion, **figures},
@@ -270,6 +272,14 @@ def _groups(task: Task) -> int:
     return 0 if task.clusters is None else int(task.clusters.max()) + 1
 
 
+def _few_clusters(task: Task) -> list[Diagnostic]:
+    if task.clusters is None or task.strata is not None:
+        return []
+    return few_clusters(
+        _groups(task), "use method='reversion' with inference=pr.Jackknife(), whose intervals are those of t"
+    )
+
+
 def _describe(robust: Sandwich | None, task: Task) -> str:
     if robust is None:
         return "observed information, wald intervals"
@@ -301,4 +311,10 @@ def _diagnostics(method: Likelihood, model: ObservedLikelihood, found: Maximum, 
 def _content(data: HiddenData, description: str) -> tuple[str, ...]:
     """What the likelihood is a likelihood of: fits are comparable only when this is equal."""
     covariates = sorted(data.combinations[0])
-    return (data.function.label, data.function.family.name, *covariates, *([description] if covariates else []))
+    family = data.function.family
+    return (
+        data.function.label,
+        f"{family.name}, {family.link} link",
+        *covariates,
+        *([description] if covariates else []),
+    )

@@ -63,7 +63,8 @@ class LikelihoodRatioTest:
 def lr_test(small: Result, large: Result) -> LikelihoodRatioTest:
     """Likelihood-ratio test of a model against a larger one that contains it.
 
-    Both fits must describe the same released columns. A perturbed covariate that only the larger model uses is kept
+    Both fits must describe the same released columns with the same family and link, and the terms of the smaller model must
+    be among those of the larger one, coded alike. A perturbed covariate that only the larger model uses is kept
     in the smaller one with `Likelihood(covariates=("edu",))`, and clean covariates that only one of them uses need the
     same `covariate_model` in both.
 
@@ -82,12 +83,18 @@ def lr_test(small: Result, large: Result) -> LikelihoodRatioTest:
     if a.content != b.content:
         raise PramanaError(
             f"the likelihoods are of different things ({', '.join(a.content)} against {', '.join(b.content)}): give both "
-            "fits the same Likelihood(covariates=..., covariate_model=...)"
+            "fits the same response, family, link and Likelihood(covariates=..., covariate_model=...)"
         )
     df, gain = b.parameter_count - a.parameter_count, 2 * (b.log_likelihood - a.log_likelihood)
     if df <= 0:
         raise PramanaError(
             f"the second fit has {b.parameter_count} parameters and the first {a.parameter_count}: give the smaller model first"
+        )
+    extra = [name for name in a.parameters if name not in b.parameters]
+    if extra:
+        raise PramanaError(
+            f"the smaller model ({', '.join(a.parameters)}) is not contained in the larger one ({', '.join(b.parameters)}), "
+            f"which has no term {extra[0]!r}: write the larger formula as the smaller one with terms added"
         )
     if gain < -1e-6 * max(1.0, abs(a.log_likelihood)):
         raise PramanaError(

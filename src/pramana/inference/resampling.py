@@ -68,7 +68,8 @@ def resample(
             f"only {int(rooted.sum())} of {options.draws} resamples have a root: the parameter is too weakly identified for "
             "resampling; use Sandwich(interval='score')"
         )
-    return Draws(values[rooted], int(np.sum(~rooted)), seed, options.weights)
+    law = options.weights if sample.design is None else "rao-wu"
+    return Draws(values[rooted], int(np.sum(~rooted)), seed, law)
 
 
 def draw_weights(sample: Sample, options: Resampling, seed: int, indices: Int) -> Float:

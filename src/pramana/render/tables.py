@@ -121,15 +121,15 @@ def _html(sheet: Sheet) -> str:
 
 def _json(sheet: Sheet) -> str:
     data = sheet.data if sheet.data is not None else [dict(zip(sheet.columns, r, strict=True)) for r in sheet.rows]
-    return json.dumps(_plain(data), indent=2, ensure_ascii=False, allow_nan=False)
+    return json.dumps(plain(data), indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """JSON has no infinity and no NaN: they become null."""
     if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

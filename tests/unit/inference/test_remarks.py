@@ -1,0 +1,64 @@
+"""What a standard error is, and is not, stands in the result."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pramana as pr
+
+MECHANISM = pr.Mechanism({"b": pr.TransitionMatrix.binary(0.9, 0.9)})
+
+
+@pytest.fixture
+def data(rng: np.random.Generator) -> dict[str, Any]:
+    n = 400
+    unit = np.arange(n) % 100
+    return {"b": rng.integers(0, 2, n), "y": rng.normal(size=n), "x": rng.normal(size=n), "unit": unit, "h": unit % 5}
+
+
+def codes(result: pr.Result) -> list[str]:
+    return [d.code for d in result.diagnostics]
+
+
+@pytest.mark.parametrize("interval", ["wald", "score"])
+def test_a_sandwich_of_few_clusters_is_reported(interval: Any, data: dict[str, Any]) -> None:
+    options = {"inference": pr.Sandwich(interval=interval)}
+    few = pr.fit("y ~ b", data, MECHANISM, clusters=np.arange(400) % 39, **options)
+    assert codes(few) == ["few-clusters"]
+    assert "39 clusters" in few.diagnostics[0].message
+    assert "pr.Jackknife()" in few.diagnostics[0].message
+    assert codes(pr.fit("y ~ b", data, MECHANISM, clusters=np.arange(400) % 40, **options)) == []
+
+
+def test_the_jackknife_and_designs_know_how_many_units_they_have(data: dict[str, Any]) -> None:
+    clusters = np.arange(400) % 8
+    assert codes(pr.fit("y ~ b", data, MECHANISM, clusters=clusters, inference=pr.Jackknife())) == []
+    assert codes(pr.fit("y ~ b", data | {"c": clusters}, MECHANISM, design=pr.SurveyDesign(clusters="c"))) == []
+
+
+def test_the_statistic_is_called_what_it_is(data: dict[str, Any]) -> None:
+    plain = pr.fit("y ~ b", data, MECHANISM)
+    deleted = pr.fit("y ~ b", data, MECHANISM, clusters="unit", inference=pr.Jackknife())
+    assert plain.sheet().columns[3] == "z"
+    assert deleted.sheet().columns[3] == "t"
+
+
+def test_resampling_under_a_design_is_described_as_such(data: dict[str, Any]) -> None:
+    design = pr.SurveyDesign(strata="h", clusters="unit")
+    result = pr.fit("y ~ b", data, MECHANISM, design=design, inference=pr.Resampling(draws=40, seed=1))
+    expected = "40 Rao–Wu draws of units within strata (iqr, 5 strata, 100 sampling units)"
+    assert result.inference == f"resampling, {expected}, percentile intervals"
+    assert result.to_dict()["resampling"]["weights"] == "rao-wu"
+
+
+def test_nothing_is_uncertain_around_the_file_without_noise(data: dict[str, Any]) -> None:
+    design = pr.SurveyDesign(target="file")
+    result = pr.fit("y ~ x", data, MECHANISM, design=design)
+    assert codes(result) == ["no-randomisation"]
+    assert result.to_dict()["coefficients"][0]["statistic"] is None
+    json.dumps(result.to_dict(), allow_nan=False)
+    assert codes(pr.fit("y ~ b", data, MECHANISM, design=design)) == []
