@@ -8,7 +8,7 @@ from pramana.inference.sample import Totals
 from pramana.result import Diagnostic
 
 FEW_CLUSTERS = 40
-"""Below this the sandwich of cluster sums is too small: with 8 clusters its 95 % intervals cover about 80 to 87 %."""
+"""Below this the sandwich of cluster sums is too small: with 8 clusters its 95 % intervals cover about 77 to 87 %."""
 
 ROUNDING = 1e-10
 
