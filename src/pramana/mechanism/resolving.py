@@ -56,9 +56,11 @@ def _refuse_forgotten(mechanism: Mechanism | None, path: Path | None, data: Any)
 
 def _described(path: Path | None, data: Any) -> list[str] | None:
     """The perturbed columns that a description inside or beside the data names; None where there is no description."""
+    metadata = getattr(getattr(data, "schema", None), "metadata", None)
+    if not isinstance(metadata, dict) and path is None:
+        return None
     from pramana.mechanism.document import described_columns, find_description, inside_metadata
 
-    metadata = getattr(getattr(data, "schema", None), "metadata", None)
     document = inside_metadata(metadata, "the table") if isinstance(metadata, dict) else None
     if document is None and path is not None and path.is_file():
         document = find_description(path)
