@@ -16,7 +16,7 @@ test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 10 -m "not verify"
 
 verify: $(READY)
-	$(BIN)/python tests/verify.py
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/verify.py -n auto --dist worksteal
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.resampling

@@ -48,13 +48,14 @@ class Recorder:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Run the marked tests one after the other; the log is written whether or not they pass."""
+    """Run the marked tests; the log is written whether or not they pass."""
     recorder = Recorder()
     state = commit()
     options = ["-m", "verify", "-vv", "--durations", "10", str(ROOT / "tests"), *arguments]
     code = pytest.main(options, plugins=[recorder])
     LOG.parent.mkdir(exist_ok=True)
-    LOG.write_text("\n".join(page(recorder.reports, state)), encoding="utf-8")
+    reports = sorted(recorder.reports, key=lambda report: report.nodeid)  # several processes end in any order
+    LOG.write_text("\n".join(page(reports, state)), encoding="utf-8")
     print(f"wrote {LOG.relative_to(ROOT)}")
     return int(code)
 
