@@ -12,7 +12,7 @@ from pramana.arrays import Float
 from pramana.errors import DataError
 from pramana.estimating.cells import CELL_LIMIT, distinct, factor_of, names_of
 from pramana.estimating.domains import DomainMean, DomainShares, value_range
-from pramana.estimating.equation import Records
+from pramana.estimating.equation import OfFunction, Records
 from pramana.estimating.families import FAMILIES
 from pramana.estimating.generalized_linear import GeneralizedLinear, numeric_response
 from pramana.estimating.sums import checked_size
@@ -183,21 +183,13 @@ class ProportionsFunction:
 
 
 @dataclass(frozen=True)
-class ProportionsEquation:
+class ProportionsEquation(OfFunction):
     """φ_i = q_i − β, with q_i the reverted indicators."""
 
     function: ProportionsFunction
     records: Records
     indicators: Float
     plausible: tuple[float, float] = (0.0, 1.0)
-
-    @property
-    def n(self) -> int:
-        return self.records.n
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        return self.function.parameters
 
     @property
     def smooth(self) -> bool:

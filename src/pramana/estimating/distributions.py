@@ -12,7 +12,7 @@ from pramana.arrays import Float
 from pramana.errors import DataError
 from pramana.estimating.bandwidths import default_bandwidth, robust_spread
 from pramana.estimating.cells import Factor, cell_labels, count_cells, factor_of, reverted_cells
-from pramana.estimating.equation import Records
+from pramana.estimating.equation import OfFunction, Records
 from pramana.estimating.generalized_linear import as_numbers
 from pramana.estimating.stacked import Note
 from pramana.frames import Schema, Table
@@ -133,7 +133,7 @@ class DistributionFunction:
 
 
 @dataclass(frozen=True)
-class DistributionEquation:
+class DistributionEquation(OfFunction):
     """U_j = 1{domain j} ψ_j(y; β), solved by plugging the reverted distribution into the functional.
 
     `reference` holds the row weights at which the functional is linearised.
@@ -144,14 +144,6 @@ class DistributionEquation:
     measure: Distribution
     reference: Float
     stacked: bool = True
-
-    @property
-    def n(self) -> int:
-        return self.records.n
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        return self.function.parameters
 
     @property
     def smooth(self) -> bool:

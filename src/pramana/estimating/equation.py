@@ -89,6 +89,21 @@ def broadcast(value: object, n: int) -> Column:
     return np.full(n, value)
 
 
+class OfFunction:
+    """What an equation says of itself through its `function` and its `records`. To be inherited."""
+
+    function: Any
+    records: Any
+
+    @property
+    def n(self) -> int:
+        return int(self.records.n)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(self.function.parameters)
+
+
 class Equation(Protocol):
     """Σ_i w_i φ_i(β) and what inference needs of it. B is the number of resamples solved at once."""
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.estimating.equation import ResponseMoments
+from pramana.estimating.equation import OfFunction, ResponseMoments
 from pramana.kernels.blocks import EVERY, blocks, gram
 
 
@@ -123,20 +123,12 @@ class FactoredRecords:
 
 
 @dataclass(frozen=True)
-class FactoredLinear:
+class FactoredLinear(OfFunction):
     """Gaussian with identity link: φ = X* e* − cov*(x, f), where e* = y* − X*β and f a component's own predictor."""
 
     function: Any
     records: FactoredRecords
     smooth: bool = True
-
-    @property
-    def n(self) -> int:
-        return self.records.n
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        return tuple(self.function.parameters)
 
     @property
     def curvatures(self) -> tuple[slice, ...]:

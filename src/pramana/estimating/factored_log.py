@@ -13,25 +13,18 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float
+from pramana.estimating.equation import OfFunction
 from pramana.estimating.factored import FactoredRecords
 
 
 @dataclass(frozen=True)
-class FactoredLog:
+class FactoredLog(OfFunction):
     """Poisson (p = 1), gamma (p = 2) and inverse Gaussian (p = 3) with log link."""
 
     function: Any
     records: FactoredRecords
     power: float
     smooth: bool = True
-
-    @property
-    def n(self) -> int:
-        return self.records.n
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        return tuple(self.function.parameters)
 
     @property
     def curvatures(self) -> tuple[slice, ...]:

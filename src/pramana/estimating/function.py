@@ -12,7 +12,7 @@ import numpy as np
 
 from pramana.arrays import Columns, Float
 from pramana.errors import DataError, FormulaError
-from pramana.estimating.equation import Equation, Records, broadcast
+from pramana.estimating.equation import Equation, OfFunction, Records, broadcast
 from pramana.frames import Schema, Table
 
 
@@ -144,7 +144,7 @@ def from_callable(
 
 
 @dataclass(frozen=True)
-class NodeEquation:
+class NodeEquation(OfFunction):
     """The slow and obvious equation: evaluate U at every node, weight, add."""
 
     function: CallableFunction
@@ -155,14 +155,6 @@ class NodeEquation:
         records = self.records
         filled = [{v: broadcast(c, records.n) for v, c in records.at(k).items()} for k in range(len(records.nodes))]
         object.__setattr__(self, "_columns", filled)
-
-    @property
-    def n(self) -> int:
-        return self.records.n
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        return self.function.parameters
 
     @property
     def smooth(self) -> bool:

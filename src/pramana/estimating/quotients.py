@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.estimating.equation import Records
+from pramana.estimating.equation import OfFunction, Records
 
 Second = Callable[[Float], tuple[Float, Float, Float]]
 """Weights (n,) ↦ reverted Σ w a aᵀ, Σ w a bᵀ and Σ w b bᵀ, each (d, d)."""
@@ -19,7 +19,7 @@ Remark = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class QuotientEquation:
+class QuotientEquation(OfFunction):
     """φ_i = a*_i − β b*_i, component by component.
 
     Attributes
@@ -41,14 +41,6 @@ class QuotientEquation:
     size: float | None = None
     remarks: Callable[[Float], list[Remark]] | None = None
     smooth: bool = True
-
-    @property
-    def n(self) -> int:
-        return self.records.n
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        return self.function.parameters
 
     @property
     def start(self) -> Float:

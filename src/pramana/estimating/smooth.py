@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.estimating.equation import Records
+from pramana.estimating.equation import OfFunction, Records
 from pramana.estimating.quotients import Remark
 
 
@@ -77,7 +77,7 @@ class SmoothFunction:
 
 
 @dataclass(frozen=True)
-class SmoothEquation:
+class SmoothEquation(OfFunction):
     """β = (θ, μ) with U = (g(μ) − θ + g′(μ)(t − μ), t − μ).
 
     The term g′(μ)(t − μ) adds up to zero at the root and makes the first component θ's influence function, whose mean
@@ -90,16 +90,8 @@ class SmoothEquation:
     smooth: bool = True
 
     @property
-    def n(self) -> int:
-        return self.records.n
-
-    @property
     def target(self) -> Target:
         return self.function.target
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        return self.function.parameters
 
     @property
     def shown(self) -> tuple[str, ...]:

@@ -10,12 +10,12 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import PramanaError
-from pramana.estimating.equation import Records
+from pramana.estimating.equation import OfFunction, Records
 from pramana.estimating.quotients import Remark
 
 
 @dataclass(frozen=True)
-class SumEquation:
+class SumEquation(OfFunction):
     """β = Σ w a*: the score is Σ w φ − β with φ = a*, whose variance is taken around the mean of the units.
 
     Attributes
@@ -33,14 +33,6 @@ class SumEquation:
     remarks: Callable[[Float], list[Remark]] | None = None
     smooth: bool = True
     sums: bool = True
-
-    @property
-    def n(self) -> int:
-        return self.records.n
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        return self.function.parameters
 
     @property
     def start(self) -> Float:
