@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.errors import DataError, PramanaError, SolveError
 from pramana.estimating import Equation
+from pramana.estimators.diagnostics import diagnostics_of
 from pramana.estimators.remarks import NOTHING_RANDOM, few_clusters, nothing_random
 from pramana.estimators.totals import multiplied
 from pramana.frames import FrameKind
@@ -18,37 +19,13 @@ from pramana.inference import Jackknife, Resampling, Root, Sample, Sandwich, sol
 from pramana.inference import jackknife as deleted
 from pramana.inference import resampling as resampled
 from pramana.inference import sandwich as linearised
-from pramana.inference.identification import WEAK, weakest
 from pramana.inference.resampling import Draws, resample
-from pramana.inference.sample import Totals
+from pramana.inference.sandwich import Linear
 from pramana.inference.score_intervals import score_intervals
 from pramana.inference.survey import refuse_correction, refuse_step_target
 from pramana.result import Diagnostic, Result
 
 Inference: TypeAlias = Sandwich | Resampling | Jackknife | deleted.Replicates
-ROOTLESS_LIMIT = 0.01
-
-
-@dataclass(frozen=True)
-class _Linear:
-    """Sandwich parts at the root; None where the slope cannot be inverted or has no meaning."""
-
-    totals: Totals
-    inverse: Float
-
-    @property
-    def privacy(self) -> Float:
-        return linearised.privacy_covariance(self.totals, self.inverse)
-
-    @property
-    def covariance(self) -> Float:
-        return np.asarray(self.inverse @ self.totals.meat @ self.inverse.T)
-
-    @property
-    def retained(self) -> Float:
-        """The randomisation's part that a finite population correction of the whole would take away (d, d)."""
-        kept = np.zeros_like(self.totals.outer) if self.totals.retained is None else self.totals.retained
-        return np.asarray(self.inverse @ kept @ self.inverse.T)
 
 
 def estimate(
@@ -82,7 +59,7 @@ def estimate(
     if isinstance(chosen, Sandwich) and chosen.interval == "score":
         bounds = score_intervals(sample, root.beta, np.sqrt(np.diag(covariance)), chosen.level)
     decomposed = linear is not None and reverts
-    diagnostics = [*notes, *_diagnostics(sample, root, linear if reverts else None, draws)]
+    diagnostics = [*notes, *diagnostics_of(sample, root, linear if reverts else None, draws)]
     diagnostics += [NOTHING_RANDOM] if known else []
     if isinstance(chosen, Sandwich) and sample.design is None:
         diagnostics += few_clusters(sample.groups, "use inference=pr.Jackknife(), whose intervals are those of t")
@@ -175,10 +152,10 @@ def _chosen(options: Inference | None, sample: Sample, nuisance: bool) -> Infere
     return options
 
 
-def _linear(sample: Sample, root: Root, *, required: bool) -> _Linear | None:
+def _linear(sample: Sample, root: Root, *, required: bool) -> Linear | None:
     totals = sample.totals(root.beta, root.slope)
     try:
-        return _Linear(totals, linearised.bread(totals, sample.equation.parameters))
+        return Linear(totals, linearised.bread(totals, sample.equation.parameters))
     except SolveError:
         if required:
             raise
@@ -193,7 +170,7 @@ def sandwich_errors(sample: Sample, beta: Float) -> Float:
     )
 
 
-def _covariance(sample: Sample, root: Root, linear: _Linear | None, chosen: Inference, draws: Draws | None) -> Float:
+def _covariance(sample: Sample, root: Root, linear: Linear | None, chosen: Inference, draws: Draws | None) -> Float:
     if isinstance(chosen, Jackknife):
         return deleted.jackknife_covariance(sample, root) + (0.0 if linear is None else linear.retained)
     if isinstance(chosen, deleted.Replicates):
@@ -243,65 +220,3 @@ def _degrees_of_freedom(chosen: Inference, sample: Sample) -> float | None:
 def _expansion(sample: Sample) -> dict[str, str]:
     """The sum of the weights, which a total is to be read with."""
     return {"Sum of weights": f"{sample.row_weights.sum():g}"} if sample.sums else {}
-
-
-def _diagnostics(sample: Sample, root: Root, linear: _Linear | None, draws: Draws | None) -> list[Diagnostic]:
-    found: list[Diagnostic] = []
-    if root.path == "continuation":
-        found.append(Diagnostic("continuation", "info", "Newton needed a continuation in the noise to find this root"))
-    if linear is not None:
-        if sample.equation.smooth:
-            found += _identified(sample, root, linear)
-        found += _privacy_sign(linear)
-    found += _outside(sample, root)
-    if hasattr(sample.equation, "notes"):
-        found += [Diagnostic(*note) for note in sample.equation.notes(root.beta, sample.row_weights)]
-    if draws is not None and draws.rootless:
-        total = draws.rootless + len(draws.values)
-        share = draws.rootless / total
-        severity = "warning" if share > ROOTLESS_LIMIT else "info"
-        message = f"{draws.rootless} of {total} resamples ({share:.1%}) have no root and were left out"
-        found.append(Diagnostic("rootless", severity, message))  # type: ignore[arg-type]
-    return found
-
-
-def _identified(sample: Sample, root: Root, linear: _Linear) -> list[Diagnostic]:
-    judged = weakest(sample, root.beta, linear.totals.slope)
-    if judged is None or judged.ratio >= WEAK:
-        return []
-    names = [repr(p) for p, v in zip(sample.equation.parameters, np.abs(judged.direction), strict=True) if v > 0.3]
-    score = "" if getattr(sample.equation, "stacked", False) else "Sandwich(interval='score'), "
-    remedy = f"use {score}more records or fewer terms"
-    if judged.eigenvalue <= 0:
-        message = f"the reverted variance along {', '.join(names)} is negative: estimate and standard errors mean nothing; {remedy}"
-        return [Diagnostic("not-identified", "error", message)]
-    message = (
-        f"weak identification of {', '.join(names)} (smallest eigenvalue of the slope is {judged.ratio:.1f} of its standard "
-        f"errors from zero; {WEAK:g} is the limit for Wald intervals): {remedy}"
-    )
-    return [Diagnostic("weakly-identified", "warning", message)]
-
-
-def _privacy_sign(linear: _Linear) -> list[Diagnostic]:
-    values = np.linalg.eigvalsh((linear.privacy + linear.privacy.T) / 2)
-    whole = linear.inverse @ linear.totals.outer @ linear.inverse.T
-    if values[0] >= -1e-8 * max(float(np.diag(whole).max()), 1e-300):
-        return []
-    message = "the estimated privacy part of the variance is not positive semi-definite: read its shares with caution"
-    return [Diagnostic("privacy-sign", "warning", message)]
-
-
-def _outside(sample: Sample, root: Root) -> list[Diagnostic]:
-    """A share outside [0, 1] is reported, not hidden: the estimator is unbiased, the sample is not the population."""
-    limits = getattr(sample.equation, "plausible", None)
-    if limits is None:
-        return []
-    low, high = limits
-    out = [f"{p} = {b:.4g}" for p, b in zip(sample.equation.parameters, root.beta, strict=True) if not low <= b <= high]
-    if not out:
-        return []
-    return [
-        Diagnostic(
-            "outside-range", "warning", f"{', '.join(out)} lies outside [{low:g}, {high:g}]: noise outweighs the data"
-        )
-    ]

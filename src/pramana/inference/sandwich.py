@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from pramana.arrays import Float
@@ -44,3 +46,25 @@ def _factor(sample: Sample, options: Sandwich) -> float:
 def privacy_covariance(totals: Totals, inverse: Float) -> Float:
     """J⁻¹ Σ w² (φφᵀ − (UUᵀ)*) J⁻ᵀ: draws are independent between records whatever the sampling design (Remark 1)."""
     return inverse @ (totals.outer - totals.clean_outer) @ inverse.T
+
+
+@dataclass(frozen=True)
+class Linear:
+    """The parts of a sandwich at the root: totals and J⁻¹."""
+
+    totals: Totals
+    inverse: Float
+
+    @property
+    def privacy(self) -> Float:
+        return privacy_covariance(self.totals, self.inverse)
+
+    @property
+    def covariance(self) -> Float:
+        return np.asarray(self.inverse @ self.totals.meat @ self.inverse.T)
+
+    @property
+    def retained(self) -> Float:
+        """The randomisation's part that a finite population correction of the whole would take away (d, d)."""
+        kept = np.zeros_like(self.totals.outer) if self.totals.retained is None else self.totals.retained
+        return np.asarray(self.inverse @ kept @ self.inverse.T)
