@@ -259,3 +259,10 @@ def test_few_clusters_are_reported(data: dict[str, Any]) -> None:
     many = fitted("y ~ x", data, RESPONSE, clusters=np.arange(300) % 40)
     assert [d.code for d in few.diagnostics] == ["few-clusters"]
     assert many.diagnostics == ()
+
+
+def test_fits_with_different_offsets_are_not_compared(data: dict[str, Any]) -> None:
+    formulas = ("y ~ 1 + offset(0.1 * x)", "y ~ x")
+    small, large = (pr.fit(f, data, RESPONSE, family="binomial", method="likelihood") for f in formulas)
+    with pytest.raises(pr.PramanaError, match="offset|same"):
+        pr.lr_test(small, large)
