@@ -88,21 +88,10 @@ class Job:
     def run(
         self, method: Method, options: Sandwich | Resampling | Jackknife | None, start: Sequence[float] | None
     ) -> Result:
-        schema = self.mechanism.schema if self.mechanism is not None else Schema()
-        function = self.plan.prepare(self.table, schema)
         if isinstance(method, Likelihood):
-            if isinstance(self.plan, NegativeBinomial):
-                raise FormulaError(NO_LIKELIHOOD)
-            if isinstance(options, Jackknife) or self.replicates is not None:
-                raise PramanaError("the likelihood knows no jackknife and no replicate weights: use method='reversion'")
-            found = method.maximize(
-                function, self, options, checked_start(start, len(function.parameters)), self._facts()
-            )
-            return replace(found, model=Prediction.of(function), log_scale=self._log_scale)
-        row_weights = np.ones(self.table.n)
-        for part in (self.weights, self.frequencies):
-            row_weights = row_weights if part is None else row_weights * part
-        binding = method.bind(function, self.mechanism, self.table, row_weights)
+            return self._weighing()._maximized(method, options, start)
+        function = self._function()
+        binding = method.bind(function, self.mechanism, self.table, self._row_weights)
         own = (self.weights, self.frequencies, self.clusters, self.strata, self.replicates, self.replicate_scale)
         sample = Sample(binding.equation, *own)
         result = estimate(
@@ -117,6 +106,39 @@ class Job:
             frame_kind=self.table.kind,
         )
         return replace(result, model=Prediction.of(function), log_scale=self._log_scale)
+
+    def _function(self) -> Any:
+        return self.plan.prepare(self.table, self.mechanism.schema if self.mechanism is not None else Schema())
+
+    @property
+    def _row_weights(self) -> Float:
+        weights = np.ones(self.table.n)
+        for part in (self.weights, self.frequencies):
+            weights = weights if part is None else weights * part
+        return weights
+
+    def _maximized(
+        self,
+        method: Likelihood,
+        options: Sandwich | Resampling | Jackknife | None,
+        start: Sequence[float] | None,
+    ) -> Result:
+        function = self._function()
+        if isinstance(self.plan, NegativeBinomial):
+            raise FormulaError(NO_LIKELIHOOD)
+        if isinstance(options, Jackknife) or self.replicates is not None:
+            raise PramanaError("the likelihood knows no jackknife and no replicate weights: use method='reversion'")
+        found = method.maximize(function, self, options, checked_start(start, len(function.parameters)), self._facts())
+        return replace(found, model=Prediction.of(function), log_scale=self._log_scale)
+
+    def _weighing(self) -> Job:
+        """The records with a positive weight; all of them under a design, whose units count without records too."""
+        live = self._row_weights > 0
+        if live.all() or self.strata is not None:
+            return self
+        weights, counts = (None if v is None else v[live] for v in (self.weights, self.frequencies))
+        clusters = None if self.clusters is None else np.unique(self.clusters[live], return_inverse=True)[1]
+        return replace(self, table=self.table.where(live), weights=weights, frequencies=counts, clusters=clusters)
 
     @property
     def _log_scale(self) -> bool:

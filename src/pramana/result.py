@@ -18,7 +18,7 @@ from pramana.inference.options import check_level
 from pramana.inference.resampling import Draws
 from pramana.render import Sheet, plain, render
 
-_RATIO = re.compile(r"^log ((?:odds|risk) ratio\()")
+_LOGARITHM = re.compile(r"^log (?=(?:odds|risk) ratio\()|^log\((?=dispersion\)$)|(?<=^log\(dispersion)\)$")
 COLUMNS = ("term", "estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high")
 
 
@@ -149,7 +149,7 @@ class Result:
             for row in rows:
                 _refuse_overflow(row)
                 ratio = float(np.exp(row["estimate"]))
-                row.update(term=_RATIO.sub(r"\1", row["term"]), estimate=ratio, std_error=ratio * row["std_error"])
+                row.update(term=_LOGARITHM.sub("", row["term"]), estimate=ratio, std_error=ratio * row["std_error"])
                 row.update(conf_low=_exp(row["conf_low"]), conf_high=_exp(row["conf_high"]))
         return rows
 

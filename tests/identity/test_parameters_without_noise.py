@@ -255,3 +255,14 @@ def test_margins_of_a_negative_binomial_fit_are_those_of_its_dispersion(people: 
     predicted = np.asarray(fitted.predict(data)["prediction"])
     found = fitted.margins(data)
     assert found.estimate[0] == pytest.approx(fitted["x"].estimate * predicted.mean(), rel=1e-6)
+
+
+@pytest.mark.parametrize(("term", "slope"), [("np.log1p(gain)", lambda v: 1 / (1 + v)), ("np.sin(gain)", np.cos)])
+def test_margins_of_a_skewed_number(term: str, slope: Any, people: pd.DataFrame) -> None:
+    """Most values are zero, the smallest there is, and some are far out."""
+    rng = np.random.default_rng(7)
+    gain = np.where(rng.random(len(people)) < 0.9, 0.0, np.round(np.exp(rng.normal(8.5, 1.0, len(people)))))
+    data = people.assign(gain=gain)
+    fitted = pr.fit(f"dose ~ {term}", data, None)
+    expected = fitted.estimate[1] * slope(gain).mean()
+    assert fitted.margins(data).estimate[0] == pytest.approx(expected, rel=1e-4)

@@ -363,3 +363,26 @@ def test_treatment_effects_take_columns_whose_names_are_no_words(data: pd.DataFr
     assert found.parameters == ("effect(t on y (count))",)
     plain = pr.fit(pr.average_treatment_effect("y", "t", ["x"]), data, None)
     assert found.estimate[0] == plain.estimate[0]
+
+
+def test_a_square_root_at_zero_has_no_slope(data: pd.DataFrame) -> None:
+    zeros = data.assign(u=np.maximum(data["x"], 0.0))
+    assert "no finite derivative" in refused(pr.margins("y ~ np.sqrt(u)", "u"), zeros)
+
+
+def test_more_equations_than_the_variance_has_directions(data: pd.DataFrame) -> None:
+    fitted = pr.fit("y ~ x + t + z", data, None, clusters=np.arange(len(data)) % 3, inference=pr.Jackknife())
+    assert fitted.test("x = 0, t = 0").denominator == 2
+    for result in (fitted, pr.fit("y ~ x + t + z", data, None, clusters=np.arange(len(data)) % 3)):
+        with pytest.raises(pr.FormulaError, match="too few directions"):
+            result.test("x = 0, t = 0, z = 0")
+    with pytest.raises(pr.FormulaError, match="not independent"):
+        fitted.test("x = 0, 2 * x = 0")
+
+
+def test_an_exponentiated_dispersion_is_called_so() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=500)
+    y = rng.poisson(np.exp(0.3 + 0.4 * x) * rng.gamma(2.0, 0.5, 500))
+    result = pr.fit("y ~ x", {"x": x, "y": y}, None, family="negative-binomial")
+    assert [row["term"] for row in result.to_dicts(exponentiate=True)] == ["Intercept", "x", "dispersion"]

@@ -62,7 +62,7 @@ def estimate(
     diagnostics = [*notes, *diagnostics_of(sample, root, linear if reverts else None, draws)]
     diagnostics += [NOTHING_RANDOM] if known else []
     if isinstance(chosen, Sandwich) and sample.design is None:
-        diagnostics += few_clusters(sample.groups, "use inference=pr.Jackknife(), whose intervals are those of t")
+        diagnostics += few_clusters(sample.live_groups, "use inference=pr.Jackknife(), whose intervals are those of t")
     if hasattr(sample.equation, "cautions"):
         errors = np.sqrt(np.diag(covariance))
         diagnostics += [Diagnostic(*note) for note in sample.equation.cautions(root.beta, errors)]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from pramana.arrays import Float
 from pramana.estimators.maximization import Maximum
 from pramana.estimators.observed_likelihood import ObservedLikelihood
 from pramana.inference.identification import WEAK
+from pramana.mechanism import Assignment
 from pramana.result import Diagnostic
+
+LARGEST = 500
+"""Levels beyond which no singular values are computed."""
 
 
 def weak_directions(model: ObservedLikelihood, found: Maximum, variance: Float, records: float) -> list[Diagnostic]:
@@ -41,6 +47,35 @@ def weak_directions(model: ObservedLikelihood, found: Maximum, variance: Float, 
         f"{WEAK**2:g} is the limit for Wald intervals): {remedy}"
     )
     return [Diagnostic("weakly-identified", "warning", message)]
+
+
+def faint_channels(model: ObservedLikelihood, assignments: Sequence[Assignment], records: float) -> list[Diagnostic]:
+    """A diagnostic where a covariate's channel lets through too little: the likelihood is then a mixture with several
+    maxima, each as sharply curved as if it were the right one.
+
+    Shares of the levels have standard errors of about 1/(σ √n), σ the smallest singular value of P.
+    """
+    hidden = set(model.data.combinations[0])
+    found = []
+    for assignment in assignments:
+        levels = assignment.channel.levels
+        if (
+            levels is None
+            or assignment.channel.context
+            or len(levels) > LARGEST
+            or not hidden.intersection(assignment.columns)
+        ):
+            continue
+        matrix = assignment.channel.likelihood(np.arange(len(levels)), {})  # type: ignore[attr-defined]
+        signal = float(np.linalg.svd(matrix, compute_uv=False)[-1] * np.sqrt(records))
+        if signal < WEAK:
+            message = (
+                f"hardly anything of {' × '.join(assignment.columns)!r} is left after the noise (smallest singular value of P times √n is "
+                f"{signal:.1f}, limit {WEAK:g}): the likelihood may have several maxima, of which this is one; use more records, or "
+                "merge levels"
+            )
+            found.append(Diagnostic("weakly-identified", "warning", message))
+    return found
 
 
 def _at_face_value(model: ObservedLikelihood, found: Maximum) -> Float:

@@ -15,7 +15,7 @@ from pramana.estimators.binding import Binding
 from pramana.estimators.corrections import ForwardCorrection
 from pramana.estimators.covariate_model import ABSENT, covariate_model
 from pramana.estimators.hidden_data import HiddenData, checked_model, hidden_data
-from pramana.estimators.information_left import weak_directions
+from pramana.estimators.information_left import faint_channels, weak_directions
 from pramana.estimators.likelihood_result import LikelihoodResult
 from pramana.estimators.likelihood_variance import (
     Task,
@@ -32,6 +32,7 @@ from pramana.estimators.likelihood_variance import (
 from pramana.estimators.maximization import Maximum, maximize
 from pramana.estimators.observed_likelihood import ObservedLikelihood
 from pramana.estimators.table_result import as_table, table_result
+from pramana.formulas.parsed import parse
 from pramana.frames import Table
 from pramana.mechanism import Mechanism
 from pramana.result import Diagnostic
@@ -124,6 +125,7 @@ class Likelihood:
                 *_diagnostics(self, model, found, task),
                 *cluster_remarks(task),
                 *weak_directions(model, found, inverse[:d, :d], records_of(task)),
+                *faint_channels(model, task.mechanism.assignments if task.mechanism else (), records_of(task)),
             ),
             facts={**facts, **model_of, **dispersion, **figures},
             frame_kind=task.table.kind,
@@ -183,11 +185,18 @@ def _diagnostics(method: Likelihood, model: ObservedLikelihood, found: Maximum, 
         )
         out.append(Diagnostic("boundary", "warning", message))
     strata = [c for a in (task.mechanism.assignments if task.mechanism else ()) for c in a.channel.context]
-    left_out = [c for c in strata if model.data.hides_covariates and c not in (method.covariate_model or c)]
+    left_out = [c for c in strata if model.data.hides_covariates and not _regards(method.covariate_model, c)]
     if left_out:
         message = f"the randomisation depends on {left_out[0]!r}, which covariate_model leaves out: the fit assumes that it says nothing about the perturbed covariates"
         out.append(Diagnostic("stratum-ignored", "warning", message))
     return out
+
+
+def _regards(covariate_model: str | None, column: str) -> bool:
+    """Whether perturbed covariates may depend on a clean column: all but a list of terms without it let them."""
+    if covariate_model in (None, "saturated"):
+        return True
+    return column in parse(f"any ~ {covariate_model}").covariates
 
 
 def _content(data: HiddenData, description: str) -> tuple[str, ...]:

@@ -93,7 +93,7 @@ def lr_test(small: Result, large: Result) -> LikelihoodRatioTest:
     extra = [name for name in a.parameters if name not in b.parameters]
     if extra:
         raise PramanaError(
-            f"the smaller model ({', '.join(a.parameters)}) is not contained in the larger one ({', '.join(b.parameters)}), "
+            f"the smaller model ({', '.join(a.parameters)}) cannot be recognised as part of the larger one ({', '.join(b.parameters)}), "
             f"which has no term {extra[0]!r}: write the larger formula as the smaller one with terms added"
         )
     if gain < -1e-6 * max(1.0, abs(a.log_likelihood)):

@@ -22,6 +22,8 @@ from pramana.formulas.generalized_linear import Design, Glm
 from pramana.formulas.parsed import ParsedFormula, calls_in, names_in, parse, variables_of
 from pramana.frames import Level, Schema, Table
 
+STEP = 1e-5
+"""Of differences, relative to the variable."""
 STEPS = {"floor", "ceil", "round", "rint", "trunc", "sign", "where", "digitize", "heaviside"}
 """Functions with jumps."""
 
@@ -107,25 +109,56 @@ class Setting:
 
 @dataclass(frozen=True)
 class Tilt:
-    """∂x/∂v by differences that stay between the smallest and the largest value, beyond which a spline is not known."""
+    """∂x/∂v by differences of second order that stay between the smallest and the largest value, beyond which a spline is
+    not known.
+
+    Attributes
+    ----------
+    least : the size of v below which steps stop shrinking with it.
+    limits : smallest and largest value.
+    """
 
     design: Design
     variable: str
-    step: float
+    least: float
     limits: tuple[float, float]
 
     @classmethod
     def of(cls, design: Design, name: str, table: Table, schema: Schema) -> Tilt:
         levels = schema[name].levels if name in schema else None
         values = np.asarray(table.column(name) if levels is None else levels, dtype=float)
-        step = 1e-4 * max(float(np.std(values)), 1e-8)
-        return cls(design, name, step, (float(values.min()), float(values.max())))
+        sizes = np.abs(values[values != 0])
+        least = float(np.quantile(sizes, 0.01)) if sizes.size else 1.0
+        return cls(design, name, least, (float(values.min()), float(values.max())))
 
     def __call__(self, columns: Mapping[str, object], n: int) -> Float:
         values = broadcast(columns[self.variable], n).astype(float)
-        up, down = (np.clip(values + side * self.step, *self.limits) for side in (1, -1))
-        x, y = (_with(self.design, self.variable, {**columns, self.variable: end}, n) for end in (up, down))
-        return np.asarray((x - y) / (up - down)[:, None])
+        step = STEP * np.maximum(np.abs(values), self.least)
+        size = np.abs(_with(self.design, self.variable, {**columns, self.variable: values}, n)).max(axis=0)
+        for _ in range(4):
+            slopes, finer = (self._differences(columns, values, h) for h in (step, step / 2))
+            limit = 1e-4 * np.abs(slopes).max(axis=0) + 1e-11 * size / step[:, None]
+            rough = np.any(np.abs(slopes - finer) > limit, axis=1)
+            if not rough.any():
+                return finer
+            step = np.where(rough, step / 100, step)
+        raise FormulaError(
+            f"a term of {self.variable!r} has no finite derivative at some value of it, such as that of a square root at 0: give the "
+            "variable another transform, or make it a column of levels"
+        )
+
+    def _differences(self, columns: Mapping[str, object], values: Float, step: Float) -> Float:
+        """(f(v + h) − f(v − h))/2h; at the ends (−3f(v) + 4f(v + h) − f(v + 2h))/2h and its mirror image."""
+        low, high = self.limits
+        side = np.where(values - step < low, 1.0, np.where(values + step > high, -1.0, 0.0))
+        inside = side == 0
+        places = (np.where(inside, -1.0, 0.0), np.where(inside, 1.0, side), np.where(inside, 0.0, 2 * side))
+        factors = (np.where(inside, -1.0, -3 * side), np.where(inside, 1.0, 4 * side), np.where(inside, 0.0, -side))
+        total: Float = np.zeros((len(values), len(self.design.names)))
+        for place, factor in zip(places, factors, strict=True):
+            moved = {**columns, self.variable: values + place * step}
+            total = total + _with(self.design, self.variable, moved, len(values)) * (factor / (2 * step))[:, None]
+        return total
 
 
 def _with(design: Design, variable: str, columns: Mapping[str, object], n: int) -> Float:

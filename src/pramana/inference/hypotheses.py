@@ -71,10 +71,16 @@ def wald_test(
         raise FormulaError(f"hypothesis {hypothesis!r} must be text, such as '{parameters[-1]} = 0'")
     rows, values = restrictions(hypothesis, parameters)
     gap = rows @ estimate - values
-    spread = rows @ covariance @ rows.T
-    if np.linalg.matrix_rank(spread) < len(rows):
+    spread, count = rows @ covariance @ rows.T, len(rows)
+    if np.linalg.matrix_rank(rows) < count:
         raise FormulaError(f"the hypotheses {hypothesis!r} are not independent of each other: drop the redundant ones")
-    statistic, count = float(gap @ np.linalg.solve(spread, gap)), len(rows)
+    known = float(count if df is None else df)
+    if count > known or np.linalg.matrix_rank(spread) < count:
+        raise FormulaError(
+            f"the variance shows too few directions ({known:g} degrees of freedom) to test {count} equations together, as it has "
+            "too few clusters or records: test fewer at a time"
+        )
+    statistic = float(gap @ np.linalg.solve(spread, gap))
     p = chi2.sf(statistic, count) if df is None else fisher.sf(statistic / count, count, df)
     return WaldTest(hypothesis, statistic, count, float(p), df)
 

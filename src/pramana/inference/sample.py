@@ -141,6 +141,11 @@ class Sample:
         return None if self.clusters is None else int(self.clusters.max()) + 1
 
     @property
+    def live_groups(self) -> int | None:
+        """Clusters with a record of positive weight."""
+        return None if self.clusters is None else len(np.unique(self.clusters[self.row_weights > 0]))
+
+    @property
     def row_weights(self) -> Float:
         """Weights of the rows in the score."""
         ones = np.ones(self.rows)
