@@ -124,8 +124,10 @@ class Likelihood:
                 *task.notes,
                 *_diagnostics(self, model, found, task),
                 *cluster_remarks(task),
-                *weak_directions(model, found, inverse[:d, :d], records_of(task)),
-                *faint_channels(model, task.mechanism.assignments if task.mechanism else (), records_of(task)),
+                *(
+                    weak_directions(model, found, inverse[:d, :d], records_of(task))
+                    or faint_channels(model, task.mechanism.assignments if task.mechanism else (), records_of(task))
+                ),
             ),
             facts={**facts, **model_of, **dispersion, **figures},
             frame_kind=task.table.kind,
