@@ -292,7 +292,7 @@ def test_a_channel_that_lets_little_through_is_reported(rng: np.random.Generator
     """A mixture has sharp maxima in the wrong place."""
     levels, n = ["low", "mid", "high"], 600
     edu = rng.choice(levels, n)
-    z = rng.normal(size=n) + np.array([levels.index(v) for v in edu])
+    z = rng.normal(size=n) + 4 * np.array([levels.index(v) for v in edu])
     for keep, told in ((0.4, True), (0.8, False)):
         mechanism = pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(levels, keep)})
         with warnings.catch_warnings():
