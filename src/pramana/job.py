@@ -12,6 +12,7 @@ import numpy as np
 from pramana.arrays import Column, Float, Int
 from pramana.errors import DataError, FormulaError, PramanaError
 from pramana.estimating import Family
+from pramana.estimating.families import plain_name
 from pramana.estimators import Likelihood, Method
 from pramana.estimators.estimate import estimate
 from pramana.formulas import glm
@@ -22,6 +23,7 @@ from pramana.frames import Schema, Table, read
 from pramana.frames.table import is_missing, require_columns
 from pramana.given import ColumnLike, array_of, checked_start, checked_weights, cluster_codes, complete
 from pramana.inference import Jackknife, Resampling, Sample, Sandwich, SurveyDesign
+from pramana.inference.sample import multiplied
 from pramana.inference.survey import Stratification, stratified
 from pramana.mechanism import Mechanism
 from pramana.mechanism.resolving import resolve_mechanism
@@ -91,7 +93,7 @@ class Job:
         if isinstance(method, Likelihood):
             return self._weighing()._maximized(method, options, start)
         function = self._function()
-        binding = method.bind(function, self.mechanism, self.table, self._row_weights)
+        binding = method.bind(function, self.mechanism, self.table, self.row_weights)
         own = (self.weights, self.frequencies, self.clusters, self.strata, self.replicates, self.replicate_scale)
         sample = Sample(binding.equation, *own)
         result = estimate(
@@ -111,11 +113,8 @@ class Job:
         return self.plan.prepare(self.table, self.mechanism.schema if self.mechanism is not None else Schema())
 
     @property
-    def _row_weights(self) -> Float:
-        weights = np.ones(self.table.n)
-        for part in (self.weights, self.frequencies):
-            weights = weights if part is None else weights * part
-        return weights
+    def row_weights(self) -> Float:
+        return multiplied(self.table.n, self.weights, self.frequencies)
 
     def _maximized(
         self,
@@ -133,7 +132,7 @@ class Job:
 
     def _weighing(self) -> Job:
         """The records with a positive weight; all of them under a design, whose units count without records too."""
-        live = self._row_weights > 0
+        live = self.row_weights > 0
         if live.all() or self.strata is not None:
             return self
         weights, counts = (None if v is None else v[live] for v in (self.weights, self.frequencies))
@@ -156,7 +155,7 @@ def _plan_of(what: Any, family: str | Family | None, link: str | None) -> Any:
     if isinstance(what, str) and is_call(what):
         what = parameter(what)
     if isinstance(what, str):
-        if isinstance(family, str) and family.lower().replace("_", "-").replace(" ", "-") == "negative-binomial":
+        if isinstance(family, str) and plain_name(family) == "negative-binomial":
             return negative_binomial_plan(what, link)
         return glm(what, "gaussian" if family is None else family, link)
     if not hasattr(what, "prepare"):

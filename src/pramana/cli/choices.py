@@ -37,11 +37,11 @@ def mechanism_of(value: str) -> str | None:
 
 
 def family_of(family: str | None, dispersion: float | None) -> Any:
-    from pramana.estimating.families import negative_binomial
+    from pramana.estimating.families import negative_binomial, plain_name
 
     if dispersion is None:
         return family
-    if family is None or family.replace("_", "-") != "negative-binomial":
+    if family is None or plain_name(family) != "negative-binomial":
         raise PramanaError(f"--dispersion belongs to --family negative-binomial, not {family or 'gaussian'!r}")
     return negative_binomial(dispersion)
 

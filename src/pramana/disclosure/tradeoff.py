@@ -194,16 +194,10 @@ def frontier(
         raise PramanaError(
             f"the chosen mechanism perturbs {', '.join(base.columns)} but the frontier is of {', '.join(names)}"
         )
-    domain = base.schema.variables if base is not None else {}
-    listed = {
-        c: (levels or {}).get(c) or (domain[c].levels if c in domain else None) or levels_of(table, c) for c in names
-    }
-    kinds = {c: domain[c].kind if c in domain else kind for c in names}
-    grid = _grid(keeps, chosen, max(1 / len(v) for v in listed.values()))
-    made = {
-        k: Mechanism({c: TransitionMatrix.randomized_response(listed[c], k, kind=kinds[c]) for c in names})
-        for k in grid
-    }
+    variables = _variables(names, table, base, levels or {}, kind)
+    grid = _grid(keeps, chosen, max(1 / len(own) for own, _ in variables.values()))
+    respond = TransitionMatrix.randomized_response
+    made = {k: Mechanism({c: respond(own, k, kind=of) for c, (own, of) in variables.items()}) for k in grid}
     pilots = [pilot_of(p, table, made[grid[-1]], weights) for p in plans]
     at = _losing_most(pilots, made[grid[0]], term)
     tells = [part_of(tell, k, len(made) + 1) for k in range(len(made) + 1)]
@@ -222,6 +216,22 @@ def frontier(
         table.n,
         table.kind,
     )
+
+
+def _variables(
+    names: Sequence[str],
+    table: Table,
+    base: Mechanism | None,
+    levels: Mapping[str, Sequence[Level]],
+    kind: Kind | None,
+) -> dict[str, tuple[Sequence[Level], Kind | None]]:
+    """Levels and kind of each column: as given, as the chosen mechanism has them, or as the file shows them."""
+    known = base.schema.variables if base is not None else {}
+    out: dict[str, tuple[Sequence[Level], Kind | None]] = {}
+    for name in names:
+        own, of = (known[name].levels, known[name].kind) if name in known else (None, kind)
+        out[name] = (levels.get(name) or own or levels_of(table, name), of)
+    return out
 
 
 def _grid(keeps: Sequence[float] | None, chosen: Any, lowest: float) -> list[float]:

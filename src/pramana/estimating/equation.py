@@ -104,6 +104,23 @@ class OfFunction:
         return tuple(self.function.parameters)
 
 
+class OneByOne:
+    """Scores and slopes of several parameter values, one after the other. To be inherited."""
+
+    def influence(self, beta: Float) -> Float:
+        raise NotImplementedError
+
+    def _slope(self, beta: Float, weights: Float) -> Float:
+        raise NotImplementedError
+
+    def score(self, betas: Float, weights: Float) -> Float:
+        return np.stack([w @ self.influence(b) for b, w in zip(betas, weights, strict=True)])
+
+    def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
+        slopes = [self._slope(b, w) for b, w in zip(betas, weights, strict=True)]
+        return self.score(betas, weights), np.stack(slopes)
+
+
 class Equation(Protocol):
     """Σ_i w_i φ_i(β) and what inference needs of it. B is the number of resamples solved at once."""
 

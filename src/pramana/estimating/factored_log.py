@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.estimating.equation import OfFunction
+from pramana.estimating.equation import OfFunction, OneByOne
 from pramana.estimating.factored import FactoredRecords
 
 
 @dataclass(frozen=True)
-class FactoredLog(OfFunction):
+class FactoredLog(OfFunction, OneByOne):
     """Poisson (p = 1), gamma (p = 2) and inverse Gaussian (p = 3) with log link."""
 
     function: Any
@@ -47,13 +47,6 @@ class FactoredLog(OfFunction):
     def influence(self, beta: Float) -> Float:
         low, high = (Tilted(self.records, beta, s) for s in (1 - self.power, 2 - self.power))
         return low.singles() * self.records.response.first[:, None] - high.singles()
-
-    def score(self, betas: Float, weights: Float) -> Float:
-        return np.stack([w @ self.influence(b) for b, w in zip(betas, weights, strict=True)])
-
-    def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
-        slopes = [self._slope(b, w) for b, w in zip(betas, weights, strict=True)]
-        return self.score(betas, weights), np.stack(slopes)
 
     def _slope(self, beta: Float, weights: Float) -> Float:
         y, p = self.records.response.first, self.power

@@ -189,6 +189,15 @@ def negative_binomial(dispersion: float) -> Family:
     return Family("negative-binomial", "log", curve, _log_of, lower=0.0)
 
 
+def plain_name(family: str) -> str:
+    """A family's name as it is looked up.
+
+    >>> plain_name("Negative_Binomial")
+    'negative-binomial'
+    """
+    return str(family).lower().replace("_", "-").replace(" ", "-")
+
+
 def family_of(family: str | Family, link: str | None = None) -> Family:
     """Look a family up by name, with its usual link unless another is given.
 
@@ -201,7 +210,7 @@ def family_of(family: str | Family, link: str | None = None) -> Family:
                 f"family {family.name!r} was given with link {family.link!r}, and link={link!r} contradicts it"
             )
         return family
-    name = str(family).lower().replace("_", "-").replace(" ", "-")
+    name = plain_name(family)
     if name == "negative-binomial":
         raise FormulaError(
             "the negative binomial needs its dispersion: use family=pramana.negative_binomial(dispersion)"

@@ -178,8 +178,13 @@ def _affordable(model: CovariateModel, counts: Float | None) -> CovariateModel:
     return model
 
 
+def terms_of(text: str) -> str:
+    """The right-hand side of a covariate model, which may be written with a "~" before it."""
+    return text.split("~")[-1].strip()
+
+
 def _by_formula(text: str, combinations: int, table: Table, forbidden: tuple[str, ...]) -> CovariateModel:
-    terms = text.split("~")[-1].strip()
+    terms = terms_of(text)
     parsed = parse(f"{forbidden[0]} ~ {terms}")
     hidden = [name for name in parsed.covariates if name in forbidden]
     if hidden or parsed.offsets:

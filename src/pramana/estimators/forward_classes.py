@@ -9,13 +9,14 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.errors import MechanismError
 from pramana.estimating import Records
+from pramana.estimating.equation import OneByOne
 from pramana.formulas.multinomial import MultinomialFunction
 from pramana.frames import Table
 from pramana.mechanism import Mechanism
 
 
 @dataclass(frozen=True)
-class ForwardClasses:
+class ForwardClasses(OneByOne):
     """U = (r(y*, x) − p(x)) ⊗ x, r the probabilities of the classes after the released one was seen.
 
     Attributes
@@ -52,13 +53,6 @@ class ForwardClasses:
     def influence(self, beta: Float) -> Float:
         before, after = self._probabilities(beta)
         return np.asarray(((after - before)[:, :, None] * self.design[:, None, :]).reshape(self.n, -1))
-
-    def score(self, betas: Float, weights: Float) -> Float:
-        return np.stack([w @ self.influence(b) for b, w in zip(betas, weights, strict=True)])
-
-    def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
-        slopes = [self._slope(b, w) for b, w in zip(betas, weights, strict=True)]
-        return self.score(betas, weights), np.stack(slopes)
 
     def _slope(self, beta: Float, weights: Float) -> Float:
         """Σ w {(diag r − r rᵀ) − (diag p − p pᵀ)} ⊗ x xᵀ."""

@@ -13,7 +13,7 @@ from pramana.estimating import EstimatingFunction
 from pramana.estimating.tables import CrossTableFunction
 from pramana.estimators.binding import Binding
 from pramana.estimators.corrections import ForwardCorrection
-from pramana.estimators.covariate_model import ABSENT, covariate_model
+from pramana.estimators.covariate_model import ABSENT, covariate_model, terms_of
 from pramana.estimators.hidden_data import HiddenData, checked_model, hidden_data
 from pramana.estimators.information_left import faint_channels, weak_directions
 from pramana.estimators.likelihood_result import LikelihoodResult
@@ -27,7 +27,6 @@ from pramana.estimators.likelihood_variance import (
     refuse_few,
     robust_covariance,
     robust_of,
-    row_weights,
 )
 from pramana.estimators.maximization import Maximum, maximize
 from pramana.estimators.observed_likelihood import ObservedLikelihood
@@ -98,7 +97,7 @@ class Likelihood:
         if table is not None:
             return _tabulated(table, task, options, facts)
         robust = robust_of(options, task)
-        model = observed_likelihood(self, function, task.mechanism, task.table, row_weights(task), task.frequencies)
+        model = observed_likelihood(self, function, task.mechanism, task.table, task.row_weights, task.frequencies)
         refuse_few(task, len(function.parameters))
         found = maximize(model, start)
         inverse = inverted(found.information)
@@ -196,9 +195,9 @@ def _diagnostics(method: Likelihood, model: ObservedLikelihood, found: Maximum, 
 
 def _regards(covariate_model: str | None, column: str) -> bool:
     """Whether perturbed covariates may depend on a clean column: all but a list of terms without it let them."""
-    if covariate_model in (None, "saturated"):
+    if covariate_model is None or covariate_model == "saturated":
         return True
-    return column in parse(f"any ~ {covariate_model}").covariates
+    return column in parse(f"any ~ {terms_of(covariate_model)}").covariates
 
 
 def _content(data: HiddenData, description: str) -> tuple[str, ...]:

@@ -34,6 +34,8 @@ class Task(Protocol):
     @property
     def strata(self) -> Stratification | None: ...
     @property
+    def row_weights(self) -> Float: ...
+    @property
     def notes(self) -> tuple[Diagnostic, ...]: ...
 
 
@@ -67,14 +69,7 @@ def _refuse_target(design: Stratification) -> None:
 def degrees_of_freedom(task: Task) -> float | None:
     if task.strata is None or task.clusters is None:
         return None
-    return task.strata.degrees_of_freedom(task.clusters, row_weights(task))
-
-
-def row_weights(task: Task) -> Float:
-    weights = np.ones(task.table.n)
-    for part in (task.weights, task.frequencies):
-        weights = weights if part is None else weights * part
-    return weights
+    return task.strata.degrees_of_freedom(task.clusters, task.row_weights)
 
 
 def records_of(task: Task) -> float:
@@ -82,7 +77,7 @@ def records_of(task: Task) -> float:
 
 
 def refuse_few(task: Task, d: int) -> None:
-    counted = records_of(task) if task.frequencies is not None else float(np.count_nonzero(row_weights(task)))
+    counted = records_of(task) if task.frequencies is not None else float(np.count_nonzero(task.row_weights))
     if counted <= d:
         raise DataError(f"{counted:g} records cannot carry {d} parameters: use more data or fewer terms")
 

@@ -81,6 +81,14 @@ def _merged(a: dict[int, Float] | None, b: dict[int, Float] | None) -> dict[int,
     return {key: a.get(key, 0.0) + b.get(key, 0.0) for key in {**a, **b}}  # type: ignore[misc]
 
 
+def multiplied(rows: int, *factors: Float | None) -> Float:
+    """The product (n,) of those weights and counts that are given."""
+    out = np.ones(rows)
+    for factor in factors:
+        out = out if factor is None else out * factor
+    return out
+
+
 @dataclass(frozen=True)
 class Sample:
     """Records ready for estimation.
@@ -148,22 +156,12 @@ class Sample:
     @property
     def row_weights(self) -> Float:
         """Weights of the rows in the score."""
-        ones = np.ones(self.rows)
-        return (
-            ones
-            * (1.0 if self.weights is None else self.weights)
-            * (1.0 if self.frequencies is None else self.frequencies)
-        )
+        return multiplied(self.rows, self.weights, self.frequencies)
 
     @property
     def square_weights(self) -> Float:
         """Weights of the rows in a variance: w² for sampling weights, counts as they are."""
-        ones = np.ones(self.rows)
-        return (
-            ones
-            * (1.0 if self.weights is None else self.weights**2)
-            * (1.0 if self.frequencies is None else self.frequencies)
-        )
+        return multiplied(self.rows, self.weights, self.weights, self.frequencies)
 
     def with_equation(self, equation: Equation) -> Sample:
         return replace(self, equation=equation)
@@ -195,7 +193,7 @@ class Sample:
         if self.design is None or self.design.target != "finite" or self.clusters is None:
             return None
         kept = w2 * self.design.fraction[self.design.stratum[self.clusters]]
-        return np.asarray((phi * kept[:, None]).T @ phi - self.equation.clean_outer(beta, kept))
+        return gram(phi, kept) - self.equation.clean_outer(beta, kept)
 
     def _cluster_scores(self, weighted: Float) -> dict[int, Float] | None:
         if self.clusters is None or self.groups is None:
