@@ -14,8 +14,7 @@ import numpy as np
 from pramana.estimators import Reversion
 from pramana.inference import Resampling
 from pramana.kernels import accelerator
-from pramana.studies.fleet import Fleet
-from pramana.studies.simulation import infer_fleet
+from pramana.studies.simulation import Fleet, infer_fleet
 from pramana.studies.study import study_of
 from pramana.studies.summary import NORMAL_975
 

@@ -10,8 +10,8 @@ import pramana as pr
 from benchmarks.machine import described
 from benchmarks.resampling import best
 from benchmarks.rivals import statsmodels_em
-from pramana.estimators.likelihood import Likelihood, observed_likelihood
-from pramana.estimators.maximization import maximize
+from pramana.estimators.likelihood.maximization import maximize
+from pramana.estimators.likelihood.maximum import Likelihood, observed_likelihood
 from pramana.frames import read
 
 HERE = Path(__file__).parent

@@ -6,10 +6,10 @@ import numpy as np
 
 import pramana as pr
 from benchmarks.cases import Case, Float
+from pramana.analysis.task import Job
 from pramana.estimators import Reversion
 from pramana.inference import Root, Sample, solve
 from pramana.inference.resampling import resample
-from pramana.job import Job
 
 
 def sample_of(case: Case) -> tuple[Sample, Root]:

@@ -42,9 +42,10 @@ def best(work: Callable[[], Any], repeats: int = 25) -> float:
 
 def cell_rows() -> list[tuple[str, float]]:
     """Seconds for ten million cells of five levels."""
-    from pramana.mechanism import TransitionMatrix, drawing
-    from pramana.mechanism.keyed import Key, KeyedColumn, KeyedRecords
-    from pramana.mechanism.randomness import FreshKeystream
+    from pramana.mechanism import TransitionMatrix
+    from pramana.mechanism.draws import drawing
+    from pramana.mechanism.draws.keyed import Key, KeyedColumn, KeyedRecords
+    from pramana.mechanism.draws.keystream import FreshKeystream
 
     codes = np.random.default_rng(1).integers(0, LEVELS, CELLS)
     dense = TransitionMatrix.from_columns(range(LEVELS), (KEEP - 0.05) * np.eye(LEVELS) + 0.05, kind="numeric")
@@ -66,7 +67,7 @@ def cell_rows() -> list[tuple[str, float]]:
 
 
 def _keystream(cells: int) -> None:
-    from pramana.mechanism.randomness import FreshKeystream
+    from pramana.mechanism.draws.keystream import FreshKeystream
 
     for _ in FreshKeystream().blocks(cells, 1):
         pass

@@ -20,34 +20,34 @@ _HOME = {
     "Channel": "mechanism",
     "Nodes": "mechanism",
     "designs": "mechanism",
-    "Design": "mechanism.design_file",
-    "read_design": "mechanism.design_file",
+    "Design": "mechanism.designs.design_file",
+    "read_design": "mechanism.designs.design_file",
     "EstimatingFunction": "estimating",
     "from_callable": "estimating",
-    "mean": "estimating",
-    "proportions": "estimating",
-    "total": "estimating.descriptive",
-    "counts": "estimating.descriptive",
-    "crosstab": "estimating.tables",
-    "odds_ratio": "estimating.ratios",
-    "risk_ratio": "estimating.ratios",
-    "risk_difference": "estimating.ratios",
-    "correlation": "estimating.correlation",
+    "mean": "parameters.means",
+    "proportions": "parameters.means",
+    "total": "parameters.means",
+    "counts": "parameters.means",
+    "crosstab": "parameters.tables",
+    "odds_ratio": "parameters.ratios",
+    "risk_ratio": "parameters.ratios",
+    "risk_difference": "parameters.ratios",
+    "correlation": "parameters.correlation",
     "table_em": "simplex",
     "to_simplex": "simplex",
-    "quantile": "estimating.quantiles",
-    "median": "estimating.quantiles",
-    "gini": "estimating.inequality",
-    "poverty_rate": "estimating.inequality",
+    "quantile": "parameters.quantiles",
+    "median": "parameters.quantiles",
+    "gini": "parameters.inequality",
+    "poverty_rate": "parameters.inequality",
     "negative_binomial": "estimating.families",
-    "glm": "formulas",
-    "parameter": "formulas.named",
-    "multinomial": "formulas.multinomial",
-    "ordinal": "formulas.ordinal",
-    "margins": "formulas.margins",
-    "quantile_regression": "formulas.quantile_regression",
-    "two_stage_least_squares": "formulas.instruments",
-    "average_treatment_effect": "formulas.effects",
+    "glm": "models.generalized_linear",
+    "parameter": "formulas.text",
+    "multinomial": "models.multinomial",
+    "ordinal": "models.ordinal",
+    "margins": "models.marginal",
+    "quantile_regression": "models.quantile_regression",
+    "two_stage_least_squares": "models.two_stage",
+    "average_treatment_effect": "models.effects",
     "Sandwich": "inference",
     "Resampling": "inference",
     "Jackknife": "inference",
@@ -67,18 +67,18 @@ _HOME = {
     "compare": "pipeline",
     "SpecificationTest": "inference.hypotheses",
     "specification_test": "guidance",
-    "Risk": "disclosure.assessment",
-    "risk": "disclosure.assessment",
-    "Frontier": "disclosure.tradeoff",
-    "frontier": "disclosure.tradeoff",
-    "Plan": "disclosure.planning",
-    "plan": "disclosure.planning",
-    "OptimalDesign": "disclosure.optimal",
-    "optimal_design": "disclosure.optimal",
-    "Release": "disclosure.release",
-    "release": "disclosure.release",
-    "Audit": "disclosure.findings",
-    "audit": "disclosure.audit",
+    "Risk": "disclosure.risk.assessment",
+    "risk": "disclosure.risk.assessment",
+    "Frontier": "disclosure.planning.tradeoff",
+    "frontier": "disclosure.planning.tradeoff",
+    "Plan": "disclosure.planning.keep",
+    "plan": "disclosure.planning.keep",
+    "OptimalDesign": "disclosure.planning.optimum",
+    "optimal_design": "disclosure.planning.optimum",
+    "Release": "disclosure.release.releasing",
+    "release": "disclosure.release.releasing",
+    "Audit": "disclosure.audit.auditing",
+    "audit": "disclosure.audit.auditing",
     "Scenario": "studies",
     "StudyResult": "studies",
     "simulate": "studies",
@@ -90,22 +90,15 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
     from pramana.comparison import Comparison
-    from pramana.disclosure.assessment import Risk, risk
-    from pramana.disclosure.audit import audit
-    from pramana.disclosure.findings import Audit
-    from pramana.disclosure.optimal import OptimalDesign, optimal_design
-    from pramana.disclosure.planning import Plan, plan
-    from pramana.disclosure.release import Release, release
-    from pramana.disclosure.tradeoff import Frontier, frontier
+    from pramana.disclosure.audit.auditing import Audit, audit
+    from pramana.disclosure.planning.keep import Plan, plan
+    from pramana.disclosure.planning.optimum import OptimalDesign, optimal_design
+    from pramana.disclosure.planning.tradeoff import Frontier, frontier
+    from pramana.disclosure.release.releasing import Release, release
+    from pramana.disclosure.risk.assessment import Risk, risk
     from pramana.errors import DataError, FormulaError, MechanismError, PramanaError, SolveError
-    from pramana.estimating import EstimatingFunction, from_callable, mean, proportions
-    from pramana.estimating.correlation import correlation
-    from pramana.estimating.descriptive import counts, total
+    from pramana.estimating import EstimatingFunction, from_callable
     from pramana.estimating.families import negative_binomial
-    from pramana.estimating.inequality import gini, poverty_rate
-    from pramana.estimating.quantiles import median, quantile
-    from pramana.estimating.ratios import odds_ratio, risk_difference, risk_ratio
-    from pramana.estimating.tables import crosstab
     from pramana.estimators import (
         BackwardCorrection,
         ForwardCorrection,
@@ -116,19 +109,25 @@ if TYPE_CHECKING:
         Reversion,
         lr_test,
     )
-    from pramana.formulas import glm
-    from pramana.formulas.effects import average_treatment_effect
-    from pramana.formulas.instruments import two_stage_least_squares
-    from pramana.formulas.margins import margins
-    from pramana.formulas.multinomial import multinomial
-    from pramana.formulas.named import parameter
-    from pramana.formulas.ordinal import ordinal
-    from pramana.formulas.quantile_regression import quantile_regression
+    from pramana.formulas.text import parameter
     from pramana.guidance import specification_test
     from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
     from pramana.inference.hypotheses import SpecificationTest
     from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix, designs
-    from pramana.mechanism.design_file import Design, read_design
+    from pramana.mechanism.designs.design_file import Design, read_design
+    from pramana.models.effects import average_treatment_effect
+    from pramana.models.generalized_linear import glm
+    from pramana.models.marginal import margins
+    from pramana.models.multinomial import multinomial
+    from pramana.models.ordinal import ordinal
+    from pramana.models.quantile_regression import quantile_regression
+    from pramana.models.two_stage import two_stage_least_squares
+    from pramana.parameters.correlation import correlation
+    from pramana.parameters.inequality import gini, poverty_rate
+    from pramana.parameters.means import counts, mean, proportions, total
+    from pramana.parameters.quantiles import median, quantile
+    from pramana.parameters.ratios import odds_ratio, risk_difference, risk_ratio
+    from pramana.parameters.tables import crosstab
     from pramana.pipeline import compare, fit
     from pramana.result import Diagnostic, Result
     from pramana.simplex import table_em, to_simplex

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
+from pramana.analysis.sampling import ColumnLike
+from pramana.analysis.task import Job
 from pramana.errors import FormulaError
 from pramana.estimating import Family
-from pramana.estimators.likelihood import Likelihood
-from pramana.estimators.specification import specification
-from pramana.formulas.named import is_call
-from pramana.formulas.negative_binomial import NO_LIKELIHOOD, NegativeBinomial
+from pramana.estimators.likelihood.maximum import Likelihood
+from pramana.estimators.likelihood.specification import specification
+from pramana.formulas.text import is_call
 from pramana.frames import Schema
-from pramana.given import ColumnLike
 from pramana.inference.hypotheses import SpecificationTest
-from pramana.job import Job
 from pramana.mechanism import Mechanism
+from pramana.models.negative_binomial import NO_LIKELIHOOD, NegativeBinomial
 
 
 def specification_test(

@@ -9,20 +9,20 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pramana.analysis.again import Refit
+from pramana.analysis.sampling import ColumnLike
+from pramana.analysis.task import Job
 from pramana.comparison import Comparison
 from pramana.errors import PramanaError, suggestion
 from pramana.estimating import Family
 from pramana.estimators import ForwardCorrection, Likelihood, Method, Naive, Reversion, method_of
-from pramana.formulas import Glm
-from pramana.formulas.negative_binomial import NegativeBinomial
-from pramana.given import ColumnLike
 from pramana.guidance import specification_test
 from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
 from pramana.inference.hypotheses import SpecificationTest
-from pramana.job import Job
 from pramana.mechanism import Mechanism
-from pramana.mechanism.resolving import resolve_mechanism
-from pramana.refit import Refit
+from pramana.mechanism.description.resolving import resolve_mechanism
+from pramana.models.generalized_linear import Glm
+from pramana.models.negative_binomial import NegativeBinomial
 from pramana.result import Result
 
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import PramanaError, suggestion
-from pramana.formulas.prediction import Prediction
 from pramana.frames import FrameKind, build
 from pramana.inference.hypotheses import WaldTest, wald_test
 from pramana.inference.options import check_level
 from pramana.inference.resampling import Draws
+from pramana.models.prediction import Prediction
 from pramana.render import Sheet, plain, render
 
 _LOGARITHM = re.compile(r"^log (?=(?:odds|risk) ratio\()|^log\((?=dispersion\)$)|(?<=^log\(dispersion)\)$")

@@ -9,12 +9,12 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from pramana.analysis.sampling import ColumnLike
 from pramana.arrays import Float
 from pramana.errors import PramanaError
-from pramana.estimating.tables import crosstab
-from pramana.estimators.table_result import TableResult
-from pramana.given import ColumnLike
+from pramana.estimators.tables.outcome import TableResult
 from pramana.mechanism import Mechanism
+from pramana.parameters.tables import crosstab
 from pramana.pipeline import fit
 from pramana.result import Diagnostic, Result
 

@@ -14,8 +14,8 @@ import pytest
 from pyarrow import parquet
 
 import pramana as pr
-from pramana.mechanism.forms import Dense, Mixture
-from pramana.mechanism.transition import TransitionMatrix
+from pramana.mechanism.channels.forms import Dense, Mixture
+from pramana.mechanism.channels.transition import TransitionMatrix
 from randomizations import random_channel, random_matrix
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "mechanism-1.0.json"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import pramana as pr
 from pramana import designs
 from pramana.arrays import Float, Words
-from pramana.mechanism.designs.difference_sets import difference_sets, is_difference_set
+from pramana.mechanism.designs.privacy import difference_sets, is_difference_set
 
 LETTERS = "abcdefghijkl"
 SHARES = np.array([0.4, 0.3, 0.2, 0.1])

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import pramana as pr
-from pramana.disclosure.pilot import pilot_of, plan_of
-from pramana.disclosure.variance_of_design import design_variance
+from pramana.disclosure.planning.variance import design_variance
+from pramana.disclosure.utility.pilot import pilot_of, plan_of
 from pramana.estimators.reversion import reverted_records
 from pramana.frames import Table, read
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import pramana as pr
-from pramana.estimating.factored import FactoredLinear
-from pramana.estimating.factored_log import FactoredLog
+from pramana.estimating.factored import FactoredLinear, FactoredLog
 from pramana.estimators.factoring import factored_equation
 from pramana.estimators.reversion import reverted_records
 from pramana.frames import read

@@ -11,7 +11,7 @@ import pytest
 import pramana as pr
 from laplace import LaplaceChannel
 from pramana.mechanism import Channel
-from pramana.mechanism.randomness import SeededKeystream
+from pramana.mechanism.draws.keystream import SeededKeystream
 
 B = 0.6
 CHANNEL: Any = LaplaceChannel(B)

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import pramana as pr
-from pramana.estimators.likelihood import Likelihood, observed_likelihood
-from pramana.estimators.maximization import em_step, maximize
-from pramana.estimators.observed_likelihood import ObservedLikelihood, Theta
+from pramana.estimators.likelihood.maximization import em_step, maximize
+from pramana.estimators.likelihood.maximum import Likelihood, observed_likelihood
+from pramana.estimators.likelihood.observed import ObservedLikelihood, Theta
 from pramana.frames import read
 from pramana.inference import solve
 

@@ -9,7 +9,7 @@ import pytest
 
 import pramana as pr
 from pramana.estimating.function import central_slopes
-from pramana.formulas.negative_binomial import NegativeBinomial
+from pramana.models.negative_binomial import NegativeBinomial
 from randomizations import bound, random_channel
 
 LEVELS = ["low", "mid", "high"]
@@ -131,7 +131,7 @@ def test_the_gini_of_released_groups_averages_to_the_clean_one(rng: np.random.Ge
 
 def test_a_distribution_function_that_falls_is_rearranged(rng: np.random.Generator) -> None:
     """The rearranged quantile inverts the sorted values of F̂ on a fine grid."""
-    from pramana.estimating.quantiles import Knots, crossings, rearranged_quantile
+    from pramana.parameters.quantiles import Knots, crossings, rearranged_quantile
 
     y, masses = np.sort(rng.normal(size=30)), rng.normal(0.5, 1.0, size=(1, 30))
     for q in (0.2, 0.5, 0.8):

@@ -291,7 +291,7 @@ def test_a_corrected_association_with_nothing_left_is_zero(rng: np.random.Genera
 
 
 def test_em_that_stalls_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pramana.estimators.table_likelihood.LIMIT", 2)
+    monkeypatch.setattr("pramana.estimators.tables.likelihood.LIMIT", 2)
     with pytest.raises(pr.SolveError, match=r"EM stalled: after 2 rounds the likelihood still rises by .*merge levels"):
         pr.table_em(["x", "y"], counted(400, 300, 400, 40), NOISY, frequencies="f")
 

@@ -57,8 +57,8 @@ def test_separation_is_an_error_that_names_the_term(data: dict[str, Any]) -> Non
 def test_em_that_stalls_says_how_far_it_came(
     mechanism: pr.Mechanism, advice: str, data: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pramana.estimators.maximization.ROUNDS", 1)
-    monkeypatch.setattr("pramana.estimators.maximization._newton", lambda _model, state: (state, None, 3))
+    monkeypatch.setattr("pramana.estimators.likelihood.maximization.ROUNDS", 1)
+    monkeypatch.setattr("pramana.estimators.likelihood.maximization._newton", lambda _model, state: (state, None, 3))
     with pytest.raises(pr.SolveError, match=rf"no maximum .* after \d+ EM and 3 Newton steps: .*{advice}"):
         fitted("y ~ x + edu" if mechanism is COVARIATE else "y ~ x", data, mechanism)
 
@@ -229,7 +229,7 @@ def test_too_many_combinations_are_refused_before_they_are_listed(
 def test_a_multinomial_logit_beyond_the_effort_limit_is_refused(
     data: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pramana.estimators.covariate_model.EFFORT_LIMIT", 100)
+    monkeypatch.setattr("pramana.estimators.likelihood.covariate_model.EFFORT_LIMIT", 100)
     with pytest.raises(pr.DataError, match=r"5e\+03 multiplications a step exceed the limit of 1e\+02"):
         fitted("amount ~ x + edu", data, COVARIATE, family="gaussian")
 

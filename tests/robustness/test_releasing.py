@@ -16,7 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import pramana as pr
-from pramana.disclosure import csv_blocks, parquet_blocks, release
+from pramana.disclosure.release import releasing as release
+from pramana.frames.blocks import csv_files as csv_blocks
+from pramana.frames.blocks import parquet_files as parquet_blocks
 
 pytestmark = pytest.mark.filterwarnings("ignore:release")
 SECRET = bytes(range(32))

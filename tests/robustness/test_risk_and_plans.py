@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import pramana as pr
 from pramana.cli.application import app
-from pramana.disclosure.planning import keep_for_proportion
+from pramana.disclosure.planning.keep import keep_for_proportion
 
 EDU = ("low", "mid", "high")
 SECRET = "xyzzy"

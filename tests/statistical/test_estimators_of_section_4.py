@@ -11,7 +11,7 @@ import settings
 from montecarlo import BOUND, CLEAR, samples
 
 import pramana as pr
-from pramana.estimators.binding import method_of
+from pramana.estimators.method import method_of
 from pramana.frames import read
 from pramana.inference import solve
 

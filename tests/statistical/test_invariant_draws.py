@@ -8,7 +8,7 @@ import pytest
 import pramana as pr
 from pramana import designs
 from pramana.arrays import Float
-from pramana.mechanism.randomness import SeededKeystream
+from pramana.mechanism.draws.keystream import SeededKeystream
 
 LEVELS, SHARES = list("abcd"), np.array([0.4, 0.3, 0.2, 0.1])
 N = 10_000_000

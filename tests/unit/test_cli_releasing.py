@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import pramana as pr
 from pramana.cli import progress
 from pramana.cli.application import app
-from pramana.disclosure import csv_blocks
+from pramana.frames.blocks import csv_files as csv_blocks
 
 MAIN = "import sys; from pramana.cli import main; sys.argv[0] = 'pramana'; main()"
 

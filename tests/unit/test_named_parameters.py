@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import pramana as pr
-from pramana.formulas.named import ARGUMENTS, PARAMETERS, is_call
+from pramana.formulas.text import ARGUMENTS, PARAMETERS, is_call
 
 README = Path(__file__).parents[2] / "README.md"
 

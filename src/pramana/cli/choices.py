@@ -20,7 +20,7 @@ def names(text: str | None) -> list[str]:
 
 def question(text: str) -> Any:
     """A formula as it is, or the plan of a parameter written as a call."""
-    from pramana.formulas.named import is_call, parameter
+    from pramana.formulas.text import is_call, parameter
 
     if is_call(text):
         return parameter(text)

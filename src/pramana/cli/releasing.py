@@ -29,7 +29,7 @@ def perturb(
     card: Annotated[bool, typer.Option("--card", help="Also write a page about the release.")] = False,
 ) -> None:
     """Perturb a confidential file and publish it with its description."""
-    from pramana.disclosure.release import release
+    from pramana.disclosure.release.releasing import release
 
     known = _mechanism(mechanism, design, source)
     with _warnings_in_a_line(), bar(f"Perturbing {source.name}") as tell:
@@ -59,7 +59,7 @@ def audit(
     style: Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")] = "text",
 ) -> None:
     """Check a released file against its description. Exit code 1 when something is wrong."""
-    from pramana.disclosure.audit import audit as audited
+    from pramana.disclosure.audit.auditing import audit as audited
 
     check_output(style)
     with bar(f"Auditing {released.name}"):
@@ -71,7 +71,7 @@ def audit(
 
 def key(path: Annotated[Path, typer.Argument(help="File to write; it must not exist.")]) -> None:
     """Make a secret key for draws that repeat from release to release."""
-    from pramana.mechanism.keyed import Key
+    from pramana.mechanism.draws.keyed import Key
 
     Key.create(path)
     typer.echo(f"wrote {path}: keep it secret, and keep it")
@@ -82,7 +82,7 @@ def _mechanism(mechanism: Path | None, design: Path | None, source: Path) -> Any
         raise PramanaError("give either --mechanism (JSON) or --design (TOML)")
     if mechanism is not None:
         return mechanism
-    from pramana.mechanism.design_file import read_design
+    from pramana.mechanism.designs.design_file import read_design
 
     return read_design(design, source)  # type: ignore[arg-type]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pramana.cli.progress import bar
-from pramana.frames.files import write_text
+from pramana.frames.writing import write_text
 from pramana.studies.application import own_data, page_of, run_application, wages
 from pramana.studies.report import save_page, write
 from pramana.studies.runner import Plan, run

@@ -1,6 +1,5 @@
 """What is to be estimated. Knows nothing of randomisation: only of records spread over nodes with signed weights."""
 
-from pramana.estimating.descriptive import mean, proportions
 from pramana.estimating.equation import Equation, Records, ResponseMoments
 from pramana.estimating.families import FAMILIES, Family, family_of
 from pramana.estimating.function import EstimatingFunction, from_callable
@@ -16,6 +15,4 @@ __all__ = [
     "ResponseMoments",
     "family_of",
     "from_callable",
-    "mean",
-    "proportions",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.estimating.equation import OfFunction, Records
-from pramana.estimating.quotients import Remark
+from pramana.estimating.moments import Remark
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """Ways from released data to an equation: reversion, naive, model-dependent, likelihood. All give the same `Result`."""
 
-from pramana.estimators.binding import Binding, Method, method_of
 from pramana.estimators.corrections import BackwardCorrection, ForwardCorrection
-from pramana.estimators.likelihood import Likelihood
-from pramana.estimators.likelihood_result import LikelihoodRatioTest, LikelihoodResult, lr_test
+from pramana.estimators.likelihood.maximum import Likelihood
+from pramana.estimators.likelihood.outcome import LikelihoodRatioTest, LikelihoodResult, lr_test
+from pramana.estimators.method import Binding, Method, method_of
 from pramana.estimators.model_dependent import ModelDependent
 from pramana.estimators.naive import Naive
 from pramana.estimators.reversion import Reversion

@@ -11,19 +11,130 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.errors import DataError, PramanaError, SolveError
 from pramana.estimating import Equation
-from pramana.estimators.diagnostics import diagnostics_of
-from pramana.estimators.remarks import NOTHING_RANDOM, few_clusters, nothing_random
-from pramana.estimators.totals import multiplied
 from pramana.frames import FrameKind
 from pramana.inference import Jackknife, Resampling, Root, Sample, Sandwich, solve
 from pramana.inference import jackknife as deleted
 from pramana.inference import resampling as resampled
 from pramana.inference import sandwich as linearised
+from pramana.inference.identification import WEAK, weakest
 from pramana.inference.resampling import Draws, resample
+from pramana.inference.sample import Totals
 from pramana.inference.sandwich import Linear
 from pramana.inference.score_intervals import score_intervals
 from pramana.inference.survey import refuse_correction, refuse_step_target
 from pramana.result import Diagnostic, Result
+
+
+def multiplied(result: Result, size: float) -> Result:
+    """The result for `size` times its parameters, the size taken as known."""
+    squared = size**2
+    return replace(
+        result,
+        estimate=result.estimate * size,
+        covariance=result.covariance * squared,
+        privacy=None if result.privacy is None else result.privacy * squared,
+        sampling=None if result.sampling is None else result.sampling * squared,
+        draws=None if result.draws is None else replace(result.draws, values=result.draws.values * size),
+        bounds=None if result.bounds is None else result.bounds * size,
+        facts={**result.facts, "Population size": f"{size:g}"},
+    )
+
+
+FEW_CLUSTERS = 40
+"""Below this the sandwich of cluster sums is too small: with 8 clusters its 95 % intervals cover about 77 to 87 %."""
+
+ROUNDING = 1e-10
+
+
+def few_clusters(groups: int | None, remedy: str) -> list[Diagnostic]:
+    """For a sandwich with large-sample intervals."""
+    if groups is None or groups >= FEW_CLUSTERS:
+        return []
+    message = f"a sandwich of {groups} clusters (fewer than {FEW_CLUSTERS}) is too small and its intervals cover too little: {remedy}"
+    return [Diagnostic("few-clusters", "warning", message)]
+
+
+def nothing_random(totals: Totals) -> bool:
+    """Around the file, where the estimate uses nothing that was perturbed: rounding is all that is left."""
+    if totals.design is None or totals.design.target != "file":
+        return False
+    whole = np.diag(totals.outer)
+    return bool(np.all(np.abs(whole - np.diag(totals.clean_outer)) <= ROUNDING * whole))
+
+
+NOTHING_RANDOM = Diagnostic(
+    "no-randomisation",
+    "warning",
+    "around the file only the randomisation is uncertain, and no perturbed column is used here: the standard errors are zero "
+    "and tests mean nothing; use target='superpopulation' or 'finite'",
+)
+
+
+ROOTLESS_LIMIT = 0.01
+
+
+def diagnostics_of(sample: Sample, root: Root, linear: Linear | None, draws: Draws | None) -> list[Diagnostic]:
+    """Everything about a root that a table does not show."""
+    found: list[Diagnostic] = []
+    if root.path == "continuation":
+        found.append(Diagnostic("continuation", "info", "Newton needed a continuation in the noise to find this root"))
+    if linear is not None:
+        if sample.equation.smooth:
+            found += _identified(sample, root, linear)
+        found += _privacy_sign(linear)
+    found += _outside(sample, root)
+    if hasattr(sample.equation, "notes"):
+        found += [Diagnostic(*note) for note in sample.equation.notes(root.beta, sample.row_weights)]
+    if draws is not None and draws.rootless:
+        total = draws.rootless + len(draws.values)
+        share = draws.rootless / total
+        severity = "warning" if share > ROOTLESS_LIMIT else "info"
+        message = f"{draws.rootless} of {total} resamples ({share:.1%}) have no root and were left out"
+        found.append(Diagnostic("rootless", severity, message))  # type: ignore[arg-type]
+    return found
+
+
+def _identified(sample: Sample, root: Root, linear: Linear) -> list[Diagnostic]:
+    judged = weakest(sample, root.beta, linear.totals.slope)
+    if judged is None or judged.ratio >= WEAK:
+        return []
+    names = [repr(p) for p, v in zip(sample.equation.parameters, np.abs(judged.direction), strict=True) if v > 0.3]
+    score = "" if getattr(sample.equation, "stacked", False) else "Sandwich(interval='score'), "
+    remedy = f"use {score}more records or fewer terms"
+    if judged.eigenvalue <= 0:
+        message = f"the reverted variance along {', '.join(names)} is negative: estimate and standard errors mean nothing; {remedy}"
+        return [Diagnostic("not-identified", "error", message)]
+    message = (
+        f"weak identification of {', '.join(names)} (smallest eigenvalue of the slope is {judged.ratio:.1f} of its standard "
+        f"errors from zero; {WEAK:g} is the limit for Wald intervals): {remedy}"
+    )
+    return [Diagnostic("weakly-identified", "warning", message)]
+
+
+def _privacy_sign(linear: Linear) -> list[Diagnostic]:
+    values = np.linalg.eigvalsh((linear.privacy + linear.privacy.T) / 2)
+    whole = linear.inverse @ linear.totals.outer @ linear.inverse.T
+    if values[0] >= -1e-8 * max(float(np.diag(whole).max()), 1e-300):
+        return []
+    message = "the estimated privacy part of the variance is not positive semi-definite: read its shares with caution"
+    return [Diagnostic("privacy-sign", "warning", message)]
+
+
+def _outside(sample: Sample, root: Root) -> list[Diagnostic]:
+    """A share outside [0, 1] is reported, not hidden: the estimator is unbiased, the sample is not the population."""
+    limits = getattr(sample.equation, "plausible", None)
+    if limits is None:
+        return []
+    low, high = limits
+    out = [f"{p} = {b:.4g}" for p, b in zip(sample.equation.parameters, root.beta, strict=True) if not low <= b <= high]
+    if not out:
+        return []
+    return [
+        Diagnostic(
+            "outside-range", "warning", f"{', '.join(out)} lies outside [{low:g}, {high:g}]: noise outweighs the data"
+        )
+    ]
+
 
 Inference: TypeAlias = Sandwich | Resampling | Jackknife | deleted.Replicates
 

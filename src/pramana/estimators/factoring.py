@@ -8,8 +8,7 @@ import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.estimating import Equation, EstimatingFunction, GeneralizedLinear, Records, ResponseMoments
-from pramana.estimating.factored import Component, FactoredLinear, FactoredRecords
-from pramana.estimating.factored_log import FactoredLog
+from pramana.estimating.factored import Component, FactoredLinear, FactoredLog, FactoredRecords
 from pramana.estimating.generalized_linear import refuse_collinear
 from pramana.frames import Table
 from pramana.kernels.blocks import blocks

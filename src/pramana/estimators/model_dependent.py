@@ -10,12 +10,12 @@ import numpy as np
 from pramana.arrays import Column, Columns, Float, Int
 from pramana.errors import MechanismError, PramanaError, SolveError, suggestion
 from pramana.estimating import FAMILIES, Equation, EstimatingFunction, GeneralizedLinear, Records
-from pramana.estimating.multinomial import MultinomialEquation
-from pramana.estimators.binding import Binding
+from pramana.estimators.method import Binding
 from pramana.estimators.reversion import reverted_records
 from pramana.frames import Table
 from pramana.inference import solve
 from pramana.mechanism import Assignment, Mechanism
+from pramana.models.multinomial import MultinomialEquation
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pramana.arrays import Float
 from pramana.estimating import EstimatingFunction, Records
-from pramana.estimators.binding import Binding
+from pramana.estimators.method import Binding
 from pramana.frames import Table
 from pramana.mechanism import Mechanism
 

@@ -11,8 +11,8 @@ import numpy as np
 from pramana.arrays import Column, Float, Int
 from pramana.errors import DataError
 from pramana.estimating import Equation, EstimatingFunction, Records, ResponseMoments
-from pramana.estimators.binding import Binding
 from pramana.estimators.factoring import factored_equation
+from pramana.estimators.method import Binding
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism, Nodes
 

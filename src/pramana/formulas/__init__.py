@@ -1,5 +1,1 @@
-"""A formula and a schema become an estimating function."""
-
-from pramana.formulas.generalized_linear import Glm, glm
-
-__all__ = ["Glm", "glm"]
+"""The formula language: text taken apart, and the design that it gives for any node."""

@@ -150,3 +150,16 @@ def stateful(name: str) -> bool:
     """True for transforms that learn from the data (centre, scale, splines), which a hidden column cannot give."""
     transform = TRANSFORMS.get(name)
     return bool(getattr(transform, "__is_stateful_transform__", False)) and name != "C"
+
+
+def parse_plain(text: str) -> ParsedFormula:
+    """A formula without offsets."""
+    parsed = parse(text)
+    if parsed.offsets:
+        raise FormulaError(f"formula {text!r} has an offset, which only generalised linear models take: leave it out")
+    return parsed
+
+
+def variables_in(parsed: ParsedFormula) -> tuple[str, ...]:
+    """Every column of the formula, once."""
+    return tuple(dict.fromkeys((*parsed.response_variables, *parsed.covariates)))

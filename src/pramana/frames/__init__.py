@@ -1,7 +1,6 @@
 """The door for pandas, polars, Arrow, dictionaries, CSV and Parquet. No statistics here."""
 
-from pramana.frames.levels import Kind, Level, checked_levels, decode, encode, infer_kind
-from pramana.frames.schema import Schema, Variable
+from pramana.frames.levels import Kind, Level, Schema, Variable, checked_levels, decode, encode, infer_kind
 from pramana.frames.table import FrameKind, Table, build, read
 
 __all__ = [

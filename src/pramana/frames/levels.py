@@ -1,8 +1,9 @@
-"""Levels of a categorical column and the codes that stand for them."""
+"""Columns with levels: their kinds, the codes that stand for them, and what is known of each column beforehand."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -122,3 +123,32 @@ def _unknown_levels(values: Column, rows: Int, levels: Sequence[Level], column: 
         return f"{where}: add the missing level to the mechanism or recode the column"
     unseen = list(dict.fromkeys(values[rows].tolist()))
     return f"{where}: {listing(unseen)}. The levels are {listing(levels, 10)}: recode the column or use the right mechanism"
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A column with levels and kind fixed by the mechanism (kind None: numbers whose meaning was not stated)."""
+
+    name: str
+    kind: Kind | None
+    levels: tuple[Level, ...] | None
+    perturbed: bool = True
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The variables whose kind and levels come from the mechanism; every other column speaks for itself."""
+
+    variables: Mapping[str, Variable] = field(default_factory=dict)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.variables
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.variables)
+
+    def __getitem__(self, name: str) -> Variable:
+        return self.variables[name]
+
+    def perturbed(self, name: str) -> bool:
+        return name in self.variables and self.variables[name].perturbed

@@ -10,7 +10,7 @@ import numpy as np
 
 from pramana.arrays import Column, Columns, Float, Int
 from pramana.frames import Kind, Level
-from pramana.mechanism.randomness import Keystream
+from pramana.mechanism.draws.keystream import Keystream
 
 Document: TypeAlias = dict[str, Any]
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from pramana.arrays import Column, Columns
 from pramana.errors import MechanismError, listing
 from pramana.frames import Level, Schema, Table, Variable, decode, infer_kind, read
+from pramana.frames.replacement import replace_columns as replace_columns
 from pramana.frames.table import require_columns
 from pramana.mechanism.channel import Channel, Document
-from pramana.mechanism.replacement import replace_columns as replace_columns
 
 if TYPE_CHECKING:
-    from pramana.mechanism.keyed import Key
+    from pramana.mechanism.draws.keyed import Key
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,11 @@ class Mechanism:
         return [c for a in self.assignments for c in a.columns]
 
     @property
+    def context(self) -> list[str]:
+        """The unperturbed columns that decide which matrix applies."""
+        return list(dict.fromkeys(c for a in self.assignments for c in a.channel.context))
+
+    @property
     def schema(self) -> Schema:
         """Kind and levels of the perturbed columns, and the levels of the stratifying ones."""
         return Schema({v.name: v for a in self.assignments for v in a.variables()})
@@ -128,8 +133,8 @@ class Mechanism:
         id : with a key, the column (or an array) that identifies the records; no two may be equal.
         seed : for tests and examples: it makes the draws repeatable, so anyone who knows it can undo them.
         """
-        from pramana.mechanism.perturbing import perturbed
-        from pramana.mechanism.sources import source_of
+        from pramana.mechanism.draws.perturbing import perturbed
+        from pramana.mechanism.draws.sources import source_of
 
         if seed is not None:
             warnings.warn(
@@ -144,20 +149,20 @@ class Mechanism:
 
     def document(self) -> Document:
         """The versioned description, in JSON types."""
-        from pramana.mechanism.document import to_document
+        from pramana.mechanism.description.document import to_document
 
         return to_document(self)
 
     def save(self, path: str | Path) -> None:
         """Write the description as JSON; the file appears complete or not at all."""
-        from pramana.mechanism.document import save
+        from pramana.mechanism.description.document import save
 
         save(self, Path(path))
 
     @staticmethod
     def load(path: str | Path) -> Mechanism:
         """Read a mechanism file, a datapackage.json, or the description of a released data file."""
-        from pramana.mechanism.document import load
+        from pramana.mechanism.description.document import load
 
         return load(Path(path))
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from pramana.arrays import Float, Words
 from pramana.errors import PramanaError
-from pramana.formulas import glm
 from pramana.frames import Table, read
+from pramana.frames.replacement import replace_columns
 from pramana.mechanism import Mechanism
 from pramana.mechanism.mechanism import Assignment
-from pramana.mechanism.replacement import replace_columns
+from pramana.models.generalized_linear import glm
 
 
 @dataclass(frozen=True)

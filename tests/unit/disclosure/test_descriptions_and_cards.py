@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 import pramana as pr
-from pramana.disclosure.description import merged
-from pramana.disclosure.inflation import reverted_shares, share_inflation
-from pramana.mechanism import published_schema
-from pramana.mechanism.document import from_document, parsed
+from pramana.disclosure.release.description import merged
+from pramana.disclosure.utility.losses import reverted_shares, share_inflation
+from pramana.mechanism.description import published_schema
+from pramana.mechanism.description.document import from_document, parsed
 
 pytestmark = pytest.mark.filterwarnings("ignore:release")
 GOLDEN = Path(__file__).parents[2] / "golden"

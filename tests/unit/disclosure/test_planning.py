@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import pramana as pr
-from pramana.disclosure.limits import EpsilonLimit, OddsLimit, pulled_inside
-from pramana.disclosure.planning import keep_for_proportion
+from pramana.disclosure.planning.keep import keep_for_proportion
+from pramana.disclosure.planning.limits import EpsilonLimit, OddsLimit, pulled_inside
 
 EDU = ("low", "mid", "high")
 FORMULA = "income ~ age + edu"

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 import pramana as pr
-from pramana.disclosure import ledger
-from pramana.disclosure.composition import compose
-from pramana.disclosure.keys import size_table
+from pramana.disclosure.release import ledger
+from pramana.disclosure.release.ledger import compose
+from pramana.disclosure.risk.keys import size_table
 from pramana.mechanism.designs import band, blocks
 
 EDU = ("low", "mid", "high")
@@ -101,7 +101,7 @@ def test_the_worst_record_is_named_by_its_row_in_the_file(mechanism: pr.Mechanis
 
 
 def test_many_levels_are_swept_without_a_square_array(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pramana.disclosure.posterior.BLOCK", 500)
+    monkeypatch.setattr("pramana.disclosure.risk.posterior.BLOCK", 500)
     data = {"z": list(range(90)) + [3] * 10}
     report = pr.risk(data, pr.Mechanism({"z": pr.TransitionMatrix.randomized_response(range(90), 0.5, kind="nominal")}))
     assert len(report["z"].levels) == 90

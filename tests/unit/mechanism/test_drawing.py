@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from pramana.mechanism import drawing
-from pramana.mechanism.drawing import dense_numpy, mixture_numpy, pick, thresholds
-from pramana.mechanism.forms import Dense, Mixture
-from pramana.mechanism.randomness import BLOCK, FreshKeystream, RowWords, SeededKeystream, SeededLanes, restricted
+from pramana.mechanism.channels.forms import Dense, Mixture
+from pramana.mechanism.draws import drawing
+from pramana.mechanism.draws.drawing import dense_numpy, mixture_numpy, pick, thresholds
+from pramana.mechanism.draws.keystream import BLOCK, FreshKeystream, RowWords, SeededKeystream, SeededLanes, restricted
 
 FIVE = np.array(
     [
@@ -94,7 +94,7 @@ def test_every_boundary_word_is_drawn_as_its_exact_fraction() -> None:
 
 @pytest.mark.parametrize("size", [2, 5, 31, 33, 200])
 def test_compiled_and_numpy_draws_are_the_same_codes(size: int, rng: np.random.Generator) -> None:
-    compiled = pytest.importorskip("pramana.mechanism.compiled")
+    compiled = pytest.importorskip("pramana.mechanism.draws.compiled")
     matrix = rng.dirichlet(np.full(size, 0.3), size).T
     matrix[matrix < 0.01] = 0
     matrix += np.eye(size)

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import chi2, kstest
 
 import pramana as pr
-from pramana.mechanism.keyed import Key, KeyedColumn, KeyedRecords, canonical, channel_hash
+from pramana.mechanism.draws.keyed import Key, KeyedColumn, KeyedRecords, canonical, channel_hash
 
 SECRET = bytes(range(32))
 EDU = ["low", "mid", "high"]

@@ -8,8 +8,7 @@ import pytest
 import pramana as pr
 from pramana.kernels import backend, predictor
 from pramana.studies import Scenario, run_replicates, simulate
-from pramana.studies.fleet import Fleet
-from pramana.studies.simulation import infer_fleet
+from pramana.studies.simulation import Fleet, infer_fleet
 from pramana.studies.study import MODEL_1, linear, logistic, study_of
 from pramana.studies.summary import jackknife, jackknife_pairs, summarize
 

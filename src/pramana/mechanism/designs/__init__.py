@@ -1,12 +1,12 @@
 """Ways to make a transition matrix: from frequencies, from a structure of allowed moves, from epsilon, from a survey."""
 
 from pramana.mechanism.designs.combinations import by_stratum, linked, observed_combinations
-from pramana.mechanism.designs.difference_sets import difference_set_sizes
 from pramana.mechanism.designs.invariance import invariant, per_level
 from pramana.mechanism.designs.privacy import (
     Choice,
     best_for_epsilon,
     block_design,
+    difference_set_sizes,
     epsilon_within,
     total_variance,
 )

@@ -12,8 +12,8 @@ from pramana.arrays import Float
 from pramana.errors import DataError, MechanismError, listing
 from pramana.frames import Level, checked_levels, read
 from pramana.frames.table import require_columns
-from pramana.mechanism.stratified import Stratified
-from pramana.mechanism.transition import TransitionMatrix
+from pramana.mechanism.channels.stratified import Stratified
+from pramana.mechanism.channels.transition import TransitionMatrix
 
 COMBINATION_LIMIT = 2000
 

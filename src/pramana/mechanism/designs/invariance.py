@@ -10,6 +10,8 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.errors import MechanismError, suggestion
 from pramana.frames import Kind, Level, checked_levels
+from pramana.mechanism.channels.forms import Mixture
+from pramana.mechanism.channels.transition import Frequencies, TransitionMatrix
 from pramana.mechanism.designs.probabilities import (
     Keep,
     checked_epsilon,
@@ -17,8 +19,6 @@ from pramana.mechanism.designs.probabilities import (
     checked_frequencies,
     checked_keep,
 )
-from pramana.mechanism.forms import Mixture
-from pramana.mechanism.transition import Frequencies, TransitionMatrix
 
 Construction: TypeAlias = Literal["mixture", "two-stage", "equal-diagonal"]
 CONSTRUCTIONS: tuple[str, ...] = get_args(Construction)

@@ -12,7 +12,7 @@ from pramana.arrays import Float
 from pramana.errors import MechanismError, listing
 from pramana.frames import Level
 from pramana.frames.levels import is_number
-from pramana.mechanism.transition import Frequencies
+from pramana.mechanism.channels.transition import Frequencies
 
 Keep: TypeAlias = "float | Sequence[float] | npt.NDArray[np.float64] | Mapping[Any, float]"
 SUM_TOLERANCE = 1e-9

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from pramana.arrays import Bool, Float
 from pramana.errors import MechanismError, listing
 from pramana.frames import Kind, Level, checked_levels
+from pramana.mechanism.channels.transition import Frequencies, TransitionMatrix
 from pramana.mechanism.designs.probabilities import (
     Keep,
     checked_epsilon,
@@ -17,7 +18,6 @@ from pramana.mechanism.designs.probabilities import (
     checked_frequencies,
     checked_keep,
 )
-from pramana.mechanism.transition import Frequencies, TransitionMatrix
 
 
 def restricted(

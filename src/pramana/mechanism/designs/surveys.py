@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pramana.errors import MechanismError
 from pramana.frames import Level
 from pramana.frames.levels import is_number
-from pramana.mechanism.transition import TransitionMatrix
+from pramana.mechanism.channels.transition import TransitionMatrix
 
 _BINARY = (0, 1)
 

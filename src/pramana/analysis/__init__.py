@@ -1,0 +1,1 @@
+"""The one place where a call is read and checked: question, sampling, task."""

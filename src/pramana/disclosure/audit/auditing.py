@@ -1,0 +1,133 @@
+"""Audit of a released file: does it match its description, and does anything in it give the secrets away?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pramana.errors import DataError, MechanismError
+from pramana.frames.blocks.stream import open_reader, require
+from pramana.mechanism import Mechanism
+from pramana.mechanism.description.document import PramModel, from_document, parsed
+from pramana.render import Sheet, render
+
+Severity = Literal["error", "warning", "ok"]
+_ORDER: dict[str, int] = {"error": 0, "warning": 1, "ok": 2}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check and how it ended."""
+
+    check: str
+    severity: Severity
+    message: str
+
+
+@dataclass(frozen=True)
+class Audit:
+    """All findings about a released file. `clean` when none is an error."""
+
+    path: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def clean(self) -> bool:
+        return not any(f.severity == "error" for f in self.findings)
+
+    def of(self, severity: Severity) -> list[Finding]:
+        return [f for f in self.findings if f.severity == severity]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"path": self.path, "clean": self.clean, "findings": [asdict(f) for f in self.findings]}
+
+    def summary(self, style: str = "text") -> str:
+        """The findings as a table, the worst first."""
+        rows = sorted(((f.severity, f.check, f.message) for f in self.findings), key=lambda row: _ORDER[row[0]])
+        counts = [f"{len(self.of(s))} {s}" for s in ("error", "warning", "ok") if self.of(s)]
+        sheet = Sheet(
+            ("severity", "check", "finding"),
+            tuple(rows),
+            f"Audit of {self.path}: {', '.join(counts)}",
+            data=self.to_dict(),
+        )
+        return render(sheet, style)
+
+    def to_markdown(self) -> str:
+        return self.summary("markdown")
+
+    def __str__(self) -> str:
+        return self.summary()
+
+
+def verdict(check: str, problems: Sequence[Finding], good: str) -> list[Finding]:
+    """The problems found, or one line that says what was in order."""
+    return list(problems) or [Finding(check, "ok", good)]
+
+
+EPSILON_LIMIT = 10.0
+CONDITION_LIMIT = 100.0
+
+
+def audit(
+    path: str | Path,
+    *,
+    original: str | Path | None = None,
+    ledger: str | Path | None = None,
+    epsilon_limit: float = EPSILON_LIMIT,
+    condition_limit: float = CONDITION_LIMIT,
+) -> Audit:
+    """Check a released file against its description; on the custodian's side, against the original and the ledger too.
+
+    Parameters
+    ----------
+    path : the released CSV or Parquet file, with its datapackage.json beside it.
+    original : the confidential file, for a test of the transitions and a search for columns that give secrets away.
+    ledger : the custodian's file of releases, for a second independent draw of the same records.
+    epsilon_limit, condition_limit : a record's epsilon and a matrix's condition number above them are warned of.
+    """
+    from pramana.disclosure.audit import description as audit_description
+    from pramana.disclosure.audit import values as audit_frequencies
+
+    path = Path(path)
+    reader = open_reader(path)
+    given = audit_description.descriptions(path)
+    findings = audit_description.check_presence(given) + audit_description.check_secrets(given)
+    mechanism, body = _mechanism(given, path, findings)
+    if mechanism is None or body is None:
+        return Audit(path.name, tuple(findings))
+    findings += audit_description.check_file(path, body, given)
+    findings += audit_description.check_schema(reader, given, mechanism)
+    findings += audit_description.check_strength(mechanism, body, epsilon_limit, condition_limit)
+    if ledger is not None:
+        findings += audit_description.check_ledger(Path(ledger), path, mechanism)
+    try:
+        require(reader, [*mechanism.columns, *mechanism.context], "the description")
+    except DataError as error:
+        return Audit(path.name, (*findings, Finding("columns", "error", str(error))))
+    findings += audit_frequencies.check_contents(path, mechanism, body)
+    if original is not None and not any(f.check == "levels" and f.severity == "error" for f in findings):
+        findings += _against_original(path, Path(original), mechanism)
+    return Audit(path.name, tuple(findings))
+
+
+def _mechanism(given: Any, path: Path, findings: list[Finding]) -> tuple[Mechanism | None, PramModel | None]:
+    document = given.document
+    if document is None:
+        return None, None
+    try:
+        return from_document(document, path.name), parsed(document, path.name)
+    except MechanismError as error:
+        findings.append(Finding("description", "error", str(error)))
+        return None, None
+
+
+def _against_original(path: Path, original: Path, mechanism: Mechanism) -> list[Finding]:
+    from pramana.disclosure.audit.giveaways import check_giveaways
+    from pramana.disclosure.audit.values import check_transitions
+
+    reader = open_reader(original)
+    require(reader, [*mechanism.columns, *mechanism.context], "the description")
+    return check_transitions(path, original, mechanism) + check_giveaways(original, mechanism)

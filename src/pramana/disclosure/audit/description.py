@@ -1,0 +1,177 @@
+"""What a description says, against the file it describes, the limits and the ledger."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pramana.disclosure.audit.auditing import Finding, verdict
+from pramana.disclosure.release.card import matrices
+from pramana.disclosure.release.description import read_package, resource
+from pramana.disclosure.release.ledger import independent, read_ledger, spent
+from pramana.frames.blocks.stream import Reader, format_of
+from pramana.frames.writing import sha256
+from pramana.mechanism import Mechanism
+from pramana.mechanism.description.document import PramModel
+
+_SECRET = {"seed", "seeds", "secret", "key", "keys", "keystream", "password", "passphrase", "nonce", "salt"}
+_HARMLESS = {"primarykey", "foreignkeys", "uniquekeys"}
+_FREE = {"levels", "enum", "value", "columns", "name", "path", "by", "sha256", "hash", "strata_by"}
+_LOOKS_LIKE_KEY = re.compile(r"[0-9a-fA-F]{32,}|[A-Za-z0-9+/_-]{43,}={0,2}")
+
+
+@dataclass(frozen=True)
+class Given:
+    """The entry of the datapackage.json beside a file, and the object inside a Parquet file."""
+
+    beside: dict[str, Any] | None
+    inside: dict[str, Any] | None
+
+    @property
+    def document(self) -> dict[str, Any] | None:
+        """The description to go by: the one beside the file."""
+        beside = {"pram": self.beside["pram"]} if self.beside is not None and "pram" in self.beside else None
+        return beside or self.inside
+
+
+def descriptions(path: Path) -> Given:
+    """Both places where a description can be."""
+    from pramana.mechanism.description.document import inside_parquet
+
+    package = read_package(path.parent) or {}
+    entries = [
+        r for r in package.get("resources", []) if isinstance(r, dict) and Path(str(r.get("path"))) == Path(path.name)
+    ]
+    inside = inside_parquet(path) if format_of(path) == "parquet" else None
+    return Given(entries[0] if entries else None, inside)
+
+
+def check_presence(given: Given) -> list[Finding]:
+    """A description beside the file, and inside a Parquet file the same."""
+    if given.document is None:
+        return [Finding("description", "error", "none beside the file or in it: nobody can analyse it correctly")]
+    if given.beside is None:
+        return [Finding("description", "warning", "only inside the file: its hash is nowhere, and other tools lose it")]
+    if given.inside is not None and _comparable(given.inside) != _comparable({"pram": given.beside.get("pram")}):
+        return [Finding("description", "error", "the one beside the file and the one inside it differ")]
+    return [Finding("description", "ok", "found" + (" beside the file and in it" if given.inside else ""))]
+
+
+def _comparable(document: dict[str, Any]) -> Any:
+    body = document.get("pram")
+    return {k: v for k, v in body.items() if k != "sha256"} if isinstance(body, dict) else body
+
+
+def check_secrets(given: Given) -> list[Finding]:
+    """Nothing in a description may look like a seed or a key; its value is not repeated here."""
+    found = [*_secrets(given.beside, "datapackage.json"), *_secrets(given.inside, "Parquet metadata")]
+    problems = [
+        Finding("secrets", "error", f"{where} looks like a seed or a key: withdraw the file, its draws can be undone")
+        for where in dict.fromkeys(found)
+    ]
+    return verdict("secrets", problems, "no seed or key in the description")
+
+
+def _secrets(value: Any, where: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if _secret_name(str(name)) and inner not in (None, "", [], {}):
+                yield f"{where}.{name}"
+            elif str(name) not in _FREE:
+                yield from _secrets(inner, f"{where}.{name}")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _secrets(inner, where)
+    elif isinstance(value, str) and _LOOKS_LIKE_KEY.fullmatch(value):
+        yield where
+
+
+def _secret_name(name: str) -> bool:
+    words = re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower())
+    return name.lower() not in _HARMLESS and not _SECRET.isdisjoint(words)
+
+
+def check_file(path: Path, body: PramModel, given: Given) -> list[Finding]:
+    """The file's bytes against the hashes stated."""
+    found = sha256(path)
+    stated = [h for h in (body.sha256, str((given.beside or {}).get("hash", "")).removeprefix("sha256:")) if h]
+    if not stated:
+        return [Finding("hash", "warning", "the description states none: a changed file would go unseen")]
+    wrong = [
+        Finding(
+            "hash",
+            "error",
+            f"the file has SHA-256 {found[:12]}…, the description says {h[:12]}…: the file is not the one described",
+        )
+        for h in dict.fromkeys(stated)
+        if h != found
+    ]
+    return verdict("hash", wrong, f"SHA-256 {found[:12]}… as described")
+
+
+def check_schema(reader: Reader, given: Given, mechanism: Mechanism) -> list[Finding]:
+    """Names, order and (in Parquet) types of the columns."""
+    schema = (given.beside or {}).get("schema")
+    if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
+        return [Finding("schema", "warning", "the description lists no columns")]
+    stated = [f for f in schema["fields"] if isinstance(f, dict)]
+    names = [f.get("name") for f in stated]
+    if names != reader.names:
+        return [Finding("schema", "error", f"the file has columns {reader.names}, the description {names}")]
+    facts = {"sha256": "0" * 64}
+    made = {f["name"]: f for f in resource(reader.path, reader, mechanism, facts, 0)["schema"]["fields"]}
+    wrong = [
+        Finding(
+            "schema", "error", f"column {f['name']!r} is described as {f.get('type')}, but is {made[f['name']]['type']}"
+        )
+        for f in stated
+        if f.get("type", "any") not in ("any", made[f["name"]]["type"]) and made[f["name"]]["type"] != "any"
+    ]
+    return verdict("schema", wrong, f"{len(names)} columns as described")
+
+
+def check_strength(
+    mechanism: Mechanism, body: PramModel, epsilon_limit: float, condition_limit: float
+) -> list[Finding]:
+    """Matrices that undo badly, that hide little, and draws that can be repeated."""
+    found = []
+    for assignment in mechanism.assignments:
+        worst = max(m.condition_number for _, m in matrices(assignment.channel))
+        if worst > condition_limit:
+            why = f"the matrix of {' × '.join(assignment.columns)} has condition number {worst:.3g}, above {condition_limit:g}: estimates will be very noisy"
+            found.append(Finding("conditioning", "warning", why))
+    epsilon = mechanism.epsilon
+    if not epsilon <= epsilon_limit:
+        said = "infinite (some transitions are impossible)" if math.isinf(epsilon) else f"{epsilon:.3g}"
+        found.append(Finding("epsilon", "warning", f"a record's epsilon is {said}, above {epsilon_limit:g}"))
+    if body.randomness == "seeded (insecure)":
+        found.append(Finding("randomness", "warning", "drawn from a seed: whoever knows or guesses it undoes the file"))
+    if body.randomness is None:
+        found.append(Finding("randomness", "warning", "the description does not say how the draws were made"))
+    return verdict("strength", found, f"epsilon {epsilon:.3g} a record, {body.randomness} draws")
+
+
+def check_ledger(ledger: Path, path: Path, mechanism: Mechanism) -> list[Finding]:
+    """Independent draws of the same records in other releases, whose epsilons add."""
+    entries = read_ledger(ledger)
+    digest = sha256(path)
+    mine = next((e for e in entries if e.released == digest), None)
+    if mine is None:
+        return [Finding("ledger", "warning", "this file is not in the ledger")]
+    others = independent(entries, mine)
+    problems = [
+        Finding(
+            "ledger",
+            "warning",
+            f"{column} was drawn independently in {len(releases)} other release(s) of the same records ({', '.join(dict.fromkeys(e.target for e in releases))}): "
+            f"together they have epsilon {spent(entries, mine, column):.3g}; use a key to repeat draws",
+        )
+        for column, releases in others.items()
+    ]
+    return verdict(
+        "ledger", problems, f"no other draw of {', '.join(mechanism.columns)} among {len(entries)} release(s)"
+    )

@@ -1,0 +1,1 @@
+"""Which randomisation to choose: a keep probability, a frontier, an optimal matrix."""

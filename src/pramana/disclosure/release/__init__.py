@@ -1,0 +1,1 @@
+"""Perturb a file and publish it with its description, card and ledger."""

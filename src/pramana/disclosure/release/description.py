@@ -1,0 +1,136 @@
+"""The published description: a Data Package beside the file, and the `pram` object inside a Parquet file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pramana.disclosure.release.ledger import finite
+from pramana.errors import MechanismError
+from pramana.frames import Variable
+from pramana.frames.blocks.stream import Reader, format_of
+from pramana.frames.levels import is_number
+from pramana.frames.table import NULLS
+from pramana.mechanism import Mechanism
+from pramana.mechanism.description.document import PARQUET_KEY, parsed
+from pramana.mechanism.draws.keyed import LIMITS
+from pramana.mechanism.draws.keystream import RandomnessKind
+
+PACKAGE = "datapackage.json"
+_PROFILES = "https://datapackage.org/profiles/2.0"
+
+
+def pram_object(
+    mechanism: Mechanism, *, rows: int, randomness: RandomnessKind, sha256: str | None = None
+) -> dict[str, Any]:
+    """What was done to a file. Inside the file its own hash cannot stand; beside it, it does. Never a seed or a key."""
+    body = mechanism.document()["pram"] | {"rows": rows, "epsilon": finite(mechanism.epsilon), "randomness": randomness}
+    if randomness == "keyed":
+        body["limits"] = list(LIMITS)
+    if sha256 is not None:
+        body["sha256"] = sha256
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(body, allow_nan=False))
+    except TypeError:
+        raise MechanismError("levels must be text, numbers or true and false to be written as JSON") from None
+    parsed({"pram": plain}, "the description")
+    return plain
+
+
+def inside(body: Mapping[str, Any]) -> dict[bytes, bytes]:
+    """Key-value metadata of a Parquet file."""
+    return {PARQUET_KEY: json.dumps({"pram": body}, ensure_ascii=False, allow_nan=False).encode()}
+
+
+def resource(target: Path, reader: Reader, mechanism: Mechanism, body: Mapping[str, Any], size: int) -> dict[str, Any]:
+    """One released file as a Data Package v2 describes it."""
+    kind = format_of(target)
+    variables = mechanism.schema.variables
+    types = _arrow_types(reader)
+    fields = [_field(name, variables.get(name), types.get(name, "any")) for name in reader.names]
+    levels = {level for v in variables.values() for level in v.levels or ()}
+    schema: dict[str, Any] = {"$schema": f"{_PROFILES}/tableschema.json", "fields": fields}
+    if kind == "csv":
+        schema["missingValues"] = [mark for mark in NULLS if mark not in levels]
+    made: dict[str, Any] = {
+        "$schema": f"{_PROFILES}/dataresource.json",
+        "name": _slug(target.name),
+        "path": target.name,
+        "type": "table",
+        "format": kind,
+        "mediatype": "text/csv" if kind == "csv" else "application/vnd.apache.parquet",
+    }
+    if kind == "csv":
+        # Not for Parquet: frictionless, which does not hash its bytes, would call every file wrong. `pram` has the hash.
+        made |= {"encoding": "utf-8", "bytes": size, "hash": f"sha256:{body['sha256']}"}
+    return {**made, "schema": schema, "pram": dict(body)}
+
+
+def _field(name: str, variable: Variable | None, kind: str) -> dict[str, Any]:
+    if variable is None or variable.levels is None:
+        return {"name": name, "type": kind}
+    values = variable.levels
+    own = "boolean" if isinstance(values[0], bool) else "number" if is_number(values[0]) else "string"
+    own = "integer" if own == "number" and all(isinstance(v, int) for v in values) else own
+    return {"name": name, "type": own, "constraints": {"enum": list(values)}}
+
+
+def _arrow_types(reader: Reader) -> dict[str, str]:
+    """Types of the columns that Parquet knows; text files say nothing of theirs."""
+    schema = getattr(reader, "schema", None)
+    return {} if schema is None else {field.name: _type_name(str(field.type)) for field in schema}
+
+
+def _type_name(arrow: str) -> str:
+    patterns = {
+        r"u?int\d+$": "integer",
+        r"(float|double|halffloat|decimal)": "number",
+        r"bool": "boolean",
+        r"(large_)?string|dictionary<values=(large_)?string": "string",
+        r"date": "date",
+        r"timestamp": "datetime",
+        r"time": "time",
+        r"(large_)?list|fixed_size_list": "list",
+    }
+    return next((name for pattern, name in patterns.items() if re.match(pattern, arrow)), "any")
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-") or "data"
+
+
+def read_package(folder: Path) -> dict[str, Any] | None:
+    """The description of a folder, or None; one that cannot be added to is an error before any work is done."""
+    path = folder / PACKAGE
+    if not path.exists():
+        return None
+    try:
+        package = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise MechanismError(f"{str(path)!r} is not valid JSON: repair or remove it first") from None
+    if not isinstance(package, dict) or not isinstance(package.get("resources", []), list):
+        raise MechanismError(f"{str(path)!r} is not a Data Package: repair or remove it first")
+    return package
+
+
+def merged(package: Mapping[str, Any] | None, new: Mapping[str, Any]) -> str:
+    """The folder's description with one file's entry added or replaced; everything else is kept."""
+    base: dict[str, Any] = dict(package) if package is not None else {"$schema": f"{_PROFILES}/datapackage.json"}
+    kept = [r for r in base.get("resources", []) if not _describes(r, str(new["path"]))]
+    names = [r.get("name") for r in kept if isinstance(r, dict)]
+    base["resources"] = [*kept, {**new, "name": _free(str(new["name"]), names)}]
+    return json.dumps(base, indent=2, ensure_ascii=False) + "\n"
+
+
+def _describes(entry: Any, path: str) -> bool:
+    return isinstance(entry, dict) and entry.get("path") is not None and Path(str(entry["path"])) == Path(path)
+
+
+def _free(name: str, taken: Sequence[Any]) -> str:
+    """Names of resources must differ."""
+    if name not in taken:
+        return name
+    return next(f"{name}-{k}" for k in range(2, len(taken) + 3) if f"{name}-{k}" not in taken)

@@ -1,0 +1,272 @@
+"""`risk`: what an attacker gains from a release and what an analyst loses, on the custodian's side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pramana.disclosure.confidential import Missing, read_confidential, read_released
+from pramana.disclosure.release.ledger import Composition, compose
+from pramana.disclosure.reports import Report
+from pramana.disclosure.risk.keys import Linkage, link
+from pramana.disclosure.risk.posterior import ColumnRisk, LevelRisk, column_risk
+from pramana.disclosure.utility.losses import AnalysisCost, TableChange, Utility, rows_of_analysis, utility_of
+from pramana.disclosure.utility.pilot import pilot_of, plan_of
+from pramana.errors import MechanismError, PramanaError
+from pramana.mechanism import Mechanism
+from pramana.progress import Tell, silent
+from pramana.render import Sheet
+
+SHOWN = 12
+"""Released levels shown in a table; the others are in the JSON."""
+
+
+def column_sheet(column: ColumnRisk) -> Sheet:
+    """Posteriors by released level, the most telling ones where there are many."""
+    levels = sorted(column.levels, key=lambda v: -v.posterior)[:SHOWN] if len(column.levels) > SHOWN else column.levels
+    strata = any(v.stratum is not None for v in column.levels)
+    head = ("stratum",) if strata else ()
+    exposure = column.exposure
+    facts = [("Epsilon", f"{column.epsilon:.4g}")]
+    facts.append(("Posterior of the true value", f"{exposure.mean:.4f} on average over records and draws"))
+    facts.append(
+        (
+            "Worst record",
+            f"row {exposure.row} (and {exposure.alike - 1} alike): expected posterior of its true value {exposure.expected:.4f}, "
+            f"at most {exposure.largest:.4f}",
+        )
+    )
+    if column.realised is not None:
+        facts.append(("Largest posterior of a true value in the released file", f"{column.realised:.4f}"))
+    notes = [column.zeros] if column.zeros else []
+    if len(levels) < len(column.levels):
+        notes.append(f"the {SHOWN} largest of {len(column.levels)} posteriors are shown")
+    return Sheet(
+        (*head, "released", "share", "points to", "prior", "posterior", "odds times", "at most"),
+        tuple(_level_row(v, strata) for v in levels),
+        f"What a released value of {column.name} tells",
+        tuple(facts),
+        tuple(notes),
+    )
+
+
+def _level_row(level: LevelRisk, strata: bool) -> tuple[object, ...]:
+    head = (str(level.stratum),) if strata else ()
+    numbers = (level.prior, level.posterior, level.odds_factor, level.bound)
+    return (*head, str(level.released), level.share, str(level.exposed), *numbers)
+
+
+def linkage_sheet(link: Linkage) -> Sheet:
+    """Re-identification before and after."""
+    rows: list[tuple[object, ...]] = [
+        ("before: exact matching on the true file", link.before_mean, link.before_largest, link.n * link.before_mean),
+        ("after: exact matching on released keys", link.exact_mean, link.exact_largest, link.n * link.exact_mean),
+        ("after: likelihood under P", link.after_mean, link.after_largest, link.n * link.after_mean),
+        ("after: the same over released shares", link.ratio_mean, link.ratio_largest, link.n * link.ratio_mean),
+    ]
+    if link.realised is not None:
+        done = link.realised
+        rows.append(("after: in the released file", done.mean, done.largest, done.correct))
+    sizes = ", ".join(f"{label}: {count}" for label, count in link.classes)
+    facts = [
+        ("Clear keys", ", ".join(link.clear) or "none"),
+        ("Perturbed keys", ", ".join(link.perturbed) or "none"),
+        ("Records by size of their class of true keys", sizes),
+    ]
+    if link.realised is not None:
+        facts.append(("The same for released keys", ", ".join(f"{k}: {v}" for k, v in link.realised.classes)))
+    notes = (
+        f"worst record after the release: row {link.row}",
+        f"{link.uniques} records are alone with their true keys; such a record keeps them and stays alone with probability "
+        f"{link.survive_mean:.4f} on average, at most {link.survive_largest:.4f}",
+        f"{link.released_uniques:.1f} records are expected to be alone with their released keys",
+    )
+    return Sheet(
+        ("attacker", "mean", "largest", "correct links"), tuple(rows), "Re-identification", tuple(facts), notes
+    )
+
+
+def tables_sheet(tables: Sequence[TableChange]) -> Sheet:
+    """How far tables of released values, taken as they stand, are from the true ones."""
+    realised = any(t.realised_moved is not None for t in tables)
+    head = ("table", "cells", "share moved", "chi-square")
+    rows = [
+        (" × ".join(t.columns), t.cells, t.moved, t.chi_square)
+        + ((t.realised_moved, t.realised_chi_square) if realised else ())
+        for t in tables
+    ]
+    note = "expected over the draws; tables as released, without reverting them"
+    columns = (*head, "realised share", "realised chi-square") if realised else head
+    return Sheet(columns, tuple(rows), "Change of tables", notes=(note,))
+
+
+def analysis_sheet(analyses: Sequence[AnalysisCost]) -> Sheet:
+    """What the analyses lose."""
+    found = [row for cost in analyses for row in rows_of_analysis(cost)]
+    rows = [(*list(row.values())[:-1], round(row["effective_n"])) for row in found]
+    columns = ("analysis", "term", "clean s.e.", "expected s.e.", "variance times", "effective n")
+    return Sheet(columns, tuple(rows), "Variance of analyses (reversion estimator, exact expectation)")
+
+
+def composition_sheet(composition: Composition) -> Sheet:
+    """Earlier releases of the same records."""
+    rows = [(c.column, c.releases, c.draws, c.epsilon, c.total) for c in composition.columns]
+    note = "keyed releases with the same key and matrix repeat one draw; every other release adds its epsilon"
+    return Sheet(
+        ("column", "earlier releases", "draws", "epsilon spent", "with this release"),
+        tuple(rows),
+        "Composition over releases",
+        (
+            ("Earlier releases of these records", str(composition.releases)),
+            ("Epsilon of a record in all", f"{composition.total:.4g}"),
+        ),
+        (note,),
+    )
+
+
+@dataclass(frozen=True)
+class Risk(Report):
+    """The report of `risk`. It names levels, and records by their row number; never a record's values."""
+
+    n: int
+    epsilon: float
+    columns: tuple[ColumnRisk, ...]
+    linkage: Linkage | None
+    utility: Utility
+    composition: Composition | None
+
+    def __getitem__(self, column: str) -> ColumnRisk:
+        for one in self.columns:
+            if column in (*one.columns, one.name):
+                return one
+        raise PramanaError(
+            f"column {column!r} is not perturbed: the columns are {', '.join(c.name for c in self.columns)}"
+        )
+
+    def sheets(self) -> tuple[Sheet, ...]:
+        found = [column_sheet(c) for c in self.columns]
+        found[0] = _with_whole(found[0], self)
+        if self.linkage is not None:
+            found.append(linkage_sheet(self.linkage))
+        found.append(tables_sheet(self.utility.tables))
+        if self.utility.analyses:
+            found.append(analysis_sheet(self.utility.analyses))
+        if self.composition is not None:
+            found.append(composition_sheet(self.composition))
+        return tuple(found)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "records": self.n,
+            "epsilon": self.epsilon,
+            "columns": [{**asdict(c), "zeros": c.zeros} for c in self.columns],
+            "linkage": None if self.linkage is None else asdict(self.linkage),
+            "tables": [asdict(t) for t in self.utility.tables],
+            "analyses": [row for a in self.utility.analyses for row in rows_of_analysis(a)],
+            "composition": None
+            if self.composition is None
+            else {**asdict(self.composition), "total": self.composition.total},
+        }
+
+
+def _with_whole(sheet: Sheet, risk: Risk) -> Sheet:
+    whole = (("Records", f"{risk.n}"), ("Epsilon of all sensitive columns given the rest", f"{risk.epsilon:.4g}"))
+    return replace(sheet, facts=(*whole, *sheet.facts))
+
+
+def risk(
+    data: Any,
+    mechanism: Mechanism | str | Path,
+    *,
+    keys: Sequence[str] | None = None,
+    prior: Mapping[str, Any] | None = None,
+    analyses: Sequence[Any] | Any = (),
+    weights: str | None = None,
+    released: Any = None,
+    ledger: str | Path | None = None,
+    dataset: str | None = None,
+    missing: Missing = "error",
+    tell: Tell = silent,
+) -> Risk:
+    """Disclosure risk and utility of a mechanism on the custodian's true file.
+
+    Parameters
+    ----------
+    data : the confidential file or frame.
+    mechanism : a Mechanism, or the path of its description.
+    keys : columns by which an attacker knows a person; perturbed ones are matched through P.
+    prior : frequencies that an attacker is taken to know, by column; those of the file without them.
+    analyses : formulas or estimating functions whose variance is to be weighed (`glm(formula, family)` for other families).
+    weights : column of sampling weights of the analyses.
+    released : the released file, its rows in the order of the true one: adds what the draws made of it.
+    ledger : the custodian's ledger of earlier releases; `dataset` is the records' name in it.
+    missing : "error", or "drop" to leave out records with missing values.
+    tell : called with how many of the links through the keys were weighed, and of how many: most of the work, done last.
+
+    >>> import pramana as pr
+    >>> P = pr.TransitionMatrix.randomized_response(["no", "yes"], keep=0.8)
+    >>> report = pr.risk({"ill": ["no"] * 90 + ["yes"] * 10}, pr.Mechanism({"ill": P}))
+    >>> [(level.released, level.exposed, round(level.posterior, 3)) for level in report["ill"].levels]
+    [('no', 'no', 0.973), ('yes', 'no', 0.692)]
+    """
+    known = given_mechanism(mechanism)
+    plans = [plan_of(a) for a in several(analyses)]
+    names = several(keys)
+    used = [v for p in plans for v in p.variables] + several(weights)
+    table, kept = read_confidential(data, known, [*names, *used], missing)
+    clear = [
+        c
+        for c in dict.fromkeys([*names, *(c for a in known.assignments for c in a.channel.context)])
+        if c not in known.columns
+    ]
+    shown = None if released is None else read_released(released, kept, table, known, clear)
+    _check_prior(prior, known)
+    columns = tuple(column_risk(a, table, _given(prior, a.columns), shown) for a in known.assignments)
+    pilots = [pilot_of(p, table, known, weights) for p in plans]
+    cost = utility_of(table, known, pilots, clear, shown)
+    linked = link(table, known, names, shown, tell) if names else None
+    rows = np.flatnonzero(kept)
+    return Risk(
+        table.n,
+        known.epsilon,
+        tuple(replace(c, exposure=replace(c.exposure, row=int(rows[c.exposure.row]))) for c in columns),
+        None if linked is None else replace(linked, row=int(rows[linked.row])),
+        cost,
+        None if ledger is None else compose(ledger, known, data, dataset),
+    )
+
+
+def given_mechanism(mechanism: Any) -> Mechanism:
+    if isinstance(mechanism, Mechanism):
+        return mechanism
+    if isinstance(mechanism, str | Path):
+        return Mechanism.load(mechanism)
+    raise MechanismError(
+        f"mechanism of type {type(mechanism).__name__}: give a Mechanism, or the path of its description"
+    )
+
+
+def several(given: Any) -> list[Any]:
+    """One thing or several."""
+    if given is None:
+        return []
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def _given(prior: Mapping[str, Any] | None, columns: tuple[str, ...]) -> Any:
+    if prior is None:
+        return None
+    return prior.get(columns[0] if len(columns) == 1 else " × ".join(columns))
+
+
+def _check_prior(prior: Mapping[str, Any] | None, mechanism: Mechanism) -> None:
+    known = [" × ".join(a.columns) for a in mechanism.assignments]
+    wrong = [name for name in prior or {} if name not in known]
+    if wrong:
+        raise PramanaError(
+            f"prior names {wrong[0]!r}, which is not perturbed: the perturbed columns are {', '.join(known)}"
+        )

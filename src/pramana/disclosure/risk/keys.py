@@ -1,0 +1,235 @@
+"""Key variables of a file: which are clear, which are perturbed, and how many records share them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pramana.arrays import Float, Int
+from pramana.disclosure.confidential import codes_of, groups_of, strata_of
+from pramana.disclosure.risk import linkage
+from pramana.disclosure.utility.pilot import stratum
+from pramana.errors import DataError, listing
+from pramana.frames import Table
+from pramana.mechanism import Assignment, Mechanism
+from pramana.progress import Tell, part_of, silent
+
+COMBINATIONS_LIMIT = 2000
+CELLS_LIMIT = 5e7
+CLASSES = ((1, 1), (2, 2), (3, 4), (5, 9), (10, None))
+
+
+@dataclass(frozen=True)
+class Realised:
+    """Links in the file that was released."""
+
+    mean: float
+    largest: float
+    correct: float
+    classes: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Linkage:
+    """Chances of a correct link, a record at a time: `before` on the true file, `after` expected over the draws.
+
+    Attributes
+    ----------
+    keys : clear keys, then perturbed ones (columns perturbed together come together, strata come along).
+    classes : records by the number of records that share their true keys.
+    exact_mean, exact_largest : for an attacker who looks for the true keys as they are and ignores P.
+    ratio_mean, ratio_largest : for one who weighs the likelihood by how often each value is released.
+    row : the record whose chance is largest after the release.
+    uniques : records alone with their true keys; `survive_*` are the chances that such a record keeps them and stays alone.
+    released_uniques : expected number of records alone with their released keys.
+    """
+
+    clear: tuple[str, ...]
+    perturbed: tuple[str, ...]
+    n: int
+    classes: tuple[tuple[str, int], ...]
+    before_mean: float
+    before_largest: float
+    after_mean: float
+    after_largest: float
+    exact_mean: float
+    exact_largest: float
+    ratio_mean: float
+    ratio_largest: float
+    row: int
+    uniques: int
+    survive_mean: float
+    survive_largest: float
+    released_uniques: float
+    realised: Realised | None = None
+
+    @property
+    def worst_mean(self) -> float:
+        """The expected rate of correct links of the better of the two attackers who know P."""
+        return max(self.after_mean, self.ratio_mean)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return (*self.clear, *self.perturbed)
+
+
+@dataclass(frozen=True)
+class KeyFile:
+    """The keys of every record as codes: clear class, stratum and combination of perturbed keys."""
+
+    clear_names: tuple[str, ...]
+    assignments: tuple[Assignment, ...]
+    clear: Int
+    strata: Int
+    hidden: Int
+    sizes: tuple[int, ...]
+    choices: Int
+
+    @property
+    def n(self) -> int:
+        return self.clear.size
+
+    @property
+    def combinations(self) -> int:
+        return int(np.prod(self.sizes)) if self.sizes else 1
+
+    def matrix(self, position: int) -> Float:
+        """P over combinations of the perturbed keys, in one stratum."""
+        out: Float = np.ones((1, 1))
+        for assignment, choice in zip(self.assignments, self.choices[position], strict=True):
+            out = np.asarray(np.kron(out, stratum(assignment, int(choice)).matrix), dtype=float)
+        return out
+
+
+def key_file(table: Table, mechanism: Mechanism, keys: Sequence[str]) -> KeyFile:
+    """Codes of the keys of every record."""
+    if isinstance(keys, str):
+        keys = (keys,)
+    absent = [k for k in keys if k not in table.names]
+    if absent or not keys or len(set(keys)) < len(keys):
+        raise DataError(
+            f"keys {listing(keys)} must name columns of the data, each once: the columns are {listing(table.names, 20)}"
+        )
+    assignments = tuple(mechanism.used_by(keys))
+    hidden_names = {c for a in assignments for c in a.columns}
+    context = [c for a in assignments for c in a.channel.context]
+    clear_names = tuple(dict.fromkeys([*(k for k in keys if k not in hidden_names), *context]))
+    sizes = tuple(len(stratum(a, 0)) for a in assignments)
+    if np.prod(sizes, dtype=float) > COMBINATIONS_LIMIT:
+        raise DataError(
+            f"the perturbed keys have {np.prod(sizes, dtype=float):.3g} combinations of levels; the limit is {COMBINATIONS_LIMIT}: use fewer keys or "
+            "merge levels"
+        )
+    codes = tuple(codes_of(a, table) for a in assignments)
+    hidden = np.ravel_multi_index(codes, sizes) if sizes else np.zeros(table.n, dtype=np.int64)
+    chosen = np.array([strata_of(a, table) for a in assignments], dtype=np.int64).reshape(len(assignments), table.n).T
+    choices, strata = np.unique(chosen, axis=0, return_inverse=True) if sizes else (np.zeros((1, 0)), np.zeros(table.n))
+    clear = combined([groups_of(table.column(c)) for c in clear_names], table.n)
+    return KeyFile(clear_names, assignments, clear, _whole(strata), _whole(hidden), sizes, _whole(choices))
+
+
+def _whole(values: object) -> Int:
+    out = np.asarray(values, dtype=np.int64)
+    return out if out.ndim == 2 else out.ravel()
+
+
+def combined(parts: Sequence[Int], n: int) -> Int:
+    """Codes 0, 1, … of equal combinations."""
+    code = np.zeros(n, dtype=np.int64)
+    for part in parts:
+        code = np.unique(code * (int(part.max(initial=0)) + 1) + part, return_inverse=True)[1].ravel().astype(np.int64)
+    return code
+
+
+def class_sizes(codes: Int) -> Int:
+    """For each record, how many records have its code."""
+    return np.bincount(codes)[codes]
+
+
+def size_table(sizes: Int) -> tuple[tuple[str, int], ...]:
+    """Records by the size of their class."""
+    out = []
+    for low, high in CLASSES:
+        inside = (sizes >= low) & (sizes <= (high if high is not None else sizes.max(initial=low)))
+        out.append((str(low) if low == high else f"{low}–{high}" if high else f"{low} or more", int(inside.sum())))
+    return tuple(out)
+
+
+def cells(clear: Int, hidden: Int, combinations: int) -> tuple[Float, Int]:
+    """Counts (classes, R) of distinct clear classes, and each record's class."""
+    distinct, place = np.unique(clear, return_inverse=True)
+    if distinct.size * combinations > CELLS_LIMIT:
+        raise DataError(
+            f"{distinct.size} classes of clear keys × {combinations} combinations of perturbed keys are above the limit of {CELLS_LIMIT:.0e}: "
+            "use fewer keys or merge levels"
+        )
+    counts = np.zeros((distinct.size, combinations))
+    np.add.at(counts, (place.ravel(), hidden), 1.0)
+    return counts, place.ravel().astype(np.int64)
+
+
+def link(
+    table: Table, mechanism: Mechanism, keys: Sequence[str], released: Table | None = None, tell: Tell = silent
+) -> Linkage:
+    """Re-identification through the keys, before and after the mechanism."""
+    file = key_file(table, mechanism, keys)
+    seen = None if released is None else key_file(released, mechanism, keys)
+    after, exact, ratio, alone = (np.zeros(file.n) for _ in range(4))
+    realised, released_uniques = np.zeros(file.n), 0.0
+    strata = np.unique(file.strata)
+    for k, position in enumerate(strata):
+        tells = [part_of(tell, 2 * k + attacker, 2 * len(strata)) for attacker in (0, 1)]
+        rows = np.flatnonzero(file.strata == position)
+        matrix = file.matrix(int(position))
+        counts, place = cells(file.clear[rows], file.hidden[rows], file.combinations)
+        distinct, again, times = np.unique(counts, axis=0, return_inverse=True, return_counts=True)
+        at = again.ravel()[place], file.hidden[rows]
+        after[rows] = linkage.expected_links(matrix, distinct, tell=tells[0])[at]
+        ratios = linkage.likelihood_ratios(matrix, counts)
+        ratio[rows] = linkage.expected_links(matrix, distinct, ratios, tells[1])[at]
+        exact[rows] = linkage.expected_exact_links(matrix, distinct)[at]
+        alone[rows] = linkage.survival(matrix, distinct)[at]
+        released_uniques += sum(
+            t * linkage.expected_uniques(matrix, c[None]) for c, t in zip(distinct, times.tolist(), strict=True)
+        )
+        if seen is not None:
+            shown, place = cells(file.clear[rows], seen.hidden[rows], file.combinations)
+            realised[rows] = linkage.realised_links(matrix, shown, place, file.hidden[rows], seen.hidden[rows])
+    return _linkage(file, (after, exact, ratio), alone, released_uniques, _realised(seen, realised))
+
+
+def _realised(seen: KeyFile | None, links: Float) -> Realised | None:
+    if seen is None:
+        return None
+    sizes = class_sizes(combined([seen.clear, seen.hidden], seen.n))
+    return Realised(float(links.mean()), float(links.max()), float(links.sum()), size_table(sizes))
+
+
+def _linkage(
+    file: KeyFile, chances: tuple[Float, Float, Float], alone: Float, released_uniques: float, realised: Realised | None
+) -> Linkage:
+    sizes = class_sizes(combined([file.clear, file.hidden], file.n))
+    uniques = sizes == 1
+    after, exact, ratio = chances
+    return Linkage(
+        file.clear_names,
+        tuple(c for a in file.assignments for c in a.columns),
+        file.n,
+        size_table(sizes),
+        float((1 / sizes).mean()),
+        float((1 / sizes).max()),
+        float(after.mean()),
+        float(after.max()),
+        float(exact.mean()),
+        float(exact.max()),
+        float(ratio.mean()),
+        float(ratio.max()),
+        int(np.argmax(after)),
+        int(uniques.sum()),
+        float(alone[uniques].mean()) if uniques.any() else 0.0,
+        float(alone.max()),
+        float(released_uniques),
+        realised,
+    )

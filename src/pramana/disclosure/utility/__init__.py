@@ -1,0 +1,1 @@
+"""What the randomisation costs the analysts."""

@@ -1,0 +1,187 @@
+"""What the randomisation costs: changes of tables, the variance of the analyses, and of a level's share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pramana.arrays import Float, Int
+from pramana.disclosure.confidential import codes_of, groups_of, strata_of
+from pramana.disclosure.utility.pilot import ExpectedVariance, Pilot, stratum
+from pramana.frames import Table
+from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
+
+
+def reverted_shares(matrix: TransitionMatrix, counts: Int) -> tuple[Float, Float]:
+    """Estimated true shares (K,) from released counts, and their standard errors.
+
+    `π̂ = Q r̂` has variance `(Q diag(r) Qᵀ − π πᵀ) / n` when every record is drawn anew.
+    """
+    n = max(int(counts.sum()), 1)
+    released = counts / n
+    shares = matrix.inverse @ released
+    variance = np.maximum(matrix.inverse**2 @ released - shares**2, 0) / n
+    return shares, np.sqrt(variance)
+
+
+def share_inflation(matrix: TransitionMatrix, counts: Int) -> Float:
+    """How many times the variance of each level's share (K,) is that of clean data; from released counts alone.
+
+    >>> P = TransitionMatrix.binary(0.75, 0.75)
+    >>> share_inflation(P, np.array([500, 500])).round(6)
+    array([4., 4.])
+    """
+    n = max(int(counts.sum()), 1)
+    shares = (
+        np.clip(matrix.inverse @ (counts / n), 1 / n, 1 - 1 / n) if n > 2 else np.full(len(matrix), 1 / len(matrix))
+    )
+    shares = shares / shares.sum()
+    released = matrix.matrix @ shares
+    noisy: Float = matrix.inverse**2 @ released - shares**2
+    return noisy / (shares * (1 - shares))
+
+
+MARGIN_LIMIT = 50
+"""Most values of a clear column that is crossed with a perturbed one."""
+
+
+@dataclass(frozen=True)
+class TableChange:
+    """A table of counts, true against released as it stands (an analyst who reverts does not see this change).
+
+    Attributes
+    ----------
+    moved : expected absolute change, summed over cells and halved, as a share of the records (normal approximation).
+    chi_square : expected Σ (released − true)² / true over cells with records, exact.
+    realised_moved, realised_chi_square : the same in the file that was released.
+    """
+
+    columns: tuple[str, ...]
+    cells: int
+    moved: float
+    chi_square: float
+    realised_moved: float | None = None
+    realised_chi_square: float | None = None
+
+
+@dataclass(frozen=True)
+class AnalysisCost:
+    """An analysis and the variance to expect of it."""
+
+    label: str
+    variance: ExpectedVariance
+
+
+@dataclass(frozen=True)
+class Utility:
+    """Tables and analyses."""
+
+    tables: tuple[TableChange, ...]
+    analyses: tuple[AnalysisCost, ...]
+
+
+def utility_of(
+    table: Table,
+    mechanism: Mechanism,
+    pilots: Sequence[Pilot],
+    crossed: Sequence[str] = (),
+    released: Table | None = None,
+) -> Utility:
+    """Costs of a mechanism on the custodian's file; `crossed` are clear columns to tabulate with the perturbed ones."""
+    analyses = tuple(AnalysisCost(p.label, p.expected(mechanism)) for p in pilots)
+    return Utility(tuple(table_changes(table, mechanism, crossed, released)), analyses)
+
+
+def table_changes(
+    table: Table, mechanism: Mechanism, crossed: Sequence[str], released: Table | None
+) -> list[TableChange]:
+    """One-way tables of the perturbed columns, and two-way tables with each other and with clear columns."""
+    axes = [_axis(a, table, released) for a in mechanism.assignments]
+    clear = [_clear_axis(name, table) for name in crossed if name not in mechanism.columns]
+    clear = [axis for axis in clear if axis.size <= MARGIN_LIMIT]
+    pairs = [(a, b) for i, a in enumerate(axes) for b in (*axes[i + 1 :], *clear)]
+    return [_change([a], table.n) for a in axes] + [_change([a, b], table.n) for a, b in pairs]
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One side of a table: codes, and for every record the matrix that moves them (None: clear)."""
+
+    columns: tuple[str, ...]
+    size: int
+    codes: Int
+    seen: Int | None
+    strata: Int
+    matrices: tuple[Float, ...] | None
+
+
+def _axis(assignment: Assignment, table: Table, released: Table | None) -> _Axis:
+    strata = strata_of(assignment, table)
+    matrices = tuple(stratum(assignment, s).matrix for s in range(int(strata.max()) + 1))
+    seen = None if released is None else codes_of(assignment, released)
+    return _Axis(assignment.columns, len(matrices[0]), codes_of(assignment, table), seen, strata, matrices)
+
+
+def _clear_axis(name: str, table: Table) -> _Axis:
+    codes = groups_of(table.column(name))
+    return _Axis((name,), int(codes.max()) + 1, codes, codes, np.zeros_like(codes), None)
+
+
+def _change(axes: Sequence[_Axis], n: int) -> TableChange:
+    true = _counts(axes, [a.codes for a in axes])
+    mean, squares = np.zeros_like(true), np.zeros_like(true)
+    for key in {tuple(row) for row in np.column_stack([a.strata for a in axes]).tolist()}:
+        rows = np.logical_and.reduce([a.strata == s for a, s in zip(axes, key, strict=True)])
+        part = _counts(axes, [a.codes[rows] for a in axes])
+        moves = [np.eye(a.size) if a.matrices is None else a.matrices[s] for a, s in zip(axes, key, strict=True)]
+        mean += _moved(moves, part)
+        squares += _moved([m**2 for m in moves], part)
+    drift, variance = mean - true, np.maximum(mean - squares, 0.0)
+    columns = tuple(c for a in axes for c in a.columns)
+    moved = float(_mean_absolute(drift, variance).sum() / (2 * n))
+    expected = TableChange(columns, int(np.sum(true > 0)), moved, _chi_square(drift**2 + variance, true))
+    codes = [a.seen for a in axes if a.seen is not None]
+    if len(codes) < len(axes):
+        return expected
+    gap = _counts(axes, codes) - true
+    realised = float(np.abs(gap).sum() / (2 * n))
+    return TableChange(columns, expected.cells, moved, expected.chi_square, realised, _chi_square(gap**2, true))
+
+
+def _counts(axes: Sequence[_Axis], codes: Sequence[Int]) -> Float:
+    sizes = tuple(a.size for a in axes)
+    flat = np.ravel_multi_index(tuple(codes), sizes)
+    return np.bincount(flat, minlength=int(np.prod(sizes))).reshape(sizes).astype(float)
+
+
+def _moved(matrices: Sequence[Float], counts: Float) -> Float:
+    """A matrix on each side of the table."""
+    for axis, matrix in enumerate(matrices):
+        counts = np.moveaxis(np.tensordot(matrix, counts, axes=(1, axis)), 0, axis)
+    return counts
+
+
+def _chi_square(squares: Float, true: Float) -> float:
+    return float(np.sum(squares[true > 0] / true[true > 0]))
+
+
+def _mean_absolute(mean: Float, variance: Float) -> Float:
+    """E|X| of a normal variable."""
+    from scipy.special import ndtr
+
+    sd = np.sqrt(variance)
+    safe = np.where(sd > 0, sd, 1.0)
+    ratio = mean / safe
+    folded = safe * np.sqrt(2 / np.pi) * np.exp(-(ratio**2) / 2) + mean * (2 * ndtr(ratio) - 1)
+    return np.where(sd > 0, folded, np.abs(mean))
+
+
+def rows_of_analysis(cost: AnalysisCost) -> list[dict[str, Any]]:
+    """One row a parameter."""
+    v = cost.variance
+    columns = zip(v.parameters, v.clean_errors, v.standard_errors, v.inflation, v.effective_n, strict=True)
+    names = ("term", "clean_std_error", "expected_std_error", "variance_inflation", "effective_n")
+    return [{"analysis": cost.label, **dict(zip(names, (t, *map(float, rest)), strict=True))} for t, *rest in columns]

@@ -1,0 +1,261 @@
+"""The reverted distribution of a column within domains, and how wide a kernel over it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pramana.arrays import Float
+from pramana.errors import DataError
+from pramana.estimating.cells import Factor, cell_labels, count_cells, factor_of, reverted_cells
+from pramana.estimating.equation import OfFunction, Records
+from pramana.estimating.generalized_linear import as_numbers
+from pramana.estimating.system import Note
+from pramana.frames import Schema, Table
+from pramana.frames.levels import is_number
+
+QUARTILE_WIDTH = 0.02
+"""Quartiles are averaged over levels this far to either side, so that rounding in the weights cannot make them jump."""
+
+
+def default_bandwidth(spread: float, size: float) -> float:
+    """n^(−1/3) robust standard deviations: its square is small next to a standard error."""
+    return spread * size ** (-1 / 3)
+
+
+def robust_spread(values: Float, weights: Float, floor: float = 0.0) -> float | None:
+    """The smaller of standard deviation and interquartile range over 1.349 under the weights; None where both are ≤ floor.
+
+    A row with weight 3 counts like three rows, one with weight 0 like none, and a factor of all weights changes nothing.
+
+    >>> values = np.array([1.0, 2.0, 4.0, 900.0])
+    >>> robust_spread(values, np.array([3.0, 2.0, 2.0, 0.0])) == robust_spread(np.repeat(values, [3, 2, 2, 0]), np.ones(7))
+    True
+    """
+    counted = weights > 0
+    values, shares = values[counted], weights[counted] / weights[counted].sum()
+    deviation = float(np.sqrt(shares @ (values - shares @ values) ** 2))
+    between = _averaged_quantile(values, shares, 0.75) - _averaged_quantile(values, shares, 0.25)
+    return min((s for s in (deviation, between / 1.349) if s > floor), default=None)
+
+
+def _averaged_quantile(values: Float, shares: Float, q: float) -> float:
+    """The mean of the quantiles at levels around q."""
+    order = np.argsort(values, kind="stable")
+    edges = np.concatenate([[0.0], np.cumsum(shares[order])])
+    inside = np.diff(np.clip(edges, q - QUARTILE_WIDTH, q + QUARTILE_WIDTH))
+    return float(inside @ values[order] / inside.sum())
+
+
+WEAK = 4.0
+"""Standard errors of a domain's reverted share below which its own estimates are hardly normal."""
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A signed measure on numbers for every domain.
+
+    Attributes
+    ----------
+    values : the support (S,): the records' own numbers, or the levels of a perturbed column.
+    cells : reverted domain indicators (n, G) where the support is the records, (n, G, S) where it is the levels.
+    domains : labels (G), empty for the whole population.
+    size : effective number of records.
+    window : default half-width of a kernel; 0 where the support is the levels.
+    """
+
+    values: Float
+    cells: Float
+    domains: tuple[str, ...]
+    size: float
+    window: float = 0.0
+
+    @classmethod
+    def of(cls, records: Records, column: str, by: Sequence[Factor], levels: Factor | None) -> Distribution:
+        labels = tuple(cell_labels(by)) if by else ()
+        if levels is None:
+            values = as_numbers(records.columns[column], column)
+            return cls(values, reverted_cells(records, by), labels, records.n).tuned(np.ones(records.n), records.n)
+        cells = reverted_cells(records, (*by, levels))
+        shape = (records.n, count_cells(by), len(levels.levels))
+        return cls(np.asarray(levels.levels, dtype=float), cells.reshape(shape), labels, records.n)
+
+    def tuned(self, weights: Float, size: float) -> Distribution:
+        """With the window of weighted records (n,) that are worth `size` records of equal weight."""
+        spread = None if self.discrete else robust_spread(self.values, weights)
+        window = 0.0 if self.discrete else default_bandwidth(1.0 if spread is None else spread, size)
+        return replace(self, size=size, window=window)
+
+    @property
+    def discrete(self) -> bool:
+        return self.cells.ndim == 3
+
+    @property
+    def count(self) -> int:
+        return self.cells.shape[1]
+
+    def member(self, domain: int | None) -> Float:
+        """Reverted membership (n,) or (n, S) of a domain; None is everyone."""
+        return np.asarray(self.cells.sum(axis=1) if domain is None else self.cells[:, domain])
+
+    def masses(self, weights: Float, domain: int | None) -> Float:
+        """The measure (B, S) under row weights (B, n)."""
+        member = self.member(domain)
+        return np.asarray(weights @ member if self.discrete else weights * member)
+
+    def per_record(self, psi: Float, domain: int | None) -> Float:
+        """Each record's part (n,) in the sum of ψ (S,) over the measure."""
+        member = self.member(domain)
+        return np.asarray(member @ psi if self.discrete else member * psi)
+
+    def effective(self, weights: Float) -> Float:
+        """Clean records (G,) that would say as much about each domain: n E(q)² / E(q²) with reverted memberships q."""
+        members = np.stack([self.per_record(np.ones_like(self.values), g) for g in range(self.count)], axis=1)
+        squares = np.maximum(weights @ members**2, 1e-300)
+        return np.asarray(self.size * (weights @ members) ** 2 / squares / weights.sum())
+
+    def shares(self, weights: Float) -> tuple[Float, Float]:
+        """Reverted shares (G,) of the domains and their standard errors."""
+        members = np.stack([self.per_record(np.ones_like(self.values), g) for g in range(self.count)], axis=1)
+        shares = weights @ members / weights.sum()
+        errors = np.sqrt(weights**2 @ (members - shares) ** 2) / weights.sum()
+        return shares, errors
+
+
+def support_of(column: str, table: Table, schema: Schema) -> Factor | None:
+    """The levels of a perturbed column, which must be numbers; None for a clean one."""
+    if column not in schema:
+        as_numbers(table.column(column), column)
+        return None
+    factor = factor_of(column, table, schema)
+    if not all(is_number(level) for level in factor.levels):
+        raise DataError(f"column {column!r} has levels that are not numbers: use proportions({column!r})")
+    return factor
+
+
+@dataclass(frozen=True)
+class DistributionFunction:
+    """A functional of the distribution of a column within domains, waiting for records."""
+
+    functional: Any
+    column: str
+    by: tuple[Factor, ...]
+    levels: Factor | None
+    smooth: bool = False
+    response: str | None = None
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        names: tuple[str, ...] = self.functional.names(tuple(cell_labels(self.by)) if self.by else ())
+        return names
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return (self.column, *(f.name for f in self.by))
+
+    def response_values(self, values: Any) -> Float:
+        raise NotImplementedError("a distribution keeps the nodes of its column")
+
+    def equation(self, records: Records) -> DistributionEquation:
+        measure = Distribution.of(records, self.column, self.by, self.levels)
+        return DistributionEquation(self, records, measure, np.ones(records.n))
+
+
+@dataclass(frozen=True)
+class DistributionEquation(OfFunction):
+    """U_j = 1{domain j} ψ_j(y; β), solved by plugging the reverted distribution into the functional.
+
+    `reference` holds the row weights at which the functional is linearised.
+    """
+
+    function: DistributionFunction
+    records: Records
+    measure: Distribution
+    reference: Float
+    stacked: bool = True
+
+    @property
+    def smooth(self) -> bool:
+        return self.function.smooth
+
+    @property
+    def start(self) -> Float:
+        return np.zeros(len(self.parameters))
+
+    @property
+    def plausible(self) -> tuple[float, float] | None:
+        limits: tuple[float, float] | None = self.function.functional.plausible
+        return limits
+
+    @property
+    def facts(self) -> dict[str, str]:
+        facts: dict[str, str] = self.function.functional.facts(self.measure)
+        return facts
+
+    def plugged(self, weights: Float, size: float) -> DistributionEquation:
+        """Linearised, and with the kernels chosen, at row weights that are worth `size` equal records."""
+        return replace(self, measure=self.measure.tuned(weights, size), reference=weights)
+
+    def roots(self, weights: Float) -> Float:
+        """(B, d) under row weights (B, n); NaN where a domain vanishes."""
+        with np.errstate(all="ignore"):
+            return np.asarray(self.function.functional.solve(self.measure, weights))
+
+    def refusal(self, weights: Float) -> str:
+        shares = self.measure.shares(weights)[0]
+        gone = [f"{d} ({s:.4g})" for d, s in zip(self.measure.domains, shares, strict=False) if s <= 0]
+        if not gone:
+            return f"{', '.join(map(repr, self.parameters))} cannot be computed: {self.function.functional.reason}"
+        return (
+            f"the reverted share of the domain(s) {', '.join(gone[:5])} is not positive, so nothing can be said about them: "
+            "merge them with others before the release, or use more records"
+        )
+
+    def notes(self, beta: Float, weights: Float) -> list[Note]:
+        shares, errors = self.measure.shares(weights)
+        faint = [
+            f"{d} ({s:.3g} ± {e:.2g})"
+            for d, s, e in zip(self.measure.domains, shares, errors, strict=False)
+            if s < WEAK * e
+        ]
+        out: list[Note] = self.function.functional.notes(self.measure, beta, weights)
+        if faint:
+            text = f"the reverted share of {', '.join(faint)} is within {WEAK:g} standard errors of zero: read its rows with caution"
+            out = [*out, ("faint-domain", "warning", text)]
+        return out
+
+    def influence(self, beta: Float) -> Float:
+        return np.stack([self.measure.per_record(psi, g) for g, psi in self._pieces(beta)], axis=1)
+
+    def score(self, betas: Float, weights: Float) -> Float:
+        return np.stack([w @ self.influence(b) for b, w in zip(betas, weights, strict=True)])
+
+    def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
+        pairs = zip(betas, weights, strict=True)
+        slopes = np.stack([self.function.functional.slope(self.measure, b, w) for b, w in pairs])
+        return self.score(betas, weights), slopes
+
+    def clean_outer(self, beta: Float, weights: Float) -> Float:
+        """Different domains do not overlap; everyone overlaps with each of them."""
+        pieces = self._pieces(beta)
+        out = np.zeros((len(pieces), len(pieces)))
+        for j, (g, left) in enumerate(pieces):
+            for k, (h, right) in enumerate(pieces):
+                if g == h or g is None or h is None:
+                    out[j, k] = weights @ self.measure.per_record(left * right, h if g is None else g)
+        return out
+
+    def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
+        step = 1e-5 / max(float(np.abs(right).max()), 1e-300)
+        change = self.influence(beta + step * right) - self.influence(beta - step * right)
+        return np.asarray(change @ left / (2 * step))
+
+    def under(self, records: Records) -> DistributionEquation:
+        return self.function.equation(records).plugged(self.reference, self.measure.size)
+
+    def _pieces(self, beta: Float) -> list[tuple[int | None, Float]]:
+        pieces: list[tuple[int | None, Float]] = self.function.functional.pieces(self.measure, beta, self.reference)
+        return pieces

@@ -1,0 +1,199 @@
+"""The maximum of an observed likelihood: EM, finished by Newton."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pramana.arrays import Float
+from pramana.errors import SolveError
+from pramana.estimators.likelihood.observed import ObservedLikelihood, State, Theta
+
+ROUNDS = 30
+EM_STEPS = (2, 10, 25, 50, 100)
+"""EM steps before each attempt at Newton; the last number is repeated."""
+NEWTON_STEPS = 30
+SETTLED = 1e-6
+"""Largest Newton step, relative to the parameter, that may be left."""
+DECREMENT = 1e-12
+"""Largest gain in the log-likelihood that one more Newton step could promise."""
+
+
+@dataclass(frozen=True)
+class Maximum:
+    """A maximum with its observed information (q, q), and the steps of both kinds that led to it."""
+
+    state: State
+    information: Float
+    em_steps: int
+    newton_steps: int
+
+    @property
+    def theta(self) -> Theta:
+        return self.state.theta
+
+
+def maximize(model: ObservedLikelihood, beta: Float | None = None) -> Maximum:
+    """Climb by EM (one scoring step an M step, after Lange 1995) until Newton converges.
+
+    EM never descends but crawls; Newton is quick once the information is positive definite. They take turns until
+    Newton has settled: its step, not its score alone, must be small, because under separation the score fades as well.
+    """
+    state = model.evaluate(_start(model, beta))
+    climbed = stepped = 0
+    for turn in range(ROUNDS):
+        before = state.value
+        for _ in range(EM_STEPS[min(turn, len(EM_STEPS) - 1)]):
+            state = em_step(model, state)
+            climbed += 1
+        state, information, steps = _newton(model, state)
+        stepped += steps
+        if information is not None:
+            return Maximum(state, information, climbed, stepped)
+        if _runs_away(model, state, state.value - before):
+            break
+    raise SolveError(_stalled(model, state, climbed, stepped))
+
+
+def _start(model: ObservedLikelihood, beta: Float | None) -> Theta:
+    """The released values at face value: posterior weights from the channel alone, and a constant mean."""
+    data = model.data
+    share = data.channel / data.channel.sum(axis=1, keepdims=True) * model.weights[:, None]
+    mean = float(np.sum(share * data.responses) / model.weights.sum())
+    if beta is None:
+        flat = data.design.reshape(-1, data.design.shape[2])
+        target = np.full(len(flat), data.function.family.start(mean))
+        target = target if data.offset is None else target - data.offset.ravel()
+        beta = np.linalg.solve(flat.T @ flat, flat.T @ target)
+    posterior = share / np.maximum(model.weights[:, None], 1e-300)
+    gamma = model.covariates.start()
+    if data.hides_covariates:
+        gamma = model.covariates.fitted(model.gathered(posterior), model.weights, gamma)
+    log_dispersion = 0.0
+    if data.density.dispersion is not None:
+        log_dispersion = float(np.log(_dispersion(model, beta, share)))
+    return Theta(beta, log_dispersion, gamma)
+
+
+def _dispersion(model: ObservedLikelihood, beta: Float, share: Float) -> float:
+    assert model.data.density.dispersion is not None
+    found = model.data.density.dispersion(model.data.responses, model.means(beta), share)
+    if not found > 0:
+        raise SolveError(
+            "the fit leaves no residual: the dispersion is zero and the likelihood has no maximum; use fewer terms"
+        )
+    return found
+
+
+def em_step(model: ObservedLikelihood, state: State) -> State:
+    """One EM step; its scoring step for the coefficients is halved until the likelihood does not fall."""
+    theta = state.theta
+    share = state.posterior * model.weights[:, None]
+    gamma = theta.gamma
+    if model.data.hides_covariates:
+        posterior = model.gathered(state.posterior)
+        gamma = model.covariates.fitted(posterior, model.weights, gamma)
+        gamma = model.covariates.without_absent(posterior, model.weights, gamma)
+    step, size = _scoring_step(model, state, share), 1.0
+    for _ in range(30):
+        beta: Float = theta.beta + size * step
+        blend = gamma if size == 1.0 else theta.gamma + size * (gamma - theta.gamma)
+        trial = Theta(beta, _updated_dispersion(model, beta, share, theta), blend)
+        there = model.evaluate(trial)
+        if there.value >= state.value - 1e-12 * abs(state.value):
+            return there
+        size /= 2
+    return state
+
+
+def _scoring_step(model: ObservedLikelihood, state: State, share: Float) -> Float:
+    """(Σ share x xᵀ μ′²/V)⁻¹ Σ share x a (y − μ): an ascent direction for non-negative shares."""
+    flat = model.data.design.reshape(-1, len(state.theta.beta))
+    score = flat.T @ model.gathered(share * model.force(state)).ravel()
+    try:
+        step = np.linalg.solve(-model.curvature(share * model.expected_bend(state)), score)
+    except np.linalg.LinAlgError:
+        return np.zeros_like(score)
+    return np.asarray(step if np.all(np.isfinite(step)) else np.zeros_like(score))
+
+
+def _updated_dispersion(model: ObservedLikelihood, beta: Float, share: Float, theta: Theta) -> float:
+    if model.data.density.dispersion is None:
+        return 0.0
+    with np.errstate(all="ignore"):
+        found = _dispersion(model, beta, share)
+    return float(np.log(found)) if np.isfinite(found) else theta.log_dispersion
+
+
+def _newton(model: ObservedLikelihood, state: State) -> tuple[State, Float | None, int]:
+    """Damped Newton while the information is positive definite; the information is returned when it has settled."""
+    for steps in range(NEWTON_STEPS):
+        score, information = model.score_and_information(state)
+        step = _direction(information, score)
+        if step is None:
+            return state, None, steps
+        gain = float(score @ step)
+        if gain <= DECREMENT * max(1.0, abs(state.value) * 1e-3) and _small(state.theta, step):
+            last = model.evaluate(model.moved(state.theta, step))
+            return last, model.score_and_information(last)[1], steps + 1
+        moved = _ascent(model, state, step, gain)
+        if moved is None:
+            return state, None, steps
+        state = moved
+    return state, None, NEWTON_STEPS
+
+
+def _direction(information: Float, score: Float) -> Float | None:
+    """I⁻¹ s, or None where the information is not positive definite."""
+    if not np.all(np.isfinite(information)):
+        return None
+    scale = np.sqrt(np.abs(np.diag(information)))
+    if not np.all(scale > 0):
+        return None
+    try:
+        factor = np.linalg.cholesky(information / np.outer(scale, scale))
+    except np.linalg.LinAlgError:
+        return None
+    half = np.linalg.solve(factor, score / scale)
+    return np.asarray(np.linalg.solve(factor.T, half) / scale)
+
+
+def _small(theta: Theta, step: Float) -> bool:
+    limit = np.full(step.shape, 10 * SETTLED)
+    limit[: len(theta.beta)] = SETTLED * (1 + np.abs(theta.beta))
+    return bool(np.all(np.abs(step) <= limit))
+
+
+def _ascent(model: ObservedLikelihood, state: State, step: Float, gain: float) -> State | None:
+    size = 1.0
+    for _ in range(20):
+        trial = model.evaluate(model.moved(state.theta, size * step))
+        if trial.value >= state.value + 1e-4 * size * gain - 1e-13 * abs(state.value):
+            return trial
+        size /= 2
+    return None
+
+
+def _runs_away(model: ObservedLikelihood, state: State, gain: float) -> bool:
+    """Linear predictors far out, where nothing is gained any more: the likelihood rises for ever, towards a limit."""
+    reach = float(np.abs(model.predictor(state.theta.beta)).max())
+    return model.data.density.discrete and (reach > 200 or (reach > 30 and gain < 1e-6))
+
+
+def _stalled(model: ObservedLikelihood, state: State, climbed: int, stepped: int) -> str:
+    theta, names = state.theta, model.data.function.parameters
+    reach = np.abs(model.data.design).reshape(-1, len(names)).max(axis=0) * np.abs(theta.beta)
+    far = [repr(p) for p, r in zip(names, reach, strict=True) if r > 10]
+    start = f"the likelihood has no maximum that could be found after {climbed} EM and {stepped} Newton steps"
+    if model.data.density.discrete and far:
+        return (
+            f"{start}: it rises as {', '.join(far)} grow without bound (perfect separation, or too few records for this much "
+            "noise). Drop or merge the terms involved, or use more data"
+        )
+    if model.data.hides_covariates:
+        return (
+            f"{start}: some combination of perturbed levels may be absent or not identified. Merge levels, or give a "
+            "smaller covariate_model"
+        )
+    return f"{start}: try start=, fewer terms or more data"

@@ -1,0 +1,214 @@
+"""Maximum likelihood for generalised linear models with perturbed response, covariates or both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from pramana.arrays import Float
+from pramana.errors import PramanaError
+from pramana.estimating import EstimatingFunction
+from pramana.estimators.corrections import ForwardCorrection
+from pramana.estimators.likelihood.covariate_model import ABSENT, covariate_model, terms_of
+from pramana.estimators.likelihood.hidden_data import HiddenData, checked_model, hidden_data
+from pramana.estimators.likelihood.maximization import Maximum, maximize
+from pramana.estimators.likelihood.observed import ObservedLikelihood
+from pramana.estimators.likelihood.outcome import LikelihoodResult
+from pramana.estimators.likelihood.variance import (
+    Task,
+    cluster_remarks,
+    degrees_of_freedom,
+    described,
+    faint_channels,
+    inverted,
+    records_of,
+    refuse_few,
+    robust_covariance,
+    robust_of,
+    weak_directions,
+)
+from pramana.estimators.method import Binding
+from pramana.estimators.tables.outcome import as_table, table_result
+from pramana.formulas.parsed import parse
+from pramana.frames import Table
+from pramana.mechanism import Mechanism
+from pramana.parameters.tables import CrossTableFunction
+from pramana.result import Diagnostic
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """Maximise Σ_i log Σ_c Pr(z*_i | c) f(y_c | x_c; β) g(c | w_i; γ) over the values c behind the released ones.
+
+    More precise than reversion where the whole model is right, inconsistent where it is not: `specification_test`
+    compares the two. Standard errors come from the observed information; `inference=Sandwich()` gives robust ones, and
+    they are the default with weights or clusters, where the likelihood is a pseudo-likelihood; with a survey design they
+    are linearised for it, around the superpopulation. The distribution g of
+    perturbed covariates is estimated along; a perturbed response alone needs none. Under strong noise the likelihood can
+    have several maxima: `start=` in `fit` tries another. After Woo and Slavković (2012, 2015),
+    and for linear models van den Hout and Kooiman (2006).
+
+    Parameters
+    ----------
+    covariate_model : how perturbed covariates depend on the clean ones: "saturated" (a table for each cell of the clean
+        covariates), or the terms of a multinomial logit such as "age + sex". By default saturated when the clean
+        covariates form few, well filled cells, else a multinomial logit in their main effects.
+    covariates : perturbed columns outside the formula to be part of the likelihood all the same, so that `lr_test`
+        can compare the fit with a larger one that uses them.
+
+    >>> import numpy as np, pramana as pr
+    >>> P = pr.TransitionMatrix.binary(sensitivity=0.9, specificity=0.8)
+    >>> data = {"y": np.repeat([0, 1, 0, 1], [300, 200, 150, 350]), "x": np.repeat([0, 1], 500)}
+    >>> result = pr.fit("y ~ x", data, pr.Mechanism({"y": P}), family="binomial", method=pr.Likelihood())
+    >>> result.estimate.round(4)
+    array([-0.9163,  1.8326])
+    >>> round(result.log_likelihood, 2), result.parameter_count
+    (-641.94, 2)
+    """
+
+    covariate_model: str | None = None
+    covariates: tuple[str, ...] = ()
+    label: str = "likelihood"
+    reverts: bool = False
+
+    def __post_init__(self) -> None:
+        if self.covariate_model is not None and not isinstance(self.covariate_model, str):
+            raise PramanaError(
+                f"covariate_model={self.covariate_model!r} must be 'saturated' or terms such as 'age + sex'"
+            )
+        names = (self.covariates,) if isinstance(self.covariates, str) else tuple(self.covariates)
+        object.__setattr__(self, "covariates", names)
+
+    def bind(self, function: EstimatingFunction, mechanism: Mechanism | None, table: Table, weights: Float) -> Binding:
+        """The likelihood equation of a perturbed binary response, which is that of the forward correction."""
+        return ForwardCorrection().bind(function, mechanism, table, weights)
+
+    def maximize(
+        self,
+        function: EstimatingFunction,
+        task: Task,
+        options: object,
+        start: Float | None,
+        facts: Mapping[str, str],
+    ) -> LikelihoodResult:
+        """Fit, with standard errors and diagnostics."""
+        table = as_table(function)
+        if table is not None:
+            return _tabulated(table, task, options, facts)
+        robust = robust_of(options, task)
+        model = observed_likelihood(self, function, task.mechanism, task.table, task.row_weights, task.frequencies)
+        refuse_few(task, len(function.parameters))
+        found = maximize(model, start)
+        inverse = inverted(found.information)
+        covariance = inverse if robust is None else robust_covariance(model, found, inverse, task, robust)
+        d, theta = len(function.parameters), found.theta
+        dispersion = {"Dispersion": f"{theta.dispersion:.6g}"} if model.data.density.dispersed else {}
+        model_of = {"Covariate model": model.covariates.description} if model.data.hides_covariates else {}
+        value, count = found.state.value, model.size(theta)
+        pseudo = task.weights is not None or task.clusters is not None
+        named = "Pseudo-log-likelihood" if pseudo else "Log-likelihood"
+        figures = {named: f"{value:.4f} ({count} parameters)"} | (
+            {} if pseudo else {"AIC": f"{2 * (count - value):.4f}"}
+        )
+        return LikelihoodResult(
+            parameters=function.parameters,
+            estimate=theta.beta,
+            covariance=covariance[:d, :d],
+            n=records_of(task),
+            method=self.label,
+            inference=described(robust, task),
+            df=degrees_of_freedom(task),
+            diagnostics=(
+                *task.notes,
+                *_diagnostics(self, model, found, task),
+                *cluster_remarks(task),
+                *(
+                    weak_directions(model, found, inverse[:d, :d], records_of(task))
+                    or faint_channels(model, task.mechanism.assignments if task.mechanism else (), records_of(task))
+                ),
+            ),
+            facts={**facts, **model_of, **dispersion, **figures},
+            frame_kind=task.table.kind,
+            log_likelihood=value,
+            parameter_count=count,
+            dispersion=theta.dispersion if model.data.density.dispersed else None,
+            pseudo=pseudo,
+            content=_content(model.data, model.covariates.description),
+        )
+
+
+def _tabulated(function: CrossTableFunction, task: Task, options: object, facts: Mapping[str, str]) -> LikelihoodResult:
+    """A table has no regression: its likelihood is maximised over the simplex."""
+    if task.weights is not None or task.clusters is not None or options is not None:
+        raise PramanaError(
+            "a maximum-likelihood table takes frequencies, but no weights, clusters or inference=: use method='reversion'"
+        )
+    counts = np.ones(task.table.n) if task.frequencies is None else task.frequencies
+    return table_result(
+        function,
+        task.mechanism,
+        task.table,
+        counts,
+        facts=facts,
+        notes=task.notes,
+        frame_kind=task.table.kind,
+    )
+
+
+def observed_likelihood(
+    method: Likelihood,
+    function: EstimatingFunction,
+    mechanism: Mechanism | None,
+    table: Table,
+    weights: Float,
+    counts: Float | None = None,
+) -> ObservedLikelihood:
+    """The likelihood of a table under a formula's model."""
+    _, answers = checked_model(function)
+    known = tuple(mechanism.columns) if mechanism is not None else ()
+    strange = [c for c in method.covariates if c not in known]
+    if strange:
+        raise PramanaError(f"covariates={method.covariates!r}: {strange[0]!r} is not a perturbed column")
+    data = hidden_data(function, mechanism, table, method.covariates, None if counts is None else float(counts.sum()))
+    size, forbidden = len(data.combinations), (*answers, *known)
+    covariates = covariate_model(method.covariate_model, data.clean, size, table, forbidden, counts)
+    return ObservedLikelihood(data, covariates, weights)
+
+
+def _diagnostics(method: Likelihood, model: ObservedLikelihood, found: Maximum, task: Task) -> list[Diagnostic]:
+    out = []
+    absent = int(np.sum(found.theta.gamma <= ABSENT)) if model.data.hides_covariates else 0
+    if absent:
+        message = (
+            f"{absent} probabilit{'ies' if absent > 1 else 'y'} of the covariate model lie at zero, the edge of what is possible; "
+            "the standard errors hold them fixed"
+        )
+        out.append(Diagnostic("boundary", "warning", message))
+    strata = [c for a in (task.mechanism.assignments if task.mechanism else ()) for c in a.channel.context]
+    left_out = [c for c in strata if model.data.hides_covariates and not _regards(method.covariate_model, c)]
+    if left_out:
+        message = f"the randomisation depends on {left_out[0]!r}, which covariate_model leaves out: the fit assumes that it says nothing about the perturbed covariates"
+        out.append(Diagnostic("stratum-ignored", "warning", message))
+    return out
+
+
+def _regards(covariate_model: str | None, column: str) -> bool:
+    """Whether perturbed covariates may depend on a clean column: all but a list of terms without it let them."""
+    if covariate_model is None or covariate_model == "saturated":
+        return True
+    return column in parse(f"any ~ {terms_of(covariate_model)}").covariates
+
+
+def _content(data: HiddenData, description: str) -> tuple[str, ...]:
+    """What the likelihood is a likelihood of: fits are comparable only when this is equal."""
+    covariates = sorted(data.combinations[0])
+    family = data.function.family
+    return (
+        data.function.label,
+        f"{family.name}, {family.link} link",
+        *getattr(data.function.offset_of, "expressions", ()),
+        *covariates,
+        *([description] if covariates else []),
+    )

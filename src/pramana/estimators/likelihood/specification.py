@@ -1,0 +1,164 @@
+"""Is the model of the likelihood right? Reversion needs less of it, so the two must agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pramana.arrays import Columns, Float, Int
+from pramana.errors import FormulaError, MechanismError
+from pramana.estimating import EstimatingFunction
+from pramana.estimators.likelihood.hidden_data import checked_model
+from pramana.estimators.likelihood.maximization import Maximum, maximize
+from pramana.estimators.likelihood.maximum import Likelihood, observed_likelihood
+from pramana.estimators.likelihood.observed import ObservedLikelihood
+from pramana.estimators.model_dependent import reversion_at
+from pramana.frames import Table
+from pramana.inference.hypotheses import SpecificationTest
+from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
+
+ENOUGH = 2.0
+"""Directions are tested in which records × the share of the reversion score's variance that the likelihood leaves
+unexplained exceeds this. Below, the linear parts of the two scores cancel, and the curvature that is left is no chi-square."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Weighted sums over records of what the model implies of the reversion score φ (d) and the likelihood score s (q).
+
+    Attributes
+    ----------
+    score : S = Σ w φ at the maximum, (d,).
+    variance : E φφᵀ, (d, d).
+    cross : E φ sᵀ, (d, q): minus the slope of the reversion score in the parameters.
+    information : E s sᵀ, (q, q).
+    """
+
+    score: Float
+    variance: Float
+    cross: Float
+    information: Float
+
+
+def specification(
+    method: Likelihood,
+    function: EstimatingFunction,
+    mechanism: Mechanism | None,
+    table: Table,
+    weights: Float | None = None,
+    frequencies: Float | None = None,
+) -> SpecificationTest:
+    """Sᵀ (A − H I⁻¹ Hᵀ)⁻¹ S, with S the reversion score at the maximum likelihood estimate.
+
+    The score form: the difference of the two covariance matrices of Hausman's form need not be positive definite.
+    """
+    model_of, answers = checked_model(function)
+    used = mechanism.used_by(model_of.variables) if mechanism is not None else []
+    if mechanism is None or not used:
+        raise MechanismError(
+            "the specification test compares two ways to undo noise: no column of the formula is perturbed"
+        )
+    if len(answers) != 1:
+        raise FormulaError(f"the specification test needs a response of one column, not {model_of.label!r}")
+    known = mechanism
+    if model_of.family.name == "binomial":
+        known = _with_response(mechanism, used, answers[0], table)
+    counts = np.ones(table.n) if frequencies is None else frequencies
+    rows = counts if weights is None else counts * weights
+    model = observed_likelihood(method, function, known, table, rows, frequencies)
+    found, channels = maximize(model), known.used_by(model_of.variables)
+    plain = moments(model, found, channels, table, rows)
+    squared = plain if weights is None else moments(model, found, channels, table, rows * weights)
+    return judged(plain, squared, float(counts.sum()))
+
+
+def _with_response(mechanism: Mechanism, used: list[Assignment], answer: str, table: Table) -> Mechanism:
+    """A clean binary response counts as one that passed the identity matrix, so that its outcomes are averaged over too."""
+    channels = {a.columns if len(a.columns) > 1 else a.columns[0]: a.channel for a in used}
+    if answer not in mechanism.columns:
+        levels = sorted(set(table.column(answer).tolist()))
+        channels[answer] = TransitionMatrix(levels, np.eye(len(levels)))
+    return Mechanism(channels)
+
+
+def moments(model: ObservedLikelihood, found: Maximum, used: list[Assignment], table: Table, weights: Float) -> Moments:
+    """Sums over records of expectations over everything that could have been released of them.
+
+    The expectation is given what is not hidden: a clean response that has no list of outcomes enters as it is.
+    """
+    theta, d = found.theta, len(found.theta.beta)
+    force = model.force(found.state)
+    log = model.log_complete(theta, found.state.curve[0])
+    complete = np.exp(log - log.max(axis=1, keepdims=True))
+    complete /= complete.sum(axis=1, keepdims=True)
+    contexts = [a.context(table) for a in used]
+    released = _released(used, table)
+    q = model.size(theta)
+    score, variance, cross, information = np.zeros(d), np.zeros((d, d)), np.zeros((d, q)), np.zeros((q, q))
+    for outcome in range(complete.shape[1]):
+        joint = _channel_at(used, contexts, outcome, table.n) * complete
+        chance = joint.sum(axis=1)
+        posterior = joint / np.maximum(chance, 1e-300)[:, None]
+        s = model.scores(replace(found.state, posterior=posterior))
+        phi = model.regression_scores(reversion_at(used, contexts, outcome, table.n) * force)
+        seen, share = released == outcome, (chance * weights)[:, None]
+        score += weights[seen] @ phi[seen]
+        variance += (phi * share).T @ phi
+        cross += (phi * share).T @ s
+        information += (s * share).T @ s
+    return Moments(score, variance, cross, information)
+
+
+def _released(used: list[Assignment], table: Table) -> Int:
+    codes = [a.encoded(table) for a in used]
+    sizes = [len(a.channel.levels or ()) for a in used]
+    return np.asarray(np.ravel_multi_index(codes, sizes))
+
+
+def _channel_at(used: list[Assignment], contexts: list[Columns], outcome: int, n: int) -> Float:
+    """Pr(outcome | node) as rows (n, C)."""
+    codes = np.unravel_index(outcome, [len(a.channel.levels or ()) for a in used])
+    out = np.ones((n, 1))
+    for assignment, context, code in zip(used, contexts, codes, strict=True):
+        part = assignment.channel.likelihood(np.full(n, code), context)  # type: ignore[attr-defined]
+        out = (out[:, :, None] * part[:, None, :]).reshape(n, -1)
+    return out
+
+
+def judged(plain: Moments, squared: Moments, n: float) -> SpecificationTest:
+    """The statistic in the directions that the likelihood leaves free.
+
+    Parameters
+    ----------
+    plain, squared : sums with the weights, and with their squares where they are sampling weights.
+    """
+    from scipy.stats import chi2
+
+    half = np.linalg.inv(np.linalg.cholesky(squared.variance))
+    shares, directions = np.linalg.eigh(half @ _unexplained(plain, squared) @ half.T)
+    kept = n * shares > ENOUGH
+    if not kept.any():
+        raise FormulaError(
+            "nothing is left to test, because reversion and maximum likelihood coincide: the model is saturated, its fitted "
+            "probabilities hardly vary, or the randomisation changes nothing"
+        )
+    parts = (directions.T @ (half @ plain.score))[kept]
+    statistic, df = float(np.sum(parts**2 / shares[kept])), int(kept.sum())
+    p = float(chi2.sf(statistic, df))
+    return SpecificationTest(statistic, df, p, _advice(p))
+
+
+def _unexplained(plain: Moments, squared: Moments) -> Float:
+    """Variance of Σ w (φ − H I⁻¹ s), which is A − H I⁻¹ Hᵀ when all weights are one."""
+    slope = np.linalg.solve(plain.information, plain.cross.T).T
+    both = slope @ squared.cross.T
+    return np.asarray(squared.variance - both - both.T + slope @ squared.information @ slope.T)
+
+
+def _advice(p: float) -> str:
+    if p < 0.05:
+        return (
+            "The released data contradict the model: prefer method='reversion', or enrich the formula and test again."
+        )
+    return "No sign against the model: method='likelihood' is the more precise, method='reversion' the safer choice."

@@ -1,0 +1,212 @@
+"""Variances of a maximum likelihood fit, and how much the released data say about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from pramana.arrays import Float, Int
+from pramana.errors import DataError, PramanaError, SolveError
+from pramana.estimators.estimate import few_clusters
+from pramana.estimators.likelihood.maximization import Maximum
+from pramana.estimators.likelihood.observed import ObservedLikelihood
+from pramana.frames import Table
+from pramana.inference import Resampling, Sandwich
+from pramana.inference.identification import WEAK
+from pramana.inference.survey import Stratification, refuse_correction
+from pramana.mechanism import Assignment, Mechanism
+from pramana.result import Diagnostic
+
+LARGEST = 500
+"""Levels beyond which no singular values are computed."""
+
+
+def weak_directions(model: ObservedLikelihood, found: Maximum, variance: Float, records: float) -> list[Diagnostic]:
+    """A diagnostic where the information along some coefficients is worth too few records.
+
+    The weakest direction is the one whose variance, the inverse of the observed information (d, d), exceeds that of the
+    released values at face value most. Reversion asks for a share of √m standard errors from zero, m the records that
+    carry it: the same limit here asks for m = 16.
+    """
+    half = np.linalg.cholesky(_at_face_value(model, found))
+    values, vectors = np.linalg.eigh(half.T @ variance @ half)
+    worth = records / float(values[-1])
+    if worth >= WEAK**2:
+        return []
+    loading = np.abs(np.linalg.solve(half.T, vectors[:, -1])) * np.linalg.norm(half, axis=1)
+    named = ", ".join(
+        repr(p)
+        for p, v in zip(model.data.function.parameters, loading / np.linalg.norm(loading), strict=True)
+        if v > 0.3
+    )
+    remedy = "merge levels, use more records or fewer terms"
+    if worth < 1:
+        message = (
+            f"the released data say next to nothing about {named} (as much as {worth:.1g} records without noise): estimate and "
+            f"standard errors mean nothing; {remedy}"
+        )
+        return [Diagnostic("not-identified", "error", message)]
+    message = (
+        f"weak identification of {named} (the released data say as much as {worth:.1f} records without noise; "
+        f"{WEAK**2:g} is the limit for Wald intervals): {remedy}"
+    )
+    return [Diagnostic("weakly-identified", "warning", message)]
+
+
+def faint_channels(model: ObservedLikelihood, assignments: Sequence[Assignment], records: float) -> list[Diagnostic]:
+    """A diagnostic where a covariate's channel lets through too little: the likelihood is then a mixture with several
+    maxima, each as sharply curved as if it were the right one.
+
+    Shares of the levels have standard errors of about 1/(σ √n), σ the smallest singular value of P.
+    """
+    hidden = set(model.data.combinations[0])
+    found = []
+    for assignment in assignments:
+        levels = assignment.channel.levels
+        if (
+            levels is None
+            or assignment.channel.context
+            or len(levels) > LARGEST
+            or not hidden.intersection(assignment.columns)
+        ):
+            continue
+        matrix = assignment.channel.likelihood(np.arange(len(levels)), {})  # type: ignore[attr-defined]
+        signal = float(np.linalg.svd(matrix, compute_uv=False)[-1] * np.sqrt(records))
+        if signal < WEAK:
+            message = (
+                f"hardly anything of {' × '.join(assignment.columns)!r} is left after the noise (smallest singular value of P times √n is "
+                f"{signal:.1f}, limit {WEAK:g}): the likelihood may have several maxima, of which this is one; use more records, or "
+                "merge levels"
+            )
+            found.append(Diagnostic("weakly-identified", "warning", message))
+    return found
+
+
+def _at_face_value(model: ObservedLikelihood, found: Maximum) -> Float:
+    """Σ w x xᵀ (d, d) over the nodes as the channel alone weighs them, times the average precision of a response."""
+    data, state = model.data, found.state
+    share = state.posterior * model.weights[:, None]
+    precision = -float(np.sum(share * model.expected_bend(state)) / model.weights.sum())
+    alone = data.channel / data.channel.sum(axis=1, keepdims=True) * model.weights[:, None]
+    return np.asarray(precision * model.curvature(alone))
+
+
+class Task(Protocol):
+    """The checked data of a fit."""
+
+    @property
+    def table(self) -> Table: ...
+    @property
+    def mechanism(self) -> Mechanism | None: ...
+    @property
+    def weights(self) -> Float | None: ...
+    @property
+    def frequencies(self) -> Float | None: ...
+    @property
+    def clusters(self) -> Int | None: ...
+    @property
+    def strata(self) -> Stratification | None: ...
+    @property
+    def row_weights(self) -> Float: ...
+    @property
+    def notes(self) -> tuple[Diagnostic, ...]: ...
+
+
+def robust_of(options: object, task: Task) -> Sandwich | None:
+    if isinstance(options, Resampling):
+        raise PramanaError("maximum likelihood takes no resampling: leave inference out, or use inference=Sandwich()")
+    if task.strata is not None:
+        _refuse_target(task.strata)
+    if options is None:
+        return Sandwich() if task.weights is not None or task.clusters is not None else None
+    if isinstance(options, Sandwich) and options.interval == "score":
+        raise PramanaError(
+            "maximum likelihood has Wald intervals: use Sandwich(interval='wald'), or method='reversion'"
+        )
+    if not isinstance(options, Sandwich):
+        raise PramanaError(f"inference of type {type(options).__name__} does not suit maximum likelihood")
+    if task.strata is not None:
+        refuse_correction(options)
+    return options
+
+
+def _refuse_target(design: Stratification) -> None:
+    """Sampling and randomisation cannot be told apart in the score of released data."""
+    if design.target != "superpopulation":
+        raise PramanaError(
+            f"target={design.target!r} needs the randomisation's own part of the variance, which a likelihood of the released "
+            "data does not separate from sampling: use target='superpopulation', or method='reversion'"
+        )
+
+
+def degrees_of_freedom(task: Task) -> float | None:
+    if task.strata is None or task.clusters is None:
+        return None
+    return task.strata.degrees_of_freedom(task.clusters, task.row_weights)
+
+
+def records_of(task: Task) -> float:
+    return float(task.table.n if task.frequencies is None else task.frequencies.sum())
+
+
+def refuse_few(task: Task, d: int) -> None:
+    counted = records_of(task) if task.frequencies is not None else float(np.count_nonzero(task.row_weights))
+    if counted <= d:
+        raise DataError(f"{counted:g} records cannot carry {d} parameters: use more data or fewer terms")
+
+
+def inverted(information: Float) -> Float:
+    scale = np.sqrt(np.diag(information))
+    scaled = information / np.outer(scale, scale)
+    condition = float(np.linalg.cond(scaled))
+    if not condition < 1e12:
+        raise SolveError(
+            f"the observed information cannot be inverted (condition number {condition:.1e}, limit 1e+12): merge levels, "
+            "drop terms, or give a smaller covariate_model"
+        )
+    return np.asarray(np.linalg.inv(scaled) / np.outer(scale, scale))
+
+
+def robust_covariance(model: ObservedLikelihood, found: Maximum, inverse: Float, task: Task, robust: Sandwich) -> Float:
+    """I⁻¹ (Σ w² s sᵀ) I⁻¹ with sums over clusters where there are any, centred within strata under a design."""
+    scores = model.scores(found.state)
+    n, d = records_of(task), len(found.theta.beta)
+    factor = n / (n - d)
+    if task.clusters is None:
+        square = model.weights if task.weights is None else model.weights * task.weights
+        meat = (scores * square[:, None]).T @ scores
+    else:
+        groups = _groups(task)
+        sums = np.zeros((groups, scores.shape[1]))
+        np.add.at(sums, task.clusters, scores * model.weights[:, None])
+        meat = sums.T @ sums if task.strata is None else task.strata.between(sums)
+        factor = groups / (groups - 1) * (n - 1) / (n - d)
+    return np.asarray(inverse @ meat @ inverse * (factor if robust.correction == "HC1" else 1.0))
+
+
+def _groups(task: Task) -> int:
+    """Clusters; under a design its units, also those of which no record is left. None are zero."""
+    if task.strata is not None:
+        return len(task.strata.stratum)
+    return 0 if task.clusters is None else int(task.clusters.max()) + 1
+
+
+def cluster_remarks(task: Task) -> list[Diagnostic]:
+    if task.clusters is None or task.strata is not None:
+        return []
+    return few_clusters(
+        _groups(task), "use method='reversion' with inference=pr.Jackknife(), whose intervals are those of t"
+    )
+
+
+def described(robust: Sandwich | None, task: Task) -> str:
+    if robust is None:
+        return "observed information, wald intervals"
+    if task.strata is not None:
+        units = f"{len(task.strata.fraction)} strata, {_groups(task)} sampling units"
+        return f"pseudo-likelihood, linearised for the design ({units}; around the superpopulation), wald intervals"
+    by = f", {_groups(task)} clusters" if task.clusters is not None else ""
+    name = (robust.correction or "HC0").replace("HC", "CR" if by else "HC")
+    return f"robust sandwich of the likelihood ({name}{by}), wald intervals"

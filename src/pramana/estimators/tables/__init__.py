@@ -1,0 +1,1 @@
+"""Maximum-likelihood tables, which stay in the simplex."""

@@ -1,0 +1,303 @@
+"""The text of a CSV field and the level that it stands for."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pramana.arrays import Bool, Column, Int
+from pramana.errors import DataError
+from pramana.frames import Level
+from pramana.frames.blocks.stream import MISSING, UNKNOWN, Replacement
+from pramana.frames.levels import is_number
+from pramana.frames.table import NULLS
+
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+
+
+def unquoted(text: str) -> str:
+    """A field without its quotation marks.
+
+    >>> unquoted('"a ""b"" c"'), unquoted("plain")
+    ('a "b" c', 'plain')
+    """
+    return text[1:-1].replace('""', '"') if len(text) > 1 and text[0] == text[-1] == '"' else text
+
+
+def field_code(raw: bytes, known: Mapping[Level, int], example: Level) -> int:
+    """The level that a field's text stands for, in the type of the levels; unquoted null marks are gaps unless levels."""
+    try:
+        field = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return UNKNOWN
+    text = unquoted(field)
+    if field in NULLS and text not in known:
+        return MISSING
+    if isinstance(example, bool):
+        return known.get({"true": True, "false": False}.get(text.strip().lower()), UNKNOWN)
+    if is_number(example):
+        return known.get(_number(text), UNKNOWN) if _NUMBER.fullmatch(text) else UNKNOWN
+    return known.get(text, UNKNOWN)
+
+
+def _number(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def level_text(level: Level) -> str:
+    """A level as a field that reads back as that level."""
+    if isinstance(level, bool):
+        return "true" if level else "false"
+    if is_number(level):
+        return repr(level)
+    text = str(level)
+    marked = text in NULLS or text != text.strip() or any(mark in text for mark in ',"\n\r')
+    return '"' + text.replace('"', '""') + '"' if marked else text
+
+
+SIZE = 1 << 22
+LONGEST = 1 << 26
+_COMMA, _QUOTE, _FEED, _RETURN = b',"\n\r'
+_WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
+_BOM = b"\xef\xbb\xbf"
+
+
+class CsvReader:
+    """Whole records of about four megabytes a block."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows: int | None = None
+        self._size = path.stat().st_size
+        self._raw = path.open("rb")
+        self._file: Any = gzip.GzipFile(fileobj=self._raw) if path.suffix.lower() == ".gz" else self._raw
+        self._rest = b""
+        self.header = self._first_record()
+        self.names = _names(self.header, path)
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        return min(self._raw.tell(), self._size), self._size
+
+    def blocks(self) -> Iterator[CsvBlock]:
+        row = 0
+        while True:
+            part = self._whole_records(row)
+            if not part:
+                break
+            block = CsvBlock.cut(part, self.names, row)
+            row += block.rows
+            yield block
+        self._raw.close()
+
+    def _more(self) -> bytes:
+        try:
+            return bytes(self._file.read(SIZE))
+        except (EOFError, gzip.BadGzipFile):
+            raise DataError(f"file {str(self.path)!r} is not a complete gzip file") from None
+
+    def _whole_records(self, row: int) -> bytes:
+        """Bytes up to the last line feed that ends a record; what follows waits for the next block."""
+        while True:
+            more = self._more()
+            part, self._rest = self._rest + more, b""
+            if not more:
+                return part
+            ends = np.flatnonzero(_outside(part, _FEED))
+            if ends.size:
+                self._rest = part[ends[-1] + 1 :]
+                return part[: ends[-1] + 1]
+            if len(part) > LONGEST:
+                raise DataError(f"row {row} of {self.path.name!r} has no end: a quotation mark in it is not closed")
+            self._rest = part
+
+    def _first_record(self) -> bytes:
+        part = self._whole_records(0)
+        ends = np.flatnonzero(_outside(part, _FEED))
+        cut = int(ends[0]) + 1 if ends.size else len(part)
+        self._rest = part[cut:] + self._rest
+        return part[:cut]
+
+
+def _names(header: bytes, path: Path) -> list[str]:
+    try:
+        text = header.removeprefix(_BOM).decode("utf-8")
+    except UnicodeDecodeError:
+        raise DataError(f"the header of {str(path)!r} is not UTF-8 text: save the file as UTF-8") from None
+    records = list(csv.reader(io.StringIO(text, newline="")))
+    if len(records) > 1:
+        raise DataError(f"the lines of {str(path)!r} do not end with a line feed: save the file with such line ends")
+    names = records[0] if records else []
+    if not names or "\0" in text:
+        raise DataError(f"file {str(path)!r} has no header: its first line must name the columns")
+    if len(set(names)) < len(names):
+        raise DataError(f"two columns of {path.name!r} have the same name: rename or drop one of them")
+    return names
+
+
+def _outside(data: bytes, mark: int) -> Bool:
+    """Where a byte occurs outside quotation marks: an even number of them lies before it."""
+    values = np.frombuffer(data, dtype=np.uint8)
+    found = values == mark
+    if b'"' in data:
+        found &= (np.cumsum(values == _QUOTE, dtype=np.uint8) & 1) == 0
+    return np.asarray(found, dtype=bool)
+
+
+class CsvWriter:
+    """The header of the source, then blocks of bytes."""
+
+    def __init__(self, path: Path, reader: CsvReader, *, compressed: bool) -> None:
+        self._raw = path.open("wb")
+        # Neither a name nor a time inside: the same release gives the same bytes.
+        self._file: Any = gzip.GzipFile("", "wb", 6, self._raw, mtime=0) if compressed else self._raw
+        self._file.write(reader.header)
+
+    def write(self, block: Any) -> None:
+        self._file.write(block)
+
+    def close(self) -> None:
+        if self._file is not self._raw:
+            self._file.close()
+        self._raw.close()
+
+
+@dataclass(frozen=True)
+class CsvBlock:
+    """Whole records; `ends[first[r] + j]` is where field j of record r ends."""
+
+    data: bytes
+    names: Sequence[str]
+    first_row: int
+    ends: Int
+    first: Int
+
+    @classmethod
+    def cut(cls, data: bytes, names: Sequence[str], first_row: int) -> CsvBlock:
+        _refuse_stray_marks(data, first_row)
+        values = np.frombuffer(data, dtype=np.uint8)
+        feeds = _outside(data, _FEED)
+        ends = np.flatnonzero(_outside(data, _COMMA) | feeds)
+        if not data.endswith(b"\n"):
+            ends, feeds = np.append(ends, len(data)), np.append(feeds, True)
+        last = np.flatnonzero(feeds[ends])
+        first = np.append(0, last[:-1] + 1)
+        length = np.append(ends[0] if ends.size else 0, np.diff(ends) - 1)[last]
+        carriage = (ends[last] > 0) & (values[np.maximum(ends[last] - 1, 0)] == _RETURN)
+        blank = (last == first) & (length - carriage <= 0)
+        _refuse_ragged((last - first + 1)[~blank], len(names), first_row)
+        ends[last] -= carriage & (length > 0)
+        return cls(data, names, first_row, ends, first[~blank])
+
+    @property
+    def rows(self) -> int:
+        return int(self.first.size)
+
+    def _spans(self, name: str) -> tuple[Int, Int]:
+        """Where the column's fields begin and end."""
+        place = self.first + list(self.names).index(name)
+        before = np.where(place > 0, self.ends[place - 1], -1)
+        return self._skip(before), self.ends[place]
+
+    def _skip(self, ends: Int) -> Int:
+        """The byte after a separator: past the comma, or past the line end with its carriage return."""
+        values = np.frombuffer(self.data, dtype=np.uint8)
+        returns = (ends >= 0) & (values[np.clip(ends, 0, len(self.data) - 1)] == _RETURN)
+        return ends + 1 + returns
+
+    def _fields(self, name: str) -> Any:
+        """The raw texts of a column, quotes and all."""
+        starts, ends = self._spans(name)
+        offsets = np.stack([starts, ends], axis=1).ravel()
+        pieces = _pieces(self.data, np.append(np.append(0, offsets), len(self.data)))
+        return pieces.take(pa.array(np.arange(self.rows) * 2 + 1))
+
+    def codes(self, name: str, levels: Sequence[Level]) -> Int:
+        fields = self._fields(name).dictionary_encode()
+        known = {level: code for code, level in enumerate(levels)}
+        inside = np.array([field_code(raw, known, levels[0]) for raw in fields.dictionary.to_pylist()], dtype=np.int64)
+        return inside[fields.indices.to_numpy()] if self.rows else np.empty(0, dtype=np.int64)
+
+    def values(self, name: str) -> Column:
+        """Whole numbers where a field is written as one, else text: "007" is text and "7" is a number."""
+        fields = self._fields(name)
+        try:
+            text = fields.cast(pa.large_string())
+        except pa.ArrowInvalid:
+            raise DataError(f"column {name!r} is not UTF-8 text: save the file as UTF-8") from None
+        if pc.all(pc.match_substring_regex(text, _WHOLE)).as_py():
+            return np.asarray(text.cast(pa.int64()).to_numpy())
+        whole = re.compile(_WHOLE)
+        out = np.empty(self.rows, dtype=object)
+        plain = [None if raw in NULLS else unquoted(raw) for raw in text.to_pylist()]
+        out[:] = [int(v) if v is not None and whole.match(v) else v for v in plain]
+        return out
+
+    def replaced(self, columns: Mapping[str, Replacement]) -> Any:
+        order = sorted(columns, key=list(self.names).index)
+        if not self.rows:
+            return self.data
+        spans = [self._spans(name) for name in order]
+        offsets = np.stack([edge for span in spans for edge in span], axis=1).ravel()
+        pieces = _pieces(self.data, np.append(np.append(0, offsets), len(self.data)))
+        places = np.arange(len(pieces), dtype=np.int64)
+        known = [pieces]
+        for j, name in enumerate(order):
+            new = columns[name]
+            field = 1 + 2 * (np.arange(self.rows) * len(order) + j)
+            base = sum(len(part) for part in known)
+            places[field] = np.where(new.codes < 0, field, base + new.codes)
+            known.append(pa.array([level_text(level).encode() for level in new.levels], pa.large_binary()))
+        return pa.concat_arrays(known).take(pa.array(places)).buffers()[2]
+
+
+def _pieces(data: bytes, offsets: Int) -> Any:
+    """The bytes cut at the offsets, without copying them."""
+    buffers = [None, pa.py_buffer(offsets.astype(np.int64)), pa.py_buffer(data)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), offsets.size - 1, buffers)
+
+
+def _refuse_stray_marks(data: bytes, first_row: int) -> None:
+    """What would move a boundary must stop the release: behind a wrong one, true values would pass unseen."""
+    values = np.frombuffer(data, dtype=np.uint8)
+    quotes = np.flatnonzero(values == _QUOTE)
+    if quotes.size % 2:
+        raise _stray(data, int(quotes[-1]), first_row, "a quotation mark that is not closed: close it")
+    before = values[np.maximum(quotes[::2] - 1, 0)]
+    inside = quotes[::2][(quotes[::2] > 0) & ~np.isin(before, (_COMMA, _FEED, _QUOTE))]
+    if inside.size:
+        what = "a quotation mark inside a field that is not quoted: quote the field and double the mark"
+        raise _stray(data, int(inside[0]), first_row, what)
+    if b"\r" in data:
+        returns = np.flatnonzero(_outside(data, _RETURN))
+        alone = returns[np.append(values, 0)[returns + 1] != _FEED]
+        if alone.size:
+            what = "a carriage return without a line feed: end lines with a line feed"
+            raise _stray(data, int(alone[0]), first_row, what)
+
+
+def _stray(data: bytes, place: int, first_row: int, what: str) -> DataError:
+    row = first_row + int(np.sum(_outside(data[:place], _FEED)))
+    return DataError(f"row {row} has {what}")
+
+
+def _refuse_ragged(fields: Int, expected: int, first_row: int) -> None:
+    wrong = np.flatnonzero(fields != expected)
+    if wrong.size:
+        raise DataError(
+            f"row {first_row + wrong[0]} has {fields[wrong[0]]} field(s) where the header names {expected}: every record needs "
+            "one field a column"
+        )

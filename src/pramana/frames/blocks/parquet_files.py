@@ -1,0 +1,216 @@
+"""Parquet, a batch of rows at a time, with every type kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from pramana.arrays import Column, Int
+from pramana.errors import DataError
+from pramana.frames import Level
+from pramana.frames.blocks.stream import MISSING, UNKNOWN, Replacement
+from pramana.frames.levels import is_number
+
+CELLS = 1 << 21
+LONGEST = 1 << 18
+BUFFER = 1 << 20
+"""Bytes of a column read at a time: without it a whole row group would be held, however long it is."""
+_CODECS = ("snappy", "gzip", "brotli", "lz4", "zstd")
+
+
+class ParquetReader:
+    """Batches of at most 2¹⁸ rows, fewer for wide files."""
+
+    def __init__(self, path: Path, text: Sequence[str] = ()) -> None:
+        self.path = path
+        try:
+            plain = parquet.ParquetFile(path)
+            self.schema: pa.Schema = plain.schema_arrow
+            self._file = parquet.ParquetFile(
+                path, read_dictionary=self._texts(text), buffer_size=BUFFER, pre_buffer=False
+            )
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DataError(
+                f"file {str(path)!r} could not be read as Parquet ({type(error).__name__}): is it complete?"
+            ) from None
+        self.metadata = plain.metadata
+        self._done = 0
+        if len(set(self.names)) < len(self.names):
+            raise DataError(f"two columns of {path.name!r} have the same name: rename or drop one of them")
+
+    def _texts(self, names: Sequence[str]) -> list[str]:
+        """Text columns that are read as codes straight from the pages."""
+        return [n for n in names if n in self.schema.names and _is_text(self.schema.field(n).type)]
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.schema.names)
+
+    @property
+    def rows(self) -> int:
+        return int(self.metadata.num_rows)
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        return self._done, self.rows
+
+    @property
+    def codec(self) -> str:
+        """The compression of the first column, for the copy."""
+        if not self.metadata.num_row_groups or not self.metadata.num_columns:
+            return "snappy"
+        found = self.metadata.row_group(0).column(0).compression.lower()
+        return found if found in _CODECS else "none" if found == "uncompressed" else "snappy"
+
+    def blocks(self) -> Iterator[ParquetBlock]:
+        size = max(1024, min(LONGEST, CELLS // max(1, len(self.names))))
+        try:
+            for batch in self._file.iter_batches(batch_size=size):
+                yield ParquetBlock(batch, self.schema, self._done)
+                self._done += batch.num_rows
+        except pa.ArrowException as error:
+            raise DataError(
+                f"file {str(self.path)!r} could not be read after row {self._done} ({type(error).__name__}): is it complete?"
+            ) from None
+
+
+class ParquetWriter:
+    """A batch becomes a row group. Key-value metadata of the source are dropped but for pandas' own: they may tell of raw data."""
+
+    def __init__(self, path: Path, reader: ParquetReader, metadata: Mapping[bytes, bytes]) -> None:
+        kept = {k: v for k, v in (reader.schema.metadata or {}).items() if k == b"pandas"}
+        self.schema = reader.schema.with_metadata({**kept, **metadata})
+        self._writer = parquet.ParquetWriter(path, self.schema, compression=reader.codec)
+
+    def write(self, block: pa.RecordBatch) -> None:
+        self._writer.write_table(pa.Table.from_batches([block]).cast(self.schema))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+@dataclass(frozen=True)
+class ParquetBlock:
+    """A record batch; text columns may come as dictionaries though the schema says text."""
+
+    batch: pa.RecordBatch
+    schema: pa.Schema
+    first_row: int
+
+    @property
+    def rows(self) -> int:
+        return int(self.batch.num_rows)
+
+    def codes(self, name: str, levels: Sequence[Level]) -> Int:
+        return array_codes(self.batch.column(name), levels, name)
+
+    def values(self, name: str) -> Column:
+        column = self.batch.column(name)
+        column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+
+    def replaced(self, columns: Mapping[str, Replacement]) -> pa.RecordBatch:
+        arrays = {name: self.batch.column(name) for name in self.schema.names}
+        for name, new in columns.items():
+            arrays[name] = _released(arrays[name], new, self.schema.field(name), name)
+        return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+
+
+def array_codes(array: Any, levels: Sequence[Level], name: str) -> Int:
+    """Position of every value among the levels; a dictionary is looked up once, not row by row."""
+    if pa.types.is_dictionary(array.type):
+        inside = array_codes(array.dictionary, levels, name)
+        places = pc.fill_null(array.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
+        return np.append(inside, MISSING)[places]
+    if pa.types.is_null(array.type):
+        return np.full(len(array), MISSING, dtype=np.int64)
+    found = pc.index_in(array, value_set=fitting(levels, array.type, name))
+    codes = pc.fill_null(found, UNKNOWN).to_numpy(zero_copy_only=False).astype(np.int64)
+    gaps = pc.is_null(array, nan_is_null=True)
+    codes[gaps.to_numpy(zero_copy_only=False)] = MISSING
+    return codes
+
+
+def fitting(levels: Sequence[Level], kind: Any, name: str) -> Any:
+    """The levels as an Arrow array of the column's type, exactly, or an error."""
+    _refuse_type_mismatch(levels, kind, name)
+    try:
+        if pa.types.is_decimal(kind):  # a cast of whole numbers would ask for room for all of them
+            cast = pa.array([Decimal(repr(level)) for level in levels], kind)
+            exact = [float(v) for v in cast.to_pylist()] == list(levels)
+        else:
+            made = pa.array(list(levels))
+            cast = made.cast(kind)
+            exact = cast.cast(made.type).equals(made)
+    except pa.ArrowException:
+        exact = False
+    if not exact:
+        raise DataError(
+            f"column {name!r} of type {kind} cannot hold every level of the mechanism: cast it to a wider type or to text"
+        )
+    return cast
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _refuse_type_mismatch(levels: Sequence[Level], kind: Any, name: str) -> None:
+    """`1` is not `"1"`: both types are named so that the user sees which side to change."""
+    what = "numbers" if is_number(levels[0]) else "true and false" if isinstance(levels[0], bool) else "text"
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    text = _is_text(kind) or pa.types.is_string_view(kind)
+    held = "numbers" if number else "text" if text else "true and false" if pa.types.is_boolean(kind) else str(kind)
+    if held != what:
+        raise DataError(
+            f"column {name!r} holds {held} ({kind}) but the mechanism's levels are {what}: convert the column, or build the "
+            "mechanism with levels of the column's type"
+        )
+
+
+def _released(old: Any, new: Replacement, field: Any, name: str) -> Any:
+    """Levels by code in the field's type."""
+    gaps = new.codes < 0
+    kind = field.type
+    if pa.types.is_null(kind):
+        return old
+    if pa.types.is_dictionary(kind):
+        order = _order(old, new.levels, kind, name)
+        levels = fitting([new.levels[code] for code in order], kind.value_type, name)
+        try:
+            places = pa.array(np.argsort(order)[new.codes], mask=gaps).cast(kind.index_type)
+        except pa.ArrowException:
+            raise DataError(
+                f"column {name!r} of type {kind} cannot number every level of the mechanism: cast its indices to a wider type"
+            ) from None
+        return pa.DictionaryArray.from_arrays(places, levels, ordered=kind.ordered)
+    drawn = fitting(new.levels, kind, name).take(pa.array(new.codes, mask=gaps))
+    return pc.if_else(pa.array(gaps), old, drawn) if pa.types.is_floating(kind) and gaps.any() else drawn
+
+
+def _order(old: Any, levels: Sequence[Level], kind: Any, name: str) -> Int:
+    """The new dictionary: the mechanism's levels in its order, since the old order may tell which true value came first.
+
+    In an ordered type the order was declared and means something, so there the old one is kept where the two differ.
+    """
+    plain = np.arange(len(levels))
+    if not kind.ordered:
+        return plain
+    held = array_codes(old.dictionary, levels, name)
+    held = held[held >= 0]
+    if np.all(np.diff(held) > 0):
+        return plain
+    if held.size < len(levels):
+        raise DataError(
+            f"column {name!r} is ordered, otherwise than the mechanism's levels and without some of them: order the levels as the "
+            "column is, or drop its order"
+        )
+    return held

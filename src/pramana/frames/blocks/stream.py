@@ -1,0 +1,102 @@
+"""A file as a stream of blocks whose columns are level codes, whatever its format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from pramana.arrays import Column, Int
+from pramana.errors import DataError, listing, suggestion
+from pramana.frames import Level
+
+MISSING = -1
+UNKNOWN = -2
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """New values of a column: levels by code, and where the old value, a gap, stays."""
+
+    codes: Int
+    levels: Sequence[Level]
+
+
+class Block(Protocol):
+    """Some rows of a file."""
+
+    @property
+    def first_row(self) -> int: ...
+
+    @property
+    def rows(self) -> int: ...
+
+    def codes(self, name: str, levels: Sequence[Level]) -> Int:
+        """Position of every value among the levels, MISSING or UNKNOWN."""
+
+    def values(self, name: str) -> Column:
+        """The values themselves: numbers, text, or None and NaN where missing."""
+
+    def replaced(self, columns: Mapping[str, Replacement]) -> Any:
+        """The block with some columns replaced, as its format's writer takes it; negative codes keep the old value."""
+
+
+class Reader(Protocol):
+    """A file opened for reading block by block."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def names(self) -> list[str]: ...
+
+    @property
+    def rows(self) -> int | None:
+        """Records, where the format says so without reading them."""
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How much was read, and of how much."""
+
+    def blocks(self) -> Iterator[Block]: ...
+
+
+class Writer(Protocol):
+    """A file being written block by block."""
+
+    def write(self, block: Any) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def format_of(path: Path) -> str:
+    """ "csv" or "parquet", from the file's name."""
+    name = path.name.lower()
+    if name.endswith((".csv", ".csv.gz")):
+        return "csv"
+    if name.endswith((".parquet", ".pq")):
+        return "parquet"
+    raise DataError(f"file {str(path)!r} has an unknown ending {path.suffix!r}: use .csv, .csv.gz or .parquet")
+
+
+def open_reader(path: Path, text: Sequence[str] = ()) -> Reader:
+    """The file as a stream; `text` names the columns that will be asked for by level."""
+    if not path.is_file():
+        raise DataError(f"file {str(path)!r} does not exist" if not path.exists() else f"{str(path)!r} is not a file")
+    if format_of(path) == "csv":
+        from pramana.frames.blocks.csv_files import CsvReader
+
+        return CsvReader(path)
+    from pramana.frames.blocks.parquet_files import ParquetReader
+
+    return ParquetReader(path, text)
+
+
+def require(reader: Reader, names: Sequence[str], why: str) -> None:
+    """Refuse a file that lacks columns, naming all of them at once."""
+    absent = [name for name in dict.fromkeys(names) if name not in reader.names]
+    if absent:
+        raise DataError(
+            f"{why} needs column(s) {listing(absent)}, which {reader.path.name!r} lacks: {suggestion(absent[0], reader.names)}"
+        )

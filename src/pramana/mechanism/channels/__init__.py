@@ -1,0 +1,1 @@
+"""Known randomisations of a column: transition matrices, alone or by stratum."""

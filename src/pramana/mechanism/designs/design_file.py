@@ -1,0 +1,247 @@
+"""Design files: a person's request in TOML, read into a mechanism, or written for another person to read."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pramana.errors import MechanismError, suggestion
+from pramana.frames import Table, read
+from pramana.frames.writing import write_text
+from pramana.mechanism.designs.requests import Request
+from pramana.mechanism.mechanism import Mechanism
+
+VERSION = 1
+_HEADER = "# A design: what is asked for. The mechanism built from it is written when the data are perturbed.\n"
+_NUMBER, _NUMBERS = "a number", "a number, one a level, or a table by level"
+_STRATUM = {"keep": _NUMBERS, "epsilon": _NUMBER, "frequencies": 'a list, a table by level, or "data"'}
+_SHARED = {
+    "levels": "a list",
+    **_STRATUM,
+    "invariant": "true or false",
+    "construction": "text",
+    "conditional": "true or false",
+}
+_COLUMN = {
+    **_SHARED,
+    "kind": "text",
+    "band": "a whole number",
+    "blocks": "a list of lists of levels",
+    "fixed": "a list of levels",
+    "by": "text",
+    "strata": "a list of tables",
+}
+_LINKED = {"columns": "a list of names", **_SHARED}
+
+
+@dataclass(frozen=True)
+class Design:
+    """The requests for a file, in order."""
+
+    requests: tuple[Request, ...]
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The channels that answer the requests."""
+        channels = {}
+        for request in self.requests:
+            key = request.columns[0] if len(request.columns) == 1 else request.columns
+            try:
+                channels[key] = request.channel()
+            except MechanismError as error:
+                raise MechanismError(f"design of {request.name!r}: {error}") from None
+        return Mechanism(channels)
+
+    @property
+    def conditional(self) -> tuple[str, ...]:
+        """Columns whose epsilon holds only given frequencies that come from the confidential file."""
+        return tuple(request.name for request in self.requests if request.conditional)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What must be said beside the epsilons."""
+        return tuple(note for request in self.requests if (note := request.note()) is not None)
+
+    def resolved(self, data: Any) -> Design:
+        """Levels and frequencies written out; `data` is the confidential frame or file, or None."""
+        needed = [r for r in self.requests if r.levels is None or _draws(r)]
+        if not needed:
+            return self
+        text = {name: values for r in self.requests for name, values in _text_levels(r)}
+        table: Table | None = None if data is None else read(data, text=text)
+        return Design(tuple(r.resolved(table) if r in needed else r for r in self.requests))
+
+    @staticmethod
+    def read(path: str | Path, data: Any = None) -> Design:
+        """From a TOML file, with what it leaves to the data resolved."""
+        path = Path(path)
+        return Design(_requests(_parsed(path), str(path))).resolved(data)
+
+    def write(self, path: str | Path) -> None:
+        """As TOML; the file appears complete or not at all."""
+        write_text(Path(path), _HEADER + f"version = {VERSION}\n" + "".join(_section(r) for r in self.requests))
+
+
+def read_design(path: str | Path, data: Any = None) -> Mechanism:
+    """The mechanism that a design file asks for.
+
+    Parameters
+    ----------
+    data : the confidential frame or file, where the design leaves levels or frequencies to it.
+    """
+    return Design.read(path, data).mechanism
+
+
+def _text_levels(request: Request) -> Iterator[tuple[str, list[Any]]]:
+    """Columns that a CSV reader must leave as text, with their levels."""
+    for position, name in enumerate(request.columns):
+        levels: list[Any] = list(request.levels or ())
+        values = levels if len(request.columns) == 1 else [level[position] for level in levels]
+        if values and isinstance(values[0], str):
+            yield name, values
+
+
+def _draws(request: Request) -> bool:
+    return "data" in (request.frequencies, *(changes.get("frequencies") for _, changes in request.strata))
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise MechanismError(f"design file {str(path)!r} does not exist")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise MechanismError(f"{str(path)!r} is not valid TOML: {error}") from None
+
+
+def _requests(document: dict[str, Any], source: str) -> tuple[Request, ...]:
+    _refuse_unknown(document, ("version", "columns", "linked"), source)
+    version = document.get("version", VERSION)
+    if not isinstance(version, int) or version > VERSION:
+        raise MechanismError(
+            f"{source} has version {version!r}, newer than the {VERSION} that this release reads: update pramana"
+        )
+    columns, linked = document.get("columns", {}), document.get("linked", [])
+    if not isinstance(columns, dict) or not isinstance(linked, list):
+        raise MechanismError(
+            f"{source}: write [columns.NAME] for one column and [[linked]] for columns perturbed together"
+        )
+    found = [_column(name, body, f"{source}: columns.{name}") for name, body in columns.items()]
+    found += [_linked(body, f"{source}: linked.{number}") for number, body in enumerate(linked)]
+    if not found:
+        raise MechanismError(f"{source} asks for nothing: write a [columns.NAME] section with keep or epsilon")
+    return tuple(found)
+
+
+def _column(name: str, body: Any, where: str) -> Request:
+    options = _checked(body, _COLUMN, where)
+    strata = []
+    for number, stratum in enumerate(options.pop("strata", ())):
+        inner = _checked(stratum, {"value": "a value of the column", **_STRATUM}, f"{where}.strata.{number}")
+        if "value" not in inner:
+            raise MechanismError(f"{where}.strata.{number} lacks 'value', the value of the stratifying column")
+        strata.append((inner.pop("value"), inner))
+    return _honest(Request((name,), strata=tuple(strata), **options), options, where)
+
+
+def _linked(body: Any, where: str) -> Request:
+    options = _checked(body, _LINKED, where)
+    columns = options.pop("columns", ())
+    if len(columns) < 2 or not all(isinstance(name, str) for name in columns):
+        raise MechanismError(f"{where}.columns must name at least 2 columns that are perturbed together")
+    return _honest(Request(columns, **options), options, where)
+
+
+def _honest(request: Request, options: Mapping[str, Any], where: str) -> Request:
+    """Frequencies of the confidential file make epsilon conditional, whatever the file says."""
+    if not _draws(request):
+        return request
+    if options.get("conditional") is False:
+        raise MechanismError(
+            f'{where}: frequencies = "data" come from the confidential file, so conditional cannot be false: leave it out, or '
+            "write out the frequencies of a public table"
+        )
+    return replace(request, conditional=True)
+
+
+def _checked(body: Any, known: Mapping[str, str], where: str) -> dict[str, Any]:
+    if not isinstance(body, dict):
+        raise MechanismError(f"{where} must be a table of options, not {body!r}")
+    _refuse_unknown(body, tuple(known), where)
+    for key, value in body.items():
+        if not _fits(value, known[key]):
+            raise MechanismError(f"{where}.{key} is {value!r}: give {known[key]}")
+    return {key: _frozen(value) for key, value in body.items()}
+
+
+def _refuse_unknown(body: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+    for key in body:
+        if key not in known:
+            raise MechanismError(f"{where} has the unknown key {key!r}: {suggestion(key, known)}")
+
+
+def _fits(value: Any, wanted: str) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if wanted.startswith("a list") or wanted == _NUMBERS:
+        nested = wanted == "a list of lists of levels" and not all(isinstance(v, list) for v in value)
+        other = (number and wanted == _NUMBERS) or (value == "data" and "data" in wanted)
+        return (
+            other
+            or (isinstance(value, dict) and "table by level" in wanted)
+            or (isinstance(value, list) and not nested)
+        )
+    kinds = {"true or false": bool, "text": str, "a whole number": int}
+    if wanted in kinds:
+        return isinstance(value, kinds[wanted]) and not (wanted == "a whole number" and isinstance(value, bool))
+    return number if wanted == _NUMBER else isinstance(value, str | int | float)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
+
+
+def _section(request: Request) -> str:
+    name = _key(request.columns[0])
+    single = len(request.columns) == 1
+    head = f"[columns.{name}]" if single else f"[[linked]]\ncolumns = {_toml(request.columns)}"
+    lines = _lines({key: getattr(request, key) for key in _COLUMN if key != "strata"}, request)
+    for value, changes in request.strata:
+        lines += [f"\n[[columns.{name}.strata]]", f"value = {_toml(value)}", *_lines(changes, request)]
+    return "\n" + "\n".join([head, *lines]) + "\n"
+
+
+def _lines(options: Mapping[str, Any], request: Request) -> list[str]:
+    """What is asked for; a dictionary by level becomes a list, since TOML's keys are text."""
+    lines = []
+    for key, value in options.items():
+        if isinstance(value, Mapping) and request.levels is not None:
+            value = [value[level] for level in request.levels]
+        if not (value is None or value is False or (isinstance(value, tuple) and not value)):
+            lines.append(f"{key} = {_toml(value)}")
+    return lines
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
+
+
+def _toml(value: Any) -> str:
+    """A TOML value. JSON's text is TOML's, but for the delete character."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(str(k))} = {_toml(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, int | float):
+        return repr(value)
+    if hasattr(value, "__iter__"):
+        return "[" + ", ".join(_toml(v) for v in value) + "]"
+    raise MechanismError(
+        f"a level of type {type(value).__name__} cannot be written to a design file: use text or numbers"
+    )

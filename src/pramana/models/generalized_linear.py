@@ -1,0 +1,64 @@
+"""Formulas of generalised linear models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pramana.estimating import Family, GeneralizedLinear, family_of
+from pramana.formulas.design import Design, Offset, _refuse_constant, _refuse_unusable
+from pramana.formulas.parsed import names_in, parse
+from pramana.formulas.response import Response
+from pramana.frames import Schema, Table
+
+
+@dataclass(frozen=True)
+class Glm:
+    """Plan of a generalised linear model; see `glm`."""
+
+    formula: str
+    family: Family
+
+    @property
+    def log_scale(self) -> bool:
+        """Whether coefficients are logarithms, of odds, hazards or means."""
+        logged = parse(self.formula).response.expr.startswith(("log(", "np.log("))
+        return self.family.link in ("logit", "log", "cloglog") or (self.family.link == "identity" and logged)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        parsed = parse(self.formula)
+        return tuple(dict.fromkeys((*parsed.response_variables, *parsed.covariates)))
+
+    def prepare(self, table: Table, schema: Schema) -> GeneralizedLinear:
+        parsed = parse(self.formula)
+        for name in (*parsed.response_variables, *parsed.covariates):
+            if name not in schema:
+                table.column(name)
+        _refuse_unusable(parsed, schema)
+        _refuse_constant(parsed, table, schema)
+        design = Design.fit(parsed, table, schema)
+        sources = parsed.response_variables
+        response_of = Response.fit(parsed, table, schema, self.family)
+        alone = len(sources) == 1 and sources[0] not in parsed.covariates
+        return GeneralizedLinear(
+            parameters=design.names,
+            variables=self.variables,
+            response=sources[0] if alone else None,
+            family=self.family,
+            design_of=design,
+            response_of=response_of,
+            offset_of=Offset(parsed.offsets, design) if parsed.offsets else None,
+            label=parsed.response.expr,
+            reads=design.reads(),
+            offset_reads=frozenset(name for expression in parsed.offsets for name in names_in(expression)),
+            design_of_levels=design.at_levels,
+        )
+
+
+def glm(formula: str, family: str | Family = "gaussian", link: str | None = None) -> Glm:
+    """A generalised linear model as an estimating function.
+
+    >>> glm("employed ~ age + edu", family="binomial").family.link
+    'logit'
+    """
+    return Glm(formula, family_of(family, link))

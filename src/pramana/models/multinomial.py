@@ -1,0 +1,289 @@
+"""Multinomial logit: U = (indicator(y) − p(x)) ⊗ x, linear in the indicators of the response."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from pramana.arrays import Float, Int
+from pramana.estimating.equation import Records
+from pramana.estimating.generalized_linear import refuse_collinear
+from pramana.formulas.design import Design, regressors
+from pramana.formulas.parsed import parse, parse_plain, variables_in
+from pramana.frames import Schema, Table
+from pramana.models.classes import Classes
+
+Spread: TypeAlias = Callable[[Records], tuple[Float, Float]]
+"""Records ↦ reverted indicators (m, K) and masses (m,) of the design's rows."""
+
+
+@dataclass(frozen=True)
+class MultinomialEquation:
+    """The first level is the reference; coefficients run class by class.
+
+    Attributes
+    ----------
+    design : (m, q), m = n·C: the C nodes of a record (candidate values of perturbed covariates) lie next to each other.
+    indicators : (m, K), reverted indicators of the response; entries may be negative.
+    labels : names of the classes after the first; numbers by default.
+    mass : (m,), the sums of the indicators' rows: the nodes' signed weights; 1 by default.
+    spread : recomputes indicators and masses for records under another measure.
+    """
+
+    names: tuple[str, ...]
+    design: Float
+    indicators: Float
+    records: Records
+    labels: tuple[str, ...] | None = None
+    mass: Float | None = None
+    spread: Spread | None = None
+    smooth: bool = True
+
+    @property
+    def n(self) -> int:
+        return self.records.n
+
+    @property
+    def classes(self) -> int:
+        return self.indicators.shape[1] - 1
+
+    @property
+    def concave(self) -> bool:
+        """Signed indicators leave the objective concave; signed masses do not."""
+        return self.mass is None or bool(np.all(self.mass >= 0))
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        labels = self.labels or tuple(str(k + 1) for k in range(self.classes))
+        return tuple(f"{label}:{name}" for label in labels for name in self.names)
+
+    @property
+    def start(self) -> Float:
+        return np.zeros(self.classes * self.design.shape[1])
+
+    def eta(self, beta: Float) -> Float:
+        """Linear predictors (K, m), the reference's being zero."""
+        return np.vstack([np.zeros(len(self.design)), beta.reshape(self.classes, -1) @ self.design.T])
+
+    def probabilities(self, beta: Float) -> Float:
+        """(m, K)."""
+        return self._shares(beta).T
+
+    def _shares(self, beta: Float) -> Float:
+        """Probabilities class by class (K, m): sums over classes then run through memory in order."""
+        return _softmax(self.eta(beta))[0]
+
+    def influence(self, beta: Float) -> Float:
+        phi = _outer(self._residual(self._shares(beta)), self.design).reshape(self.n, -1, beta.size)
+        return phi[:, 0] if phi.shape[1] == 1 else phi.sum(axis=1)
+
+    def score(self, betas: Float, weights: Float) -> Float:
+        pairs = zip(betas, weights, strict=True)
+        return np.stack([self._score(self._shares(b), self._rows(w)) for b, w in pairs])
+
+    def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
+        scores, slopes = [], []
+        for beta, weight in zip(betas, weights, strict=True):
+            p, w = self._shares(beta), self._rows(weight)
+            scores.append(self._score(p, w))
+            slopes.append(-self._bend(p[1:], w if self.mass is None else w * self.mass))
+        return np.stack(scores), np.stack(slopes)
+
+    def _residual(self, p: Float) -> Float:
+        """Indicators less probabilities (K − 1, m)."""
+        return np.asarray(self.indicators.T[1:] - (p[1:] if self.mass is None else p[1:] * self.mass))
+
+    def _score(self, p: Float, w: Float) -> Float:
+        return np.asarray(((self._residual(p) * w) @ self.design).ravel())
+
+    def _bend(self, p: Float, w: Float) -> Float:
+        """Σ w (diag(p) − ppᵀ) ⊗ xxᵀ, block by block of classes."""
+        q = self.design.shape[1]
+        out = np.empty((self.classes, q, self.classes, q))
+        for j in range(self.classes):
+            share = w * p[j]
+            for k in range(j, self.classes):
+                bend = share * ((1 - p[j]) if j == k else -p[k])
+                out[j, :, k] = (self.design.T * bend) @ self.design
+                out[k, :, j] = out[j, :, k].T
+        return out.reshape(self.classes * q, -1)
+
+    def clean_outer(self, beta: Float, weights: Float) -> Float:
+        """An indicator is its own square, so (UUᵀ)* needs the indicators alone."""
+        p, w, q = self._shares(beta)[1:], self._rows(weights), self.design.shape[1]
+        e = self.indicators.T[1:]
+        mass = 1.0 if self.mass is None else self.mass
+        out = np.empty((self.classes, q, self.classes, q))
+        for j in range(self.classes):
+            for k in range(j, self.classes):
+                square = mass * p[j] * p[k] - e[j] * p[k] - e[k] * p[j] + (e[j] if j == k else 0.0)
+                out[j, :, k] = (self.design.T * (w * square)) @ self.design
+                out[k, :, j] = out[j, :, k].T
+        return out.reshape(self.classes * q, -1)
+
+    def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
+        p = self._shares(beta)[1:]
+        a = left.reshape(self.classes, -1) @ self.design.T
+        b = right.reshape(self.classes, -1) @ self.design.T
+        rows = np.sum(a * p, axis=0) * np.sum(b * p, axis=0) - np.sum(a * b * p, axis=0)
+        rows = rows if self.mass is None else rows * self.mass
+        return np.asarray(rows.reshape(self.n, -1).sum(axis=1))
+
+    def absolute_slopes(self, beta: Float, weights: Float) -> Float:
+        """Σ w |∂φ_j/∂β_j| (d,)."""
+        p, w = self._shares(beta)[1:], self._rows(weights)
+        bend = p * (1 - p) if self.mass is None else p * (1 - p) * self.mass
+        if len(self.design) == self.n:
+            return np.asarray(((np.abs(bend) * w) @ self.design**2).ravel())
+        squares = _outer(bend, self.design**2).reshape(self.n, -1, beta.size).sum(axis=1)
+        return np.asarray(weights @ np.abs(squares))
+
+    def objective(self, betas: Float, weights: Float) -> Float:
+        """Σ w (Σ_k e_k η_k − log Σ_k e^η_k), (B,)."""
+        values = []
+        for beta, weight in zip(betas, weights, strict=True):
+            eta = self.eta(beta)
+            values.append(self._gain(eta, _softmax(eta)[1], self._rows(weight)))
+        return np.array(values)
+
+    def recedes(self, direction: Float, weights: Float) -> bool:
+        """Far out, log Σ e^η grows like the largest η."""
+        eta = self.eta(direction)
+        size = np.abs(eta)
+        eta = np.where(size < 1e-7 * size.max(), 0.0, eta)
+        w = self._rows(weights)
+        total = float(w @ size.max(axis=0))
+        return self._gain(eta, eta.max(axis=0), w) >= -1e-9 * total and total > 0
+
+    def _gain(self, eta: Float, top: Float, w: Float) -> float:
+        seen = np.einsum("mk,km->m", self.indicators, eta)
+        return float(w @ (seen - (top if self.mass is None else top * self.mass)))
+
+    def under(self, records: Records) -> MultinomialEquation:
+        if self.spread is None:
+            return replace(self, records=records)
+        indicators, mass = self.spread(records)
+        return replace(self, records=records, indicators=indicators, mass=None if self.mass is None else mass)
+
+    def _rows(self, weights: Float) -> Float:
+        """Row weights, one a node."""
+        copies = len(self.design) // self.n
+        return weights if copies == 1 else np.repeat(weights, copies)
+
+
+def _softmax(eta: Float) -> tuple[Float, Float]:
+    """Probabilities (K, m) and log Σ e^η (m,), without overflow."""
+    top = eta.max(axis=0)
+    grown = np.exp(eta - top)
+    total = grown.sum(axis=0)
+    return grown / total, top + np.log(total)
+
+
+def _outer(left: Float, design: Float) -> Float:
+    """Rows left_j ⊗ design, (m, (K − 1) q)."""
+    return np.asarray((left.T[:, :, None] * design[:, None, :]).reshape(len(design), -1))
+
+
+@dataclass(frozen=True)
+class Multinomial:
+    """Plan of `multinomial(formula)`."""
+
+    formula: str
+    log_scale: ClassVar[bool] = True
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return variables_in(parse(self.formula))
+
+    def prepare(self, table: Table, schema: Schema) -> MultinomialFunction:
+        parsed = parse_plain(self.formula)
+        classes = Classes.of(parsed, table, schema)
+        return MultinomialFunction(self.variables, classes, regressors(parsed, table, schema))
+
+
+def multinomial(formula: str) -> Multinomial:
+    """Multinomial logit: log Pr(y = k | x) / Pr(y = first | x) = xᵀβ_k, for a response with three or more levels.
+
+    The first level is the reference, in the order of the mechanism (or of the categories, or sorted). A perturbed
+    response is reverted with the whole inverse of its transition matrix, all classes at once. Parameters are named
+    "level:term".
+
+    >>> import pramana as pr
+    >>> levels = ["walk", "bus", "car"]
+    >>> mechanism = pr.Mechanism({"mode": pr.TransitionMatrix.randomized_response(levels, keep=0.8)})
+    >>> data = {"mode": levels * 60 + ["car"] * 40, "far": [0, 0, 1, 1] * 55}
+    >>> result = pr.fit(multinomial("mode ~ far"), data, mechanism)
+    >>> result.parameters
+    ('bus:Intercept', 'bus:far', 'car:Intercept', 'car:far')
+    """
+    return Multinomial(formula)
+
+
+@dataclass(frozen=True)
+class MultinomialFunction:
+    """U = (indicator(y) − p(x)) ⊗ x."""
+
+    variables: tuple[str, ...]
+    classes: Classes
+    design: Design
+    response: str | None = None
+    smooth: bool = True
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(f"{label}:{name}" for label in self._labels for name in self.design.names)
+
+    @property
+    def _labels(self) -> tuple[str, ...]:
+        return tuple(str(level) for level in self.classes.levels[1:])
+
+    def response_values(self, values: Any) -> Float:
+        raise NotImplementedError("classes are summed out by the equation")
+
+    def equation(self, records: Records) -> MultinomialEquation:
+        """Nodes that differ in the response alone share a row of the design."""
+        places, settings = _covariate_nodes(records, self.classes.column)
+        parts = [self.design({**records.columns, **setting}, records.n) for setting in settings]
+        design = np.stack(parts, axis=1).reshape(-1, len(self.design.names))
+        refuse_collinear([design], self.design.names)
+
+        def spread(under: Records) -> tuple[Float, Float]:
+            return _reverted(under, self.classes, places, len(settings))
+
+        indicators, mass = spread(records)
+        clean = len(settings) == 1
+        return MultinomialEquation(
+            self.design.names, design, indicators, records, self._labels, None if clean else mass, spread
+        )
+
+
+def _covariate_nodes(records: Records, response: str) -> tuple[Int, list[Mapping[str, object]]]:
+    """For every node, its place among the settings of the covariates, and those settings."""
+    settings: list[Mapping[str, object]] = []
+    seen: dict[tuple[object, ...], int] = {}
+    places = np.empty(len(records.nodes), dtype=np.int64)
+    for k, node in enumerate(records.nodes):
+        setting = {name: value for name, value in node.items() if name != response}
+        key = tuple(id(v) if isinstance(v, np.ndarray) else v for v in setting.values())
+        if key not in seen:
+            seen[key] = len(settings)
+            settings.append(setting)
+        places[k] = seen[key]
+    return places, settings
+
+
+def _reverted(records: Records, classes: Classes, places: Int, size: int) -> tuple[Float, Float]:
+    """Reverted indicators (n·size, K) and masses (n·size,)."""
+    out = np.zeros((records.n, size, len(classes.levels)))
+    rows = np.arange(records.n)
+    for k, weight in enumerate(records.weights.T):
+        value = records.nodes[k].get(classes.column)
+        if value is None or isinstance(value, np.ndarray):
+            np.add.at(out, (rows, places[k], classes.codes(records.at(k), records.n)), weight)
+        else:
+            out[:, places[k], classes.levels.index(value)] += weight
+    flat = out.reshape(-1, len(classes.levels))
+    return flat, flat.sum(axis=1)

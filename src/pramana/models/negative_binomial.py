@@ -1,0 +1,149 @@
+"""Negative binomial regression with its dispersion: the two likelihood scores as one system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from pramana.arrays import Float
+from pramana.errors import FormulaError, SolveError
+from pramana.estimating.families import FAMILIES, negative_binomial
+from pramana.estimating.generalized_linear import GeneralizedLinear
+from pramana.estimating.system import Note, StackedFunction, System
+from pramana.frames import Schema, Table
+from pramana.models.generalized_linear import Glm
+
+DISPERSION = "log(dispersion)"
+HARDLY_KNOWN = 1.0
+"""Standard error of the log dispersion above which it is reported."""
+
+
+@dataclass(frozen=True)
+class NegativeBinomialSystem(System):
+    """U = (x (y − μ)/(1 + αμ), {ψ(1/α) − ψ(y + 1/α) + log(1 + αμ)}/α + (y − μ)/(1 + αμ)), V(y) = μ + αμ².
+
+    Attributes
+    ----------
+    mean_model : the log-linear model of the mean.
+    """
+
+    mean_model: GeneralizedLinear
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return (*self.mean_model.parameters, DISPERSION)
+
+    @property
+    def curvatures(self) -> tuple[slice, ...]:
+        return (slice(len(self.mean_model.parameters)),)
+
+    def facts(self) -> dict[str, str]:
+        return {"Family": "negative-binomial, log link, dispersion estimated"}
+
+    def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
+        model = self.mean_model
+        out = {"x": model.design_of(columns, n), "y": model.response_of(columns, n)}
+        model.family.check_response(out["y"], model.label)
+        out["offset"] = np.zeros(n) if model.offset_of is None else model.offset_of(columns, n)
+        return out
+
+    @property
+    def first(self) -> GeneralizedLinear:
+        """Poisson, whose mean is the same."""
+        return replace(self.mean_model, family=FAMILIES["poisson", "log"])
+
+    def lifted(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
+        """The dispersion by moments; its likelihood rises from 0 exactly where the residuals vary more than Poisson's."""
+        y, mu = arrays["y"], np.exp(arrays["x"] @ beta + arrays["offset"])
+        excess = float(weights @ ((y - mu) ** 2 - y))
+        if excess <= 0:
+            raise SolveError(
+                f"{self.mean_model.label!r} does not vary more around its mean than Poisson counts do (by {excess / weights.sum():.3g}, "
+                "and a negative binomial needs more than 0): use family='poisson'"
+            )
+        return np.append(beta, np.log(excess / (weights @ mu**2)))
+
+    def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:
+        """A constant mean, and the dispersion one."""
+        mean = max(float(weights @ arrays["y"] / weights.sum()), 1e-8)
+        flat = np.linalg.lstsq(arrays["x"], np.log(mean) - arrays["offset"], rcond=None)[0]
+        return np.append(flat, 0.0)
+
+    def judged(self, beta: Float, covariance: Callable[[], Float]) -> list[Note]:
+        error = float(np.sqrt(covariance()[-1, -1]))
+        if not error > HARDLY_KNOWN:
+            return []
+        message = (
+            f"the dispersion {np.exp(beta[-1]):.2g} is hardly told from 0 (standard error of its logarithm {error:.2g}, limit "
+            f"{HARDLY_KNOWN:g}): family='poisson' may do"
+        )
+        return [("weak-dispersion", "warning", message)]
+
+    def u(self, beta: Float, arrays: Mapping[str, Float]) -> Float:
+        y, mu, alpha = self._at(beta, arrays)
+        shape, force = 1 / alpha, (y - mu) / (1 + alpha * mu)
+        own = shape * (np.log1p(alpha * mu) - _risen(y, shape)) + force
+        return np.column_stack([arrays["x"] * force[:, None], own])
+
+    def slope(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
+        from scipy.special import polygamma
+
+        y, mu, alpha = self._at(beta, arrays)
+        x, shape, grown = arrays["x"], 1 / alpha, 1 + alpha * mu
+        out = np.empty((beta.size, beta.size))
+        out[:-1, :-1] = -(x * (weights * mu * (1 + alpha * y) / grown**2)[:, None]).T @ x
+        tilt = alpha * mu * (y - mu) / grown**2
+        out[:-1, -1] = out[-1, :-1] = -(weights * tilt) @ x
+        bend = shape * (polygamma(1, y + shape) - polygamma(1, shape)) + alpha * mu / grown
+        own = shape * (bend + _risen(y, shape) - np.log(grown)) - tilt
+        out[-1, -1] = weights @ own
+        return out
+
+    def _at(self, beta: Float, arrays: Mapping[str, Float]) -> tuple[Float, Float, float]:
+        """Response, mean and dispersion."""
+        return arrays["y"], np.exp(arrays["x"] @ beta[:-1] + arrays["offset"]), float(np.exp(beta[-1]))
+
+
+def _risen(y: Float, shape: float) -> Float:
+    """ψ(y + shape) − ψ(shape); for large shapes by their asymptotic series, where the difference would lose its digits."""
+    from scipy.special import psi
+
+    if shape < 1e4:
+        return np.asarray(psi(y + shape) - psi(shape))
+    far = y + shape
+    return np.asarray(np.log1p(y / shape) + (1 / shape - 1 / far) / 2 + (1 / shape**2 - 1 / far**2) / 12)
+
+
+NO_LIKELIHOOD = (
+    "the likelihood of a negative binomial needs its dispersion: estimate it with method='reversion', then give "
+    "family=pramana.negative_binomial(dispersion)"
+)
+
+
+@dataclass(frozen=True)
+class NegativeBinomial:
+    """Plan of `fit(formula, ..., family="negative-binomial")`."""
+
+    formula: str
+    log_scale: ClassVar[bool] = True
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return self.at(1.0).variables
+
+    def at(self, dispersion: float) -> Glm:
+        """The same regression with a known dispersion, which estimates the same coefficients."""
+        return Glm(self.formula, negative_binomial(dispersion))
+
+    def prepare(self, table: Table, schema: Schema) -> StackedFunction:
+        return StackedFunction(NegativeBinomialSystem(self.at(1.0).prepare(table, schema)), self.variables)
+
+
+def negative_binomial_plan(formula: str, link: str | None) -> NegativeBinomial:
+    """The link is the logarithm."""
+    if link not in (None, "log"):
+        raise FormulaError(f"the negative binomial has link 'log', not {link!r}: leave link= out")
+    return NegativeBinomial(formula)

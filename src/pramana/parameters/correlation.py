@@ -1,0 +1,238 @@
+"""Correlations: Pearson's r from moments, Cramér's V and Kendall's tau-b from the joint table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from pramana.arrays import Float
+from pramana.errors import FormulaError, suggestion
+from pramana.estimating.cells import Factor, cell_labels, distinct, factors_of, refuse_unordered, reverted_cells
+from pramana.estimating.equation import Records, broadcast
+from pramana.estimating.generalized_linear import as_numbers
+from pramana.estimating.moments import Remark
+from pramana.estimating.smooth import Moments, SmoothFunction, curvature
+from pramana.frames import Schema, Table
+from pramana.parameters.tables import negative_cells
+
+CorrelationKind = Literal["pearson", "cramer", "kendall"]
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Plan of `correlation(x, y, kind)`."""
+
+    x: str
+    y: str
+    kind: CorrelationKind = "pearson"
+    corrected: bool = False
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return (self.x, self.y)
+
+    def prepare(self, table: Table, schema: Schema) -> SmoothFunction:
+        if self.kind == "pearson":
+            for name in self.variables:
+                if name not in schema:
+                    table.column(name)
+            return SmoothFunction(Pearson(self.x, self.y))
+        factors = factors_of(self.variables, table, schema)
+        for factor in factors:
+            _refuse_unsuited(factor, self.kind)
+        return SmoothFunction(TableCorrelation(factors, self.kind, self.corrected))
+
+
+def correlation(x: str, y: str, kind: CorrelationKind = "pearson", *, corrected: bool = False) -> Correlation:
+    """The correlation of two columns, either or both perturbed.
+
+    Parameters
+    ----------
+    kind : "pearson" for numbers, "cramer" (V) for levels in any order, "kendall" (tau-b) for ordered levels: numbers, or
+        levels whose mechanism says kind="ordinal", or an ordered pandas or polars category.
+    corrected : take its bias out of Cramér's V, as estimated with the covariance of the shares, however they were sampled and
+        perturbed. It is taken off V², and V is 0 where nothing is left. Clean tables near independence lose the
+        (r − 1)(c − 1) / n of Bergsma (2013) from their chi-square over n. Standard errors, and limits from resampling, stay
+        those of the plain V.
+
+    Cramér's V is a norm: chance and the randomisation both add to it, by ½ tr(V″ Σ) to first order, with Σ the covariance of
+    the estimated shares; this bias is of order 1/n and grows with the table. V cannot be negative, so near independence its
+    interval means nothing, corrected or not (the diagnostic `near-boundary` says when): test that with `table_em`.
+
+    >>> import pramana as pr
+    >>> mechanism = pr.Mechanism({"a": pr.TransitionMatrix.binary(0.9, 0.9)})
+    >>> table = {"a": [0, 0, 1, 1], "b": [0, 1, 0, 1], "n": [400, 200, 100, 300]}
+    >>> [round(float(pr.fit(pr.correlation("a", "b", k), table, mechanism, frequencies="n").estimate[0]), 4)
+    ...  for k in ("pearson", "cramer", "kendall")]
+    [0.5164, 0.5164, 0.5164]
+    >>> table = {"a": [0, 0, 0, 1, 1, 1], "b": [0, 1, 2, 0, 1, 2], "n": [60, 70, 70, 40, 30, 30]}
+    >>> [round(float(pr.fit(pr.correlation("a", "b", "cramer", corrected=c), table, mechanism, frequencies="n").estimate[0]), 4)
+    ...  for c in (False, True)]
+    [0.1296, 0.1071]
+    """
+    if kind not in ("pearson", "cramer", "kendall"):
+        raise FormulaError(f"kind {kind!r} is unknown: {suggestion(str(kind), ['pearson', 'cramer', 'kendall'])}")
+    if corrected and kind != "cramer":
+        raise FormulaError(f"corrected=True is for kind='cramer', whose noise does not average out, not for {kind!r}")
+    distinct(x, y)
+    return Correlation(x, y, kind, corrected)
+
+
+def _refuse_unsuited(factor: Factor, kind: str) -> None:
+    if len(factor.levels) < 2:
+        raise FormulaError(f"column {factor.name!r} has {len(factor.levels)} level(s): a correlation needs at least 2")
+    if kind == "kendall":
+        refuse_unordered(factor, "Kendall's tau-b", "kind='cramer'")
+
+
+@dataclass(frozen=True)
+class Pearson:
+    """r from the moments of x and y about fixed numbers near their centres, which change nothing but rounding."""
+
+    x: str
+    y: str
+    moments: tuple[str, ...] = ("x", "y", "x²", "y²", "xy")
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return (f"correlation({self.x}, {self.y})",)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return (self.x, self.y)
+
+    def collect(self, records: Records) -> Moments:
+        nodes = [self._pair(records, k) for k in range(len(records.nodes))]
+        centre = np.mean([pair.mean(axis=0) for pair in nodes], axis=0)
+        scale = np.maximum(np.max([np.abs(pair - centre).max(axis=0) for pair in nodes], axis=0), 1e-100)
+        features = [_features((pair - centre) / scale) for pair in nodes]
+        weights = records.weights.T
+        values = sum(w[:, None] * t for w, t in zip(weights, features, strict=True))
+
+        def products(row_weights: Float) -> Float:
+            terms = ((t * (w * row_weights)[:, None]).T @ t for w, t in zip(weights, features, strict=True))
+            return np.asarray(sum(terms))
+
+        return Moments(np.asarray(values), products)
+
+    def _pair(self, records: Records, node: int) -> Float:
+        columns = records.at(node)
+        return np.column_stack([as_numbers(broadcast(columns[v], records.n), v) for v in self.variables])
+
+    def value(self, mu: Any) -> Any:
+        (vx, vy), covariance = _variances(mu), mu[4] - mu[0] * mu[1]
+        return np.stack([covariance / np.sqrt(vx * vy)])
+
+    def refusal(self, mu: Float) -> str | None:
+        gone = [v for v, size in zip(self.variables, _variances(mu), strict=True) if size <= 1e-14]
+        if not gone:
+            return None
+        return (
+            f"the reverted variance of {', '.join(map(repr, gone))} is not positive (a constant column, or noise that outweighs "
+            "the data): a correlation does not exist; use more records"
+        )
+
+    def remarks(self, theta: Float, mu: Float, errors: Float) -> list[Remark]:  # noqa: ARG002
+        return _beyond_one(self.parameters[0], float(theta[0]))
+
+
+def _features(pair: Float) -> Float:
+    x, y = pair.T
+    return np.column_stack([x, y, x**2, y**2, x * y])
+
+
+def _variances(mu: Any) -> tuple[Any, Any]:
+    return mu[2] - mu[0] ** 2, mu[3] - mu[1] ** 2
+
+
+def _beyond_one(name: str, value: float) -> list[Remark]:
+    if abs(value) <= 1:
+        return []
+    return [("outside-range", "warning", f"{name} = {value:.4g} lies outside [-1, 1]: noise outweighs the data")]
+
+
+@dataclass(frozen=True)
+class TableCorrelation:
+    """Cramér's V or Kendall's tau-b as a function of the shares of the cells."""
+
+    factors: tuple[Factor, ...]
+    kind: CorrelationKind
+    corrected: bool = False
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        title = "Cramér's V" if self.kind == "cramer" else "Kendall's tau-b"
+        return (f"{'corrected ' if self.corrected else ''}{title}({', '.join(self.variables)})",)
+
+    @property
+    def moments(self) -> tuple[str, ...]:
+        return tuple(cell_labels(self.factors))
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return tuple(f.name for f in self.factors)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(f.levels) for f in self.factors)
+
+    def collect(self, records: Records) -> Moments:
+        cells = reverted_cells(records, self.factors)
+        return Moments(cells, lambda w: np.diag(w @ cells))
+
+    def value(self, mu: Any) -> Any:
+        p = mu.reshape(self.shape)
+        if self.kind == "kendall":
+            return np.stack([_tau(p)])
+        return np.stack([np.sqrt(_inertia(p) / (min(self.shape) - 1))])
+
+    def refusal(self, mu: Float) -> str | None:
+        p = mu.reshape(self.shape)
+        for factor, margin in zip(self.factors, (p.sum(axis=1), p.sum(axis=0)), strict=True):
+            gone = [f"{label} ({v:.4g})" for label, v in zip(factor.labels, margin, strict=True) if v <= 0]
+            if self.kind == "cramer" and gone:
+                return (
+                    f"{self.parameters[0]!r} needs positive shares, and that of {', '.join(gone)} is not: merge levels"
+                )
+            if self.kind == "kendall" and 1 - np.sum(margin**2) <= 1e-14:
+                return (
+                    f"{self.parameters[0]!r} does not exist: {factor.name!r} is constant, or noise outweighs the data"
+                )
+        if self.kind == "cramer" and _inertia(p) <= 1e-24:
+            return f"{self.parameters[0]!r} is exactly 0, where it has no standard error: test independence with table_em()"
+        return None
+
+    def debiased(self, theta: Float, mu: Float, covariance: Float) -> Float:
+        """V less ½ tr(V″ Σ), on the scale of V²: away from 0 the two agree to first order, and this one stays real."""
+        if not self.corrected:
+            return theta
+        return np.sqrt(np.clip(theta**2 - theta * curvature(self.value, mu, covariance), 0.0, None))
+
+    def remarks(self, theta: Float, mu: Float, errors: Float) -> list[Remark]:
+        found = [*_beyond_one(self.parameters[0], float(theta[0])), *negative_cells(mu, self.moments)]
+        # At independence V is the length of df noises of about its standard error each.
+        df = (self.shape[0] - 1) * (self.shape[1] - 1)
+        if self.kind == "cramer" and theta[0] < (np.sqrt(df) + 2) * errors[0]:
+            message = (
+                f"{self.parameters[0].removeprefix('corrected ')} = {theta[0]:.3g} is within the noise of 0, its smallest value: it "
+                "is too large on average (corrected=True takes out most of that), and its interval means nothing; test "
+                "independence with table_em()"
+            )
+            found.append(("near-boundary", "warning", message))
+        return found
+
+
+def _inertia(p: Any) -> Any:
+    """Σ (p_ij − p_i p_j)² / (p_i p_j), Pearson's chi-square over n."""
+    expected = p.sum(axis=1)[:, None] * p.sum(axis=0)
+    return ((p - expected) ** 2 / expected).sum()
+
+
+def _tau(p: Any) -> Any:
+    """(concordant − discordant) over the geometric mean of the untied pairs of each column."""
+    rows, columns = (np.sign(np.subtract.outer(np.arange(k), np.arange(k))) for k in p.shape)
+    excess = (p * (rows @ p @ columns.T)).sum()
+    ties = (1 - (p.sum(axis=1) ** 2).sum()) * (1 - (p.sum(axis=0) ** 2).sum())
+    return excess / np.sqrt(ties)
