@@ -62,11 +62,11 @@ _HOME = {
     "BackwardCorrection": "estimators",
     "Result": "result",
     "Comparison": "comparison",
-    "Diagnostic": "result",
+    "Diagnostic": "diagnostic",
     "fit": "pipeline",
     "compare": "pipeline",
     "SpecificationTest": "inference.hypotheses",
-    "specification_test": "guidance",
+    "specification_test": "pipeline",
     "Risk": "disclosure.risk.assessment",
     "risk": "disclosure.risk.assessment",
     "Frontier": "disclosure.planning.tradeoff",
@@ -90,6 +90,7 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
     from pramana.comparison import Comparison
+    from pramana.diagnostic import Diagnostic
     from pramana.disclosure.audit.auditing import Audit, audit
     from pramana.disclosure.planning.keep import Plan, plan
     from pramana.disclosure.planning.optimum import OptimalDesign, optimal_design
@@ -110,7 +111,6 @@ if TYPE_CHECKING:
         lr_test,
     )
     from pramana.formulas.text import parameter
-    from pramana.guidance import specification_test
     from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
     from pramana.inference.hypotheses import SpecificationTest
     from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix, designs
@@ -128,8 +128,8 @@ if TYPE_CHECKING:
     from pramana.parameters.quantiles import median, quantile
     from pramana.parameters.ratios import odds_ratio, risk_difference, risk_ratio
     from pramana.parameters.tables import crosstab
-    from pramana.pipeline import compare, fit
-    from pramana.result import Diagnostic, Result
+    from pramana.pipeline import compare, fit, specification_test
+    from pramana.result import Result
     from pramana.simplex import table_em, to_simplex
     from pramana.studies import Scenario, StudyResult, simulate
 

@@ -1,28 +1,24 @@
-"""fit and compare: read → revert → total → solve → infer → result."""
+"""fit, compare and specification_test: a question and data become a task, and a method answers it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
-from pramana.analysis.again import Refit
-from pramana.analysis.sampling import ColumnLike
-from pramana.analysis.task import Job
+from pramana.analysis.question import question
+from pramana.analysis.sampling import Beside, ColumnLike
+from pramana.analysis.task import Options, Task, inference_of
 from pramana.comparison import Comparison
-from pramana.errors import PramanaError, suggestion
+from pramana.errors import PramanaError
 from pramana.estimating import Family
-from pramana.estimators import ForwardCorrection, Likelihood, Method, Naive, Reversion, method_of
-from pramana.guidance import specification_test
+from pramana.estimators import Likelihood, Method, Naive, method_of
+from pramana.formulas.text import is_call
 from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
 from pramana.inference.hypotheses import SpecificationTest
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.resolving import resolve_mechanism
-from pramana.models.generalized_linear import Glm
-from pramana.models.negative_binomial import NegativeBinomial
 from pramana.result import Result
 
 
@@ -64,14 +60,9 @@ def fit(
     >>> round(float(pr.fit(pr.mean("y"), data, mechanism).estimate[0]), 7)
     0.3461538
     """
-    chosen, options = method_of(method), _inference_of(inference)
-    job = Job.read(what, data, mechanism, family, link, weights, frequencies, clusters, missing, design)
-    result = job.run(chosen, options, start)
-    if not isinstance(job.plan, Glm | NegativeBinomial) or not isinstance(chosen, Reversion | Naive):
-        return result
-    beside = {"weights": weights, "frequencies": frequencies, "clusters": clusters, "design": design}
-    model = job.plan if isinstance(job.plan, Glm) else job.plan.at(float(np.exp(result.estimate[-1])))
-    return replace(result, again=Refit.of(model, job.mechanism, chosen, options, beside, missing))
+    beside = Beside(weights, frequencies, clusters, design)
+    options = Options(inference_of(inference), start, missing)
+    return method_of(method).estimate(Task.read(question(what, family, link), data, mechanism, beside, options))
 
 
 def compare(
@@ -93,39 +84,34 @@ def compare(
     results: dict[str, Result] = {}
     if truth is not None:
         results["oracle"] = _oracle(what, truth, data, mechanism, options)
+    asked = inference_of(options.pop("inference", None))
     chosen = [method_of(method) for method in methods]
     for method in chosen:
-        results[method.label] = fit(what, data, mechanism, method=method, **_suited(method, options))
-    likelihood = next((method for method in chosen if isinstance(method, Likelihood)), None)
-    if likelihood is None or not isinstance(what, str) or not any(method.reverts for method in chosen):
+        results[method.label] = fit(what, data, mechanism, method=method, inference=method.suited(asked), **options)
+    assuming = next((method for method in chosen if method.has_model), None)
+    if assuming is None or not any(method.reverts for method in chosen):
         return Comparison(results)
     try:
-        return Comparison(results, specification=_tested(what, data, mechanism, likelihood, options))
+        return Comparison(results, specification=_tested(assuming, what, data, mechanism, **options))
     except PramanaError as reason:
         return Comparison(results, untested=str(reason))
 
 
 def _tested(
-    what: str, data: Any, mechanism: Any, likelihood: Likelihood, options: Mapping[str, Any]
+    method: Method,
+    what: Any,
+    data: Any,
+    mechanism: Any,
+    *,
+    family: Any = None,
+    link: str | None = None,
+    missing: str = "error",
+    start: object = None,  # noqa: ARG001 - a test starts where it likes
+    **beside: Any,
 ) -> SpecificationTest:
-    """The specification test of the same analysis."""
-    beside = [name for name in ("clusters", "design") if options.get(name) is not None]
-    if beside:
-        raise PramanaError(f"it takes records as independent, and {beside[0]}= was given")
-    known = ("family", "link", "weights", "frequencies", "missing")
-    given = {"family": "gaussian"} | {name: options[name] for name in known if options.get(name) is not None}
-    return specification_test(what, data, mechanism, covariate_model=likelihood.covariate_model, **given)
-
-
-def _suited(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
-    """A nuisance fit has no sandwich: such a method resamples whatever the others do. A likelihood has its own errors."""
-    chosen = _inference_of(options.get("inference"))
-    if isinstance(method, Likelihood):
-        return {**options, "inference": None}
-    needs_draws = not method.reverts and not isinstance(method, Naive | ForwardCorrection)
-    if needs_draws and isinstance(chosen, Sandwich):
-        return {**options, "inference": Resampling()}
-    return dict(options)
+    """The test of a method's model on the same analysis."""
+    task = Task.read(question(what, family, link), data, mechanism, Beside(**beside), Options(missing=missing))
+    return method.specification(task)
 
 
 def _oracle(what: Any, truth: Any, data: Any, mechanism: Any, options: Mapping[str, Any]) -> Result:
@@ -135,16 +121,38 @@ def _oracle(what: Any, truth: Any, data: Any, mechanism: Any, options: Mapping[s
     return replace(result, method="oracle")
 
 
-def _inference_of(
-    inference: Sandwich | Resampling | Jackknife | str | None,
-) -> Sandwich | Resampling | Jackknife | None:
-    if inference is None or isinstance(inference, Sandwich | Resampling | Jackknife):
-        return inference
-    known: dict[str, Callable[[], Sandwich | Resampling | Jackknife]] = {
-        "sandwich": Sandwich,
-        "resampling": Resampling,
-        "jackknife": Jackknife,
-    }
-    if str(inference).lower() not in known:
-        raise PramanaError(f"inference {inference!r} is unknown: {suggestion(str(inference), known)}")
-    return known[str(inference).lower()]()
+def specification_test(
+    formula: str,
+    data: Any,
+    mechanism: Mechanism | str | Path | None,
+    *,
+    family: str | Family = "binomial",
+    link: str | None = None,
+    covariate_model: str | None = None,
+    weights: ColumnLike = None,
+    frequencies: ColumnLike = None,
+    missing: Literal["error", "drop"] = "error",
+) -> SpecificationTest:
+    """Test the model of `method="likelihood"` against reversion, which does not need it.
+
+    Where the model holds, the reversion score at the maximum likelihood estimate is zero up to noise of known size.
+    For every family with a likelihood, with perturbed response, covariates or both; refused where the model is
+    saturated, because both estimators then coincide. The likelihood's whole model is tested, its error law and
+    `covariate_model` included. Other arguments as in `fit` and `Likelihood`.
+
+    >>> import numpy as np, pramana as pr
+    >>> k = np.arange(2000)
+    >>> x = -2 + 0.002 * k
+    >>> y = (k * 0.618 % 1 < 1 / (1 + np.exp(1 - x - 0.5 * x**2))).astype(int)
+    >>> released = np.where(k * 0.377 % 1 < 0.15, 1 - y, y)
+    >>> mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(sensitivity=0.85, specificity=0.85)})
+    >>> print(pr.specification_test("y ~ x", {"x": x, "y": released}, mechanism))
+    Specification test: chi2(2) = 52, p = 5.107e-12
+    The released data contradict the model: prefer method='reversion', or enrich the formula and test again.
+    >>> pr.specification_test("y ~ x + I(x**2)", {"x": x, "y": released}, mechanism).p_value > 0.05
+    True
+    """
+    beside = Beside(weights, frequencies)
+    plan = question(formula, None if not isinstance(formula, str) or is_call(formula) else family, link)
+    task = Task.read(plan, data, mechanism, beside, Options(missing=missing))
+    return Likelihood(covariate_model=covariate_model).specification(task)

@@ -1,8 +1,7 @@
-"""Result, Comparison and Diagnostic: what a fit gives back. They hold no rows of data."""
+"""Result: what a fit gives back. It holds no rows of data."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -10,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pramana.arrays import Float
+from pramana.diagnostic import Diagnostic
 from pramana.errors import PramanaError, suggestion
 from pramana.frames import FrameKind, build
 from pramana.inference.hypotheses import WaldTest, wald_test
@@ -18,20 +18,15 @@ from pramana.inference.resampling import Draws
 from pramana.models.prediction import Prediction
 from pramana.render import Sheet, plain, render
 
-_LOGARITHM = re.compile(r"^log (?=(?:odds|risk) ratio\()|^log\((?=dispersion\)$)|(?<=^log\(dispersion)\)$")
 COLUMNS = ("term", "estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high")
 
 
 @dataclass(frozen=True)
-class Diagnostic:
-    """Something the analyst should know about a fit."""
+class Shares:
+    """The parameters are cells of tables: each run of `size` of them adds up to `total`."""
 
-    code: str
-    severity: Literal["info", "warning", "error"]
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.severity}: {self.message}"
+    size: int
+    total: float
 
 
 @dataclass(frozen=True)
@@ -62,6 +57,8 @@ class Result:
     facts : what was fitted and how, as shown above the table.
     model : what `predict` needs of a generalised linear model, or None.
     log_scale : whether the parameters are logarithms, so that `exponentiate` makes ratios of them.
+    exponentials : names of the exponentials of the parameters, where they change; None elsewhere.
+    shares : which parameters are the cells of one table, or None.
     df : degrees of freedom of t intervals and tests, or None for the normal.
     again : fits another plan to data as this one was fitted, or None where there was no formula.
     """
@@ -84,6 +81,8 @@ class Result:
     model: Prediction | None = field(default=None, repr=False)
     df: float | None = None
     log_scale: bool = True
+    exponentials: tuple[str, ...] | None = None
+    shares: Shares | None = None
     again: Callable[..., Result] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -146,10 +145,10 @@ class Result:
                 "models with link 'logit', 'log' or 'cloglog'"
             )
         if exponentiate:
-            for row in rows:
+            for row, name in zip(rows, self.exponentials or self.parameters, strict=True):
                 _refuse_overflow(row)
                 ratio = float(np.exp(row["estimate"]))
-                row.update(term=_LOGARITHM.sub("", row["term"]), estimate=ratio, std_error=ratio * row["std_error"])
+                row.update(term=name, estimate=ratio, std_error=ratio * row["std_error"])
                 row.update(conf_low=_exp(row["conf_low"]), conf_high=_exp(row["conf_high"]))
         return rows
 

@@ -16,7 +16,8 @@ from pramana.estimators.tables.outcome import TableResult
 from pramana.mechanism import Mechanism
 from pramana.parameters.tables import crosstab
 from pramana.pipeline import fit
-from pramana.result import Diagnostic, Result
+from pramana.diagnostic import Diagnostic
+from pramana.result import Result
 
 
 def table_em(

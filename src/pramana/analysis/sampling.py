@@ -1,23 +1,123 @@
-"""Arrays given beside the data, one value a record: weights, counts, clusters, and which records are complete."""
+"""What is given beside the data, one value a record: weights, counts, clusters, designs; and which records are complete."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Column, Float, Int
+from pramana.arrays import Bool, Column, Float, Int
+from pramana.diagnostic import Diagnostic
+from pramana.engines import Sampling, Stratification
 from pramana.errors import DataError, PramanaError, suggestion
 from pramana.frames import Table
 from pramana.frames.table import is_missing
+from pramana.inference import SurveyDesign
+from pramana.inference.survey import stratified
 from pramana.mechanism import Mechanism
-from pramana.result import Diagnostic
 
 ColumnLike = str | Sequence[Any] | Column | None
 
 
-def array_of(name: str, given: ColumnLike, table: Table, mechanism: Mechanism | None) -> Column:
+@dataclass(frozen=True)
+class Beside:
+    """How the records were sampled, as a user says it: names of columns, or arrays.
+
+    Attributes
+    ----------
+    weights : sampling weights; `frequencies` are counts of equal records and are never merged with them.
+    clusters : labels of records that depend on each other.
+    design : a `SurveyDesign` in place of weights and clusters.
+    """
+
+    weights: ColumnLike = None
+    frequencies: ColumnLike = None
+    clusters: ColumnLike = None
+    design: SurveyDesign | None = None
+
+    def arrays(self, table: Table, mechanism: Mechanism | None) -> dict[str, Column]:
+        """The arrays (n,) by name."""
+        given = {k: v for k, v in self._columns().items() if v is not None}
+        return {name: _array(name, column, table, mechanism) for name, column in given.items()}
+
+    def _columns(self) -> dict[str, ColumnLike]:
+        """Columns of the design among the others; nothing may be said twice."""
+        plain = {"weights": self.weights, "frequencies": self.frequencies, "clusters": self.clusters}
+        design = self.design
+        if design is None:
+            return plain
+        if not isinstance(design, SurveyDesign):
+            raise PramanaError(
+                f"design={design!r} must be a SurveyDesign, such as SurveyDesign(weights='w', strata='region')"
+            )
+        for name in ("weights", "clusters"):
+            if plain[name] is not None:
+                raise PramanaError(f"{name}= and design= both speak of {name}: put them into SurveyDesign(...)")
+        if self.frequencies is not None:
+            raise PramanaError("frequencies= cannot go with design=: a sampled record stands for itself")
+        own = {"weights": design.weights, "strata": design.strata, "clusters": design.clusters, "fpc": design.fpc}
+        return own | {f"replicate_weights[{k}]": column for k, column in enumerate(design.replicate_weights)}
+
+    def sampling(self, arrays: Mapping[str, Column], keep: Bool) -> Sampling:
+        """The sampling of the records kept; units of a design are counted before records with gaps go, which were sampled too."""
+        units, strata = self._units(arrays, keep)
+        kept = {name: values[keep] for name, values in arrays.items()}
+        replicates = [checked_weights(v, k) for k, v in kept.items() if k.startswith("replicate_weights")]
+        return Sampling(
+            int(keep.sum()),
+            checked_weights(kept.get("weights"), "weights"),
+            checked_weights(kept.get("frequencies"), "frequencies"),
+            units,
+            strata,
+            np.stack(replicates) if replicates else None,  # type: ignore[arg-type]
+            None if self.design is None else self.design.replicate_scale,
+        )
+
+    def _units(self, arrays: Mapping[str, Column], keep: Bool) -> tuple[Int | None, Stratification | None]:
+        design = self.design
+        if design is None or len(design.replicate_weights):
+            clusters = arrays.get("clusters")
+            return _cluster_codes(None if clusters is None else clusters[keep]), None
+        own = {name: arrays[name] for name in ("strata", "clusters", "fpc") if name in arrays}
+        known = ~np.logical_or.reduce([is_missing(v) for v in own.values()] + [np.zeros(len(keep), dtype=bool)])
+        columns = {name: v[known] for name, v in own.items()}
+        units, strata = stratified(
+            columns.get("strata"), columns.get("clusters"), columns.get("fpc"), design.target, int(known.sum())
+        )
+        return units[keep[known]], strata
+
+    @property
+    def by_name(self) -> Beside:
+        """Without what came as arrays, which a result does not keep."""
+        named = {k: v for k, v in self._given().items() if _holds_no_records(v)}
+        return Beside(**named)
+
+    @property
+    def as_arrays(self) -> tuple[str, ...]:
+        """What came as arrays."""
+        return tuple(k for k, v in self._given().items() if not _holds_no_records(v))
+
+    def _given(self) -> dict[str, Any]:
+        named = {"weights": self.weights, "frequencies": self.frequencies, "clusters": self.clusters, "design": self.design}
+        return {k: v for k, v in named.items() if v is not None}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What was given."""
+        return tuple(self._given())
+
+
+def _holds_no_records(given: Any) -> bool:
+    """A column name, or a design that is made of them."""
+    if not isinstance(given, SurveyDesign):
+        return isinstance(given, str)
+    columns = (given.weights, given.strata, given.clusters, given.fpc, *given.replicate_weights)
+    return all(column is None or isinstance(column, str) for column in columns)
+
+
+def _array(name: str, given: ColumnLike, table: Table, mechanism: Mechanism | None) -> Column:
     if isinstance(given, str):
         if mechanism is not None and given in mechanism.columns:
             raise DataError(f"{name}={given!r} is a perturbed column: {name} must be unperturbed")
@@ -32,16 +132,17 @@ def array_of(name: str, given: ColumnLike, table: Table, mechanism: Mechanism | 
 
 def complete(
     table: Table, columns: Sequence[str], arrays: Mapping[str, Column], missing: str
-) -> tuple[Any, tuple[Diagnostic, ...]]:
+) -> tuple[Bool, tuple[Diagnostic, ...]]:
     """Rows without gaps in anything that is used."""
     if missing not in ("error", "drop"):
         raise PramanaError(f"missing={missing!r} is unknown: {suggestion(missing, ['error', 'drop'])}")
-    gaps = {name: is_missing(table.column(name)) for name in columns} | {k: is_missing(v) for k, v in arrays.items()}
+    given = {name: table.column(name) for name in columns} | dict(arrays)
+    gaps = {name: rows for name, values in given.items() if (rows := is_missing(values)).any()}
     rows = np.logical_or.reduce([*gaps.values(), np.zeros(table.n, dtype=bool)])
     count = int(rows.sum())
     if not count:
         return ~rows, ()
-    where = ", ".join(f"{name!r} ({int(v.sum())})" for name, v in gaps.items() if v.any())
+    where = ", ".join(f"{name!r} ({int(v.sum())})" for name, v in gaps.items())
     if missing == "error":
         raise DataError(
             f"{count} of {table.n} records have missing values, in {where}: use missing='drop' to leave them out, "
@@ -81,7 +182,7 @@ def checked_weights(values: Column | None, name: str) -> Float | None:
     return numbers
 
 
-def cluster_codes(values: Column | None) -> Int | None:
+def _cluster_codes(values: Column | None) -> Int | None:
     if values is None:
         return None
     import pandas as pd

@@ -11,7 +11,7 @@ import numpy as np
 
 from pramana.arrays import Column, Columns, Float, Int
 from pramana.errors import DataError, FormulaError, listing
-from pramana.estimating.equation import Records
+from pramana.estimating.records import Records
 from pramana.frames import Kind, Level, Schema, Table, encode
 from pramana.frames.levels import infer_kind
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import DataError
 from pramana.estimating.cells import Factor, cell_labels, count_cells, factor_of, reverted_cells
-from pramana.estimating.equation import OfFunction, Records
+from pramana.estimating.equation import About, Direct, Equation, Note
+from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.generalized_linear import as_numbers
-from pramana.estimating.system import Note
+from pramana.estimating.records import Records
 from pramana.frames import Schema, Table
 from pramana.frames.levels import is_number
 
@@ -136,28 +138,64 @@ def support_of(column: str, table: Table, schema: Schema) -> Factor | None:
     return factor
 
 
+class Functional(ABC):
+    """A parameter of the distribution within domains, such as a quantile or a Gini coefficient.
+
+    Attributes
+    ----------
+    plausible : smallest and largest value that makes sense, or None.
+    reason : why the parameter may not exist, for the error.
+    """
+
+    if TYPE_CHECKING:  # to be read; a subclass has a field or a property
+
+        @property
+        def plausible(self) -> tuple[float, float] | None: ...
+        @property
+        def reason(self) -> str: ...
+
+    @abstractmethod
+    def names(self, domains: tuple[str, ...]) -> tuple[str, ...]:
+        """Names of the parameters (d)."""
+
+    @abstractmethod
+    def solve(self, measure: Distribution, weights: Float) -> Float:
+        """The parameters (B, d) under row weights (B, n); NaN where a domain vanishes."""
+
+    @abstractmethod
+    def pieces(self, measure: Distribution, beta: Float, reference: Float) -> list[tuple[int | None, Float]]:
+        """For each parameter its domain (None is everyone) and ψ on the support (S,), linearised at the reference weights."""
+
+    @abstractmethod
+    def slope(self, measure: Distribution, beta: Float, weights: Float) -> Float:
+        """Σ w ∂ψ (d, d)."""
+
+    def facts(self, measure: Distribution) -> dict[str, str]:  # noqa: ARG002
+        """What was chosen and how."""
+        return {}
+
+    def notes(self, measure: Distribution, beta: Float, weights: Float) -> list[Note]:  # noqa: ARG002
+        """What the analyst should know at the root."""
+        return []
+
+
 @dataclass(frozen=True)
-class DistributionFunction:
+class DistributionFunction(EstimatingFunction):
     """A functional of the distribution of a column within domains, waiting for records."""
 
-    functional: Any
+    functional: Functional
     column: str
     by: tuple[Factor, ...]
     levels: Factor | None
     smooth: bool = False
-    response: str | None = None
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        names: tuple[str, ...] = self.functional.names(tuple(cell_labels(self.by)) if self.by else ())
-        return names
+        return self.functional.names(tuple(cell_labels(self.by)) if self.by else ())
 
     @property
     def variables(self) -> tuple[str, ...]:
         return (self.column, *(f.name for f in self.by))
-
-    def response_values(self, values: Any) -> Float:
-        raise NotImplementedError("a distribution keeps the nodes of its column")
 
     def equation(self, records: Records) -> DistributionEquation:
         measure = Distribution.of(records, self.column, self.by, self.levels)
@@ -165,7 +203,7 @@ class DistributionFunction:
 
 
 @dataclass(frozen=True)
-class DistributionEquation(OfFunction):
+class DistributionEquation(Equation, Direct):
     """U_j = 1{domain j} ψ_j(y; β), solved by plugging the reverted distribution into the functional.
 
     `reference` holds the row weights at which the functional is linearised.
@@ -175,53 +213,61 @@ class DistributionEquation(OfFunction):
     records: Records
     measure: Distribution
     reference: Float
-    stacked: bool = True
 
     @property
-    def smooth(self) -> bool:
-        return self.function.smooth
+    def about(self) -> About:
+        functional = self.function.functional
+        return About(
+            self.function.parameters,
+            smooth=self.function.smooth,
+            profiled=False,
+            curvatures=(),
+            whole=True,
+            plausible=functional.plausible,
+            facts=functional.facts(self.measure),
+        )
 
     @property
-    def start(self) -> Float:
-        return np.zeros(len(self.parameters))
+    def direct(self) -> Direct:
+        return self
 
-    @property
-    def plausible(self) -> tuple[float, float] | None:
-        limits: tuple[float, float] | None = self.function.functional.plausible
-        return limits
+    def rows(self, rows: slice) -> DistributionEquation:
+        raise NotImplementedError("a distribution is sorted as a whole")
 
-    @property
-    def facts(self) -> dict[str, str]:
-        facts: dict[str, str] = self.function.functional.facts(self.measure)
-        return facts
+    def under(self, records: Records) -> DistributionEquation:
+        return self.function.equation(records).learned(self.reference, self.measure.size)
 
-    def plugged(self, weights: Float, size: float) -> DistributionEquation:
+    def learned(self, weights: Float, size: float) -> DistributionEquation:
         """Linearised, and with the kernels chosen, at row weights that are worth `size` equal records."""
         return replace(self, measure=self.measure.tuned(weights, size), reference=weights)
 
-    def roots(self, weights: Float) -> Float:
-        """(B, d) under row weights (B, n); NaN where a domain vanishes."""
-        with np.errstate(all="ignore"):
-            return np.asarray(self.function.functional.solve(self.measure, weights))
+    def moments(self, weights: Float) -> Float:
+        """All records are needed: the weights themselves."""
+        return weights
 
-    def refusal(self, weights: Float) -> str:
-        shares = self.measure.shares(weights)[0]
+    def solution(self, moments: Float) -> Float:
+        with np.errstate(all="ignore"):
+            return np.asarray(self.function.functional.solve(self.measure, moments))
+
+    def refusal(self, moments: Float) -> str:
+        shares = self.measure.shares(moments)[0]
         gone = [f"{d} ({s:.4g})" for d, s in zip(self.measure.domains, shares, strict=False) if s <= 0]
         if not gone:
-            return f"{', '.join(map(repr, self.parameters))} cannot be computed: {self.function.functional.reason}"
+            names = ", ".join(map(repr, self.function.parameters))
+            return f"{names} cannot be computed: {self.function.functional.reason}"
         return (
             f"the reverted share of the domain(s) {', '.join(gone[:5])} is not positive, so nothing can be said about them: "
             "merge them with others before the release, or use more records"
         )
 
-    def notes(self, beta: Float, weights: Float) -> list[Note]:
+    def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
         shares, errors = self.measure.shares(weights)
         faint = [
             f"{d} ({s:.3g} ± {e:.2g})"
             for d, s, e in zip(self.measure.domains, shares, errors, strict=False)
             if s < WEAK * e
         ]
-        out: list[Note] = self.function.functional.notes(self.measure, beta, weights)
+        out = self.function.functional.notes(self.measure, beta, weights)
         if faint:
             text = f"the reverted share of {', '.join(faint)} is within {WEAK:g} standard errors of zero: read its rows with caution"
             out = [*out, ("faint-domain", "warning", text)]
@@ -230,13 +276,8 @@ class DistributionEquation(OfFunction):
     def influence(self, beta: Float) -> Float:
         return np.stack([self.measure.per_record(psi, g) for g, psi in self._pieces(beta)], axis=1)
 
-    def score(self, betas: Float, weights: Float) -> Float:
-        return np.stack([w @ self.influence(b) for b, w in zip(betas, weights, strict=True)])
-
-    def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
-        pairs = zip(betas, weights, strict=True)
-        slopes = np.stack([self.function.functional.slope(self.measure, b, w) for b, w in pairs])
-        return self.score(betas, weights), slopes
+    def slope(self, beta: Float, weights: Float) -> Float:
+        return self.function.functional.slope(self.measure, beta, weights)
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
         """Different domains do not overlap; everyone overlaps with each of them."""
@@ -248,14 +289,5 @@ class DistributionEquation(OfFunction):
                     out[j, k] = weights @ self.measure.per_record(left * right, h if g is None else g)
         return out
 
-    def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
-        step = 1e-5 / max(float(np.abs(right).max()), 1e-300)
-        change = self.influence(beta + step * right) - self.influence(beta - step * right)
-        return np.asarray(change @ left / (2 * step))
-
-    def under(self, records: Records) -> DistributionEquation:
-        return self.function.equation(records).plugged(self.reference, self.measure.size)
-
     def _pieces(self, beta: Float) -> list[tuple[int | None, Float]]:
-        pieces: list[tuple[int | None, Float]] = self.function.functional.pieces(self.measure, beta, self.reference)
-        return pieces
+        return self.function.functional.pieces(self.measure, beta, self.reference)

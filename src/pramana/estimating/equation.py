@@ -1,165 +1,229 @@
-"""An estimating function bound to records: what the solver and the inference see."""
+"""An estimating function bound to records: every hook that solver and inference may call, with its default."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from pramana.arrays import Column, Columns, Float, Int
+from pramana.arrays import Float, Int
+from pramana.kernels.blocks import gram
+
+Note: TypeAlias = tuple[str, str, str]
+"""Code, severity and message of a diagnostic."""
 
 
 @dataclass(frozen=True)
-class ResponseMoments:
-    """A response summed out beforehand, for functions linear in it: its first and second reverted moments (n,)."""
-
-    first: Float
-    second: Float
-    released: Float
-
-
-@dataclass(frozen=True)
-class Records:
-    """n records, each spread over C nodes (candidate true values) with signed weights.
+class About:
+    """What an equation says of itself.
 
     Attributes
     ----------
-    columns : values that are what they seem, one array (n,) a variable.
-    nodes : for each node, the values of the other variables: a level, or an array (n,).
-    weights : (n, C), rows sum to 1.
-    released : (n,), the node that stands for the released values.
-    response : moments of a response that was summed out, or None.
+    parameters : names (d).
+    shown : the parameters that a result lists; the others are nuisance, whose uncertainty stays in the covariance.
+    smooth : has a derivative; a step function has none and is resampled.
+    profiled : every parameter can be tested with the others solved for, which score intervals need.
+    curvatures : blocks of parameters whose slope would be negative definite without noise, as in a regression, and which tell
+        whether the noise has left anything to estimate. (None,): the whole slope, of either sign, where it is symmetric.
+    sums : the parameters are the sums Σ w φ themselves, whose variance is around the mean of the units.
+    whole : needs all records at once (ranks, sorted values); other equations add up over blocks of records.
+    size : the known size of a population that the result is multiplied by, or None.
+    plausible : smallest and largest value that makes sense, or None.
+    tables : consecutive groups of this many shown parameters are shares, or counts, of one table; None elsewhere.
+    exponentials : what the exponentials of the shown parameters are called, where their names change; else None.
+    facts : what was chosen and how, for the head of the result.
     """
 
-    n: int
-    columns: Columns
-    nodes: tuple[Mapping[str, object], ...]
-    weights: Float
-    released: Int
-    response: ResponseMoments | None = None
-
-    @classmethod
-    def clean(cls, n: int, columns: Columns) -> Records:
-        """Records whose values are taken as true."""
-        return cls(n, columns, ({},), np.ones((n, 1)), np.zeros(n, dtype=np.int64))
-
-    def at(self, node: int) -> dict[str, object]:
-        """All columns with the given node's values filled in; a level stands for a whole column of itself."""
-        return {**self.columns, **self.nodes[node]}
-
-    def rows(self, rows: slice) -> Records:
-        """Some of the records."""
-        size = len(range(*rows.indices(self.n)))
-        nodes = tuple({k: _cut(v, rows) for k, v in node.items()} for node in self.nodes)
-        columns = {k: v[rows] for k, v in self.columns.items()}
-        response = self.response
-        if response is not None:
-            response = ResponseMoments(response.first[rows], response.second[rows], response.released[rows])
-        return Records(size, columns, nodes, self.weights[rows], self.released[rows], response)
-
-    def softened(self, t: float) -> Records:
-        """The records with a share t of the noise undone: t = 0 is naive, t = 1 the full reversion."""
-        naive = np.zeros_like(self.weights)
-        naive[np.arange(self.n), self.released] = 1.0
-        response = self.response
-        if response is not None:
-            first = (1 - t) * response.released + t * response.first
-            response = replace(response, first=first, second=(1 - t) * response.released**2 + t * response.second)
-        return replace(self, weights=(1 - t) * naive + t * self.weights, response=response)
-
-    def reweighted(self, weights: Float) -> Records:
-        """The same nodes under another measure."""
-        return replace(self, weights=weights)
+    parameters: tuple[str, ...]
+    shown: tuple[str, ...] | None = None
+    smooth: bool = True
+    profiled: bool = True
+    curvatures: tuple[slice | None, ...] = (None,)
+    sums: bool = False
+    whole: bool = False
+    size: float | None = None
+    plausible: tuple[float, float] | None = None
+    tables: int | None = None
+    exponentials: tuple[str, ...] | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
 
 
-def _cut(value: object, rows: slice) -> object:
-    return value[rows] if isinstance(value, np.ndarray) else value
+class Direct(ABC):
+    """A root without iteration, from sums over records."""
+
+    @abstractmethod
+    def moments(self, weights: Float) -> Float:
+        """Sums (B, k) under row weights (B, n); those of two blocks add. An equation that needs all records returns what it
+        likes, for there is one block."""
+
+    @abstractmethod
+    def solution(self, moments: Float) -> Float:
+        """Roots (B, d); NaN where there is none."""
+
+    @abstractmethod
+    def refusal(self, moments: Float) -> str:
+        """Why moments (k,) have no root."""
 
 
-def broadcast(value: object, n: int) -> Column:
-    """A node's value as a column."""
-    if isinstance(value, np.ndarray) and value.shape == (n,):
-        return value
-    if isinstance(value, str):
-        column = np.empty(n, dtype=object)
-        column[:] = value
-        return column
-    return np.full(n, value)
+class Ascent(ABC):
+    """The concave objective whose gradient the score is."""
+
+    @abstractmethod
+    def objective(self, betas: Float, weights: Float) -> Float:
+        """(B,)."""
+
+    @abstractmethod
+    def recession(self, direction: Float, weights: Float) -> Float:
+        """Far out along the direction: sums of what the objective gains, what it loses, the size of both, and how many records
+        move at all. Gain that is never below loss means that no finite root exists."""
 
 
-class OfFunction:
-    """What an equation says of itself through its `function` and its `records`. To be inherited."""
+Solve: TypeAlias = Callable[["Equation"], Float]
+"""The root of another equation over the same records, or a SolveError."""
 
-    function: Any
+
+class Equation(ABC):
+    """φ_i(β) of some records, and sums of them. B is the number of weight draws at once.
+
+    A subclass must say what it is `about`, how many records it has, how to be cut into blocks, and its `influence`; every
+    other method has a default that follows from these, to be replaced where something faster or more exact is known.
+    """
+
     records: Any
+    """The measure over nodes that the equation is bound to; it can be softened towards the naive one."""
+
+    @property
+    @abstractmethod
+    def about(self) -> About: ...
 
     @property
     def n(self) -> int:
         return int(self.records.n)
 
     @property
-    def parameters(self) -> tuple[str, ...]:
-        return tuple(self.function.parameters)
+    def d(self) -> int:
+        return len(self.about.parameters)
 
+    @property
+    def width(self) -> int:
+        """Numbers that a record takes while sums are formed: blocks are cut so that they fit a cache."""
+        return self.d
 
-class OneByOne:
-    """Scores and slopes of several parameter values, one after the other. To be inherited."""
+    @abstractmethod
+    def rows(self, rows: slice) -> Self:
+        """The equation of some of the records."""
 
+    @abstractmethod
+    def under(self, records: Any) -> Self:
+        """The equation of the same records and nodes under another measure."""
+
+    @abstractmethod
     def influence(self, beta: Float) -> Float:
-        raise NotImplementedError
+        """φ (n, d): the sum over a record's nodes, taken before any outer product."""
 
-    def _slope(self, beta: Float, weights: Float) -> Float:
-        raise NotImplementedError
+    def softened(self, t: float) -> Self:
+        """A share t of the noise undone: t = 0 is the naive equation, t = 1 this one."""
+        return self.under(self.records.softened(t))
+
+    def learned(self, weights: Float, size: float) -> Self:  # noqa: ARG002
+        """With what is learned from the released records (bandwidths, where the search starts), at row weights (n,) that are
+        worth `size` equal records."""
+        return self
+
+    def start(self, weights: Float, solve: Solve) -> Float:  # noqa: ARG002
+        """A starting value (d,), perhaps from the root of an easier equation."""
+        return np.zeros(self.d)
+
+    def refuse_start(self, beta: Float) -> None:  # noqa: B027 - nothing is refused by default
+        """Raise where a user's starting value has no score."""
+
+    @property
+    def direct(self) -> Direct | None:
+        """The way to the root without iteration, or None."""
+        return None
+
+    @property
+    def ascent(self) -> Ascent | None:
+        """The concave objective, or None where the score is not the gradient of one."""
+        return None
+
+    @property
+    def curved(self) -> bool:
+        """Whether a batch of draws gains from the curvature of the score at their common start, as smooth sums do that are
+        quick to evaluate there."""
+        return False
+
+    def fades(self) -> bool:
+        """Whether the score may also vanish at infinity, where its slope does: that is no root."""
+        return False
 
     def score(self, betas: Float, weights: Float) -> Float:
+        """Σ w φ, (B, d) for betas (B, d) and row weights (B, n)."""
         return np.stack([w @ self.influence(b) for b, w in zip(betas, weights, strict=True)])
 
-    def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
-        slopes = [self._slope(b, w) for b, w in zip(betas, weights, strict=True)]
+    def slope(self, beta: Float, weights: Float) -> Float:
+        """Σ w ∂φ/∂β (d, d), by central differences unless a subclass knows better."""
+        return central_slopes(lambda b: np.asarray(weights @ self.influence(b)), beta)
+
+    def score_and_slope(self, betas: Float, weights: Float, rows: Int | None = None) -> tuple[Float, Float]:
+        """(B, d) and (B, d, d); `rows` picks the rows of the weights that belong to the betas, all of them by default."""
+        weights = weights if rows is None else weights[rows]
+        slopes = [self.slope(b, w) for b, w in zip(betas, weights, strict=True)]
         return self.score(betas, weights), np.stack(slopes)
 
-
-class Equation(Protocol):
-    """Σ_i w_i φ_i(β) and what inference needs of it. B is the number of resamples solved at once."""
-
-    @property
-    def n(self) -> int: ...
-    @property
-    def parameters(self) -> tuple[str, ...]: ...
-    @property
-    def smooth(self) -> bool: ...
-    @property
-    def start(self) -> Float: ...
-    @property
-    def records(self) -> Any:
-        """`Records`, or another measure over nodes that can be softened."""
-
-    def score(self, betas: Float, weights: Float) -> Float:
-        """(B, d) for betas (B, d) and row weights (B, n)."""
-
-    def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
-        """(B, d) and (B, d, d)."""
-
-    def influence(self, beta: Float) -> Float:
-        """φ (n, d)."""
+    def score_and_slope_from_one(self, beta: Float, weights: Float) -> tuple[Float, Float]:
+        """The batch at one common value (d,)."""
+        return self.score_and_slope(np.tile(beta, (len(weights), 1)), weights)
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
-        """Reverted Σ w U Uᵀ (d, d)."""
+        """Reverted Σ w U Uᵀ (d, d); where nothing is reverted, Σ w φφᵀ."""
+        return gram(self.influence(beta), weights)
+
+    def outers(self, beta: Float, weights: Float, squares: Float) -> tuple[Float, Float, Float]:
+        """Σ w φ (d,), Σ w₂ φφᵀ and the reverted Σ w₂ UUᵀ, for row weights w and w₂ (n,)."""
+        phi = self.influence(beta)
+        return weights @ phi, gram(phi, squares), self.clean_outer(beta, squares)
 
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
-        """leftᵀ (∂φ_i/∂β) right (n,)."""
+        """leftᵀ (∂φ_i/∂β) right (n,), by central differences unless a subclass knows better."""
+        step = 1e-5 / max(float(np.abs(right).max()), 1e-300)
+        ahead, behind = self.influence(beta + step * right), self.influence(beta - step * right)
+        return np.asarray((ahead - behind) @ left / (2 * step))
 
-    def under(self, records: Any) -> Equation:
-        """The equation for the same nodes under another measure."""
+    def absolute_slopes(self, beta: Float, weights: Float) -> Float:
+        """Σ w |∂φ_j/∂β_j| (d,)."""
+        parts = [self.record_slope(beta, unit, unit) for unit in np.eye(self.d)]
+        return np.asarray(np.abs(np.array(parts)) @ weights)
+
+    def judge(self) -> Equation:
+        """The equation by which identification is judged: another one with the same regressors, where more records tell about
+        them."""
+        return self
+
+    def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
+        """What the analyst should know at the root, whose covariance is (d, d)."""
+        return []
+
+    def debiased(self, beta: Float, covariance: Float) -> Float:  # noqa: ARG002
+        """β without the bias that its curvature and covariance imply, where the plan asks for that."""
+        return beta
 
 
-class Concave(Protocol):
-    """An equation that is the gradient of a concave objective."""
+def central_slopes(function: Callable[[Float], Float], beta: Float) -> Float:
+    """Central differences with one Richardson step: error of order h⁴."""
+    out = np.empty((*function(beta).shape, beta.size))
+    for j in range(beta.size):
+        step = 1e-3 * max(abs(beta[j]), 0.1)
+        coarse, fine = _central(function, beta, j, step), _central(function, beta, j, step / 2)
+        out[..., j] = (4 * fine - coarse) / 3
+    return out
 
-    def objective(self, betas: Float, weights: Float) -> Float:
-        """(B,)."""
 
-    def recedes(self, direction: Float, weights: Float) -> bool:
-        """True when the objective never falls along the direction, so that no finite root exists."""
+def _central(function: Callable[[Float], Float], beta: Float, j: int, step: float) -> Float:
+    move = np.zeros_like(beta)
+    move[j] = step
+    difference: Float = (function(beta + move) - function(beta - move)) / (2 * step)
+    return difference

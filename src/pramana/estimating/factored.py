@@ -7,6 +7,7 @@ slopes ((ΣK)²), never over all combinations. Gaussian/identity here; log links
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,7 +15,11 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.estimating.equation import OfFunction, OneByOne, ResponseMoments
+from pramana.errors import SolveError
+from pramana.estimating.equation import About, Equation, Solve
+from pramana.estimating.function import EstimatingFunction
+from pramana.estimating.generalized_linear import GeneralizedLinear
+from pramana.estimating.records import ResponseMoments, softened
 from pramana.kernels.blocks import EVERY, blocks, gram
 
 
@@ -80,9 +85,11 @@ class Component:
         return self.design @ beta[self.columns]
 
     def softened(self, t: float) -> Component:
-        naive = np.zeros_like(self.weights)
-        naive[np.arange(len(naive)), self.released] = 1.0
-        return replace(self, weights=(1 - t) * naive + t * self.weights)
+        return replace(self, weights=softened(self.weights, self.released, t))
+
+    def rows(self, rows: slice) -> Component:
+        """Of some of the records."""
+        return replace(self, row=self.row[rows], design=self.design if self.alone else self.design[rows])
 
 
 @dataclass(frozen=True)
@@ -102,10 +109,14 @@ class FactoredRecords:
 
     def softened(self, t: float) -> FactoredRecords:
         """A share t of the noise undone, as in `Records.softened`."""
-        y = self.response
-        first, second = ((1 - t) * y.released**p + t * m for p, m in ((1, y.first), (2, y.second)))
-        moments = ResponseMoments(first, second, y.released)
-        return replace(self, components=tuple(c.softened(t) for c in self.components), response=moments)
+        components = tuple(c.softened(t) for c in self.components)
+        return replace(self, components=components, response=self.response.softened(t))
+
+    def rows(self, rows: slice) -> FactoredRecords:
+        """Some of the records."""
+        clean, offset = self.clean[rows], self.offset[rows]
+        components, response = tuple(c.rows(rows) for c in self.components), self.response.rows(rows)
+        return replace(self, n=len(clean), clean=clean, offset=offset, components=components, response=response)
 
     @cached_property
     def design(self) -> Float:
@@ -123,21 +134,25 @@ class FactoredRecords:
 
 
 @dataclass(frozen=True)
-class FactoredLinear(OfFunction):
+class FactoredLinear(Equation):
     """Gaussian with identity link: φ = X* e* − cov*(x, f), where e* = y* − X*β and f a component's own predictor."""
 
-    function: Any
+    function: EstimatingFunction
     records: FactoredRecords
-    smooth: bool = True
 
     @property
-    def curvatures(self) -> tuple[slice, ...]:
-        return (slice(None),)
+    def about(self) -> About:
+        return About(self.function.parameters, curvatures=(slice(None),))
 
-    @property
-    def start(self) -> Float:
+    def rows(self, rows: slice) -> FactoredLinear:
+        return FactoredLinear(self.function, self.records.rows(rows))
+
+    def under(self, records: FactoredRecords) -> FactoredLinear:
+        return FactoredLinear(self.function, records)
+
+    def start(self, weights: Float, solve: Solve) -> Float:  # noqa: ARG002
         """One step from zero lands on the root: the equation is linear."""
-        score, slope = self.score_and_slope(np.zeros((1, self.records.d)), np.ones((1, self.n)))
+        score, slope = self.score_and_slope(np.zeros((1, self.records.d)), weights[None])
         try:
             return np.asarray(-np.linalg.solve(slope[0], score[0]))
         except np.linalg.LinAlgError:
@@ -160,7 +175,8 @@ class FactoredLinear(OfFunction):
             slope[block] = -component.total(weights, squares)
         return slope
 
-    def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
+    def score_and_slope(self, betas: Float, weights: Float, rows: Int | None = None) -> tuple[Float, Float]:
+        weights = weights if rows is None else weights[rows]
         slopes = np.stack([self._unit_slope if np.all(w == 1) else self._slope(w) for w in weights])
         constant = (weights * self._response) @ self.records.design
         return constant + np.einsum("bij,bj->bi", slopes, betas), slopes
@@ -225,9 +241,6 @@ class FactoredLinear(OfFunction):
             out[np.ix_(component.columns, component.columns)] = block
         return out
 
-    def under(self, records: Any) -> FactoredLinear:
-        return replace(self, records=records)
-
 
 @dataclass(frozen=True)
 class ComponentMoments:
@@ -268,37 +281,40 @@ class ComponentMoments:
 
 
 @dataclass(frozen=True)
-class FactoredLog(OfFunction, OneByOne):
+class FactoredLog(Equation):
     """Poisson (p = 1), gamma (p = 2) and inverse Gaussian (p = 3) with log link."""
 
-    function: Any
+    function: GeneralizedLinear
     records: FactoredRecords
     power: float
-    smooth: bool = True
 
     @property
-    def curvatures(self) -> tuple[slice, ...]:
-        return (slice(None),)
+    def about(self) -> About:
+        return About(self.function.parameters, curvatures=(slice(None),))
 
-    @property
-    def start(self) -> Float:
-        """Coefficients whose linear predictor is about constant at the log of the mean response."""
+    def rows(self, rows: slice) -> FactoredLog:
+        return replace(self, records=self.records.rows(rows))
+
+    def under(self, records: FactoredRecords) -> FactoredLog:
+        return replace(self, records=records)
+
+    def start(self, weights: Float, solve: Solve) -> Float:  # noqa: ARG002
+        """From the root of Poisson's score for the inverse Gaussian, as in `PredictorEquation`; elsewhere from coefficients
+        whose linear predictor is about constant at the log of the mean response."""
+        if self.power == 3:
+            with suppress(SolveError):
+                return solve(replace(self, power=1.0))
         x = self.records.design
         mean = float(self.records.response.first.mean())
         target = self.function.family.start(mean) - self.records.offset
         start: Float = np.linalg.solve(x.T @ x, x.T @ target)
         return start
 
-    @property
-    def easier(self) -> FactoredLog | None:
-        """As in `PredictorEquation`."""
-        return replace(self, power=1.0) if self.power == 3 else None
-
     def influence(self, beta: Float) -> Float:
         low, high = (Tilted(self.records, beta, s) for s in (1 - self.power, 2 - self.power))
         return low.singles() * self.records.response.first[:, None] - high.singles()
 
-    def _slope(self, beta: Float, weights: Float) -> Float:
+    def slope(self, beta: Float, weights: Float) -> Float:
         y, p = self.records.response.first, self.power
         total = -(2 - p) * Tilted(self.records, beta, 2 - p).pairs(weights)
         if p != 1:
@@ -319,9 +335,6 @@ class FactoredLog(OfFunction, OneByOne):
         if p != 1:
             total = total + (1 - p) * y * Tilted(self.records, beta, 1 - p).quadratic(left, right)
         return total
-
-    def under(self, records: Any) -> FactoredLog:
-        return replace(self, records=records)
 
 
 class Tilted:

@@ -3,53 +3,106 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, cast
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
 from pramana.arrays import Columns, Float
 from pramana.errors import DataError, FormulaError
-from pramana.estimating.equation import Equation, OfFunction, Records, broadcast
+from pramana.estimating.equation import About, Equation, Solve, central_slopes
+from pramana.estimating.records import Records, broadcast
 from pramana.frames import Schema, Table
 
 
-class EstimatingFunction(Protocol):
-    """E{U(β)} = 0 defines the parameter.
+class EstimatingFunction(ABC):
+    """E{U(β)} = 0 defines the parameter. It holds what was learned from the data (levels, knots, scales), and no records.
 
-    `variables` are the columns that U uses; `response` names a variable in which U is linear and which can therefore
-    be summed out of the nodes beforehand (None when there is none).
+    Attributes
+    ----------
+    parameters : names (d).
+    variables : the columns that U uses.
+    response : a variable in which U is linear, so that it can be summed out of the nodes beforehand; None when there is none.
+    smooth : False for a step function, which has no derivative.
     """
 
-    @property
-    def parameters(self) -> tuple[str, ...]: ...
-    @property
-    def variables(self) -> tuple[str, ...]: ...
-    @property
-    def response(self) -> str | None: ...
-    @property
-    def smooth(self) -> bool: ...
+    if TYPE_CHECKING:  # to be read; a subclass has a field or a property
 
-    def response_values(self, values: Any) -> Float:
-        """Numbers (k,) that U sees for values of the response."""
+        @property
+        def parameters(self) -> tuple[str, ...]: ...
+        @property
+        def variables(self) -> tuple[str, ...]: ...
+        @property
+        def response(self) -> str | None: ...
+        @property
+        def smooth(self) -> bool: ...
+    else:
+        response = None
+        smooth = True
 
+    @abstractmethod
     def equation(self, records: Records) -> Equation:
         """Bind to records."""
 
-
-class Plan(Protocol):
-    """Something that becomes an estimating function once columns and levels are known."""
+    def response_values(self, values: Any) -> Float:
+        """Numbers (k,) that U sees for values of the response."""
+        raise NotImplementedError("this function sums no response out")
 
     @property
-    def variables(self) -> tuple[str, ...]: ...
+    def prediction(self) -> Any:
+        """The generalised linear model whose means can be predicted for new records, or None."""
+        return None
 
-    def prepare(self, table: Table, schema: Schema) -> EstimatingFunction: ...
+
+class Plan(ABC):
+    """A question that becomes an estimating function once columns and levels are known. It can be pickled, and holds no data.
+
+    Attributes
+    ----------
+    variables : the columns that the question uses.
+    """
+
+    if TYPE_CHECKING:  # to be read; a subclass has a field or a property
+
+        @property
+        def variables(self) -> tuple[str, ...]: ...
+
+    @abstractmethod
+    def prepare(self, table: Table, schema: Schema) -> EstimatingFunction:
+        """Learn levels, knots and scales from the table."""
+
+    @property
+    def label(self) -> str:
+        """What the question is called in a table of several."""
+        return ", ".join(self.variables)
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What was asked for, for the head of the result."""
+        return {"Parameter": self.label}
+
+    @property
+    def log_scale(self) -> bool:
+        """Whether the parameters are logarithms, so that their exponentials are ratios."""
+        return False
+
+    @property
+    def likelihood(self) -> Plan:
+        """The question that maximum likelihood answers in its place: itself, or an error that says why there is none."""
+        return self
+
+    def margins(self, variables: Sequence[str], estimate: Float) -> Plan | None:  # noqa: ARG002
+        """The average marginal effects of some variables, of a fit with these estimates, as a question of their own; None
+        where there is no formula."""
+        return None
 
 
 @dataclass(frozen=True)
-class CallableFunction:
+class CallableFunction(EstimatingFunction, Plan):
     """A user's own U. See `from_callable`."""
 
     u: Callable[..., Any]
@@ -59,17 +112,17 @@ class CallableFunction:
     derivative: Literal["central", "jax"] = "central"
     smooth: bool = True
     initial: tuple[float, ...] | None = None
-    response: str | None = None
-    log_scale: ClassVar[bool] = True  # only its author knows
+
+    @property
+    def log_scale(self) -> bool:
+        """Only its author knows."""
+        return True
 
     def prepare(self, table: Table, schema: Schema) -> CallableFunction:
         for name in self.variables:
             if name not in schema:
                 table.column(name)
         return self
-
-    def response_values(self, values: Any) -> Float:
-        raise NotImplementedError("a user's function sums nothing out")
 
     def evaluate(self, beta: Float, columns: Columns) -> Float:
         """U (n, d), checked for shape."""
@@ -96,7 +149,7 @@ class CallableFunction:
 
     def equation(self, records: Records) -> Equation:
         equation = NodeEquation(self, records)
-        _refuse_coupled_rows(self, records, equation.start)
+        _refuse_coupled_rows(self, records, equation.initial)
         return equation
 
 
@@ -144,45 +197,56 @@ def from_callable(
 
 
 @dataclass(frozen=True)
-class NodeEquation(OfFunction):
+class NodeEquation(Equation):
     """The slow and obvious equation: evaluate U at every node, weight, add."""
 
     function: CallableFunction
     records: Records
-    _columns: list[Columns] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
+    @property
+    def about(self) -> About:
+        return About(self.function.parameters, smooth=self.function.smooth)
+
+    @property
+    def width(self) -> int:
+        return self.d * len(self.records.nodes)
+
+    def rows(self, rows: slice) -> NodeEquation:
+        return NodeEquation(self.function, self.records.rows(rows))
+
+    def under(self, records: Records) -> NodeEquation:
+        return NodeEquation(self.function, records)
+
+    @cached_property
+    def _columns(self) -> list[Columns]:
         records = self.records
-        filled = [{v: broadcast(c, records.n) for v, c in records.at(k).items()} for k in range(len(records.nodes))]
-        object.__setattr__(self, "_columns", filled)
+        return [{v: broadcast(c, records.n) for v, c in records.at(k).items()} for k in range(len(records.nodes))]
+
+    @cached_property
+    def _node_weights(self) -> Float:
+        return self.records.weights.T
 
     @property
-    def smooth(self) -> bool:
-        return self.function.smooth
+    def initial(self) -> Float:
+        given = self.function.initial
+        return np.zeros(self.d) if given is None else np.array(given)
 
-    @property
-    def start(self) -> Float:
-        initial = self.function.initial
-        return np.zeros(len(self.parameters)) if initial is None else np.array(initial)
+    def start(self, weights: Float, solve: Solve) -> Float:  # noqa: ARG002
+        return self.initial
 
     def influence(self, beta: Float) -> Float:
-        terms = zip(self._columns, self.records.weights.T, strict=True)
-        total = np.zeros((self.n, len(self.parameters)))
+        terms = zip(self._columns, self._node_weights, strict=True)
+        total = np.zeros((self.n, self.d))
         for columns, weight in terms:
             total += weight[:, None] * self.function.evaluate(beta, columns)
         return total
 
-    def score(self, betas: Float, weights: Float) -> Float:
-        return np.stack([w @ self.influence(b) for b, w in zip(betas, weights, strict=True)])
-
-    def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
-        slopes = [w @ self._record_slopes(b).reshape(self.n, -1) for b, w in zip(betas, weights, strict=True)]
-        d = len(self.parameters)
-        return self.score(betas, weights), np.stack(slopes).reshape(-1, d, d)
+    def slope(self, beta: Float, weights: Float) -> Float:
+        return np.asarray(weights @ self._record_slopes(beta).reshape(self.n, -1)).reshape(self.d, self.d)
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
-        total = np.zeros((len(self.parameters),) * 2)
-        for columns, weight in zip(self._columns, self.records.weights.T, strict=True):
+        total = np.zeros((self.d, self.d))
+        for columns, weight in zip(self._columns, self._node_weights, strict=True):
             u = self.function.evaluate(beta, columns)
             total += (u * (weight * weights)[:, None]).T @ u
         return total
@@ -190,37 +254,17 @@ class NodeEquation(OfFunction):
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
         return np.einsum("j,njk,k->n", left, self._record_slopes(beta), right)
 
-    def under(self, records: Records) -> NodeEquation:
-        return NodeEquation(self.function, records)
-
     def _record_slopes(self, beta: Float) -> Float:
         """∂φ_i/∂β (n, d, d)."""
         first = self.function.slopes(beta, self._columns[0])
         if first is None:
             return central_slopes(self.influence, beta)
-        total = self.records.weights[:, 0, None, None] * first
-        for columns, weight in zip(self._columns[1:], self.records.weights.T[1:], strict=True):
+        total = self._node_weights[0][:, None, None] * first
+        for columns, weight in zip(self._columns[1:], self._node_weights[1:], strict=True):
             slopes = self.function.slopes(beta, columns)
             assert slopes is not None
             total = total + weight[:, None, None] * slopes
         return total
-
-
-def central_slopes(function: Callable[[Float], Float], beta: Float) -> Float:
-    """Central differences with one Richardson step: error of order h⁴."""
-    out = np.empty((*function(beta).shape, beta.size))
-    for j in range(beta.size):
-        step = 1e-3 * max(abs(beta[j]), 0.1)
-        coarse, fine = _central(function, beta, j, step), _central(function, beta, j, step / 2)
-        out[..., j] = (4 * fine - coarse) / 3
-    return out
-
-
-def _central(function: Callable[[Float], Float], beta: Float, j: int, step: float) -> Float:
-    move = np.zeros_like(beta)
-    move[j] = step
-    difference: Float = (function(beta + move) - function(beta - move)) / (2 * step)
-    return difference
 
 
 def _double_precision() -> AbstractContextManager[Any]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from pramana.arrays import Column, Float, Int
-from pramana.errors import DataError, FormulaError
-from pramana.estimating.equation import Records, broadcast
+from pramana.errors import DataError, FormulaError, SolveError
+from pramana.estimating.equation import About, Ascent, Equation, Solve
 from pramana.estimating.families import FAMILIES, Family
+from pramana.estimating.function import EstimatingFunction
+from pramana.estimating.records import Records, broadcast
 from pramana.kernels import predictor
 from pramana.kernels.blocks import blocks
 from pramana.kernels.predictor import Predictor
@@ -23,7 +26,7 @@ EXPANSION_LIMIT = 4e8
 
 
 @dataclass(frozen=True)
-class GeneralizedLinear:
+class GeneralizedLinear(EstimatingFunction):
     """A family with ways to compute design, offset and response from columns.
 
     Attributes
@@ -49,6 +52,10 @@ class GeneralizedLinear:
     design_of_levels: Callable[[Sequence[Mapping[str, object]]], Float] | None = None
     smooth: bool = True
 
+    @property
+    def prediction(self) -> GeneralizedLinear:
+        return self
+
     def response_values(self, values: Column) -> Float:
         assert self.response is not None
         numbers = self.response_of({self.response: values}, len(values))
@@ -68,7 +75,7 @@ class GeneralizedLinear:
 
 
 @dataclass(frozen=True)
-class PredictorEquation:
+class PredictorEquation(Equation):
     """A generalised linear equation over records: arrays in `data`, arithmetic in the kernels."""
 
     function: GeneralizedLinear
@@ -91,27 +98,26 @@ class PredictorEquation:
         return cls(function, records, data, y).under(records)
 
     @property
+    def about(self) -> About:
+        return About(self.function.parameters, curvatures=(slice(None),), plausible=self.function.plausible)
+
+    @property
     def n(self) -> int:
         return self.data.n
 
     @property
-    def parameters(self) -> tuple[str, ...]:
-        return self.function.parameters
+    def width(self) -> int:
+        return self.d * len(self.records.nodes)
 
-    @property
-    def curvatures(self) -> tuple[slice, ...]:
-        return (slice(None),)
+    def start(self, weights: Float, solve: Solve) -> Float:  # noqa: ARG002
+        """From the root of an easier equation where there is one, and elsewhere of the same mean for everybody."""
+        easier = self._easier
+        if easier is not None:
+            with suppress(SolveError):
+                return solve(easier)
+        return self._flat()
 
-    @property
-    def smooth(self) -> bool:
-        return True
-
-    @property
-    def plausible(self) -> tuple[float, float] | None:
-        return self.function.plausible
-
-    @property
-    def start(self) -> Float:
+    def _flat(self) -> Float:
         """Coefficients whose linear predictor is about constant at the link of the mean response."""
         mean = float(self.data.first.sum() / self.n)
         target = np.full(self.data.design.shape[0], self.function.family.start(mean))
@@ -122,7 +128,7 @@ class PredictorEquation:
         return start
 
     @property
-    def easier(self) -> PredictorEquation | None:
+    def _easier(self) -> PredictorEquation | None:
         """An equation for the same mean from whose root to start: the score y/μ² − 1/μ of an inverse Gaussian turns back
         towards zero where μ exceeds 2y, and would lead Newton to infinity."""
         if self.function.family.name != "inverse-gaussian":
@@ -132,42 +138,25 @@ class PredictorEquation:
         return replace(self, function=replace(self.function, family=poisson), data=data)
 
     @property
-    def concave(self) -> bool:
+    def ascent(self) -> Ascent | None:
         """Canonical link and no negative node weight: the score is the gradient of a concave objective."""
-        return self.function.family.potential is not None and bool(np.all(self.data.weight >= 0))
+        family = self.function.family
+        if family.potential is None or np.any(self.data.weight < 0):
+            return None
+        return PredictorAscent(self.data, family.potential, family.recession)
 
-    def objective(self, betas: Float, weights: Float) -> Float:
-        """Σ w (y η − b(η)), (B,)."""
-        potential = self.function.family.potential
-        assert potential is not None
-        eta = self.data.eta(betas)
-        with np.errstate(all="ignore"):
-            terms = self.data.first * eta - self.data.weight * potential(eta)
-            return np.einsum("bnc,bn->b", terms, weights)
+    @property
+    def curved(self) -> bool:
+        return True
 
-    def recedes(self, direction: Float, weights: Float) -> bool:
-        """The slope of the objective far out along the direction; never negative means that no finite root exists."""
-        recession = self.function.family.recession
-        if recession is None:
-            return False
-        largest = float(np.abs(direction).max())
-        if not 0 < largest < np.inf:
-            return False
-        eta = (self.data.design @ (direction / largest)).reshape(self.data.weight.shape)
-        eta = np.where(np.abs(eta) < 1e-9 * np.abs(eta).max(), 0.0, eta)
-        gain = np.einsum("nc,n->", self.data.first * eta, weights)
-        loss = np.einsum("nc,n->", np.where(self.data.weight > 0, recession(eta), 0.0), weights)
-        size = np.einsum("nc,n->", np.abs(self.data.first * eta), weights)
-        return bool(gain - loss >= -1e-9 * size) and bool(np.any(eta != 0))
+    def fades(self) -> bool:
+        return True
 
     def score(self, betas: Float, weights: Float) -> Float:
         return predictor.score(self.data, betas, weights)
 
-    def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
-        return predictor.score_and_slope(self.data, betas, weights)
-
-    def score_and_slope_of(self, betas: Float, weights: Float, rows: Int) -> tuple[Float, Float]:
-        return predictor.score_and_slope_of(self.data, betas, weights, rows)
+    def score_and_slope(self, betas: Float, weights: Float, rows: Int | None = None) -> tuple[Float, Float]:
+        return predictor.score_and_slope(self.data, betas, weights, rows)
 
     def score_and_slope_from_one(self, beta: Float, weights: Float) -> tuple[Float, Float]:
         return predictor.score_and_slope_from_one(self.data, beta, weights)
@@ -196,6 +185,32 @@ class PredictorEquation:
         else:
             first, second = weight * records.response.first[:, None], weight * records.response.second[:, None]
         return replace(self, records=records, data=replace(self.data, weight=weight, first=first, second=second))
+
+
+@dataclass(frozen=True)
+class PredictorAscent(Ascent):
+    """Σ w (y η − b(η))."""
+
+    data: Predictor
+    potential: Callable[[Float], Float]
+    far: Callable[[Float], Float] | None
+
+    def objective(self, betas: Float, weights: Float) -> Float:
+        eta = self.data.eta(betas)
+        with np.errstate(all="ignore"):
+            terms = self.data.first * eta - self.data.weight * self.potential(eta)
+            return np.einsum("bnc,bn->b", terms, weights)
+
+    def recession(self, direction: Float, weights: Float) -> Float:
+        largest = float(np.abs(direction).max())
+        if self.far is None or not 0 < largest < np.inf:
+            return np.zeros(4)
+        eta = (self.data.design @ (direction / largest)).reshape(self.data.weight.shape)
+        eta = np.where(np.abs(eta) < 1e-9 * np.abs(eta).max(), 0.0, eta)
+        gain = np.einsum("nc,n->", self.data.first * eta, weights)
+        loss = np.einsum("nc,n->", np.where(self.data.weight > 0, self.far(eta), 0.0), weights)
+        size = np.einsum("nc,n->", np.abs(self.data.first * eta), weights)
+        return np.array([gain, loss, size, float(np.count_nonzero(eta))])
 
 
 def _refuse_expansion(records: Records, d: int) -> None:

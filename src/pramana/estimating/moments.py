@@ -3,59 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import PramanaError
-from pramana.estimating.equation import OfFunction, Records
+from pramana.estimating.equation import About, Direct, Equation, Note
+from pramana.estimating.function import EstimatingFunction
+from pramana.estimating.records import Records
 
-Second = Callable[[Float], tuple[Float, Float, Float]]
-"""Weights (n,) ↦ reverted Σ w a aᵀ, Σ w a bᵀ and Σ w b bᵀ, each (d, d)."""
 
-Remark = tuple[str, str, str]
-"""Code, severity and message of a diagnostic."""
+class Sums(NamedTuple):
+    """Weighted sums over records of a* (d,), b* (d,), squares (s,), and of the weights themselves."""
+
+    numerator: Float
+    denominator: Float
+    squares: Float
+    total: float
+
+
+Second = Callable[[Sums], tuple[Float, Float, Float]]
+"""Sums ↦ reverted Σ w a aᵀ, Σ w a bᵀ and Σ w b bᵀ, each (d, d)."""
 
 
 @dataclass(frozen=True)
-class QuotientEquation(OfFunction):
+class QuotientEquation(Equation, Direct):
     """φ_i = a*_i − β b*_i, component by component.
 
     Attributes
     ----------
-    numerator, denominator : a* (n, d) and b* (n, d).
-    second : their reverted products.
+    numerator : a* (n, d).
+    denominator : b* (n, d), or None where it is the constant 1.
+    squares : what the second moments need besides (n, s), or None.
+    second : sums ↦ reverted products of a and b.
     domains : what each denominator counts, for the error when it vanishes; empty where it is the constant 1.
     size : what the result is multiplied by, the known size of a population, or None.
-    remarks : β ↦ diagnostics, or None.
+    tables : so many consecutive parameters are the shares of one table; None elsewhere.
+    judged : β ↦ diagnostics, or None.
     """
 
-    function: Any
+    function: EstimatingFunction
     records: Records
     numerator: Float
-    denominator: Float
+    denominator: Float | None
+    squares: Float | None
     second: Second
     domains: tuple[str, ...] = ()
     plausible: tuple[float, float] | None = None
     size: float | None = None
-    remarks: Callable[[Float], list[Remark]] | None = None
-    smooth: bool = True
+    tables: int | None = None
+    judged: Callable[[Float], list[Note]] | None = None
 
     @property
-    def start(self) -> Float:
-        return np.zeros(len(self.parameters))
+    def about(self) -> About:
+        names = self.function.parameters
+        return About(names, size=self.size, plausible=self.plausible, tables=self.tables)
 
-    def roots(self, weights: Float) -> Float:
-        """The roots (B, d) under row weights (B, n); NaN where a domain vanishes."""
-        below = weights @ self.denominator
-        above: Float = weights @ self.numerator
+    @property
+    def direct(self) -> Direct:
+        return self
+
+    def rows(self, rows: slice) -> QuotientEquation:
+        below, squares = (None if v is None else v[rows] for v in (self.denominator, self.squares))
+        own = self.numerator[rows]
+        return replace(self, records=self.records.rows(rows), numerator=own, denominator=below, squares=squares)
+
+    def under(self, records: Records) -> QuotientEquation:
+        equation = self.function.equation(records)
+        assert isinstance(equation, QuotientEquation)
+        return equation
+
+    def _below(self, weights: Float) -> Float:
+        """Σ w b* (B, d)."""
+        if self.denominator is None:
+            return np.repeat(weights.sum(axis=1, keepdims=True), self.numerator.shape[1], axis=1)
+        return np.asarray(weights @ self.denominator)
+
+    def moments(self, weights: Float) -> Float:
+        return np.hstack([weights @ self.numerator, self._below(weights), weights.sum(axis=1, keepdims=True)])
+
+    def solution(self, moments: Float) -> Float:
+        above, below = moments[:, : self.d], moments[:, self.d : -1]
         return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
 
-    def refusal(self, weights: Float) -> str:
-        """Why there is no root under row weights (n,)."""
-        shares = weights @ self.denominator / weights.sum()
+    def refusal(self, moments: Float) -> str:
+        shares = moments[self.d : -1] / moments[-1]
         gone = [f"{name} ({share:.4g})" for name, share in zip(self.domains, shares, strict=False) if share <= 0]
         return (
             f"the reverted share of the domain(s) {', '.join(list(dict.fromkeys(gone))[:5])} is not positive, so nothing can be "
@@ -63,71 +97,83 @@ class QuotientEquation(OfFunction):
             "which need no division"
         )
 
-    def notes(self, beta: Float, weights: Float) -> list[Remark]:  # noqa: ARG002
-        """What the analyst should know at the root."""
-        return [] if self.remarks is None else self.remarks(beta)
+    def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
+        return [] if self.judged is None else self.judged(beta)
 
     def score(self, betas: Float, weights: Float) -> Float:
-        return np.asarray(weights @ self.numerator - betas * (weights @ self.denominator))
+        return np.asarray(weights @ self.numerator - betas * self._below(weights))
 
-    def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
-        slope = -(weights @ self.denominator)[:, :, None] * np.eye(len(self.parameters))
-        return self.score(betas, weights), slope
+    def slope(self, beta: Float, weights: Float) -> Float:  # noqa: ARG002
+        return -np.diag(self._below(weights[None])[0])
 
     def influence(self, beta: Float) -> Float:
-        return self.numerator - beta * self.denominator
+        return self.numerator - (beta if self.denominator is None else beta * self.denominator)
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
-        aa, ab, bb = self.second(weights)
+        squares = np.empty(0) if self.squares is None else weights @ self.squares
+        sums = Sums(weights @ self.numerator, self._below(weights[None])[0], squares, float(weights.sum()))
+        aa, ab, bb = self.second(sums)
         cross = ab * beta
         return np.asarray(aa - cross - cross.T + np.outer(beta, beta) * bb)
 
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:  # noqa: ARG002
+        if self.denominator is None:
+            return np.full(self.n, -float(left @ right))
         return np.asarray(-(self.denominator @ (left * right)))
-
-    def under(self, records: Records) -> QuotientEquation:
-        equation: QuotientEquation = self.function.equation(records)
-        return equation
 
 
 @dataclass(frozen=True)
-class SumEquation(OfFunction):
+class SumEquation(Equation, Direct):
     """β = Σ w a*: the score is Σ w φ − β with φ = a*, whose variance is taken around the mean of the units.
 
     Attributes
     ----------
     terms : a* (n, d).
     squares : (a²)* (n, d); components never overlap, so a aᵀ is diagonal.
-    remarks : β ↦ diagnostics, or None.
-    sums : tells the inference that the terms do not sum to zero at the root.
+    tables : so many consecutive parameters are the counts of one table; None elsewhere.
+    judged : shares ↦ diagnostics, or None.
     """
 
-    function: Any
+    function: EstimatingFunction
     records: Records
     terms: Float
     squares: Float
-    remarks: Callable[[Float], list[Remark]] | None = None
-    smooth: bool = True
-    sums: bool = True
+    tables: int | None = None
+    judged: Callable[[Float], list[Note]] | None = None
 
     @property
-    def start(self) -> Float:
-        return np.zeros(len(self.parameters))
+    def about(self) -> About:
+        return About(self.function.parameters, sums=True, tables=self.tables)
 
-    def roots(self, weights: Float) -> Float:
-        """The sums (B, d) under row weights (B, n)."""
+    @property
+    def direct(self) -> Direct:
+        return self
+
+    def rows(self, rows: slice) -> SumEquation:
+        return replace(self, records=self.records.rows(rows), terms=self.terms[rows], squares=self.squares[rows])
+
+    def under(self, records: Records) -> SumEquation:
+        equation = self.function.equation(records)
+        assert isinstance(equation, SumEquation)
+        return equation
+
+    def moments(self, weights: Float) -> Float:
         return np.asarray(weights @ self.terms)
 
-    def notes(self, beta: Float, weights: Float) -> list[Remark]:
-        """What the analyst should know, judged on the shares."""
-        return [] if self.remarks is None else self.remarks(beta / weights.sum())
+    def solution(self, moments: Float) -> Float:
+        return moments
+
+    def refusal(self, moments: Float) -> str:  # noqa: ARG002
+        return "the terms of the sum are not finite"
+
+    def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
+        return [] if self.judged is None else self.judged(beta / weights.sum())
 
     def score(self, betas: Float, weights: Float) -> Float:
         return np.asarray(weights @ self.terms - betas)
 
-    def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
-        slope = np.tile(-np.eye(len(self.parameters)), (len(betas), 1, 1))
-        return self.score(betas, weights), slope
+    def slope(self, beta: Float, weights: Float) -> Float:  # noqa: ARG002
+        return -np.eye(self.d)
 
     def influence(self, beta: Float) -> Float:  # noqa: ARG002
         return self.terms
@@ -137,10 +183,6 @@ class SumEquation(OfFunction):
 
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:  # noqa: ARG002
         return np.zeros(self.n)
-
-    def under(self, records: Records) -> SumEquation:
-        equation: SumEquation = self.function.equation(records)
-        return equation
 
 
 def checked_size(size: float | None) -> float | None:

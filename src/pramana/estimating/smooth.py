@@ -2,64 +2,96 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.estimating.equation import OfFunction, Records
-from pramana.estimating.moments import Remark
+from pramana.estimating.equation import About, Direct, Equation, Note
+from pramana.estimating.function import EstimatingFunction
+from pramana.estimating.records import Records
 
 
 @dataclass(frozen=True)
-class Moments:
+class Features:
     """Features t of the records.
 
     Attributes
     ----------
     values : t*, (n, m).
-    products : weights (n,) ↦ reverted Σ w t tᵀ (m, m).
+    products : the upper triangle of (t tᵀ)*, (n, m(m + 1)/2); None where the features are indicators that never overlap, so
+        that t tᵀ is diagonal and made of t itself.
     """
 
     values: Float
-    products: Callable[[Float], Float]
+    products: Float | None = None
+
+    def rows(self, rows: slice) -> Features:
+        return Features(self.values[rows], None if self.products is None else self.products[rows])
+
+    def second(self, weights: Float) -> Float:
+        """Reverted Σ w t tᵀ (m, m)."""
+        if self.products is None:
+            return np.diag(weights @ self.values)
+        size = self.values.shape[1]
+        out = np.empty((size, size))
+        upper = np.triu_indices(size)
+        out[upper] = out.T[upper] = weights @ self.products
+        return out
 
 
-class Target(Protocol):
-    """θ = g(μ). g is written with functions that also take complex numbers, which gives its exact gradient."""
+class Smooth(ABC):
+    """θ = g(μ). g is written with functions that also take complex numbers, which gives its exact gradient.
+
+    Attributes
+    ----------
+    parameters, moments : names of θ (k) and of μ (m).
+    variables : the columns that the features use.
+    """
+
+    if TYPE_CHECKING:  # to be read; a subclass has a field or a property
+
+        @property
+        def parameters(self) -> tuple[str, ...]: ...
+        @property
+        def moments(self) -> tuple[str, ...]: ...
+        @property
+        def variables(self) -> tuple[str, ...]: ...
 
     @property
-    def parameters(self) -> tuple[str, ...]:
-        """Names of θ."""
+    def exponentials(self) -> tuple[str, ...]:
+        """What the exponentials of θ are called."""
+        return self.parameters
 
-    @property
-    def moments(self) -> tuple[str, ...]:
-        """Names of μ."""
+    @abstractmethod
+    def collect(self, records: Records) -> Features:
+        """The reverted features of some records."""
 
-    @property
-    def variables(self) -> tuple[str, ...]: ...
-
-    def collect(self, records: Records) -> Moments: ...
-
+    @abstractmethod
     def value(self, mu: Any) -> Any:
-        """(m,) ↦ (k,)."""
+        """g: (m,) ↦ (k,)."""
 
+    @abstractmethod
     def refusal(self, mu: Float) -> str | None:
         """Why g has no value at μ, or None."""
 
-    def remarks(self, theta: Float, mu: Float, errors: Float) -> list[Remark]:
+    @abstractmethod
+    def remarks(self, theta: Float, mu: Float, errors: Float) -> list[Note]:
         """What the analyst should know; errors (k,) are the standard errors of θ."""
+
+    def debiased(self, theta: Float, mu: Float, covariance: Float) -> Float:  # noqa: ARG002
+        """θ corrected for the curvature of g, where the plan asks for it; covariance (m, m) is that of μ."""
+        return theta
 
 
 @dataclass(frozen=True)
-class SmoothFunction:
-    """A target waiting for records."""
+class SmoothFunction(EstimatingFunction):
+    """A smooth function of moments waiting for records."""
 
-    target: Target
-    smooth: bool = True
-    response: str | None = None
+    target: Smooth
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -69,15 +101,12 @@ class SmoothFunction:
     def variables(self) -> tuple[str, ...]:
         return self.target.variables
 
-    def response_values(self, values: Any) -> Float:
-        raise NotImplementedError("moments keep the nodes of their columns")
-
     def equation(self, records: Records) -> SmoothEquation:
         return SmoothEquation(self, records, self.target.collect(records))
 
 
 @dataclass(frozen=True)
-class SmoothEquation(OfFunction):
+class SmoothEquation(Equation, Direct):
     """β = (θ, μ) with U = (g(μ) − θ + g′(μ)(t − μ), t − μ).
 
     The term g′(μ)(t − μ) adds up to zero at the root and makes the first component θ's influence function, whose mean
@@ -86,25 +115,33 @@ class SmoothEquation(OfFunction):
 
     function: SmoothFunction
     records: Records
-    moments: Moments
-    smooth: bool = True
+    features: Features
 
     @property
-    def target(self) -> Target:
+    def target(self) -> Smooth:
         return self.function.target
 
     @property
-    def shown(self) -> tuple[str, ...]:
+    def about(self) -> About:
         """Results list θ alone."""
-        return self.target.parameters
+        return About(self.function.parameters, self.target.parameters, exponentials=self.target.exponentials)
 
     @property
-    def start(self) -> Float:
-        return np.zeros(len(self.parameters))
+    def direct(self) -> Direct:
+        return self
 
-    def roots(self, weights: Float) -> Float:
-        """The roots (B, d) under row weights (B, n): g at the weighted means; NaN where it has no value."""
-        means = weights @ self.moments.values / weights.sum(axis=1, keepdims=True)
+    def rows(self, rows: slice) -> SmoothEquation:
+        return SmoothEquation(self.function, self.records.rows(rows), self.features.rows(rows))
+
+    def under(self, records: Records) -> SmoothEquation:
+        return self.function.equation(records)
+
+    def moments(self, weights: Float) -> Float:
+        return np.hstack([weights @ self.features.values, weights.sum(axis=1, keepdims=True)])
+
+    def solution(self, moments: Float) -> Float:
+        """g at the weighted means; NaN where it has no value."""
+        means = moments[:, :-1] / moments[:, -1:]
         return np.stack([np.concatenate([self._value(mu), mu]) for mu in means])
 
     def _value(self, mu: Float) -> Float:
@@ -112,19 +149,14 @@ class SmoothEquation(OfFunction):
             return np.full(len(self.target.parameters), np.nan)
         return np.asarray(self.target.value(mu))
 
-    def refusal(self, weights: Float) -> str:
-        """Why there is no root under row weights (n,)."""
-        return self.target.refusal(weights @ self.moments.values / weights.sum()) or "the moments are not finite"
+    def refusal(self, moments: Float) -> str:
+        return self.target.refusal(moments[:-1] / moments[-1]) or "the moments are not finite"
 
-    def cautions(self, beta: Float, errors: Float) -> list[Remark]:
-        """What the analyst should know at the root, whose standard errors are (d,)."""
+    def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
         theta, mu = self._split(beta)
-        return self.target.remarks(theta, mu, errors[: theta.size])
+        return self.target.remarks(theta, mu, np.sqrt(np.diag(covariance))[: theta.size])
 
     def debiased(self, beta: Float, covariance: Float) -> Float:
-        """β with θ corrected for the curvature of g, where the target asks for it; covariance (d, d) is that of β."""
-        if not hasattr(self.target, "debiased"):
-            return beta
         theta, mu = self._split(beta)
         moments = slice(theta.size, None)
         return np.concatenate([self.target.debiased(theta, mu, covariance[moments, moments]), mu])
@@ -143,31 +175,27 @@ class SmoothEquation(OfFunction):
 
     def influence(self, beta: Float) -> Float:
         gap, rows, mu = self._parts(beta)
-        return np.asarray(gap + (self.moments.values - mu) @ rows.T)
+        return np.asarray(gap + (self.features.values - mu) @ rows.T)
 
     def score(self, betas: Float, weights: Float) -> Float:
         return np.stack([self._score(b, w) for b, w in zip(betas, weights, strict=True)])
 
     def _score(self, beta: Float, w: Float) -> Float:
         gap, rows, mu = self._parts(beta)
-        return np.asarray(w.sum() * gap + rows @ (w @ self.moments.values - w.sum() * mu))
+        return np.asarray(w.sum() * gap + rows @ (w @ self.features.values - w.sum() * mu))
 
-    def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
-        slope = -weights.sum(axis=1)[:, None, None] * np.eye(len(self.parameters))
-        return self.score(betas, weights), slope
+    def slope(self, beta: Float, weights: Float) -> Float:
+        return np.asarray(-weights.sum() * np.eye(beta.size))
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
         gap, rows, mu = self._parts(beta)
-        total, sums = weights.sum(), weights @ self.moments.values
-        centred = self.moments.products(weights) - np.outer(sums, mu) - np.outer(mu, sums) + total * np.outer(mu, mu)
+        total, sums = weights.sum(), weights @ self.features.values
+        centred = self.features.second(weights) - np.outer(sums, mu) - np.outer(mu, sums) + total * np.outer(mu, mu)
         cross = np.outer(gap, rows @ (sums - total * mu))
         return np.asarray(total * np.outer(gap, gap) + cross + cross.T + rows @ centred @ rows.T)
 
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:  # noqa: ARG002
         return np.full(self.n, -float(left @ right))
-
-    def under(self, records: Records) -> SmoothEquation:
-        return self.function.equation(records)
 
 
 def gradient(function: Callable[[Any], Any], mu: Float) -> Float:

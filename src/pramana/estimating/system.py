@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.estimating.equation import Records
-from pramana.estimating.function import central_slopes
-
-Note = tuple[str, str, str]
-"""Code, severity and message of a diagnostic."""
+from pramana.errors import SolveError
+from pramana.estimating.equation import About, Equation, Note, Solve, central_slopes
+from pramana.estimating.function import EstimatingFunction
+from pramana.estimating.records import Records
 
 
 class System:
@@ -33,11 +33,21 @@ class System:
         return None
 
     @property
+    def prediction(self) -> Any:
+        """The generalised linear model whose means the system predicts, or None."""
+        return None
+
+    @property
+    def exponentials(self) -> tuple[str, ...] | None:
+        """What the exponentials of the shown parameters are called, where their names change; else None."""
+        return None
+
+    @property
     def curvatures(self) -> tuple[slice, ...]:
         return ()
 
-    def judged_by(self) -> System:
-        """A system with these regressors whose curvatures more records carry."""
+    def judge(self) -> System:
+        """A system with the same regressors about which more records tell, to judge identification by."""
         return self
 
     def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
@@ -49,13 +59,13 @@ class System:
         raise NotImplementedError
 
     @property
-    def first(self) -> Any:
+    def first(self) -> EstimatingFunction | None:
         """An estimating function whose parameters come first and do not depend on the others, so that it is solved first;
         or None."""
         return None
 
-    def lifted(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
-        """A starting value (d,) at the root of `first`."""
+    def completed(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
+        """A starting value (d,) from the root of `first`."""
         raise NotImplementedError
 
     def u(self, beta: Float, arrays: Mapping[str, Float]) -> Float:
@@ -66,8 +76,8 @@ class System:
         """Σ w ∂U/∂β (d, d); by central differences unless a subclass knows better."""
         return central_slopes(lambda b: np.asarray(weights @ self.u(b, arrays)), beta)
 
-    def refuse(self, beta: Float) -> None:
-        """Raise where no score exists at a starting value."""
+    def refuse_start(self, beta: Float) -> None:
+        """Raise where no score exists at a user's starting value."""
 
     def tuned(self, arrays: Mapping[str, Float], weights: Float, size: float) -> System:  # noqa: ARG002
         """With what is learned from the released records: arrays (n rows) at weights (n,) worth `size` equal records."""
@@ -77,110 +87,91 @@ class System:
         """What was chosen and how, for the head of the result."""
         return {}
 
-    def notes(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> list[Note]:  # noqa: ARG002
-        """What the analyst should know at the root."""
-        return []
-
-    def judged(self, beta: Float, covariance: Callable[[], Float]) -> list[Note]:  # noqa: ARG002
-        """The same, for what depends on the uncertainty of nuisance parameters."""
+    def remarks(self, beta: Float, arrays: Mapping[str, Float], covariance: Float) -> list[Note]:  # noqa: ARG002
+        """What the analyst should know at the root, whose covariance is (d, d)."""
         return []
 
 
 @dataclass(frozen=True)
-class StackedFunction:
+class StackedFunction(EstimatingFunction):
     """A system waiting for records."""
 
     system: System
     variables: tuple[str, ...]
-    response: str | None = None
-    smooth: bool = True
 
     @property
     def parameters(self) -> tuple[str, ...]:
         return self.system.parameters
 
-    def response_values(self, values: Any) -> Float:
-        raise NotImplementedError("a system keeps the nodes of its response")
+    @property
+    def prediction(self) -> Any:
+        return self.system.prediction
 
     def equation(self, records: Records) -> StackedEquation:
-        return StackedEquation(self.system, records)
+        return StackedEquation(self.system, records, arrays_of(self.system, records))
+
+
+def arrays_of(system: System, records: Records) -> dict[str, Float]:
+    """The arrays of all nodes, those of a record lying next to each other (n·C rows)."""
+    nodes = [system.arrays(records.at(k), records.n) for k in range(len(records.nodes))]
+    return {name: _interleaved([node[name] for node in nodes]) for name in nodes[0]}
 
 
 @dataclass(frozen=True)
-class StackedEquation:
-    """φ_i = Σ_k weight_ik U(node k of record i), the nodes of a record lying next to each other.
-
-    `reference` holds the row weights at which the search for a root starts; None where all are 1.
-    """
+class StackedEquation(Equation):
+    """φ_i = Σ_k weight_ik U(node k of record i)."""
 
     system: System
     records: Records
-    arrays: dict[str, Float] = field(default_factory=dict, repr=False)
-    reference: Float | None = None
-    smooth: bool = True
-    stacked: bool = True
-
-    def __post_init__(self) -> None:
-        if self.arrays:
-            return
-        records = self.records
-        nodes = [self.system.arrays(records.at(k), records.n) for k in range(len(records.nodes))]
-        flat = {name: _interleaved([node[name] for node in nodes]) for name in nodes[0]}
-        object.__setattr__(self, "arrays", flat)
+    arrays: dict[str, Float]
 
     @property
-    def n(self) -> int:
-        return self.records.n
+    def about(self) -> About:
+        system = self.system
+        return About(
+            system.parameters,
+            system.shown,
+            profiled=False,
+            curvatures=system.curvatures,
+            exponentials=system.exponentials,
+            facts=system.facts(),
+        )
 
     @property
-    def parameters(self) -> tuple[str, ...]:
-        return self.system.parameters
+    def width(self) -> int:
+        return self.d * len(self.records.nodes)
 
-    @property
-    def shown(self) -> tuple[str, ...] | None:
-        return self.system.shown
+    def rows(self, rows: slice) -> StackedEquation:
+        low, high, _ = rows.indices(self.n)
+        nodes = slice(low * len(self.records.nodes), high * len(self.records.nodes))
+        arrays = {name: values[nodes] for name, values in self.arrays.items()}
+        return StackedEquation(self.system, self.records.rows(rows), arrays)
 
-    @property
-    def curvatures(self) -> tuple[slice, ...]:
-        return self.system.curvatures
+    def under(self, records: Records) -> StackedEquation:
+        return replace(self, records=records)
 
-    @property
-    def judged_by(self) -> StackedEquation:
-        return replace(self, system=self.system.judged_by())
-
-    @property
-    def start(self) -> Float:
-        weights = np.ones(self.n) if self.reference is None else self.reference
-        return self.system.start(self.arrays, self._signed(weights))
-
-    def plugged(self, weights: Float, size: float) -> StackedEquation:
-        """With the system tuned, and started, at row weights that are worth `size` equal records."""
-        released = np.arange(self.n) * len(self.records.nodes) + self.records.released
+    def learned(self, weights: Float, size: float) -> StackedEquation:
+        released = np.arange(self.n) * len(self.records.nodes) + self.records.released[self.records.row]
         arrays = {name: values[released] for name, values in self.arrays.items()}
-        return replace(self, system=self.system.tuned(arrays, weights, size), reference=weights)
+        return replace(self, system=self.system.tuned(arrays, weights, size))
 
-    @property
-    def easier(self) -> Any:
-        return None if self.system.first is None else self.system.first.equation(self.records)
+    def start(self, weights: Float, solve: Solve) -> Float:
+        signed, found = self._signed(weights), None
+        if self.system.first is not None:
+            with suppress(SolveError):
+                found = solve(self.system.first.equation(self.records))
+        if found is None:
+            return self.system.start(self.arrays, signed)
+        return self.system.completed(found, self.arrays, signed)
 
-    def lifted(self, beta: Float, weights: Float) -> Float:
-        return self.system.lifted(beta, self.arrays, self._signed(weights))
+    def refuse_start(self, beta: Float) -> None:
+        self.system.refuse_start(beta)
 
-    @property
-    def facts(self) -> dict[str, str]:
-        return self.system.facts()
+    def judge(self) -> StackedEquation:
+        return replace(self, system=self.system.judge())
 
-    def refuse(self, start: Float) -> None:
-        self.system.refuse(start)
-
-    def notes(self, beta: Float, weights: Float) -> list[Note]:
-        def covariance() -> Float:
-            phi = self.influence(beta) * weights[:, None]
-            bread = np.linalg.inv(self.system.slope(beta, self.arrays, self._signed(weights)))
-            return np.asarray(bread @ phi.T @ phi @ bread.T)
-
-        plain = self.system.notes(beta, self.arrays, self._signed(weights))
-        return [*plain, *self.system.judged(beta, covariance)]
+    def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
+        return self.system.remarks(beta, self.arrays, covariance)
 
     def influence(self, beta: Float) -> Float:
         u = self.system.u(beta, self.arrays).reshape(self.n, -1, beta.size)
@@ -191,24 +182,13 @@ class StackedEquation:
         with np.errstate(all="ignore"):
             return np.stack([self._signed(w) @ self.system.u(b, self.arrays) for b, w in pairs])
 
-    def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
-        pairs = zip(betas, weights, strict=True)
+    def slope(self, beta: Float, weights: Float) -> Float:
         with np.errstate(all="ignore"):
-            slopes = np.stack([self.system.slope(b, self.arrays, self._signed(w)) for b, w in pairs])
-        return self.score(betas, weights), slopes
+            return self.system.slope(beta, self.arrays, self._signed(weights))
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
         u = self.system.u(beta, self.arrays)
         return np.asarray((u * self._signed(weights)[:, None]).T @ u)
-
-    def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
-        """The derivative of leftᵀφ along `right`, by central differences."""
-        step = 1e-5 / max(float(np.abs(right).max()), 1e-300)
-        ahead, behind = self.influence(beta + step * right), self.influence(beta - step * right)
-        return np.asarray((ahead - behind) @ left / (2 * step))
-
-    def under(self, records: Records) -> StackedEquation:
-        return replace(self, records=records)
 
     def _signed(self, weights: Float) -> Float:
         """Row weights times node weights (n·C,)."""

@@ -1,9 +1,14 @@
-"""Ways from released data to an equation: reversion, naive, model-dependent, likelihood. All give the same `Result`."""
+"""Ways from a task to a result: reversion, naive, model-dependent, corrections, likelihood."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pramana.errors import PramanaError, suggestion
 from pramana.estimators.corrections import BackwardCorrection, ForwardCorrection
 from pramana.estimators.likelihood.maximum import Likelihood
 from pramana.estimators.likelihood.outcome import LikelihoodRatioTest, LikelihoodResult, lr_test
-from pramana.estimators.method import Binding, Method, method_of
+from pramana.estimators.method import Binding, EquationMethod, Method
 from pramana.estimators.model_dependent import ModelDependent
 from pramana.estimators.naive import Naive
 from pramana.estimators.reversion import Reversion
@@ -11,6 +16,7 @@ from pramana.estimators.reversion import Reversion
 __all__ = [
     "BackwardCorrection",
     "Binding",
+    "EquationMethod",
     "ForwardCorrection",
     "Likelihood",
     "LikelihoodRatioTest",
@@ -22,3 +28,31 @@ __all__ = [
     "lr_test",
     "method_of",
 ]
+
+KNOWN: dict[str, Callable[[], Method]] = {
+    "reversion": Reversion,
+    "proposed": Reversion,
+    "naive": Naive,
+    "model-dependent": ModelDependent,
+    "model1": ModelDependent,
+    "model2": lambda: ModelDependent(intercept=False),
+    "likelihood": Likelihood,
+    "em": Likelihood,
+    "forward": ForwardCorrection,
+    "backward": BackwardCorrection,
+}
+"""Estimators by name: a new one is registered here."""
+
+
+def method_of(method: str | Method | type[Method]) -> Method:
+    """Look a method up by name."""
+    if isinstance(method, type) and issubclass(method, Method):
+        return method()
+    if isinstance(method, Method):
+        return method
+    if not isinstance(method, str):
+        raise PramanaError(f"method of type {type(method).__name__}: give a name such as 'reversion', or Reversion()")
+    name = method.lower().replace("_", "-").replace(" ", "")
+    if name not in KNOWN:
+        raise PramanaError(f"method {method!r} is unknown: {suggestion(name, KNOWN)}")
+    return KNOWN[name]()

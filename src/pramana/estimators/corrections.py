@@ -10,7 +10,7 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.errors import FormulaError, MechanismError
 from pramana.estimating import EstimatingFunction, Family, GeneralizedLinear, Records
-from pramana.estimating.equation import OneByOne
+from pramana.estimating.equation import About, Equation
 from pramana.estimators.method import Binding
 from pramana.estimators.reversion import Reversion
 from pramana.frames import Table
@@ -20,7 +20,7 @@ from pramana.models.multinomial import MultinomialFunction
 
 
 @dataclass(frozen=True)
-class ForwardClasses(OneByOne):
+class ForwardClasses(Equation):
     """U = (r(y*, x) − p(x)) ⊗ x, r the probabilities of the classes after the released one was seen.
 
     Attributes
@@ -33,15 +33,16 @@ class ForwardClasses(OneByOne):
     design: Float
     channel: Float
     records: Records
-    smooth: bool = True
 
     @property
-    def n(self) -> int:
-        return len(self.design)
+    def about(self) -> About:
+        return About(self.parameters)
 
-    @property
-    def start(self) -> Float:
-        return np.zeros(len(self.parameters))
+    def rows(self, rows: slice) -> ForwardClasses:
+        return ForwardClasses(self.parameters, self.design[rows], self.channel[rows], self.records.rows(rows))
+
+    def under(self, records: Records) -> ForwardClasses:  # noqa: ARG002 - there is no noise to continue in
+        return self
 
     def _probabilities(self, beta: Float) -> tuple[Float, Float]:
         """p and r of the classes after the first, (n, K − 1)."""
@@ -58,7 +59,7 @@ class ForwardClasses(OneByOne):
         before, after = self._probabilities(beta)
         return np.asarray(((after - before)[:, :, None] * self.design[:, None, :]).reshape(self.n, -1))
 
-    def _slope(self, beta: Float, weights: Float) -> Float:
+    def slope(self, beta: Float, weights: Float) -> Float:
         """Σ w {(diag r − r rᵀ) − (diag p − p pᵀ)} ⊗ x xᵀ."""
         before, after = self._probabilities(beta)
         size, q = before.shape[1], self.design.shape[1]
@@ -71,11 +72,6 @@ class ForwardClasses(OneByOne):
                 out[k, :, j] = out[j, :, k].T
         return out.reshape(size * q, -1)
 
-    def clean_outer(self, beta: Float, weights: Float) -> Float:
-        """Nothing is reverted, so the variance has one part."""
-        phi = self.influence(beta)
-        return (phi * weights[:, None]).T @ phi
-
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
         before, after = self._probabilities(beta)
         a, b = (self.design @ v.reshape(before.shape[1], -1).T for v in (left, right))
@@ -84,9 +80,6 @@ class ForwardClasses(OneByOne):
             return np.asarray(np.sum(a * b * p, axis=1) - np.sum(a * p, axis=1) * np.sum(b * p, axis=1))
 
         return spread(after) - spread(before)
-
-    def under(self, records: Records) -> ForwardClasses:  # noqa: ARG002 - there is no noise to continue in
-        return self
 
 
 def forward_classes(function: MultinomialFunction, mechanism: Mechanism | None, table: Table) -> ForwardClasses:

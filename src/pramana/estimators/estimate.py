@@ -2,27 +2,129 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from pramana.analysis.task import Settings, Task
 from pramana.arrays import Float
+from pramana.diagnostic import Diagnostic
+from pramana.engines import Engine, Totals, Weights
 from pramana.errors import DataError, PramanaError, SolveError
-from pramana.estimating import Equation
-from pramana.frames import FrameKind
-from pramana.inference import Jackknife, Resampling, Root, Sample, Sandwich, solve
+from pramana.estimating.function import Plan
+from pramana.estimators.method import EquationMethod, Method, Rebind
+from pramana.inference import Jackknife, Resampling, Root, Sandwich, solve
 from pramana.inference import jackknife as deleted
 from pramana.inference import resampling as resampled
 from pramana.inference import sandwich as linearised
 from pramana.inference.identification import WEAK, weakest
 from pramana.inference.resampling import Draws, resample
-from pramana.inference.sample import Totals
 from pramana.inference.sandwich import Linear
 from pramana.inference.score_intervals import score_intervals
 from pramana.inference.survey import refuse_correction, refuse_step_target
-from pramana.result import Diagnostic, Result
+from pramana.models.prediction import Prediction
+from pramana.result import Result, Shares
+
+Inference: TypeAlias = Sandwich | Resampling | Jackknife | deleted.Replicates
+
+ROOTLESS_LIMIT = 0.01
+"""Share of resamples without a root from which they are a warning."""
+
+
+def estimate(method: EquationMethod, task: Task) -> Result:
+    """Bind, solve, and attach the uncertainty."""
+    binding = method.bind(task.function, task.mechanism, task.table, task.sampling.row_weights)
+    engine = Engine(binding.equation, task.sampling).learned()
+    _refuse_few(engine)
+    chosen = _chosen(task.options.inference, engine, binding.rebind is not None)
+    root = solve(engine, start=task.start)
+    strata = task.sampling.strata
+    finite = strata is not None and strata.target == "finite"
+    linear = _linear(engine, root, required=finite or isinstance(chosen, Sandwich))
+    draws = resample(engine, root, chosen, _rebound(engine, binding.rebind)) if isinstance(chosen, Resampling) else None
+    covariance = _covariance(engine, root, linear, chosen, draws)
+    known = linear is not None and nothing_random(linear.totals)
+    covariance = np.zeros_like(covariance) if known else covariance
+    bounds = None
+    if isinstance(chosen, Sandwich) and chosen.interval == "score":
+        bounds = score_intervals(engine, root.beta, np.sqrt(np.diag(covariance)), chosen.level)
+    split = linear if method.reverts else None
+    about = engine.about
+    result = Result(
+        parameters=about.parameters,
+        estimate=engine.equation.debiased(root.beta, covariance),
+        covariance=covariance,
+        n=engine.n,
+        method=method.label,
+        inference=_describe(chosen, engine),
+        interval_kind=chosen.interval,
+        diagnostics=(
+            *task.notes,
+            *diagnostics_of(engine, root, split, draws, covariance),
+            *([NOTHING_RANDOM] if known else []),
+            *_few_units(chosen, engine),
+        ),
+        privacy=None if split is None else split.privacy,
+        sampling=None if split is None else split.covariance,
+        draws=draws,
+        bounds=bounds,
+        bounds_level=chosen.level if isinstance(chosen, Sandwich) and bounds is not None else None,
+        facts={**task.plan.facts, **binding.facts, **about.facts, **_sum_of_weights(engine)},
+        frame_kind=task.table.kind,
+        df=_degrees_of_freedom(chosen, engine),
+        shares=_shares(engine),
+        exponentials=about.exponentials,
+        log_scale=task.plan.log_scale,
+        model=Prediction.of(task.function.prediction),
+    )
+    result = result if about.size is None else multiplied(result, about.size)
+    result = result if about.shown is None else restricted(result, about.shown)
+    return replace(result, again=Margins.of(method, task, result.estimate))
+
+
+def _refuse_few(engine: Engine) -> None:
+    sampling = engine.sampling
+    counted = min(engine.n, float(np.count_nonzero(sampling.row_weights)) if sampling.frequencies is None else engine.n)
+    if counted <= engine.d:
+        raise DataError(f"{counted:g} records cannot carry {engine.d} parameters: use more data or fewer terms")
+
+
+def _rebound(engine: Engine, rebind: Rebind | None) -> resampled.Rebind | None:
+    """The nuisance fitted again under a draw's weights; what was learned from the sample is kept."""
+    if rebind is None:
+        return None
+
+    def again(weights: Weights) -> Engine:
+        return engine.over(rebind(weights.values[0])).learned()
+
+    return again
+
+
+@dataclass(frozen=True)
+class Margins:
+    """Average marginal effects of a fitted model, estimated again from a file with the settings of the fit."""
+
+    method: Method
+    settings: Settings
+    plan: Plan
+    estimate: Float
+
+    @classmethod
+    def of(cls, method: Method, task: Task, estimate: Float) -> Margins | None:
+        """None where the method or the question has none."""
+        if not method.repeats or task.plan.margins((), estimate) is None:
+            return None
+        settings, chosen = task.settings, task.options.inference
+        if isinstance(chosen, Sandwich) and chosen.interval == "score":  # a system of equations has no score intervals
+            settings = replace(settings, options=replace(settings.options, inference=replace(chosen, interval="wald")))
+        return cls(method, settings, task.plan, estimate)
+
+    def __call__(self, variables: Sequence[str], data: Any, given: Mapping[str, Any]) -> Result:
+        plan = self.plan.margins(variables, self.estimate)
+        assert plan is not None
+        return self.method.estimate(self.settings.task(plan, data, given))
 
 
 def multiplied(result: Result, size: float) -> Result:
@@ -38,6 +140,15 @@ def multiplied(result: Result, size: float) -> Result:
         bounds=None if result.bounds is None else result.bounds * size,
         facts={**result.facts, "Population size": f"{size:g}"},
     )
+
+
+def _shares(engine: Engine) -> Shares | None:
+    """Which parameters are the cells of one table, and what they add up to."""
+    about = engine.about
+    if about.tables is None:
+        return None
+    whole = float(engine.sampling.row_weights.sum()) if about.sums else 1.0
+    return Shares(about.tables, whole if about.size is None else about.size)
 
 
 FEW_CLUSTERS = 40
@@ -56,7 +167,7 @@ def few_clusters(groups: int | None, remedy: str) -> list[Diagnostic]:
 
 def nothing_random(totals: Totals) -> bool:
     """Around the file, where the estimate uses nothing that was perturbed: rounding is all that is left."""
-    if totals.design is None or totals.design.target != "file":
+    if totals.strata is None or totals.strata.target != "file":
         return False
     whole = np.diag(totals.outer)
     return bool(np.all(np.abs(whole - np.diag(totals.clean_outer)) <= ROUNDING * whole))
@@ -70,21 +181,25 @@ NOTHING_RANDOM = Diagnostic(
 )
 
 
-ROOTLESS_LIMIT = 0.01
+def _few_units(chosen: Inference, engine: Engine) -> list[Diagnostic]:
+    if not isinstance(chosen, Sandwich) or engine.sampling.strata is not None:
+        return []
+    return few_clusters(engine.sampling.live_groups, "use inference=pr.Jackknife(), whose intervals are those of t")
 
 
-def diagnostics_of(sample: Sample, root: Root, linear: Linear | None, draws: Draws | None) -> list[Diagnostic]:
-    """Everything about a root that a table does not show."""
+def diagnostics_of(
+    engine: Engine, root: Root, linear: Linear | None, draws: Draws | None, covariance: Float
+) -> list[Diagnostic]:
+    """Everything about a root that a table does not show: its identification, its place, and the draws around it."""
     found: list[Diagnostic] = []
     if root.path == "continuation":
         found.append(Diagnostic("continuation", "info", "Newton needed a continuation in the noise to find this root"))
     if linear is not None:
-        if sample.equation.smooth:
-            found += _identified(sample, root, linear)
+        if engine.about.smooth:
+            found += _identified(engine, root, linear)
         found += _privacy_sign(linear)
-    found += _outside(sample, root)
-    if hasattr(sample.equation, "notes"):
-        found += [Diagnostic(*note) for note in sample.equation.notes(root.beta, sample.row_weights)]
+    found += _outside(engine, root)
+    found += [Diagnostic(*note) for note in engine.remarks(root.beta, covariance)]  # type: ignore[arg-type]
     if draws is not None and draws.rootless:
         total = draws.rootless + len(draws.values)
         share = draws.rootless / total
@@ -94,12 +209,12 @@ def diagnostics_of(sample: Sample, root: Root, linear: Linear | None, draws: Dra
     return found
 
 
-def _identified(sample: Sample, root: Root, linear: Linear) -> list[Diagnostic]:
-    judged = weakest(sample, root.beta, linear.totals.slope)
+def _identified(engine: Engine, root: Root, linear: Linear) -> list[Diagnostic]:
+    judged = weakest(engine, root.beta, linear.totals.slope)
     if judged is None or judged.ratio >= WEAK:
         return []
-    names = [repr(p) for p, v in zip(sample.equation.parameters, np.abs(judged.direction), strict=True) if v > 0.3]
-    score = "" if getattr(sample.equation, "stacked", False) else "Sandwich(interval='score'), "
+    names = [repr(p) for p, v in zip(engine.about.parameters, np.abs(judged.direction), strict=True) if v > 0.3]
+    score = "Sandwich(interval='score'), " if engine.about.profiled else ""
     remedy = f"use {score}more records or fewer terms"
     if judged.eigenvalue <= 0:
         message = f"the reverted variance along {', '.join(names)} is negative: estimate and standard errors mean nothing; {remedy}"
@@ -120,13 +235,13 @@ def _privacy_sign(linear: Linear) -> list[Diagnostic]:
     return [Diagnostic("privacy-sign", "warning", message)]
 
 
-def _outside(sample: Sample, root: Root) -> list[Diagnostic]:
+def _outside(engine: Engine, root: Root) -> list[Diagnostic]:
     """A share outside [0, 1] is reported, not hidden: the estimator is unbiased, the sample is not the population."""
-    limits = getattr(sample.equation, "plausible", None)
+    limits = engine.about.plausible
     if limits is None:
         return []
     low, high = limits
-    out = [f"{p} = {b:.4g}" for p, b in zip(sample.equation.parameters, root.beta, strict=True) if not low <= b <= high]
+    out = [f"{p} = {b:.4g}" for p, b in zip(engine.about.parameters, root.beta, strict=True) if not low <= b <= high]
     if not out:
         return []
     return [
@@ -134,81 +249,6 @@ def _outside(sample: Sample, root: Root) -> list[Diagnostic]:
             "outside-range", "warning", f"{', '.join(out)} lies outside [{low:g}, {high:g}]: noise outweighs the data"
         )
     ]
-
-
-Inference: TypeAlias = Sandwich | Resampling | Jackknife | deleted.Replicates
-
-
-def estimate(
-    sample: Sample,
-    rebind: Callable[[Float], Equation] | None,
-    options: Inference | None,
-    *,
-    start: Float | None,
-    method: str,
-    reverts: bool,
-    facts: Mapping[str, str],
-    notes: tuple[Diagnostic, ...],
-    frame_kind: FrameKind,
-) -> Result:
-    """Solve the equation and attach its uncertainty."""
-    if rebind is not None:
-        rebind = _plugging(sample, rebind)
-    sample = sample.plugged()
-    counted = min(sample.n, float(np.count_nonzero(sample.row_weights)) if sample.frequencies is None else sample.n)
-    if counted <= sample.d:
-        raise DataError(f"{counted:g} records cannot carry {sample.d} parameters: use more data or fewer terms")
-    chosen = _chosen(options, sample, rebind is not None)
-    root = solve(sample.equation, sample.row_weights, start)
-    finite = sample.design is not None and sample.design.target == "finite"
-    linear = _linear(sample, root, required=finite or isinstance(chosen, Sandwich))
-    draws = resample(sample, root, chosen, rebind) if isinstance(chosen, Resampling) else None
-    covariance = _covariance(sample, root, linear, chosen, draws)
-    known = linear is not None and nothing_random(linear.totals)
-    covariance = np.zeros_like(covariance) if known else covariance
-    bounds = None
-    if isinstance(chosen, Sandwich) and chosen.interval == "score":
-        bounds = score_intervals(sample, root.beta, np.sqrt(np.diag(covariance)), chosen.level)
-    decomposed = linear is not None and reverts
-    diagnostics = [*notes, *diagnostics_of(sample, root, linear if reverts else None, draws)]
-    diagnostics += [NOTHING_RANDOM] if known else []
-    if isinstance(chosen, Sandwich) and sample.design is None:
-        diagnostics += few_clusters(sample.live_groups, "use inference=pr.Jackknife(), whose intervals are those of t")
-    if hasattr(sample.equation, "cautions"):
-        errors = np.sqrt(np.diag(covariance))
-        diagnostics += [Diagnostic(*note) for note in sample.equation.cautions(root.beta, errors)]
-    result = Result(
-        parameters=sample.equation.parameters,
-        estimate=_debiased(sample.equation, root.beta, covariance),
-        covariance=covariance,
-        n=sample.n,
-        method=method,
-        inference=_describe(chosen, sample),
-        interval_kind=chosen.interval,
-        diagnostics=tuple(diagnostics),
-        privacy=linear.privacy if decomposed and linear else None,
-        sampling=linear.covariance if decomposed and linear else None,
-        draws=draws,
-        bounds=bounds,
-        bounds_level=chosen.level if isinstance(chosen, Sandwich) and bounds is not None else None,
-        facts={**facts, **getattr(sample.equation, "facts", {}), **_expansion(sample)},
-        frame_kind=frame_kind,
-        df=_degrees_of_freedom(chosen, sample),
-    )
-    size = getattr(sample.equation, "size", None)
-    result = result if size is None else multiplied(result, size)
-    shown = getattr(sample.equation, "shown", None)
-    return result if shown is None else restricted(result, shown)
-
-
-def _plugging(sample: Sample, rebind: Callable[[Float], Equation]) -> Callable[[Float], Equation]:
-    """Draws keep the kernels of the sample."""
-    return lambda weights: sample.with_equation(rebind(weights)).plugged().equation
-
-
-def _debiased(equation: Equation, beta: Float, covariance: Float) -> Float:
-    """Some functions of moments, when asked, take out the bias that their curvature and the covariance imply."""
-    return equation.debiased(beta, covariance) if hasattr(equation, "debiased") else beta
 
 
 def restricted(result: Result, names: Sequence[str]) -> Result:
@@ -227,35 +267,35 @@ def restricted(result: Result, names: Sequence[str]) -> Result:
     )
 
 
-def _chosen(options: Inference | None, sample: Sample, nuisance: bool) -> Inference:
-    if sample.design is not None and not sample.equation.smooth:
-        refuse_step_target(sample.design)
+def _chosen(options: Inference | None, engine: Engine, nuisance: bool) -> Inference:
+    if engine.sampling.strata is not None and not engine.about.smooth:
+        refuse_step_target(engine.sampling.strata)
     if isinstance(options, Jackknife) and nuisance:
         raise PramanaError("the jackknife does not refit the nuisance model: use inference=Resampling()")
-    if isinstance(options, Jackknife) and sample.design is not None and sample.design.target == "file":
+    if isinstance(options, Jackknife) and engine.sampling.strata is not None and engine.sampling.strata.target == "file":
         raise PramanaError(
             "around the file only the randomisation is uncertain, which no deletion shows: use Sandwich()"
         )
-    if isinstance(options, Sandwich) and sample.design is not None:
+    if isinstance(options, Sandwich) and engine.sampling.strata is not None:
         refuse_correction(options)
-    if sample.replicates is not None:
+    if engine.sampling.replicates is not None:
         if options is not None:
             raise PramanaError("the design's replicate weights give the variance: leave inference= out")
         return deleted.Replicates()
     if options is None:
-        return Resampling() if nuisance or not sample.equation.smooth else Sandwich()
+        return Resampling() if nuisance or not engine.about.smooth else Sandwich()
     if isinstance(options, Sandwich) and nuisance:
         raise PramanaError(
             "a sandwich would ignore the uncertainty of the fitted nuisance model: use inference=Resampling()"
         )
-    if isinstance(options, Sandwich) and not sample.equation.smooth:
+    if isinstance(options, Sandwich) and not engine.about.smooth:
         raise PramanaError("a step function has no derivative for the sandwich: use inference=Resampling()")
-    if isinstance(options, Sandwich) and options.interval == "score" and getattr(sample.equation, "stacked", False):
+    if isinstance(options, Sandwich) and options.interval == "score" and not engine.about.profiled:
         raise PramanaError(
             "score intervals hold every other parameter at its best, which a system of equations does not define: use "
             "Sandwich() or Resampling()"
         )
-    if isinstance(options, Sandwich) and options.interval == "score" and sample.sums:
+    if isinstance(options, Sandwich) and options.interval == "score" and engine.about.sums:
         raise PramanaError(
             "the variance of a sum does not depend on the value tested, so its score interval is the Wald one: use Sandwich(), "
             "or give total() or counts() the size= of the population"
@@ -263,40 +303,39 @@ def _chosen(options: Inference | None, sample: Sample, nuisance: bool) -> Infere
     return options
 
 
-def _linear(sample: Sample, root: Root, *, required: bool) -> Linear | None:
-    totals = sample.totals(root.beta, root.slope)
+def _linear(engine: Engine, root: Root, *, required: bool) -> Linear | None:
+    totals = engine.totals(root.beta, root.slope)
     try:
-        return Linear(totals, linearised.bread(totals, sample.equation.parameters))
+        return Linear(totals, linearised.bread(totals, engine.about.parameters))
     except SolveError:
         if required:
             raise
         return None
 
 
-def sandwich_errors(sample: Sample, beta: Float) -> Float:
+def sandwich_errors(engine: Engine, beta: Float) -> Float:
     """HC0 standard errors (d,) at a root."""
-    totals = sample.totals(beta)
-    return np.sqrt(
-        np.diag(linearised.covariance(totals, linearised.bread(totals, sample.equation.parameters), sample, Sandwich()))
-    )
+    totals = engine.totals(beta)
+    inverse = linearised.bread(totals, engine.about.parameters)
+    return np.sqrt(np.diag(linearised.covariance(totals, inverse, engine, Sandwich())))
 
 
-def _covariance(sample: Sample, root: Root, linear: Linear | None, chosen: Inference, draws: Draws | None) -> Float:
+def _covariance(engine: Engine, root: Root, linear: Linear | None, chosen: Inference, draws: Draws | None) -> Float:
     if isinstance(chosen, Jackknife):
-        return deleted.jackknife_covariance(sample, root) + (0.0 if linear is None else linear.retained)
+        return deleted.jackknife_covariance(engine, root) + (0.0 if linear is None else linear.retained)
     if isinstance(chosen, deleted.Replicates):
-        return deleted.replicate_covariance(sample, root)
+        return deleted.replicate_covariance(engine, root)
     if isinstance(chosen, Resampling):
         assert draws is not None
         return resampled.covariance(draws.values, chosen.scale)
     assert linear is not None
-    return linearised.covariance(linear.totals, linear.inverse, sample, chosen)
+    return linearised.covariance(linear.totals, linear.inverse, engine, chosen)
 
 
-def _describe(chosen: Inference, sample: Sample) -> str:
-    by = f", {sample.groups} clusters" if sample.groups is not None else ""
+def _describe(chosen: Inference, engine: Engine) -> str:
+    by = f", {engine.sampling.groups} clusters" if engine.sampling.groups is not None else ""
     strata = (
-        f"{len(sample.design.fraction)} strata, {sample.groups} sampling units" if sample.design is not None else ""
+        f"{len(engine.sampling.strata.fraction)} strata, {engine.sampling.groups} sampling units" if engine.sampling.strata is not None else ""
     )
     if isinstance(chosen, Resampling) and strata:
         how = f"{chosen.draws} Rao–Wu draws of units within strata ({chosen.scale}, {strata})"
@@ -304,30 +343,30 @@ def _describe(chosen: Inference, sample: Sample) -> str:
     if isinstance(chosen, Resampling):
         return f"resampling, {chosen.draws} {chosen.weights} draws ({chosen.scale}{by}), {chosen.interval} intervals"
     if isinstance(chosen, Jackknife):
-        return f"jackknife{by}, t intervals with {_degrees_of_freedom(chosen, sample):g} degrees of freedom"
+        return f"jackknife{by}, t intervals with {_degrees_of_freedom(chosen, engine):g} degrees of freedom"
     if isinstance(chosen, deleted.Replicates):
-        return f"{0 if sample.replicates is None else len(sample.replicates)} replicate weights"
-    if sample.design is not None:
-        return f"linearised for the design ({strata}; around the {sample.design.target}), {chosen.interval} intervals"
+        return f"{0 if engine.sampling.replicates is None else len(engine.sampling.replicates)} replicate weights"
+    if engine.sampling.strata is not None:
+        return f"linearised for the design ({strata}; around the {engine.sampling.strata.target}), {chosen.interval} intervals"
     name = (chosen.correction or "HC0").replace("HC", "CR" if by else "HC")
     return f"sandwich ({name}{by}), {chosen.interval} intervals"
 
 
-def _degrees_of_freedom(chosen: Inference, sample: Sample) -> float | None:
+def _degrees_of_freedom(chosen: Inference, engine: Engine) -> float | None:
     """Sampling units less strata, for designs and the jackknife; None for large-sample inference."""
     if isinstance(chosen, Resampling):
         return None
     if isinstance(chosen, deleted.Replicates):
-        assert sample.replicates is not None
-        return deleted.replicate_degrees_of_freedom(sample.replicates)
-    if sample.design is not None:
-        assert sample.clusters is not None
-        return sample.design.degrees_of_freedom(sample.clusters, sample.row_weights)
+        assert engine.sampling.replicates is not None
+        return deleted.replicate_degrees_of_freedom(engine.sampling.replicates)
+    if engine.sampling.strata is not None:
+        return engine.sampling.degrees_of_freedom
     if isinstance(chosen, Jackknife):
-        return float((sample.units if sample.groups is None else sample.groups) - 1)
+        groups = engine.sampling.groups
+        return float((engine.units if groups is None else groups) - 1)
     return None
 
 
-def _expansion(sample: Sample) -> dict[str, str]:
-    """The sum of the weights, which a total is to be read with."""
-    return {"Sum of weights": f"{sample.row_weights.sum():g}"} if sample.sums else {}
+def _sum_of_weights(engine: Engine) -> dict[str, str]:
+    """What a total is to be read with."""
+    return {"Sum of weights": f"{engine.sampling.row_weights.sum():g}"} if engine.about.sums else {}

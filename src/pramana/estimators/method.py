@@ -1,16 +1,68 @@
-"""What a method hands to the solver."""
+"""What an estimator is: something that answers a task with a result."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
+from pramana.analysis.task import Inference, Task
 from pramana.arrays import Float
-from pramana.errors import PramanaError, suggestion
+from pramana.errors import PramanaError
 from pramana.estimating import Equation, EstimatingFunction
 from pramana.frames import Table
+from pramana.inference.hypotheses import SpecificationTest
 from pramana.mechanism import Mechanism
+from pramana.result import Result
+
+Rebind: TypeAlias = Callable[[Float], Equation]
+"""Row weights (n,) ↦ equation."""
+
+
+class Method(ABC):
+    """An estimator. A new one is a file with a subclass, and a line in `known`.
+
+    Attributes
+    ----------
+    label : what it is called in tables.
+    """
+
+    if TYPE_CHECKING:  # to be read; a subclass has a field or a property
+
+        @property
+        def label(self) -> str: ...
+
+    @abstractmethod
+    def estimate(self, task: Task) -> Result:
+        """Answer the task."""
+
+    @property
+    def reverts(self) -> bool:
+        """True when the variance decomposes into sampling and randomisation (Remark 1)."""
+        return False
+
+    @property
+    def has_model(self) -> bool:
+        """Whether it assumes a model that `specification` can test against reversion."""
+        return False
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a result of this method can be asked for margins, which fits the model again."""
+        return False
+
+    def suited(self, inference: Inference | None) -> Inference | None:
+        """The inference to use in a comparison of several methods, where one kind was asked of all of them."""
+        return inference
+
+    def specification(self, task: Task) -> SpecificationTest:  # noqa: ARG002
+        """The test of this method's model against reversion, which needs less of it."""
+        raise PramanaError(f"the {self.label} estimator has no model to be tested")
+
+    def with_covariate_model(self, text: str) -> Method:
+        """The method with a model of the perturbed covariates."""
+        raise PramanaError(f"a covariate model ({text!r}) belongs to method likelihood: add that, or leave it out")
 
 
 @dataclass(frozen=True)
@@ -18,52 +70,29 @@ class Binding:
     """An equation, for methods with a nuisance fit the way to refit it under other row weights, and facts to be shown."""
 
     equation: Equation
-    rebind: Callable[[Float], Equation] | None = None
+    rebind: Rebind | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
-class Method(Protocol):
-    """An estimator."""
+class EquationMethod(Method):
+    """An estimator that solves an estimating equation; the rest of the way to a result is the same for all of them."""
 
-    @property
-    def label(self) -> str: ...
-    @property
-    def reverts(self) -> bool:
-        """True when the variance decomposes into sampling and randomisation (Remark 1)."""
-
+    @abstractmethod
     def bind(self, function: EstimatingFunction, mechanism: Mechanism | None, table: Table, weights: Float) -> Binding:
-        """An equation for the table's records; `weights` are the row weights of a nuisance fit."""
+        """An equation for the table's records; `weights` (n,) are the row weights of a nuisance fit."""
 
+    def bind_each(
+        self,
+        function: EstimatingFunction,
+        mechanism: Mechanism | None,
+        table: Table,
+        weights: Float,
+        groups: int,  # noqa: ARG002
+    ) -> Equation:
+        """The equation of `groups` data sets of one size that lie one after the other, a nuisance fitted to each alone."""
+        return self.bind(function, mechanism, table, weights).equation
 
-def method_of(method: str | Method) -> Method:
-    """Look a method up by name."""
-    if isinstance(method, type) and hasattr(method, "bind"):
-        return method()
-    if not isinstance(method, str):
-        if not hasattr(method, "bind"):
-            raise PramanaError(
-                f"method of type {type(method).__name__}: give a name such as 'reversion', or Reversion()"
-            )
-        return method
-    from pramana.estimators.corrections import BackwardCorrection, ForwardCorrection
-    from pramana.estimators.likelihood.maximum import Likelihood
-    from pramana.estimators.model_dependent import ModelDependent
-    from pramana.estimators.naive import Naive
-    from pramana.estimators.reversion import Reversion
+    def estimate(self, task: Task) -> Result:
+        from pramana.estimators.estimate import estimate
 
-    known: dict[str, Callable[[], Method]] = {
-        "reversion": Reversion,
-        "proposed": Reversion,
-        "naive": Naive,
-        "model-dependent": ModelDependent,
-        "model1": ModelDependent,
-        "model2": lambda: ModelDependent(intercept=False),
-        "likelihood": Likelihood,
-        "em": Likelihood,
-        "forward": ForwardCorrection,
-        "backward": BackwardCorrection,
-    }
-    name = method.lower().replace("_", "-").replace(" ", "")
-    if name not in known:
-        raise PramanaError(f"method {method!r} is unknown: {suggestion(name, known)}")
-    return known[name]()
+        return estimate(self, task)

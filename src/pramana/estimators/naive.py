@@ -6,17 +6,20 @@ from dataclasses import dataclass
 
 from pramana.arrays import Float
 from pramana.estimating import EstimatingFunction, Records
-from pramana.estimators.method import Binding
+from pramana.estimators.method import Binding, EquationMethod
 from pramana.frames import Table
 from pramana.mechanism import Mechanism
 
 
 @dataclass(frozen=True)
-class Naive:
+class Naive(EquationMethod):
     """Treat the released values as the true ones; names and levels still come from the mechanism."""
 
     label: str = "naive"
-    reverts: bool = False
+
+    @property
+    def repeats(self) -> bool:
+        return True
 
     def bind(
         self,

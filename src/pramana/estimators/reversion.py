@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -12,7 +12,8 @@ from pramana.arrays import Column, Float, Int
 from pramana.errors import DataError
 from pramana.estimating import Equation, EstimatingFunction, Records, ResponseMoments
 from pramana.estimators.factoring import factored_equation
-from pramana.estimators.method import Binding
+from pramana.estimating.factored import FactoredRecords
+from pramana.estimators.method import Binding, EquationMethod
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism, Nodes
 
@@ -21,11 +22,18 @@ NODE_LIMIT = 4e8
 
 
 @dataclass(frozen=True)
-class Reversion:
+class Reversion(EquationMethod):
     """Efficient and free of a model of the hidden data: E{φ(Z*, X) | Z, X} = U(Z, X)."""
 
     label: str = "reversion"
-    reverts: bool = True
+
+    @property
+    def reverts(self) -> bool:
+        return True
+
+    @property
+    def repeats(self) -> bool:
+        return True
 
     def bind(
         self,
@@ -45,11 +53,11 @@ def _cost(function: EstimatingFunction, mechanism: Mechanism | None, equation: E
     spread = [a for a in used if a.columns != (function.response,)]
     if len(spread) < 2:
         return {}
-    components = getattr(equation.records, "components", None)
-    if components is not None:
-        levels = sum(c.weights.shape[1] for c in components)
-        return {"Expansion": f"{levels} levels a record, in {len(components)} factors"}
-    return {"Expansion": f"{len(equation.records.nodes)} combinations of levels a record"}
+    records = equation.records
+    if isinstance(records, FactoredRecords):
+        levels = sum(c.weights.shape[1] for c in records.components)
+        return {"Expansion": f"{levels} levels a record, in {len(records.components)} factors"}
+    return {"Expansion": f"{len(records.nodes)} combinations of levels a record"}
 
 
 def reverted_records(
@@ -70,7 +78,7 @@ def reverted_records(
         nodes = assignment.channel.revert(assignment.encoded(table), assignment.context(table))
         records = spread_over(records, assignment, nodes, function.variables)
     if alone:
-        records = _with_response(records, response_moments(function, alone[0], table))
+        records = replace(records, response=response_moments(function, alone[0], table))
     return records
 
 
@@ -99,38 +107,36 @@ def response_moments(function: EstimatingFunction, assignment: Assignment, table
     return ResponseMoments(moments[:, 0], moments[:, 1], released)
 
 
-def _with_response(records: Records, moments: ResponseMoments) -> Records:
-    return Records(records.n, records.columns, records.nodes, records.weights, records.released, moments)
-
-
 def spread_over(records: Records, assignment: Assignment, nodes: Nodes, variables: tuple[str, ...]) -> Records:
-    """Compose one more channel: the product of the measures, without any Kronecker product of matrices."""
-    values, weights, released = _marginal(assignment, nodes, variables)
-    pairs = product(records.nodes, values)
-    combined = (records.weights[:, :, None] * weights[:, None, :]).reshape(records.n, -1)
-    return Records(
-        records.n,
-        records.columns,
-        tuple({**old, **new} for old, new in pairs),
-        combined,
-        records.released * len(values) + released,
-    )
+    """Compose one more channel: the product of the measures, without any Kronecker product of matrices.
+
+    Rows of the combined table are the pairs of rows that occur.
+    """
+    values, table, released = _marginal(assignment, nodes, variables)
+    row = nodes.row
+    if len(records.table) > 1:
+        pairs, row = np.unique(records.row * len(table) + nodes.row, return_inverse=True)
+        old, new = np.divmod(pairs, len(table))
+        table = (records.table[old][:, :, None] * table[new][:, None, :]).reshape(len(pairs), -1)
+        released = records.released[old] * len(values) + released[new]
+    combined = tuple({**before, **after} for before, after in product(records.nodes, values))
+    return replace(records, nodes=combined, table=table, row=row, released=released)
 
 
 def _marginal(
     assignment: Assignment, nodes: Nodes, variables: tuple[str, ...]
 ) -> tuple[list[Mapping[str, object]], Float, Int]:
-    """Values by column, with joint columns that the function does not use summed out."""
+    """Values by column, table and released nodes, with joint columns that the function does not use summed out."""
     if len(assignment.columns) == 1:
-        return [{assignment.columns[0]: v} for v in nodes.values], nodes.weights, nodes.released
+        return [{assignment.columns[0]: v} for v in nodes.values], nodes.table, nodes.released
     kept = [i for i, name in enumerate(assignment.columns) if name in variables]
     keys = [tuple(value[i] for i in kept) for value in nodes.values]  # type: ignore[index]
     distinct = list(dict.fromkeys(keys))
     place: Int = np.array([distinct.index(key) for key in keys])
-    weights = np.zeros((len(nodes.weights), len(distinct)))
+    table = np.zeros((len(nodes.table), len(distinct)))
     for j, k in enumerate(place):
-        weights[:, k] += nodes.weights[:, j]
+        table[:, k] += nodes.table[:, j]
     values: list[Mapping[str, object]] = [
         {assignment.columns[i]: key[j] for j, i in enumerate(kept)} for key in distinct
     ]
-    return values, weights, place[nodes.released]
+    return values, table, place[nodes.released]

@@ -11,8 +11,8 @@ import numpy as np
 
 from pramana.arrays import Column, Float
 from pramana.errors import DataError, FormulaError, listing
-from pramana.estimating.equation import broadcast
 from pramana.estimating.generalized_linear import as_numbers
+from pramana.estimating.records import broadcast
 from pramana.formulas.parsed import ParsedFormula, calls_in, calls_of, names_in, stateful, variables_of
 from pramana.formulas.response import evaluate, reason
 from pramana.frames import Schema, Table, Variable, decode, encode

@@ -11,8 +11,8 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.errors import DataError, FormulaError, listing
 from pramana.estimating import Family
-from pramana.estimating.equation import broadcast
 from pramana.estimating.generalized_linear import as_numbers
+from pramana.estimating.records import broadcast
 from pramana.formulas.parsed import ParsedFormula, names_in
 from pramana.frames import Level, Schema, Table, decode, encode
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pramana.arrays import Float
+from pramana.engines import Engine, Weights
 from pramana.errors import SolveError
-from pramana.estimating import Equation
 from pramana.kernels.newton import solve_each
 
 
@@ -22,39 +22,39 @@ class StepRoot:
     slope: Float
 
 
-def solve_steps(equation: Equation, weights: Float, start: Float, scale: Float) -> StepRoot:
+def solve_steps(engine: Engine, weights: Weights, start: Float, scale: Float) -> StepRoot:
     """Secant steps with a widened slope, until no jump of single records could bring the score nearer to zero."""
     beta, width = start, 0.5 * np.maximum(np.abs(start), 1.0)
     best = StepRoot(beta, np.inf, 0, np.zeros((beta.size, beta.size)))
     for step in range(60):
-        slope = wide_slope(equation, weights, beta, width)
-        phi = equation.influence(beta)
-        norm = float(np.max(np.abs((weights @ phi) * scale)))
+        slope = wide_slope(engine, weights, beta, width)
+        score = engine.score(beta[None], weights)[0]
+        norm = float(np.max(np.abs(score * scale)))
         if norm < best.norm:
             best = StepRoot(beta, norm, step, slope)
-        spread = _standard_error(slope, (phi * weights[:, None] ** 2).T @ phi)
-        move = solve_each(slope[None], (weights @ phi)[None])[0]
+        spread = _standard_error(slope, engine.outer(beta, weights))
+        move = solve_each(slope[None], score[None])[0]
         if not np.all(np.isfinite(move)):
             width = 2 * width
             continue
         if np.all(np.abs(move) < 1e-3 * spread) and np.all(width <= 2 * spread):
             break
-        beta = beta - _shortened(equation, weights, beta, move, norm, scale)
+        beta = beta - _shortened(engine, weights, beta, move, norm, scale)
         width = np.clip(spread, width / 10, width)
-    polished = _polish(equation, weights, best, scale)
+    polished = _polish(engine, weights, best, scale)
     if polished.norm > 0.5:
         raise SolveError(
-            f"no crossing of zero was found for {', '.join(map(repr, equation.parameters))}: the score stays "
+            f"no crossing of zero was found for {', '.join(map(repr, engine.about.parameters))}: the score stays "
             f"{polished.norm:.2g} standard deviations away (limit 0.5). Give start= near the answer"
         )
     return polished
 
 
-def resolve_steps(equation: Equation, weights: Float, root: StepRoot, scale: Float) -> tuple[Float, float]:
+def resolve_steps(engine: Engine, weights: Weights, root: StepRoot, scale: Float) -> tuple[Float, float]:
     """The root under other weights, by chord steps with the slope at hand; returns it with its scaled norm."""
     beta, best, norm = root.beta, root.beta, np.inf
     for _ in range(30):
-        score = equation.score(beta[None], weights[None])[0]
+        score = engine.score(beta[None], weights)[0]
         here = float(np.max(np.abs(score * scale)))
         if here < norm:
             best, norm = beta, here
@@ -62,18 +62,18 @@ def resolve_steps(equation: Equation, weights: Float, root: StepRoot, scale: Flo
             break
         beta = beta - solve_each(root.slope[None], score[None])[0]
     if best.size == 1:
-        best = _bisect(equation, weights, best, abs(float(root.slope[0, 0])), norm / float(scale[0]))
+        best = _bisect(engine, weights, best, abs(float(root.slope[0, 0])), norm / float(scale[0]))
         norm = 0.0 if np.isfinite(best[0]) else np.inf
     return best, norm
 
 
-def wide_slope(equation: Equation, weights: Float, beta: Float, width: Float) -> Float:
+def wide_slope(engine: Engine, weights: Weights, beta: Float, width: Float) -> Float:
     """Central differences over a stated width, which averages over the jumps."""
     columns = []
     for j in range(beta.size):
         move = np.zeros_like(beta)
         move[j] = width[j]
-        pair = equation.score(np.stack([beta + move, beta - move]), np.stack([weights, weights]))
+        pair = engine.score(np.stack([beta + move, beta - move]), weights)
         columns.append((pair[0] - pair[1]) / (2 * width[j]))
     return np.stack(columns, axis=1)
 
@@ -86,21 +86,21 @@ def _standard_error(slope: Float, outer: Float) -> Float:
     return np.sqrt(np.diag(bread @ outer @ bread.T))
 
 
-def _shortened(equation: Equation, weights: Float, beta: Float, move: Float, norm: float, scale: Float) -> Float:
+def _shortened(engine: Engine, weights: Weights, beta: Float, move: Float, norm: float, scale: Float) -> Float:
     for size in (1.0, 0.5, 0.25, 0.1):
-        score = equation.score((beta - size * move)[None], weights[None])[0]
+        score = engine.score((beta - size * move)[None], weights)[0]
         if np.max(np.abs(score * scale)) < norm:
             return size * move
     return 0.05 * move
 
 
-def _polish(equation: Equation, weights: Float, root: StepRoot, scale: Float) -> StepRoot:
+def _polish(engine: Engine, weights: Weights, root: StepRoot, scale: Float) -> StepRoot:
     """Bisection for a single parameter; a simplex search on the norm otherwise."""
     if root.beta.size == 1:
         gap = root.norm / float(scale[0])
-        beta = _bisect(equation, weights, root.beta, abs(float(root.slope[0, 0])), gap)
+        beta = _bisect(engine, weights, root.beta, abs(float(root.slope[0, 0])), gap)
         found = (
-            float(np.abs(equation.score(beta[None], weights[None])[0, 0]) * scale[0])
+            float(np.abs(engine.score(beta[None], weights)[0, 0]) * scale[0])
             if np.isfinite(beta[0])
             else np.inf
         )
@@ -108,18 +108,18 @@ def _polish(equation: Equation, weights: Float, root: StepRoot, scale: Float) ->
     from scipy.optimize import minimize
 
     def merit(beta: Float) -> float:
-        return float(np.sum((equation.score(beta[None], weights[None])[0] * scale) ** 2))
+        return float(np.sum((engine.score(beta[None], weights)[0] * scale) ** 2))
 
     result = minimize(merit, root.beta, method="Nelder-Mead", options={"maxiter": 200 * root.beta.size, "xatol": 1e-10})
     better = float(np.sqrt(result.fun)) < root.norm
     return StepRoot(result.x, float(np.sqrt(result.fun)), root.steps, root.slope) if better else root
 
 
-def _bisect(equation: Equation, weights: Float, near: Float, slope: float, gap: float) -> Float:
+def _bisect(engine: Engine, weights: Weights, near: Float, slope: float, gap: float) -> Float:
     """The crossing of a one-dimensional score, bracketed from a nearby point; NaN where there is none."""
 
     def sign(value: float) -> float:
-        return float(np.sign(equation.score(np.array([[value]]), weights[None])[0, 0]))
+        return float(np.sign(engine.score(np.array([[value]]), weights)[0, 0]))
 
     centre, here = float(near[0]), sign(float(near[0]))
     if here == 0:

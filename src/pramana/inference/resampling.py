@@ -6,19 +6,18 @@ import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from pramana.arrays import Float, Int
+from pramana.engines import Engine, Weights
 from pramana.errors import SolveError
-from pramana.estimating import Equation
 from pramana.inference.derivative_free import StepRoot, resolve_steps
 from pramana.inference.options import Resampling
-from pramana.inference.sample import Sample
 from pramana.inference.solve import Root, score_scale, solve
-from pramana.inference.survey import rao_wu
 from pramana.kernels.newton import fading, newton, solve_each
-from pramana.kernels.streams import STREAM_VERSION, multipliers
+from pramana.kernels.streams import STREAM_VERSION
 
 BLOCK_ENTRIES = 4_000_000
 """Weights held at once (draws × rows): 32 MB."""
@@ -38,22 +37,19 @@ class Draws:
     stream_version: int = STREAM_VERSION
 
 
-def resample(
-    sample: Sample, root: Root, options: Resampling, rebind: Callable[[Float], Equation] | None = None
-) -> Draws:
-    """Solve again under random weights.
+Rebind: TypeAlias = Callable[[Weights], Engine]
+"""Row weights ↦ engine, for estimators with a nuisance fit that must be re-weighted too."""
 
-    Parameters
-    ----------
-    rebind : row weights ↦ equation, for estimators with a nuisance fit that must be re-weighted too.
-    """
+
+def resample(engine: Engine, root: Root, options: Resampling, rebind: Rebind | None = None) -> Draws:
+    """Solve again under random weights."""
     seed = secrets.randbits(63) if options.seed is None else options.seed
     share = -(-options.draws // options.threads)
-    size = max(1, min(share, BLOCK_ENTRIES // max(sample.rows, 1)))
+    size = max(1, min(share, BLOCK_ENTRIES // max(engine.sampling.rows, 1)))
 
     def block(first: int) -> Float:
         indices = np.arange(first, min(first + size, options.draws))
-        return _solve_block(sample, root, draw_weights(sample, options, seed, indices), rebind)
+        return solve_draws(engine, root, engine.drawn(options.weights, seed, indices), rebind)
 
     starts = range(0, options.draws, size)
     if options.threads > 1:
@@ -68,87 +64,47 @@ def resample(
             f"only {int(rooted.sum())} of {options.draws} resamples have a root: the parameter is too weakly identified for "
             "resampling; use Sandwich(interval='score')"
         )
-    law = options.weights if sample.design is None else "rao-wu"
+    law = options.weights if engine.sampling.strata is None else "rao-wu"
     return Draws(values[rooted], int(np.sum(~rooted)), seed, law)
 
 
-def draw_weights(sample: Sample, options: Resampling, seed: int, indices: Int) -> Float:
-    """Row weights (draws, rows): one multiplier a record, or one a cluster; counts draw the law of their sum.
-
-    Multipliers of sums have mean 1 in every draw: the number of sampled units is fixed.
-    """
-    if sample.clusters is not None and sample.design is not None:
-        return rao_wu(sample.design, seed, indices)[:, sample.clusters] * sample.row_weights
-    if sample.clusters is not None:
-        by_cluster = multipliers(options.weights, seed, indices, np.arange(sample.groups or 0))
-        if sample.sums:
-            by_cluster = _mean_one(by_cluster, by_cluster.shape[1])
-        return by_cluster[:, sample.clusters] * sample.row_weights
-    counts = sample.frequencies
-    law = multipliers(
-        options.weights, seed, indices, np.arange(sample.rows), None if counts is None else np.maximum(counts, 1)
-    )
-    if counts is not None:
-        law = np.where(counts > 0, law, 0.0)  # a sum over no records
-    if sample.sums:
-        law = _mean_one(law, sample.n)
-    return law if sample.weights is None else law * sample.weights
-
-
-def _mean_one(law: Float, units: float) -> Float:
-    """Multipliers whose sum over the units is their number; NaN where all were zero, a draw without a root."""
-    sums = law.sum(axis=1, keepdims=True)
-    return law * np.divide(units, sums, out=np.full_like(sums, np.nan), where=sums > 0)
-
-
-def _solve_block(sample: Sample, root: Root, weights: Float, rebind: Callable[[Float], Equation] | None) -> Float:
+def solve_draws(engine: Engine, root: Root, weights: Weights, rebind: Rebind | None = None) -> Float:
+    """Roots (B, d) under several weight draws, from the full sample's root; NaN where there is none."""
     if rebind is not None:
-        return np.stack([solve_draw(rebind, w, root.beta) for w in weights])
-    equation = sample.equation
-    if hasattr(equation, "roots"):
-        return np.asarray(equation.roots(weights))
-    scale = score_scale(equation, root.beta, sample.row_weights)
+        each = (weights.draw(m) for m in range(len(weights)))
+        return np.stack([solve_draw(rebind, draw, root.beta) for draw in each])
+    direct = engine.direct(weights)
+    if direct is not None:
+        return direct
+    scale = score_scale(engine, root.beta, engine.own)
     if root.slope is not None:
-        return _solve_step_block(equation, root, weights, scale)
+        return _solve_steps(engine, root, weights, scale)
 
-    some = getattr(equation, "score_and_slope_of", None)
+    def evaluate(betas: Float, draws: Int) -> tuple[Float, Float]:
+        return engine.score_and_slope(betas, weights, draws)
 
-    def evaluate(betas: Float, rows: Int) -> tuple[Float, Float]:
-        return some(betas, weights, rows) if some is not None else equation.score_and_slope(betas, weights[rows])
-
-    roots = newton(evaluate, _near_start(equation, root.beta, weights), scale)
+    roots = newton(evaluate, _near_start(engine, root.beta, weights), scale)
     beta = roots.beta
     for m in np.flatnonzero(~roots.converged | fading(evaluate, roots)):
-        reached = beta[m] if getattr(equation, "concave", False) else root.beta
-        beta[m] = solve_draw(lambda _w: equation, weights[m], reached)
+        reached = beta[m] if engine.concave else root.beta
+        beta[m] = solve_draw(lambda _w: engine, weights.draw(int(m)), reached)
     return beta
 
 
-def solve_weighted(sample: Sample, root: Root, weights: Float) -> Float:
-    """Roots (R, d) under given row weights (R, n), from the full sample's root; NaN where there is none."""
-    return _solve_block(sample, root, weights, None)
+def _near_start(engine: Engine, beta: Float, weights: Weights) -> Float:
+    """A start (B, d) near each draw's root: all draws share the full sample's root, where one evaluation serves them all.
 
-
-def _near_start(equation: Equation, beta: Float, weights: Float) -> Float:
-    """A start (B, d) near each draw's root: all draws share the full sample's root, where one evaluation serves them all."""
-    shared = getattr(equation, "score_and_slope_from_one", None)
-    start = np.tile(beta, (len(weights), 1))
-    if shared is None:
-        return start
-    score, slope = shared(beta, weights)
-    return _second_order(equation, start, score, slope, float(weights.mean()))
-
-
-def _second_order(equation: Equation, start: Float, score: Float, slope: Float, weight: float) -> Float:
-    """A Newton step with the curvature of the score added: one full evaluation saved for every draw.
-
-    The curvature is that of the unweighted score; the draws' own differs by the order that the step neglects anyway.
+    A Newton step with the curvature of the score added: one full evaluation saved for every draw. The curvature is that of
+    the unweighted score; the draws' own differs by the order that the step neglects anyway.
     """
-    d, beta = start.shape[1], start[0]
+    start = np.tile(beta, (len(weights), 1))
+    if not engine.equation.curved:
+        return start
+    score, slope = engine.score_and_slope_from_one(beta, weights)
+    d = beta.size
     width = 1e-4 * np.maximum(np.abs(beta), 0.1)
     shifts = np.diag(width)
-    ends = np.concatenate([beta + shifts, beta - shifts])
-    slopes = equation.score_and_slope(ends, np.full((2 * d, equation.n), weight))[1]
+    slopes = engine.slopes_at(np.concatenate([beta + shifts, beta - shifts]), weights.average)
     curvature = (slopes[:d] - slopes[d:]) / (2 * width[:, None, None])
     step = solve_each(slope, score)
     with np.errstate(all="ignore"):
@@ -158,14 +114,14 @@ def _second_order(equation: Equation, start: Float, score: Float, slope: Float, 
     return np.where(np.isfinite(moved), moved, start)
 
 
-def _solve_step_block(equation: Equation, root: Root, weights: Float, scale: Float) -> Float:
+def _solve_steps(engine: Engine, root: Root, weights: Weights, scale: Float) -> Float:
     assert root.slope is not None
     known = StepRoot(root.beta, root.norm, root.steps, root.slope)
-    pairs = [resolve_steps(equation, w, known, scale) for w in weights]
+    pairs = [resolve_steps(engine, weights.draw(m), known, scale) for m in range(len(weights))]
     return np.stack([beta if norm <= 0.5 else np.full_like(beta, np.nan) for beta, norm in pairs])
 
 
-def solve_draw(rebind: Callable[[Float], Equation], weights: Float, start: Float) -> Float:
+def solve_draw(rebind: Rebind, weights: Weights, start: Float) -> Float:
     """One draw by the careful solver; NaN where no root exists."""
     try:
         return solve(rebind(weights), weights, start).beta

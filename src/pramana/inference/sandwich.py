@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pramana.arrays import Float
+from pramana.engines import Engine, Totals
 from pramana.errors import SolveError
 from pramana.inference.options import Sandwich
-from pramana.inference.sample import Sample, Totals
 
 
 def bread(totals: Totals, parameters: tuple[str, ...]) -> Float:
@@ -29,18 +29,16 @@ def bread(totals: Totals, parameters: tuple[str, ...]) -> Float:
     return np.asarray(np.linalg.inv(scaled) / np.outer(scale, scale))
 
 
-def covariance(totals: Totals, inverse: Float, sample: Sample, options: Sandwich) -> Float:
+def covariance(totals: Totals, inverse: Float, engine: Engine, options: Sandwich) -> Float:
     """J⁻¹ M J⁻ᵀ with the finite-sample factor asked for."""
-    return inverse @ totals.meat @ inverse.T * _factor(sample, options)
+    return inverse @ totals.meat @ inverse.T * _factor(engine, options)
 
 
-def _factor(sample: Sample, options: Sandwich) -> float:
+def _factor(engine: Engine, options: Sandwich) -> float:
     if options.correction != "HC1":
         return 1.0
-    n, d = sample.units, sample.d
-    if sample.groups is None:
-        return n / (n - d)
-    return sample.groups / (sample.groups - 1) * (n - 1) / (n - d)
+    n, d, groups = engine.units, engine.d, engine.sampling.groups
+    return n / (n - d) if groups is None else groups / (groups - 1) * (n - 1) / (n - d)
 
 
 def privacy_covariance(totals: Totals, inverse: Float) -> Float:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from pramana.arrays import Float
+from pramana.engines import Engine
 from pramana.errors import SolveError
-from pramana.inference.sample import Sample
 from pramana.kernels.newton import newton
 
 _FAR = 2.0**24
 
 
-def score_intervals(sample: Sample, beta: Float, errors: Float, level: float) -> Float:
+def score_intervals(engine: Engine, beta: Float, errors: Float, level: float) -> Float:
     """(d, 2): the values of each parameter that the score test does not reject, walking out from the estimate.
 
     An end is infinite where the test does not reject values far out. The accepted values can then leave a gap, when a
@@ -23,10 +23,10 @@ def score_intervals(sample: Sample, beta: Float, errors: Float, level: float) ->
     from scipy.stats import chi2
 
     critical = float(chi2.ppf(level, 1))
-    out = np.empty((sample.d, 2))
-    for j in range(sample.d):
+    out = np.empty((engine.d, 2))
+    for j in range(engine.d):
         for side, sign in enumerate((-1.0, 1.0)):
-            out[j, side] = _end(_Profile(sample, beta, j), sign * max(errors[j], 1e-12), critical)
+            out[j, side] = _end(_Profile(engine, beta, j), sign * max(errors[j], 1e-12), critical)
     return out
 
 
@@ -54,12 +54,12 @@ def _end(profile: _Profile, step: float, critical: float) -> float:
 class _Profile:
     """The score statistic of one parameter, the others solved for at every value of it."""
 
-    sample: Sample
+    engine: Engine
     beta: Float
     index: int
 
     def __post_init__(self) -> None:
-        self._others = np.delete(np.arange(self.sample.d), self.index)
+        self._others = np.delete(np.arange(self.engine.d), self.index)
         self.reset()
 
     def reset(self) -> None:
@@ -71,9 +71,9 @@ class _Profile:
         full = self._solved(value)
         if full is None:
             return float("inf")
-        totals = self.sample.totals(full)
+        totals = self.engine.totals(full)
         j, others = self.index, self._others
-        contrast = np.zeros(self.sample.d)
+        contrast = np.zeros(self.engine.d)
         contrast[j] = 1.0
         if others.size:
             try:
@@ -96,16 +96,15 @@ class _Profile:
         return None
 
     def _solve_others(self, full: Float, start: Float) -> Float | None:
-        others, weights = self._others, self.sample.row_weights[None]
+        others, weights = self._others, self.engine.own
 
         def evaluate(nuisance: Float, _rows: object) -> tuple[Float, Float]:
             point = full.copy()
             point[others] = nuisance[0]
-            score, slope = self.sample.equation.score_and_slope(point[None], weights)
+            score, slope = self.engine.score_and_slope(point[None], weights)
             return score[:, others], slope[:, others][:, :, others]
 
-        phi = self.sample.equation.influence(full) * weights[0][:, None]
-        scale = 1 / np.maximum(np.sqrt(np.sum(phi[:, others] ** 2, axis=0)), 1e-300)
+        scale = 1 / np.maximum(self.engine.spread(full, weights)[others], 1e-300)
         try:
             roots = newton(evaluate, start[None], scale)
         except SolveError:

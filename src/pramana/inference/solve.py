@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from pramana.arrays import Float
+from pramana.engines import Engine, Weights
 from pramana.errors import SolveError
-from pramana.estimating import Equation
 from pramana.inference.derivative_free import solve_steps
 from pramana.kernels.newton import ROUNDING, SETTLED, TOLERANCE, Roots, newton, solve_each
 
@@ -31,81 +30,74 @@ class Root:
     slope: Float | None = None
 
 
-def solve(equation: Equation, weights: Float, start: Float | None = None) -> Root:
+def solve(engine: Engine, weights: Weights | None = None, start: Float | None = None) -> Root:
     """The root of Σ w φ(β), or a SolveError that says what was tried.
 
     Parameters
     ----------
-    weights : (n,).
+    weights : one draw; the sample's own weights by default.
     start : (d,); the equation's own starting value by default.
     """
-    if hasattr(equation, "roots"):  # solved in closed form
-        beta = equation.roots(weights[None])[0]
-        if not np.all(np.isfinite(beta)) and hasattr(equation, "refusal"):
-            raise SolveError(equation.refusal(weights))
-        return Root(beta, 0.0, 0, "direct", equation.score_and_slope(beta[None], weights[None])[1][0])
-    beta = _start(equation, weights) if start is None else np.asarray(start, dtype=float)
-    if start is not None and hasattr(equation, "refuse"):
-        equation.refuse(beta)
-    scale = score_scale(equation, beta, weights)
-    if not equation.smooth:
-        found = solve_steps(equation, weights, beta, scale)
+    weights = engine.own if weights is None else weights
+    direct = engine.direct(weights)
+    if direct is not None:
+        if not np.all(np.isfinite(direct[0])):
+            raise SolveError(engine.refusal(weights))
+        return Root(direct[0], 0.0, 0, "direct")
+    beta = _started(engine, weights, start)
+    scale = score_scale(engine, beta, weights)
+    if not engine.about.smooth:
+        found = solve_steps(engine, weights, beta, scale)
         return Root(found.beta, found.norm, found.steps, "derivative-free", found.slope)
-    if getattr(equation, "concave", False):
-        return _ascend(equation, weights, beta, scale)
-    roots = _newton(equation, weights, beta, scale)
+    if engine.concave:
+        return _ascend(engine, weights, beta, scale)
+    roots = _newton(engine, weights, beta, scale)
     if roots.converged[0]:
-        _refuse_flat(equation, weights, roots.beta[0])
+        _refuse_flat(engine, weights, roots.beta[0], beta if start is None else _started(engine, weights, None))
         return Root(roots.beta[0], float(roots.norm[0]), int(roots.steps[0]), "newton")
-    return _continue(equation, weights, beta, roots)
+    return _continue(engine, weights, beta, roots)
 
 
-def _start(equation: Equation, weights: Float) -> Float:
-    """The equation's own starting value, or one found from the root of an easier equation."""
-    easier = getattr(equation, "easier", None)
-    if easier is None:
-        return equation.start
-    try:
-        found = solve(easier, weights).beta
-    except SolveError:
-        return equation.start
-    return equation.lifted(found, weights) if hasattr(equation, "lifted") else found
+def _started(engine: Engine, weights: Weights, start: Float | None) -> Float:
+    if start is None:
+        return engine.start(weights, lambda easier: solve(easier, weights).beta)
+    beta = np.asarray(start, dtype=float)
+    engine.equation.refuse_start(beta)
+    return beta
 
 
-def _refuse_flat(equation: Equation, weights: Float, beta: Float) -> None:
+def _refuse_flat(engine: Engine, weights: Weights, beta: Float, usual: Float) -> None:
     """A generalised linear score also vanishes at infinity, where its slope does: that is no root."""
-    if not hasattr(equation, "recedes"):
+    if not engine.equation.fades():
         return
     with np.errstate(all="ignore"):
-        here = equation.score_and_slope(beta[None], weights[None])[1][0]
-        usual = equation.score_and_slope(equation.start[None], weights[None])[1][0]
-        share = np.abs(np.diag(here) / np.diag(usual))
+        slopes = [engine.score_and_slope(at[None], weights)[1][0] for at in (beta, usual)]
+        share = np.abs(np.diag(slopes[0]) / np.diag(slopes[1]))
     if np.all(share < FLAT) or np.any(share < FLAT**2):
-        raise SolveError(_no_root(equation, beta))
+        raise SolveError(_no_root(engine, beta))
 
 
-def score_scale(equation: Equation, beta: Float, weights: Float) -> Float:
+def score_scale(engine: Engine, beta: Float, weights: Weights) -> Float:
     """Inverse standard deviation of each component of the score."""
-    with np.errstate(all="ignore"):
-        spread = np.sqrt(np.sum((equation.influence(beta) * weights[:, None]) ** 2, axis=0))
+    spread = engine.spread(beta, weights)
     floor = np.nanmax(spread, initial=0.0) * 1e-12
     return 1 / np.where(np.isfinite(spread) & (spread > floor), spread, 1.0)
 
 
-def _newton(equation: Equation, weights: Float, start: Float, scale: Float) -> Roots:
+def _newton(engine: Engine, weights: Weights, start: Float, scale: Float) -> Roots:
     """Newton, resumed where the score is small next to that of a far start, or fades towards infinity, but is no root."""
     steps = np.zeros(1, dtype=np.int64)
     for _ in range(5):
-        roots = newton(lambda b, _rows: equation.score_and_slope(b, weights[None]), start[None], scale)
+        roots = newton(lambda b, _rows: engine.score_and_slope(b, weights), start[None], scale)
         start, steps = roots.beta[0], steps + roots.steps
-        if not roots.converged[0] or _settled(equation, weights, start):
+        if not roots.converged[0] or _settled(engine, weights, start):
             return Roots(roots.beta, roots.norm, steps)
-        scale = score_scale(equation, start, weights)
+        scale = score_scale(engine, start, weights)
     return Roots(roots.beta, np.full(1, np.inf), steps)
 
 
-def _settled(equation: Equation, weights: Float, beta: Float) -> bool:
-    score, slope = equation.score_and_slope(beta[None], weights[None])
+def _settled(engine: Engine, weights: Weights, beta: Float) -> bool:
+    score, slope = engine.score_and_slope(beta[None], weights)
     return _small(solve_each(slope, score)[0], beta)
 
 
@@ -113,34 +105,33 @@ def _small(step: Float, beta: Float) -> bool:
     return bool(np.all(np.abs(step) <= SETTLED * (1 + np.abs(beta))))
 
 
-def _ascend(equation: Any, weights: Float, beta: Float, scale: Float) -> Root:
+def _ascend(engine: Engine, weights: Weights, beta: Float, scale: Float) -> Root:
     """Newton with a line search on the concave objective; certifies the absence of a root where there is none."""
-    row = weights[None]
     for step in range(200):
-        score, slope = equation.score_and_slope(beta[None], row)
+        score, slope = engine.score_and_slope(beta[None], weights)
         norm = float(np.max(np.abs(score * scale)))
         direction = -solve_each(slope, score)[0]
         if norm <= TOLERANCE and _small(direction, beta):
             return Root(beta, norm, step, "concave")
         for ray in (beta, direction):
-            if np.all(np.isfinite(ray)) and equation.recedes(ray, weights):
-                raise SolveError(_no_root(equation, ray))
-        moved = _line_search(equation, row, beta, direction, float(score[0] @ direction))
+            if np.all(np.isfinite(ray)) and engine.recedes(ray, weights):
+                raise SolveError(_no_root(engine, ray))
+        moved = _line_search(engine, weights, beta, direction, float(score[0] @ direction))
         if moved is None:
             if norm <= ROUNDING:
                 return Root(beta, norm, step, "concave")
             break
         beta = moved
-    raise SolveError(_gave_up(equation, norm, step, "the concave line search"))
+    raise SolveError(_gave_up(engine, norm, step, "the concave line search"))
 
 
-def _line_search(equation: Any, row: Float, beta: Float, direction: Float, rise: float) -> Float | None:
+def _line_search(engine: Engine, weights: Weights, beta: Float, direction: Float, rise: float) -> Float | None:
     if not np.all(np.isfinite(direction)):
         return None
-    here, size = equation.objective(beta[None], row)[0], 1.0
+    here, size = engine.objective(beta[None], weights)[0], 1.0
     for _ in range(40):
         trial: Float = beta + size * direction
-        there = equation.objective(trial[None], row)[0]
+        there = engine.objective(trial[None], weights)[0]
         if (
             np.isfinite(there)
             and there >= here + 1e-4 * size * rise - 1e-14 * abs(here)
@@ -151,13 +142,13 @@ def _line_search(equation: Any, row: Float, beta: Float, direction: Float, rise:
     return None
 
 
-def _continue(equation: Equation, weights: Float, beta: Float, failed: Roots) -> Root:
+def _continue(engine: Engine, weights: Weights, beta: Float, failed: Roots) -> Root:
     """Follow the root from the naive equation (t = 0) to the reverted one (t = 1)."""
     t, step, steps = 0.0, 0.25, int(failed.steps[0])
-    here = _naive_root(equation, weights, beta, failed)
+    here = _naive_root(engine, weights, beta, failed)
     while t < 1:
         target = min(1.0, t + step)
-        softened = equation.under(equation.records.softened(target)) if target < 1 else equation
+        softened = engine.softened(target) if target < 1 else engine
         roots = _newton(softened, weights, here, score_scale(softened, here, weights))
         steps += int(roots.steps[0])
         if roots.converged[0]:
@@ -165,38 +156,38 @@ def _continue(equation: Equation, weights: Float, beta: Float, failed: Roots) ->
         elif (step := step / 2) < 1 / 256:
             norm = float(failed.norm[0])
             raise SolveError(
-                _gave_up(equation, norm, steps, f"Newton and a continuation that reached {t:.0%} of the noise")
+                _gave_up(engine, norm, steps, f"Newton and a continuation that reached {t:.0%} of the noise")
             )
     return Root(here, float(roots.norm[0]), steps, "continuation")
 
 
-def _naive_root(equation: Equation, weights: Float, beta: Float, failed: Roots) -> Float:
-    naive = equation.under(equation.records.softened(0.0))
+def _naive_root(engine: Engine, weights: Weights, beta: Float, failed: Roots) -> Float:
+    naive = engine.softened(0.0)
     scale = score_scale(naive, beta, weights)
-    if getattr(naive, "concave", False):
+    if naive.concave:
         return _ascend(naive, weights, beta, scale).beta
     roots = _newton(naive, weights, beta, scale)
     if not roots.converged[0]:
         raise SolveError(
-            _gave_up(equation, float(failed.norm[0]), int(failed.steps[0]), "Newton, from the naive root too")
+            _gave_up(engine, float(failed.norm[0]), int(failed.steps[0]), "Newton, from the naive root too")
         )
     return roots.beta[0]
 
 
-def _no_root(equation: Equation, direction: Float) -> str:
+def _no_root(engine: Engine, direction: Float) -> str:
     share = np.abs(direction) / np.abs(direction).max()
-    names = [repr(p) for p, s in zip(equation.parameters, share, strict=True) if s > 1e-3]
+    names = [repr(p) for p, s in zip(engine.about.parameters, share, strict=True) if s > 1e-3]
     return (
         f"no finite root exists: the fit improves for ever as {', '.join(names)} grow without bound (perfect separation, or "
         "too few records for this much noise). Drop or merge the terms involved, or use more data"
     )
 
 
-def _gave_up(equation: Equation, norm: float, steps: int, how: str) -> str:
+def _gave_up(engine: Engine, norm: float, steps: int, how: str) -> str:
     left = f"is {norm:.2g} standard deviations from zero (limit {ROUNDING:.0e})"
     if not np.isfinite(norm):
         left = "fades away without crossing zero (perfect separation, or too few records for this much noise)"
     return (
-        f"no root was found for {', '.join(map(repr, equation.parameters))}: after {steps} steps of {how}, the score {left}. "
+        f"no root was found for {', '.join(map(repr, engine.about.parameters))}: after {steps} steps of {how}, the score {left}. "
         "Try start=, fewer terms, merged levels or more data"
     )

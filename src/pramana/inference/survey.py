@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from pramana.arrays import Column, Float, Int
+from pramana.engines.sampling import Stratification, Target
 from pramana.errors import DataError, PramanaError, suggestion
 from pramana.inference.options import Sandwich
-from pramana.kernels.streams import uniforms
 
-Target: TypeAlias = Literal["superpopulation", "finite", "file"]
 TARGETS = ("superpopulation", "finite", "file")
 
 
@@ -88,56 +87,6 @@ def _check_scale(scale: float | Sequence[float] | None, count: int) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Stratification:
-    """A design as codes.
-
-    Attributes
-    ----------
-    stratum : (G,), stratum of each primary sampling unit.
-    fraction : (H,), sampling fraction of each stratum, zero without a finite population correction.
-    target : what the standard error is around.
-    """
-
-    stratum: Int
-    fraction: Float
-    target: Target
-
-    @property
-    def sizes(self) -> Int:
-        """Units in each stratum (H,)."""
-        return np.bincount(self.stratum, minlength=len(self.fraction))
-
-    def degrees_of_freedom(self, units: Int, weights: Float) -> float | None:
-        """Units less strata among records (unit codes and weights, (n,)) of positive weight.
-
-        None around the file, where the randomisation alone counts, drawn anew for every record.
-        """
-        if self.target == "file":
-            return None
-        present = np.bincount(units[weights > 0], minlength=len(self.stratum)) > 0
-        found = int(present.sum()) - len(np.unique(self.stratum[present]))
-        if found < 1:
-            raise DataError(
-                "the records in use leave no stratum with two sampling units, so there are no degrees of freedom: merge "
-                "strata, or use more records"
-            )
-        return float(found)
-
-    def between(self, sums: Float) -> Float:
-        """Σ_h (1 − f_h) n_h/(n_h − 1) Σ_c (z_hc − z̄_h)(z_hc − z̄_h)ᵀ for unit sums z (G, d)."""
-        shrink = (1 - self.fraction) if self.target == "finite" else np.ones(len(self.fraction))
-        factor = (shrink * self.sizes / (self.sizes - 1))[self.stratum]
-        centred = sums - self.means(sums)[self.stratum]
-        return np.asarray((centred * factor[:, None]).T @ centred)
-
-    def means(self, sums: Float) -> Float:
-        """Mean of the unit sums in each stratum (H, d)."""
-        totals = np.zeros((len(self.fraction), sums.shape[1]))
-        np.add.at(totals, self.stratum, sums)
-        return np.asarray(totals / self.sizes[:, None])
-
-
 def stratified(
     strata: Column | None, clusters: Column | None, fpc: Column | None, target: Target, n: int
 ) -> tuple[Int, Stratification]:
@@ -207,22 +156,3 @@ def refuse_step_target(design: Stratification) -> None:
             "and linearisation needs a derivative. Use target='superpopulation', whose standard errors are not smaller, or a "
             "smooth relative: quantile_regression('y ~ 1', q), or the proportion below a fixed value"
         )
-
-
-def rao_wu(design: Stratification, seed: int, draws: Int) -> Float:
-    """Multipliers of the units (draws, G): n_h − 1 of a stratum's n_h units drawn with replacement, rescaled to mean 1.
-
-    Unlike independent multipliers they are centred within strata, so that few units a stratum do not inflate the variance.
-    """
-    if design.target != "superpopulation":
-        raise PramanaError(
-            f"Resampling knows no finite population correction: use Sandwich() for target={design.target!r}"
-        )
-    out = np.zeros((len(draws), len(design.stratum)))
-    u = uniforms(seed, draws, np.arange(len(design.stratum)))
-    for h, size in enumerate(design.sizes):
-        members = np.flatnonzero(design.stratum == h)
-        picked = members[(u[:, members[:-1]] * size).astype(np.int64)]
-        for column in picked.T:
-            np.add.at(out, (np.arange(len(draws)), column), size / (size - 1))
-    return out

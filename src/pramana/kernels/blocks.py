@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pramana.arrays import Float
+from pramana.arrays import Float, Int
 
 EVERY = slice(None)
 SIZE = 4096
@@ -24,3 +24,8 @@ def gram(a: Float, weights: Float) -> Float:
         part = a[rows]
         out += (part * weights[rows, None]).T @ part
     return out
+
+
+def by_group(values: Float, codes: Int, groups: int) -> Float:
+    """Sums (G, d) of the rows of values (n, d) that share a code."""
+    return np.stack([np.bincount(codes, weights=column, minlength=groups) for column in values.T], axis=1)

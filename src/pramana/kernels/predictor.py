@@ -117,12 +117,13 @@ def score(p: Predictor, betas: Float, weights: Float) -> Float:
     return out
 
 
-def score_and_slope(p: Predictor, betas: Float, weights: Float) -> tuple[Float, Float]:
-    """Score (B, d) and its derivative (B, d, d)."""
+def score_and_slope(p: Predictor, betas: Float, weights: Float, rows: Int | None = None) -> tuple[Float, Float]:
+    """Score (B, d) and its derivative (B, d, d); `rows` picks rows of the weights, which compiled kernels need not copy."""
     if p.curve.code is not None and backend.worthwhile(len(betas), p.weight.size):
         fast = backend.compiled()
         if fast is not None:
-            return _compiled_totals(fast, p, betas, weights, np.arange(len(betas)))
+            return _compiled_totals(fast, p, betas, weights, np.arange(len(betas)) if rows is None else rows)
+    weights = weights if rows is None else weights[rows]
     with np.errstate(all="ignore"):
         mu, dmu, a, da = p.curve(p.eta(betas))
         residual = p.first - p.weight * mu
@@ -130,15 +131,6 @@ def score_and_slope(p: Predictor, betas: Float, weights: Float) -> tuple[Float, 
         force = a * residual * weights[:, :, None]
         flat = (len(betas), -1)
         return force.reshape(flat) @ p.design, _slopes(p, bend.reshape(flat))
-
-
-def score_and_slope_of(p: Predictor, betas: Float, weights: Float, rows: Int) -> tuple[Float, Float]:
-    """`score_and_slope` for some rows of the weights (B, n), which the compiled kernels need not copy."""
-    if p.curve.code is not None and backend.worthwhile(len(betas), p.weight.size):
-        fast = backend.compiled()
-        if fast is not None:
-            return _compiled_totals(fast, p, betas, weights, rows)
-    return score_and_slope(p, betas, weights[rows])
 
 
 def _compiled_totals(fast: Any, p: Predictor, betas: Float, weights: Float, row: Int) -> tuple[Float, Float]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from pramana.arrays import Int
 from pramana.errors import DataError, FormulaError, listing
-from pramana.estimating.equation import broadcast
+from pramana.estimating.records import broadcast
 from pramana.formulas.parsed import ParsedFormula
 from pramana.frames import Level, Schema, Table, encode
 

@@ -12,8 +12,10 @@ from scipy.special import expit
 from pramana.arrays import Float
 from pramana.errors import DataError, FormulaError, listing, suggestion
 from pramana.estimating import Family, family_of
+from pramana.estimating.equation import Note
+from pramana.estimating.function import Plan
 from pramana.estimating.generalized_linear import FromColumns
-from pramana.estimating.system import Note, StackedFunction, System
+from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import regressors
 from pramana.formulas.parsed import ParsedFormula, as_term, parse_plain, variables_in
 from pramana.formulas.response import Response
@@ -58,7 +60,7 @@ class EffectSystem(System):
     def _propensity(self, beta: Float, arrays: Mapping[str, Float]) -> Float:
         return np.asarray(expit(arrays["x"] @ beta[: len(self.terms)]))
 
-    def notes(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> list[Note]:  # noqa: ARG002
+    def remarks(self, beta: Float, arrays: Mapping[str, Float], covariance: Float) -> list[Note]:  # noqa: ARG002
         e = self._propensity(beta, arrays)
         extreme = float(np.mean((e < NEAR) | (e > 1 - NEAR)))
         if extreme == 0:
@@ -166,7 +168,7 @@ ESTIMATORS = {"ipw": WeightedEffect, "aipw": AugmentedEffect}
 
 
 @dataclass(frozen=True)
-class AverageTreatmentEffect:
+class AverageTreatmentEffect(Plan):
     """Plan of `average_treatment_effect`."""
 
     outcome: str

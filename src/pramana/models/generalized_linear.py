@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pramana.estimating import Family, GeneralizedLinear, family_of
+from pramana.estimating.function import Plan
 from pramana.formulas.design import Design, Offset, _refuse_constant, _refuse_unusable
 from pramana.formulas.parsed import names_in, parse
 from pramana.formulas.response import Response
@@ -12,11 +13,24 @@ from pramana.frames import Schema, Table
 
 
 @dataclass(frozen=True)
-class Glm:
+class Glm(Plan):
     """Plan of a generalised linear model; see `glm`."""
 
     formula: str
     family: Family
+
+    @property
+    def label(self) -> str:
+        return self.formula
+
+    @property
+    def facts(self) -> dict[str, str]:
+        return {"Formula": self.formula, "Family": f"{self.family.name}, {self.family.link} link"}
+
+    def margins(self, variables: Sequence[str], estimate: Float) -> Plan:  # noqa: ARG002
+        from pramana.models.marginal import margins
+
+        return margins(self.formula, variables, self.family)
 
     @property
     def log_scale(self) -> bool:

@@ -14,8 +14,9 @@ from pramana.arrays import Float
 from pramana.errors import FormulaError, suggestion
 from pramana.estimating import Family, family_of
 from pramana.estimating.cells import factor_of
-from pramana.estimating.equation import broadcast
+from pramana.estimating.function import Plan
 from pramana.estimating.generalized_linear import FromColumns, GeneralizedLinear
+from pramana.estimating.records import broadcast
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import Design
 from pramana.formulas.parsed import ParsedFormula, calls_in, names_in, parse, variables_of
@@ -126,7 +127,7 @@ class MarginsSystem(System):
     def first(self) -> GeneralizedLinear:
         return self.model
 
-    def lifted(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
+    def completed(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
         """The averages follow from the coefficients."""
         at = At(self.family, beta, arrays["x"], arrays["offset"])
         effects = np.column_stack([part.values(at, own) for part, own in self._own(arrays)])
@@ -172,7 +173,7 @@ STEPS = {"floor", "ceil", "round", "rint", "trunc", "sign", "where", "digitize",
 
 
 @dataclass(frozen=True)
-class Margins:
+class Margins(Plan):
     """Plan of `margins(formula, variable, family, link)`."""
 
     formula: str
@@ -181,7 +182,19 @@ class Margins:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        return Glm(self.formula, self.family).variables
+        return self._model.variables
+
+    @property
+    def label(self) -> str:
+        return self.formula
+
+    @property
+    def facts(self) -> dict[str, str]:
+        return self._model.facts
+
+    @property
+    def _model(self) -> Glm:
+        return Glm(self.formula, self.family)
 
     def prepare(self, table: Table, schema: Schema) -> StackedFunction:
         parsed = parse(self.formula)
@@ -191,7 +204,7 @@ class Margins:
         chosen = self.of or tuple(name for name in parsed.covariates if name not in offsets)
         if not chosen:
             raise FormulaError(f"{self.formula!r} has no covariate whose effect could be averaged: add one")
-        model = Glm(self.formula, self.family).prepare(table, schema)
+        model = self._model.prepare(table, schema)
         design = cast(Design, model.design_of)
         parts = tuple(_part(parsed, design, name, table, schema) for name in chosen)
         return StackedFunction(MarginsSystem(model, parts), self.variables)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.estimating.equation import Records
+from pramana.estimating.equation import About, Ascent, Equation
+from pramana.estimating.function import EstimatingFunction, Plan
 from pramana.estimating.generalized_linear import refuse_collinear
+from pramana.estimating.records import Records
 from pramana.formulas.design import Design, regressors
 from pramana.formulas.parsed import parse, parse_plain, variables_in
 from pramana.frames import Schema, Table
@@ -21,7 +23,7 @@ Spread: TypeAlias = Callable[[Records], tuple[Float, Float]]
 
 
 @dataclass(frozen=True)
-class MultinomialEquation:
+class MultinomialEquation(Equation, Ascent):
     """The first level is the reference; coefficients run class by class.
 
     Attributes
@@ -40,29 +42,35 @@ class MultinomialEquation:
     labels: tuple[str, ...] | None = None
     mass: Float | None = None
     spread: Spread | None = None
-    smooth: bool = True
 
     @property
-    def n(self) -> int:
-        return self.records.n
+    def about(self) -> About:
+        labels = self.labels or tuple(str(k + 1) for k in range(self.classes))
+        return About(tuple(f"{label}:{name}" for label in labels for name in self.names))
+
+    @property
+    def width(self) -> int:
+        return self.d * (len(self.design) // self.n)
+
+    def rows(self, rows: slice) -> MultinomialEquation:
+        low, high, _ = rows.indices(self.n)
+        copies = len(self.design) // self.n
+        nodes = slice(low * copies, high * copies)
+        mass = None if self.mass is None else self.mass[nodes]
+        own = {"design": self.design[nodes], "indicators": self.indicators[nodes], "mass": mass}
+        return replace(self, records=self.records.rows(rows), **own)
 
     @property
     def classes(self) -> int:
         return self.indicators.shape[1] - 1
 
     @property
-    def concave(self) -> bool:
+    def ascent(self) -> Ascent | None:
         """Signed indicators leave the objective concave; signed masses do not."""
-        return self.mass is None or bool(np.all(self.mass >= 0))
+        return self if self.mass is None or bool(np.all(self.mass >= 0)) else None
 
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        labels = self.labels or tuple(str(k + 1) for k in range(self.classes))
-        return tuple(f"{label}:{name}" for label in labels for name in self.names)
-
-    @property
-    def start(self) -> Float:
-        return np.zeros(self.classes * self.design.shape[1])
+    def fades(self) -> bool:
+        return True
 
     def eta(self, beta: Float) -> Float:
         """Linear predictors (K, m), the reference's being zero."""
@@ -84,8 +92,9 @@ class MultinomialEquation:
         pairs = zip(betas, weights, strict=True)
         return np.stack([self._score(self._shares(b), self._rows(w)) for b, w in pairs])
 
-    def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
+    def score_and_slope(self, betas: Float, weights: Float, rows: Int | None = None) -> tuple[Float, Float]:
         scores, slopes = [], []
+        weights = weights if rows is None else weights[rows]
         for beta, weight in zip(betas, weights, strict=True):
             p, w = self._shares(beta), self._rows(weight)
             scores.append(self._score(p, w))
@@ -149,14 +158,14 @@ class MultinomialEquation:
             values.append(self._gain(eta, _softmax(eta)[1], self._rows(weight)))
         return np.array(values)
 
-    def recedes(self, direction: Float, weights: Float) -> bool:
+    def recession(self, direction: Float, weights: Float) -> Float:
         """Far out, log Σ e^η grows like the largest η."""
         eta = self.eta(direction)
         size = np.abs(eta)
         eta = np.where(size < 1e-7 * size.max(), 0.0, eta)
         w = self._rows(weights)
         total = float(w @ size.max(axis=0))
-        return self._gain(eta, eta.max(axis=0), w) >= -1e-9 * total and total > 0
+        return np.array([self._gain(eta, eta.max(axis=0), w), 0.0, total, float(total > 0)])
 
     def _gain(self, eta: Float, top: Float, w: Float) -> float:
         seen = np.einsum("mk,km->m", self.indicators, eta)
@@ -188,15 +197,26 @@ def _outer(left: Float, design: Float) -> Float:
 
 
 @dataclass(frozen=True)
-class Multinomial:
+class Multinomial(Plan):
     """Plan of `multinomial(formula)`."""
 
     formula: str
-    log_scale: ClassVar[bool] = True
 
     @property
     def variables(self) -> tuple[str, ...]:
         return variables_in(parse(self.formula))
+
+    @property
+    def label(self) -> str:
+        return self.formula
+
+    @property
+    def facts(self) -> dict[str, str]:
+        return {"Formula": self.formula}
+
+    @property
+    def log_scale(self) -> bool:
+        return True
 
     def prepare(self, table: Table, schema: Schema) -> MultinomialFunction:
         parsed = parse_plain(self.formula)
@@ -223,14 +243,12 @@ def multinomial(formula: str) -> Multinomial:
 
 
 @dataclass(frozen=True)
-class MultinomialFunction:
+class MultinomialFunction(EstimatingFunction):
     """U = (indicator(y) − p(x)) ⊗ x."""
 
     variables: tuple[str, ...]
     classes: Classes
     design: Design
-    response: str | None = None
-    smooth: bool = True
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -239,9 +257,6 @@ class MultinomialFunction:
     @property
     def _labels(self) -> tuple[str, ...]:
         return tuple(str(level) for level in self.classes.levels[1:])
-
-    def response_values(self, values: Any) -> Float:
-        raise NotImplementedError("classes are summed out by the equation")
 
     def equation(self, records: Records) -> MultinomialEquation:
         """Nodes that differ in the response alone share a row of the design."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import FormulaError, SolveError
+from pramana.estimating.equation import Note
 from pramana.estimating.families import FAMILIES, negative_binomial
+from pramana.estimating.function import Plan
 from pramana.estimating.generalized_linear import GeneralizedLinear
-from pramana.estimating.system import Note, StackedFunction, System
+from pramana.estimating.system import StackedFunction, System
 from pramana.frames import Schema, Table
 from pramana.models.generalized_linear import Glm
 
@@ -40,6 +41,14 @@ class NegativeBinomialSystem(System):
     def curvatures(self) -> tuple[slice, ...]:
         return (slice(len(self.mean_model.parameters)),)
 
+    @property
+    def exponentials(self) -> tuple[str, ...]:
+        return (*self.mean_model.parameters, "dispersion")
+
+    @property
+    def prediction(self) -> GeneralizedLinear:
+        return self.mean_model
+
     def facts(self) -> dict[str, str]:
         return {"Family": "negative-binomial, log link, dispersion estimated"}
 
@@ -55,7 +64,7 @@ class NegativeBinomialSystem(System):
         """Poisson, whose mean is the same."""
         return replace(self.mean_model, family=FAMILIES["poisson", "log"])
 
-    def lifted(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
+    def completed(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
         """The dispersion by moments; its likelihood rises from 0 exactly where the residuals vary more than Poisson's."""
         y, mu = arrays["y"], np.exp(arrays["x"] @ beta + arrays["offset"])
         excess = float(weights @ ((y - mu) ** 2 - y))
@@ -72,8 +81,8 @@ class NegativeBinomialSystem(System):
         flat = np.linalg.lstsq(arrays["x"], np.log(mean) - arrays["offset"], rcond=None)[0]
         return np.append(flat, 0.0)
 
-    def judged(self, beta: Float, covariance: Callable[[], Float]) -> list[Note]:
-        error = float(np.sqrt(covariance()[-1, -1]))
+    def remarks(self, beta: Float, arrays: Mapping[str, Float], covariance: Float) -> list[Note]:  # noqa: ARG002
+        error = float(np.sqrt(covariance[-1, -1]))
         if not error > HARDLY_KNOWN:
             return []
         message = (
@@ -117,18 +126,34 @@ def _risen(y: Float, shape: float) -> Float:
     return np.asarray(np.log1p(y / shape) + (1 / shape - 1 / far) / 2 + (1 / shape**2 - 1 / far**2) / 12)
 
 
-NO_LIKELIHOOD = (
-    "the likelihood of a negative binomial needs its dispersion: estimate it with method='reversion', then give "
-    "family=pramana.negative_binomial(dispersion)"
-)
-
-
 @dataclass(frozen=True)
-class NegativeBinomial:
+class NegativeBinomial(Plan):
     """Plan of `fit(formula, ..., family="negative-binomial")`."""
 
     formula: str
-    log_scale: ClassVar[bool] = True
+
+    @property
+    def label(self) -> str:
+        return self.formula
+
+    @property
+    def facts(self) -> dict[str, str]:
+        return {"Formula": self.formula}
+
+    @property
+    def log_scale(self) -> bool:
+        return True
+
+    @property
+    def likelihood(self) -> Plan:
+        raise FormulaError(
+            "the likelihood of a negative binomial needs its dispersion: estimate it with method='reversion', then give "
+            "family=pramana.negative_binomial(dispersion)"
+        )
+
+    def margins(self, variables: Sequence[str], estimate: Float) -> Plan | None:
+        """With the dispersion that was estimated."""
+        return self.at(float(np.exp(estimate[-1]))).margins(variables, estimate)
 
     @property
     def variables(self) -> tuple[str, ...]:

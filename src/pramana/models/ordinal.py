@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit, logit
@@ -12,6 +11,7 @@ from scipy.special import expit, logit
 from pramana.arrays import Float
 from pramana.errors import FormulaError, SolveError
 from pramana.estimating.cells import factor_of, refuse_unordered
+from pramana.estimating.function import Plan
 from pramana.estimating.generalized_linear import FromColumns
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import Design, regressors
@@ -96,7 +96,7 @@ class OrdinalSystem(System):
     def facts(self) -> dict[str, str]:
         return {"Model": "proportional odds, " + " < ".join(self.levels)}
 
-    def refuse(self, beta: Float) -> None:
+    def refuse_start(self, beta: Float) -> None:
         cuts = beta[: self.cuts]
         if np.any(np.diff(cuts) <= 0):
             named = ", ".join(f"{p} = {c:.4g}" for p, c in zip(self.parameters, cuts, strict=False))
@@ -124,11 +124,22 @@ def _bend(t: Float) -> Float:
 
 
 @dataclass(frozen=True)
-class Ordinal:
+class Ordinal(Plan):
     """Plan of `ordinal(formula)`."""
 
     formula: str
-    log_scale: ClassVar[bool] = True
+
+    @property
+    def label(self) -> str:
+        return self.formula
+
+    @property
+    def facts(self) -> dict[str, str]:
+        return {"Formula": self.formula}
+
+    @property
+    def log_scale(self) -> bool:
+        return True
 
     @property
     def variables(self) -> tuple[str, ...]:

@@ -33,25 +33,23 @@ class Prediction:
     offsets: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, function: Any) -> Prediction | None:
+    def of(cls, model: GeneralizedLinear | None) -> Prediction | None:
         """None for anything without a linear predictor that came from a formula."""
-        function = getattr(getattr(function, "system", None), "mean_model", function)
-        design = getattr(function, "design_of", None)
-        if not isinstance(design, Design):
+        if model is None or not isinstance(model.design_of, Design):
             return None
-        offset = function.offset_of
-        return cls(design.emptied(), function.family.curve, offset.expressions if isinstance(offset, Offset) else ())
+        offset = model.offset_of
+        return cls(model.design_of, model.family.curve, offset.expressions if isinstance(offset, Offset) else ())
 
     def at(self, data: Any, estimate: Float, covariance: Float, reach: float) -> dict[str, Float]:
         """Mean, delta-method standard error and limits (transformed from the linear predictor) for every record."""
         table = read(data)
-        design, columns = self._filled(table)
-        x = _computed(design, columns, table.n)
+        columns = self._columns(table)
+        x = _computed(self.design, columns, table.n)
         terms = slice(0, x.shape[1])  # a dispersion comes after the coefficients
         estimate, covariance = estimate[terms], covariance[terms, terms]
         eta = x @ estimate
         if self.offsets:
-            eta = eta + Offset(self.offsets, design)(columns, table.n)
+            eta = eta + Offset(self.offsets, self.design)(columns, table.n)
         error = np.sqrt(np.maximum(np.einsum("nj,jk,nk->n", x, covariance, x), 0.0))
         mean, slope = self.curve(eta)[:2]
         limits = [self.curve(eta + side * reach * error)[0] for side in (-1, 1)]
@@ -63,14 +61,14 @@ class Prediction:
             "conf_high": np.asarray(high),
         }
 
-    def _filled(self, table: Table) -> tuple[Design, Mapping[str, object]]:
+    def _columns(self, table: Table) -> Mapping[str, Column]:
         for name in self.design.variables:
             count = int(is_missing(table.column(name)).sum())
             if count:
                 raise DataError(
                     f"column {name!r} of the new data has {count} missing value(s): fill them or leave them out"
                 )
-        return self.design.refilled(table), {name: table.column(name) for name in self.design.variables}
+        return {name: table.column(name) for name in self.design.variables}
 
 
 def _computed(design: Design, columns: Mapping[str, object], n: int) -> Float:

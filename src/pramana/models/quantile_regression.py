@@ -12,6 +12,7 @@ from pramana.arrays import Float, Int
 from pramana.errors import FormulaError
 from pramana.estimating import family_of
 from pramana.estimating.distribution import default_bandwidth, robust_spread
+from pramana.estimating.function import Plan
 from pramana.estimating.generalized_linear import FromColumns, refuse_collinear
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import regressors
@@ -73,7 +74,7 @@ class QuantileSystem(System):
     def curvatures(self) -> tuple[slice, ...]:
         return (slice(None),)
 
-    def judged_by(self) -> QuantileSystem:
+    def judge(self) -> QuantileSystem:
         """Under the widest kernel: the records near the quantile are few, but all of them tell about the regressors."""
         return replace(self, kernel=replace(self.kernel, h=max(self.kernel.spread, self.h)))
 
@@ -121,12 +122,20 @@ def _slope(beta: Float, x: Float, y: Float, weights: Float, h: float) -> Float:
 
 
 @dataclass(frozen=True)
-class QuantileRegression:
+class QuantileRegression(Plan):
     """Plan of `quantile_regression(formula, q)`."""
 
     formula: str
     q: float
     bandwidth: float | None = None
+
+    @property
+    def label(self) -> str:
+        return self.formula
+
+    @property
+    def facts(self) -> dict[str, str]:
+        return {"Formula": self.formula}
 
     @property
     def variables(self) -> tuple[str, ...]:

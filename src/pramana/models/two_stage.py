@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +10,10 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.errors import FormulaError
 from pramana.estimating import family_of
+from pramana.estimating.equation import Note
+from pramana.estimating.function import Plan
 from pramana.estimating.generalized_linear import FromColumns
-from pramana.estimating.system import Note, StackedFunction, System
+from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import regressors
 from pramana.formulas.parsed import ParsedFormula, parse_plain, variables_in
 from pramana.formulas.response import Response
@@ -53,7 +55,7 @@ class TwoStageSystem(System):
 
     @property
     def curvatures(self) -> tuple[slice, ...]:
-        """One first stage; they share their moments of the instruments. `judged` looks at their strength."""
+        """One first stage; they share their moments of the instruments. `remarks` look at their strength."""
         return (slice(len(self.instruments)),)
 
     def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
@@ -106,9 +108,9 @@ class TwoStageSystem(System):
         out[d - p :, d - p :] = -(projected * weights[:, None]).T @ x
         return out
 
-    def judged(self, beta: Float, covariance: Callable[[], Float]) -> list[Note]:
+    def remarks(self, beta: Float, arrays: Mapping[str, Float], covariance: Float) -> list[Note]:  # noqa: ARG002
         """The F statistic of the excluded instruments in each first stage, robust and with the noise in it."""
-        full, k = covariance(), len(self.instruments)
+        full, k = covariance, len(self.instruments)
         excluded = [i for i, name in enumerate(self.instruments) if name not in self.terms]
         faint = []
         for place, j in enumerate(self.endogenous):
@@ -130,10 +132,18 @@ class TwoStageSystem(System):
 
 
 @dataclass(frozen=True)
-class TwoStageLeastSquares:
+class TwoStageLeastSquares(Plan):
     """Plan of `two_stage_least_squares(formula)`."""
 
     formula: str
+
+    @property
+    def label(self) -> str:
+        return self.formula
+
+    @property
+    def facts(self) -> dict[str, str]:
+        return {"Formula": self.formula}
 
     @property
     def variables(self) -> tuple[str, ...]:

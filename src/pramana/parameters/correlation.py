@@ -10,18 +10,19 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.errors import FormulaError, suggestion
 from pramana.estimating.cells import Factor, cell_labels, distinct, factors_of, refuse_unordered, reverted_cells
-from pramana.estimating.equation import Records, broadcast
+from pramana.estimating.equation import Note
+from pramana.estimating.function import Plan
 from pramana.estimating.generalized_linear import as_numbers
-from pramana.estimating.moments import Remark
-from pramana.estimating.smooth import Moments, SmoothFunction, curvature
-from pramana.frames import Schema, Table
+from pramana.estimating.records import Records, broadcast
+from pramana.estimating.smooth import Features, Smooth, SmoothFunction, curvature
+from pramana.frames import Schema, Table, decode
 from pramana.parameters.tables import negative_cells
 
 CorrelationKind = Literal["pearson", "cramer", "kendall"]
 
 
 @dataclass(frozen=True)
-class Correlation:
+class Correlation(Plan):
     """Plan of `correlation(x, y, kind)`."""
 
     x: str
@@ -35,10 +36,7 @@ class Correlation:
 
     def prepare(self, table: Table, schema: Schema) -> SmoothFunction:
         if self.kind == "pearson":
-            for name in self.variables:
-                if name not in schema:
-                    table.column(name)
-            return SmoothFunction(Pearson(self.x, self.y))
+            return SmoothFunction(Pearson.of(self.x, self.y, table, schema))
         factors = factors_of(self.variables, table, schema)
         for factor in factors:
             _refuse_unsuited(factor, self.kind)
@@ -88,12 +86,20 @@ def _refuse_unsuited(factor: Factor, kind: str) -> None:
 
 
 @dataclass(frozen=True)
-class Pearson:
+class Pearson(Smooth):
     """r from the moments of x and y about fixed numbers near their centres, which change nothing but rounding."""
 
     x: str
     y: str
+    centre: tuple[float, float]
+    scale: tuple[float, float]
     moments: tuple[str, ...] = ("x", "y", "x²", "y²", "xy")
+
+    @classmethod
+    def of(cls, x: str, y: str, table: Table, schema: Schema) -> Pearson:
+        places = [_place(name, table, schema) for name in (x, y)]
+        (cx, sx), (cy, sy) = places
+        return cls(x, y, (cx, cy), (sx, sy))
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -103,19 +109,14 @@ class Pearson:
     def variables(self) -> tuple[str, ...]:
         return (self.x, self.y)
 
-    def collect(self, records: Records) -> Moments:
-        nodes = [self._pair(records, k) for k in range(len(records.nodes))]
-        centre = np.mean([pair.mean(axis=0) for pair in nodes], axis=0)
-        scale = np.maximum(np.max([np.abs(pair - centre).max(axis=0) for pair in nodes], axis=0), 1e-100)
-        features = [_features((pair - centre) / scale) for pair in nodes]
-        weights = records.weights.T
-        values = sum(w[:, None] * t for w, t in zip(weights, features, strict=True))
-
-        def products(row_weights: Float) -> Float:
-            terms = ((t * (w * row_weights)[:, None]).T @ t for w, t in zip(weights, features, strict=True))
-            return np.asarray(sum(terms))
-
-        return Moments(np.asarray(values), products)
+    def collect(self, records: Records) -> Features:
+        values, products = 0.0, 0.0
+        weights, (rows, columns) = records.weights.T, np.triu_indices(len(self.moments))
+        for k, weight in enumerate(weights):
+            t = _features((self._pair(records, k) - self.centre) / self.scale)
+            values = values + weight[:, None] * t
+            products = products + weight[:, None] * t[:, rows] * t[:, columns]
+        return Features(np.asarray(values), np.asarray(products))
 
     def _pair(self, records: Records, node: int) -> Float:
         columns = records.at(node)
@@ -134,8 +135,16 @@ class Pearson:
             "the data): a correlation does not exist; use more records"
         )
 
-    def remarks(self, theta: Float, mu: Float, errors: Float) -> list[Remark]:  # noqa: ARG002
+    def remarks(self, theta: Float, mu: Float, errors: Float) -> list[Note]:  # noqa: ARG002
         return _beyond_one(self.parameters[0], float(theta[0]))
+
+
+def _place(name: str, table: Table, schema: Schema) -> tuple[float, float]:
+    """Centre and largest distance from it, of the levels where there are any and of the records elsewhere."""
+    levels = schema[name].levels if name in schema else None
+    values = as_numbers(table.column(name) if levels is None else decode(np.arange(len(levels)), levels), name)
+    centre = float(values.mean())
+    return centre, max(float(np.abs(values - centre).max()), 1e-100)
 
 
 def _features(pair: Float) -> Float:
@@ -147,14 +156,14 @@ def _variances(mu: Any) -> tuple[Any, Any]:
     return mu[2] - mu[0] ** 2, mu[3] - mu[1] ** 2
 
 
-def _beyond_one(name: str, value: float) -> list[Remark]:
+def _beyond_one(name: str, value: float) -> list[Note]:
     if abs(value) <= 1:
         return []
     return [("outside-range", "warning", f"{name} = {value:.4g} lies outside [-1, 1]: noise outweighs the data")]
 
 
 @dataclass(frozen=True)
-class TableCorrelation:
+class TableCorrelation(Smooth):
     """Cramér's V or Kendall's tau-b as a function of the shares of the cells."""
 
     factors: tuple[Factor, ...]
@@ -178,9 +187,8 @@ class TableCorrelation:
     def shape(self) -> tuple[int, ...]:
         return tuple(len(f.levels) for f in self.factors)
 
-    def collect(self, records: Records) -> Moments:
-        cells = reverted_cells(records, self.factors)
-        return Moments(cells, lambda w: np.diag(w @ cells))
+    def collect(self, records: Records) -> Features:
+        return Features(reverted_cells(records, self.factors))
 
     def value(self, mu: Any) -> Any:
         p = mu.reshape(self.shape)
@@ -210,7 +218,7 @@ class TableCorrelation:
             return theta
         return np.sqrt(np.clip(theta**2 - theta * curvature(self.value, mu, covariance), 0.0, None))
 
-    def remarks(self, theta: Float, mu: Float, errors: Float) -> list[Remark]:
+    def remarks(self, theta: Float, mu: Float, errors: Float) -> list[Note]:
         found = [*_beyond_one(self.parameters[0], float(theta[0])), *negative_cells(mu, self.moments)]
         # At independence V is the length of df noises of about its standard error each.
         df = (self.shape[0] - 1) * (self.shape[1] - 1)

@@ -10,8 +10,9 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.errors import DataError, FormulaError
 from pramana.estimating.cells import distinct, factors_of, names_of
-from pramana.estimating.distribution import Distribution, DistributionFunction, support_of
-from pramana.estimating.system import Note
+from pramana.estimating.distribution import Distribution, DistributionFunction, Functional, support_of
+from pramana.estimating.equation import Note
+from pramana.estimating.function import Plan
 from pramana.frames import Schema, Table
 from pramana.parameters.quantiles import (
     crossings,
@@ -25,7 +26,7 @@ from pramana.parameters.quantiles import (
 
 
 @dataclass(frozen=True)
-class Gini:
+class Gini(Plan):
     """Plan of `gini(column, by)`."""
 
     column: str
@@ -64,7 +65,7 @@ def gini(column: str, by: str | Sequence[str] | None = None) -> Gini:
 
 
 @dataclass(frozen=True)
-class GiniFunctional:
+class GiniFunctional(Functional):
     """Pseudo-values: ψ = G + influence − β."""
 
     name: str
@@ -88,12 +89,6 @@ class GiniFunctional:
     def slope(self, measure: Distribution, beta: Float, weights: Float) -> Float:  # noqa: ARG002
         return -np.diag([float(measure.masses(weights[None], g).sum()) for g in range(measure.count)])
 
-    def facts(self, measure: Distribution) -> dict[str, str]:  # noqa: ARG002
-        return {}
-
-    def notes(self, measure: Distribution, beta: Float, weights: Float) -> list[Note]:  # noqa: ARG002
-        return []
-
 
 def _gini(sorted_values: Float, masses: Float) -> Float:
     """Σ_ij v_i v_j |y_i − y_j| / (2 μ M²) (B,), from F and 1 − F between neighbouring values."""
@@ -116,7 +111,7 @@ def _pseudo_values(values: Float, mass: Float) -> Float:
 
 
 @dataclass(frozen=True)
-class PovertyRate:
+class PovertyRate(Plan):
     """Plan of `poverty_rate(column, threshold, by)`."""
 
     column: str
@@ -160,7 +155,7 @@ def poverty_rate(
 
 
 @dataclass(frozen=True)
-class PovertyFunctional:
+class PovertyFunctional(Functional):
     """ψ = 1/2 − K((m − y)/h) of everyone, then K((c·m − y)/h) − β of each domain."""
 
     column: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -21,17 +22,19 @@ from pramana.estimating.cells import (
     names_of,
     reverted_cells,
 )
-from pramana.estimating.equation import OfFunction, Records, broadcast
+from pramana.estimating.equation import Note
 from pramana.estimating.families import FAMILIES
+from pramana.estimating.function import EstimatingFunction, Plan
 from pramana.estimating.generalized_linear import GeneralizedLinear, as_numbers, numeric_response
-from pramana.estimating.moments import QuotientEquation, Remark, SumEquation, checked_size
-from pramana.frames import Level, Schema, Table, encode
+from pramana.estimating.moments import QuotientEquation, SumEquation, Sums, checked_size
+from pramana.estimating.records import Records, broadcast
+from pramana.frames import Schema, Table
 from pramana.frames.levels import is_number
-from pramana.parameters.tables import negative_cells
+from pramana.parameters.tables import negative_cells, shares_equation
 
 
 @dataclass(frozen=True)
-class DomainMean:
+class DomainMean(Plan):
     """Plan of `mean(column, by)` and `total(column, by)`."""
 
     column: str
@@ -60,7 +63,7 @@ def value_range(schema: Schema, column: str) -> tuple[float, float] | None:
 
 
 @dataclass(frozen=True)
-class DomainMeanFunction:
+class DomainMeanFunction(EstimatingFunction):
     """U_k = 1{g = k} (y − β_k) for a mean; the sum of 1{g = k} y, or size times its mean, for a total: linear in y."""
 
     column: str
@@ -68,7 +71,6 @@ class DomainMeanFunction:
     kind: Literal["mean", "total"]
     limits: tuple[float, float] | None = None
     size: float | None = None
-    smooth: bool = True
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -91,13 +93,8 @@ class DomainMeanFunction:
         first, second = self._powers(records, cells)
         if self.kind == "total":
             return total_equation(self, records, first, second, self.size)
-
-        def products(w: Float) -> tuple[Float, Float, Float]:
-            """Domains do not overlap."""
-            return np.diag(w @ second), np.diag(w @ first), np.diag(w @ cells)
-
         names = tuple(cell_labels(self.by))
-        return QuotientEquation(self, records, first, cells, products, names, self.limits)
+        return QuotientEquation(self, records, first, cells, second, _apart, names, self.limits)
 
     def _powers(self, records: Records, cells: Float) -> tuple[Float, Float]:
         """(1{g = k} y)* and (1{g = k} y²)*, each (n, K)."""
@@ -111,27 +108,36 @@ class DomainMeanFunction:
         return as_numbers(broadcast(records.at(node)[self.column], records.n), self.column)
 
 
+def _apart(sums: Sums) -> tuple[Float, Float, Float]:
+    """Domains do not overlap."""
+    return np.diag(sums.squares), np.diag(sums.numerator), np.diag(sums.denominator)
+
+
 def total_equation(
-    function: Any,
+    function: EstimatingFunction,
     records: Records,
     terms: Float,
     squares: Float,
     size: float | None,
-    remarks: Callable[[Float], list[Remark]] | None = None,
+    tables: int | None = None,
+    judged: Callable[[Float], list[Note]] | None = None,
 ) -> QuotientEquation | SumEquation:
     """Σ w a; with a known size, size times the mean of a. The components of a never overlap: a aᵀ is diagonal."""
     if size is None:
-        return SumEquation(function, records, terms, squares, remarks)
+        return SumEquation(function, records, terms, squares, tables, judged)
+    return QuotientEquation(
+        function, records, terms, None, squares, _of_everyone, size=size, tables=tables, judged=judged
+    )
 
-    def products(w: Float) -> tuple[Float, Float, Float]:
-        d = terms.shape[1]
-        return np.diag(w @ squares), np.outer(w @ terms, np.ones(d)), np.full((d, d), w.sum())
 
-    return QuotientEquation(function, records, terms, np.ones_like(terms), products, size=size, remarks=remarks)
+def _of_everyone(sums: Sums) -> tuple[Float, Float, Float]:
+    """Components that do not overlap, over the constant 1."""
+    d = sums.numerator.size
+    return np.diag(sums.squares), np.outer(sums.numerator, np.ones(d)), np.full((d, d), sums.total)
 
 
 @dataclass(frozen=True)
-class DomainShares:
+class DomainShares(Plan):
     """Plan of `proportions(column, by)` (U = 1{g = k} (1{y = j} − β_kj)) and `counts(column, by)`."""
 
     column: str
@@ -149,15 +155,13 @@ class DomainShares:
 
 
 @dataclass(frozen=True)
-class DomainSharesFunction:
+class DomainSharesFunction(EstimatingFunction):
     """Levels of the column run fastest."""
 
     column: Factor
     by: tuple[Factor, ...]
     kind: Literal["proportions", "counts"]
     size: float | None = None
-    smooth: bool = True
-    response: str | None = None
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -169,28 +173,26 @@ class DomainSharesFunction:
     def variables(self) -> tuple[str, ...]:
         return (self.column.name, *(f.name for f in self.by))
 
-    def response_values(self, values: Any) -> Float:
-        raise NotImplementedError("shares keep the nodes of their column")
-
     def equation(self, records: Records) -> QuotientEquation | SumEquation:
         cells = reverted_cells(records, (*self.by, self.column))
         if self.kind == "counts":
-            labels = cell_labels((*self.by, self.column))
-            return total_equation(self, records, cells, cells, self.size, lambda shares: negative_cells(shares, labels))
+            labels, tables = cell_labels((*self.by, self.column)), cells.shape[1]
+            judged = partial(negative_cells, labels=labels)
+            return total_equation(self, records, cells, cells, self.size, tables, judged)
         size = len(self.column.levels)
         domains = np.repeat(reverted_cells(records, self.by), size, axis=1)
         same = np.kron(np.eye(count_cells(self.by)), np.ones((size, size)))
 
-        def products(w: Float) -> tuple[Float, Float, Float]:
-            inside = w @ cells
-            return np.diag(inside), inside[:, None] * same, (w @ domains)[:, None] * same
+        def products(sums: Sums) -> tuple[Float, Float, Float]:
+            inside = sums.numerator
+            return np.diag(inside), inside[:, None] * same, sums.denominator[:, None] * same
 
         names = tuple(label for label in cell_labels(self.by) for _ in range(size))
-        return QuotientEquation(self, records, cells, domains, products, names, (0.0, 1.0))
+        return QuotientEquation(self, records, cells, domains, None, products, names, (0.0, 1.0), tables=size)
 
 
 @dataclass(frozen=True)
-class Mean:
+class Mean(Plan):
     """Plan of `mean(column)`."""
 
     column: str
@@ -262,7 +264,7 @@ def total(column: str, by: str | Sequence[str] | None = None, *, size: float | N
 
 
 @dataclass(frozen=True)
-class Proportions:
+class Proportions(Plan):
     """Plan of `proportions(column)`."""
 
     column: str
@@ -272,13 +274,13 @@ class Proportions:
         return (self.column,)
 
     def prepare(self, table: Table, schema: Schema) -> ProportionsFunction:
-        levels = factor_of(self.column, table, schema).levels
-        if len(levels) > CELL_LIMIT:
+        factor = factor_of(self.column, table, schema)
+        if len(factor.levels) > CELL_LIMIT:
             raise DataError(
-                f"column {self.column!r} has {len(levels)} levels, above the limit of {CELL_LIMIT} for proportions "
+                f"column {self.column!r} has {len(factor.levels)} levels, above the limit of {CELL_LIMIT} for proportions "
                 "(their covariance has that many rows): merge levels"
             )
-        return ProportionsFunction(self.column, levels)
+        return ProportionsFunction(factor)
 
 
 def proportions(column: str, by: str | Sequence[str] | None = None) -> Proportions | DomainShares:
@@ -316,79 +318,18 @@ def counts(column: str, by: str | Sequence[str] | None = None, *, size: float | 
 
 
 @dataclass(frozen=True)
-class ProportionsFunction:
+class ProportionsFunction(EstimatingFunction):
     """U = indicator(y) − β, linear in the indicator."""
 
-    column: str
-    levels: tuple[Level, ...]
-    smooth: bool = True
-    response: str | None = None
+    column: Factor
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        return tuple(f"{self.column}[{level}]" for level in self.levels)
+        return tuple(f"{self.column.name}[{level}]" for level in self.column.levels)
 
     @property
     def variables(self) -> tuple[str, ...]:
-        return (self.column,)
+        return (self.column.name,)
 
-    def response_values(self, values: Any) -> Float:
-        raise NotImplementedError("proportions keep the nodes of their column")
-
-    def equation(self, records: Records) -> ProportionsEquation:
-        return ProportionsEquation(self, records, self._indicators(records))
-
-    def _indicators(self, records: Records) -> Float:
-        """Reverted indicators (n, K): the node weights in the order of the levels."""
-        out = np.zeros((records.n, len(self.levels)))
-        rows = np.arange(records.n)
-        for k, weight in enumerate(records.weights.T):
-            value = records.nodes[k].get(self.column)
-            if value is None:
-                codes = encode(records.columns[self.column], self.levels, column=self.column)
-                np.add.at(out, (rows, codes), weight)
-            else:
-                out[:, self.levels.index(value)] += weight
-        return out
-
-
-@dataclass(frozen=True)
-class ProportionsEquation(OfFunction):
-    """φ_i = q_i − β, with q_i the reverted indicators."""
-
-    function: ProportionsFunction
-    records: Records
-    indicators: Float
-    plausible: tuple[float, float] = (0.0, 1.0)
-
-    @property
-    def smooth(self) -> bool:
-        return True
-
-    @property
-    def start(self) -> Float:
-        start: Float = self.indicators.mean(axis=0)
-        return start
-
-    def score(self, betas: Float, weights: Float) -> Float:
-        score: Float = weights @ self.indicators - weights.sum(axis=1, keepdims=True) * betas
-        return score
-
-    def score_and_slope(self, betas: Float, weights: Float) -> tuple[Float, Float]:
-        slope = -weights.sum(axis=1)[:, None, None] * np.eye(len(self.parameters))
-        return self.score(betas, weights), slope
-
-    def influence(self, beta: Float) -> Float:
-        return self.indicators - beta
-
-    def clean_outer(self, beta: Float, weights: Float) -> Float:
-        """An indicator is its own square: (UUᵀ)* = diag(q) − qβᵀ − βqᵀ + ββᵀ."""
-        q = weights @ self.indicators
-        out: Float = np.diag(q) - np.outer(q, beta) - np.outer(beta, q) + weights.sum() * np.outer(beta, beta)
-        return out
-
-    def record_slope(self, beta: Float, left: Float, right: Float) -> Float:  # noqa: ARG002
-        return np.full(self.n, -float(left @ right))
-
-    def under(self, records: Records) -> ProportionsEquation:
-        return self.function.equation(records)
+    def equation(self, records: Records) -> QuotientEquation:
+        return shares_equation(self, records, reverted_cells(records, (self.column,)), plausible=(0.0, 1.0))

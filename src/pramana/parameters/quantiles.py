@@ -15,8 +15,9 @@ import numpy as np
 from pramana.arrays import Float, Int
 from pramana.errors import FormulaError
 from pramana.estimating.cells import distinct, factors_of, names_of
-from pramana.estimating.distribution import Distribution, DistributionFunction, support_of
-from pramana.estimating.system import Note
+from pramana.estimating.distribution import Distribution, DistributionFunction, Functional, support_of
+from pramana.estimating.equation import Note
+from pramana.estimating.function import Plan
 from pramana.frames import Schema, Table
 
 TAIL = 10
@@ -27,7 +28,7 @@ CACHE = 60_000
 
 
 @dataclass(frozen=True)
-class Quantile:
+class Quantile(Plan):
     """Plan of `quantile(column, q, by)`."""
 
     column: str
@@ -92,7 +93,7 @@ def median(column: str, by: str | Sequence[str] | None = None, *, bandwidth: flo
 
 
 @dataclass(frozen=True)
-class QuantileFunctional:
+class QuantileFunctional(Functional):
     """ψ = q − K((β − y)/h), one quantile a domain."""
 
     name: str

@@ -10,9 +10,10 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.estimating.cells import Factor, cell_labels, distinct, factors_of, names_of, reverted_cells, two_levels
-from pramana.estimating.equation import Records
-from pramana.estimating.moments import Remark
-from pramana.estimating.smooth import Moments, SmoothFunction
+from pramana.estimating.equation import Note
+from pramana.estimating.function import Plan
+from pramana.estimating.records import Records
+from pramana.estimating.smooth import Features, Smooth, SmoothFunction
 from pramana.frames import Schema, Table
 from pramana.parameters.tables import negative_cells
 
@@ -27,12 +28,14 @@ class Measure:
     value : p ↦ the measure.
     positive : p ↦ what must be positive, by name, when there are several strata.
     alone : the same, when there is one; None for every cell.
+    logarithm : the value is the logarithm of what the title names.
     """
 
     title: str
     value: Callable[[Any], Any]
     positive: Callable[[Any], dict[str, Any]]
     alone: Callable[[Any], dict[str, Any]] | None = None
+    logarithm: bool = True
 
 
 def _odds(p: Any) -> tuple[Any, Any]:
@@ -77,15 +80,15 @@ def _successes(p: Any) -> dict[str, Any]:
     return {**_margins(p), "the success of the unexposed": p[0, 0, 1], "the success of the exposed": p[0, 1, 1]}
 
 
-ODDS_RATIO = Measure("log odds ratio", _log_odds_ratio, _quotient(_odds))
-RISK_RATIO = Measure("log risk ratio", _log_risk_ratio, _quotient(_risks), _successes)
+ODDS_RATIO = Measure("odds ratio", _log_odds_ratio, _quotient(_odds))
+RISK_RATIO = Measure("risk ratio", _log_risk_ratio, _quotient(_risks), _successes)
 RISK_DIFFERENCE = Measure(
-    "risk difference", _risk_difference, lambda p: {"the Mantel–Haenszel weights": _risks(p)[2]}, _margins
+    "risk difference", _risk_difference, lambda p: {"the Mantel–Haenszel weights": _risks(p)[2]}, _margins, False
 )
 
 
 @dataclass(frozen=True)
-class Ratio:
+class Ratio(Plan):
     """Plan of `odds_ratio`, `risk_ratio` and `risk_difference`."""
 
     measure: Measure
@@ -99,17 +102,17 @@ class Ratio:
 
     @property
     def log_scale(self) -> bool:
-        return self.measure.title.startswith("log ")
+        return self.measure.logarithm
 
     def prepare(self, table: Table, schema: Schema) -> SmoothFunction:
         factors = factors_of(self.variables, table, schema)
         for factor in factors[-2:]:
-            two_levels(factor, f"the {self.measure.title.removeprefix('log ')}")
+            two_levels(factor, f"the {self.measure.title}")
         return SmoothFunction(RatioTarget(self.measure, factors))
 
 
 @dataclass(frozen=True)
-class RatioTarget:
+class RatioTarget(Smooth):
     """The measure as a function of the shares of all cells, strata first."""
 
     measure: Measure
@@ -117,6 +120,10 @@ class RatioTarget:
 
     @property
     def parameters(self) -> tuple[str, ...]:
+        return (f"{'log ' if self.measure.logarithm else ''}{self.exponentials[0]}",)
+
+    @property
+    def exponentials(self) -> tuple[str, ...]:
         *strata, row, column = (f.name for f in self.factors)
         given = f" | {', '.join(strata)}" if strata else ""
         return (f"{self.measure.title}({row}, {column}{given})",)
@@ -129,9 +136,8 @@ class RatioTarget:
     def variables(self) -> tuple[str, ...]:
         return tuple(f.name for f in self.factors)
 
-    def collect(self, records: Records) -> Moments:
-        cells = reverted_cells(records, self.factors)
-        return Moments(cells, lambda w: np.diag(w @ cells))
+    def collect(self, records: Records) -> Features:
+        return Features(reverted_cells(records, self.factors))
 
     def value(self, mu: Any) -> Any:
         return np.stack([self.measure.value(mu.reshape(-1, 2, 2))])
@@ -160,10 +166,10 @@ class RatioTarget:
     def _strata(self) -> list[str]:
         return [f"stratum {label}" for label in cell_labels(self.factors[:-2])]
 
-    def remarks(self, theta: Float, mu: Float, errors: Float) -> list[Remark]:  # noqa: ARG002
+    def remarks(self, theta: Float, mu: Float, errors: Float) -> list[Note]:  # noqa: ARG002
         return [*negative_cells(mu, self.moments), *self._one_sided(mu.reshape(-1, 2, 2))]
 
-    def _one_sided(self, p: Float) -> list[Remark]:
+    def _one_sided(self, p: Float) -> list[Note]:
         """Strata in which one of the arms is empty: the Mantel–Haenszel sums pass over them."""
         empty = np.abs(p.sum(axis=2)) < 1e-12
         found = [name for name, arms in zip(self._strata(), empty, strict=True) if arms.any()]

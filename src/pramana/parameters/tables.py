@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -12,13 +13,15 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.errors import FormulaError
 from pramana.estimating.cells import Factor, cell_labels, distinct, factors_of, names_of, reverted_cells
-from pramana.estimating.equation import Records
-from pramana.estimating.moments import QuotientEquation, Remark, SumEquation
+from pramana.estimating.equation import Note
+from pramana.estimating.function import EstimatingFunction, Plan
+from pramana.estimating.moments import QuotientEquation, SumEquation, Sums
+from pramana.estimating.records import Records
 from pramana.frames import Schema, Table
 
 
 @dataclass(frozen=True)
-class CrossTable:
+class CrossTable(Plan):
     """Plan of `crosstab(row, column, ...)`."""
 
     columns: tuple[str, ...]
@@ -59,13 +62,11 @@ def crosstab(row: str | Sequence[str], *columns: str, counts: bool = False) -> C
 
 
 @dataclass(frozen=True)
-class CrossTableFunction:
+class CrossTableFunction(EstimatingFunction):
     """The last column's levels run fastest."""
 
     factors: tuple[Factor, ...]
     counts: bool = False
-    smooth: bool = True
-    response: str | None = None
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -77,26 +78,28 @@ class CrossTableFunction:
     def variables(self) -> tuple[str, ...]:
         return tuple(f.name for f in self.factors)
 
-    def response_values(self, values: Any) -> Float:
-        raise NotImplementedError("a table keeps the nodes of its columns")
-
     def equation(self, records: Records) -> QuotientEquation | SumEquation:
         cells = reverted_cells(records, self.factors)
+        judged = partial(negative_cells, labels=cell_labels(self.factors))
         if self.counts:
-            return SumEquation(self, records, cells, cells, self._remarks)
-
-        def products(w: Float) -> tuple[Float, Float, Float]:
-            """Cells do not overlap."""
-            inside = w @ cells
-            return np.diag(inside), np.outer(inside, np.ones_like(inside)), np.full((inside.size,) * 2, w.sum())
-
-        return QuotientEquation(self, records, cells, np.ones_like(cells), products, remarks=self._remarks)
-
-    def _remarks(self, shares: Float) -> list[Remark]:
-        return negative_cells(shares, cell_labels(self.factors))
+            return SumEquation(self, records, cells, cells, cells.shape[1], judged)
+        return shares_equation(self, records, cells, judged=judged)
 
 
-def negative_cells(shares: Float, labels: Sequence[str]) -> list[Remark]:
+def shares_equation(
+    function: EstimatingFunction, records: Records, cells: Float, **options: Any
+) -> QuotientEquation:
+    """Shares of cells that do not overlap, from their reverted indicators (n, K)."""
+    return QuotientEquation(function, records, cells, None, None, _cells, tables=cells.shape[1], **options)
+
+
+def _cells(sums: Sums) -> tuple[Float, Float, Float]:
+    """An indicator is its own square."""
+    inside = sums.numerator
+    return np.diag(inside), np.outer(inside, np.ones_like(inside)), np.full((inside.size,) * 2, sums.total)
+
+
+def negative_cells(shares: Float, labels: Sequence[str]) -> list[Note]:
     """Negative shares are reported, with the remedy, and left as they are."""
     below = [f"{label} ({share:.4g})" for label, share in zip(labels, shares, strict=True) if share < -1e-12]
     if not below:

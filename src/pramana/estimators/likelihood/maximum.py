@@ -35,7 +35,7 @@ from pramana.formulas.parsed import parse
 from pramana.frames import Table
 from pramana.mechanism import Mechanism
 from pramana.parameters.tables import CrossTableFunction
-from pramana.result import Diagnostic
+from pramana.diagnostic import Diagnostic
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pramana.inference import Resampling, Sandwich
 from pramana.inference.identification import WEAK
 from pramana.inference.survey import Stratification, refuse_correction
 from pramana.mechanism import Assignment, Mechanism
-from pramana.result import Diagnostic
+from pramana.diagnostic import Diagnostic
 
 LARGEST = 500
 """Levels beyond which no singular values are computed."""

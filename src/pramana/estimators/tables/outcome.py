@@ -17,7 +17,7 @@ from pramana.frames import FrameKind, Table
 from pramana.mechanism import Mechanism
 from pramana.parameters.means import ProportionsFunction
 from pramana.parameters.tables import CrossTableFunction
-from pramana.result import Diagnostic
+from pramana.diagnostic import Diagnostic
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,47 @@
+"""The one reading of a question: what is asked of the data, as text, as a formula with a family, or as a plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pramana.errors import FormulaError
+from pramana.estimating import Family
+from pramana.estimating.families import plain_name
+from pramana.estimating.function import Plan
+from pramana.formulas.text import is_call, parameter
+from pramana.models.generalized_linear import glm
+from pramana.models.negative_binomial import negative_binomial_plan
+
+
+def question(what: Any, family: str | Family | None = None, link: str | None = None) -> Plan:
+    """The plan behind `what`: a formula, a parameter as text, or a plan. It can be pickled and holds no records.
+
+    Every function and command that takes an analysis reads it here.
+
+    >>> question("mean(income, by=edu)").label
+    'income, edu'
+    >>> question("visits ~ age", family="negative-binomial").label
+    'visits ~ age'
+    """
+    if isinstance(what, str) and is_call(what):
+        what = parameter(what)
+    if isinstance(what, str):
+        return _formula(what, family, link)
+    if not isinstance(what, Plan):
+        raise FormulaError(
+            f"cannot estimate a {type(what).__name__}: give a formula such as 'y ~ x', or an estimating function such as mean('y')"
+        )
+    if family is not None or link is not None:
+        raise FormulaError("family and link belong to a formula: leave them out when giving an estimating function")
+    return what
+
+
+def _formula(text: str, family: str | Family | None, link: str | None) -> Plan:
+    if "~" not in text:
+        raise FormulaError(
+            f"{text!r} has no '~' and is no call: give a formula such as 'income ~ age', or a parameter such as "
+            "'median(income, by=edu)'"
+        )
+    if isinstance(family, str) and plain_name(family) == "negative-binomial":
+        return negative_binomial_plan(text, link)
+    return glm(text, "gaussian" if family is None else family, link)

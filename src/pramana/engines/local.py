@@ -1,0 +1,293 @@
+"""Sums over records in memory: blocks of them, on threads, added in the order of the blocks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pramana.arrays import Float, Int
+from pramana.engines.sampling import Sampling
+from pramana.engines.totals import Totals
+from pramana.estimating.equation import About, Equation, Note, Solve
+from pramana.kernels.blocks import by_group
+
+BLOCK_ENTRIES = 2_000_000
+"""Numbers that a block of records takes while its sums are formed."""
+SMALLEST = 8192
+"""Records below which a block is not cut further."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Row weights of several draws. Whoever holds them passes them on to the engine, and knows no more than their number."""
+
+    values: Float
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def draw(self, position: int) -> Weights:
+        """One of the draws."""
+        return Weights(self.values[position : position + 1])
+
+    @property
+    def average(self) -> float:
+        return float(self.values.mean())
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An equation with the sampling of its records, answering with sums alone.
+
+    Blocks depend on the number of records and the width of the equation, never on the number of threads, and are added in
+    their order: the same sums come out whatever the machine.
+    """
+
+    equation: Equation
+    sampling: Sampling
+    threads: int | None = None
+
+    @classmethod
+    def of(cls, equation: Equation, **sampling: Any) -> Engine:
+        """An engine for records that were sampled so; see `Sampling`."""
+        return cls(equation, Sampling(equation.n, **sampling))
+
+    @property
+    def about(self) -> About:
+        return self.equation.about
+
+    @property
+    def d(self) -> int:
+        return len(self.about.parameters)
+
+    @property
+    def n(self) -> float:
+        """Number of records that the rows stand for."""
+        return self.sampling.n
+
+    @property
+    def units(self) -> float:
+        """Records that a variance counts: those of weight zero are absent, but for sums, to which they add a zero."""
+        return self.n if self.about.sums else self.sampling.counted
+
+    @property
+    def concave(self) -> bool:
+        """The score is the gradient of a concave objective."""
+        return self.equation.ascent is not None
+
+    def over(self, equation: Equation) -> Engine:
+        """The same records with another equation."""
+        return replace(self, equation=equation)
+
+    def learned(self) -> Engine:
+        """With whatever the equation learns from its records learned at their weights."""
+        return self.over(self.equation.learned(self.sampling.row_weights, self.sampling.effective_n))
+
+    def softened(self, t: float) -> Engine:
+        """A share t of the noise undone."""
+        return self.over(self.equation.softened(t))
+
+    # Weights: the sample's own, drawn ones, those that leave units out, published ones.
+
+    @cached_property
+    def own(self) -> Weights:
+        return Weights(self.sampling.row_weights[None])
+
+    def drawn(self, law: str, seed: int, draws: Int) -> Weights:
+        return Weights(self.sampling.drawn(law, seed, draws, sums=self.about.sums))
+
+    def without(self, deleted: Int) -> Weights:
+        return Weights(self.sampling.deletions(sums=self.about.sums).weights(deleted))
+
+    def replicated(self) -> Weights:
+        assert self.sampling.replicates is not None
+        return Weights(self.sampling.replicates)
+
+    def given(self, weights: Float) -> Weights:
+        """Row weights (B, n) that a method computed itself."""
+        return Weights(np.atleast_2d(weights))
+
+    # Sums.
+
+    def score(self, betas: Float, weights: Weights) -> Float:
+        """Σ w φ (B, d); one draw serves several values."""
+        return self._added(lambda e, rows: e.score(betas, _shared(weights.values[:, rows], len(betas))))
+
+    def score_and_slope(self, betas: Float, weights: Weights, draws: Int | None = None) -> tuple[Float, Float]:
+        """Σ w φ (B, d) and Σ w ∂φ (B, d, d); `draws` names the draw of each value, one after the other by default."""
+        return self._added(lambda e, rows: _Pair(*e.score_and_slope(betas, weights.values[:, rows], draws))).both
+
+    def score_and_slope_from_one(self, beta: Float, weights: Weights) -> tuple[Float, Float]:
+        """The same for all draws at one value (d,)."""
+        return self._added(lambda e, rows: _Pair(*e.score_and_slope_from_one(beta, weights.values[:, rows]))).both
+
+    def slopes_at(self, betas: Float, weight: float) -> Float:
+        """Σ ∂φ (B, d, d) at several values, all records weighing the same."""
+
+        def part(e: Equation, _rows: slice) -> Float:
+            return e.score_and_slope(betas, np.full((len(betas), e.n), weight))[1]
+
+        return self._added(part)
+
+    def objective(self, betas: Float, weights: Weights) -> Float:
+        """The concave objective (B,)."""
+        return self._added(lambda e, rows: _ascent(e).objective(betas, weights.values[:, rows]))
+
+    def recedes(self, direction: Float, weights: Weights) -> bool:
+        """True when the objective never falls along the direction, so that no finite root exists."""
+        gain, loss, size, moved = self._added(lambda e, rows: _ascent(e).recession(direction, weights.values[0, rows]))
+        return bool(gain - loss >= -1e-9 * size and moved > 0)
+
+    def spread(self, beta: Float, weights: Weights) -> Float:
+        """Root of Σ (w φ_j)² (d,)."""
+
+        def part(e: Equation, rows: slice) -> Float:
+            with np.errstate(all="ignore"):
+                return np.asarray(np.sum((e.influence(beta) * weights.values[0, rows, None]) ** 2, axis=0))
+
+        return np.sqrt(self._added(part))
+
+    def outer(self, beta: Float, weights: Weights) -> Float:
+        """Σ w² φφᵀ (d, d)."""
+        return self._added(lambda e, rows: e.outers(beta, weights.values[0, rows], weights.values[0, rows] ** 2)[1])
+
+    def totals(self, beta: Float, slope: Float | None = None) -> Totals:
+        """Everything that a variance is made of, at one value; a slope that had to be estimated is given."""
+        s = self.sampling
+        w, w2 = s.row_weights, s.square_weights
+        slope = -np.eye(self.d) if self.about.sums else slope
+        kept = None
+        if s.strata is not None and s.strata.target == "finite" and s.clusters is not None:
+            kept = w2 * s.strata.fraction[s.strata.stratum[s.clusters]]
+
+        def part(e: Equation, rows: slice) -> Totals:
+            own = w[rows]
+            score, outer, clean = e.outers(beta, own, w2[rows])
+            bend = np.zeros_like(outer) if slope is not None else e.score_and_slope(beta[None], own[None])[1][0]
+            retained = None
+            if kept is not None:
+                _, whole, without = e.outers(beta, own, kept[rows])
+                retained = whole - without
+            clusters = None
+            if s.clusters is not None and s.groups is not None:
+                clusters = by_group(e.influence(beta) * own[:, None], s.clusters[rows], s.groups)
+            return Totals(0.0, score, bend, outer, clean, clusters, s.strata, retained, self.about.sums)
+
+        found = self._added(part)
+        return replace(found, n=s.n, slope=found.slope if slope is None else slope)
+
+    def absolute_slopes(self, beta: Float) -> Float:
+        """Σ w |∂φ_j/∂β_j| (d,)."""
+        weights = self.sampling.row_weights
+        return self._added(lambda e, rows: e.absolute_slopes(beta, weights[rows]))
+
+    def slope_error(self, beta: Float, left: Float, right: Float) -> float:
+        """Standard error of leftᵀ (Σ w ∂φ) right; a row with a count stands for so many equal records."""
+        s = self.sampling
+        if s.clusters is not None:
+            groups, weights = s.groups or 0, s.row_weights
+            codes = s.clusters
+            sums = self._added(
+                lambda e, rows: np.bincount(
+                    codes[rows], weights=e.record_slope(beta, left, right) * weights[rows], minlength=groups
+                )
+            )
+            return float(np.sqrt(np.sum((sums - sums.mean()) ** 2)))
+
+        def slopes(e: Equation, rows: slice) -> Float:
+            parts = e.record_slope(beta, left, right)
+            return parts if s.weights is None else parts * s.weights[rows]
+
+        def counts(rows: slice) -> Any:
+            return 1.0 if s.frequencies is None else s.frequencies[rows]
+
+        middle = float(self._added(lambda e, rows: np.sum(counts(rows) * slopes(e, rows)))) / s.n
+        return float(np.sqrt(self._added(lambda e, rows: np.sum(counts(rows) * (slopes(e, rows) - middle) ** 2))))
+
+    # Roots, starts and remarks.
+
+    def direct(self, weights: Weights) -> Float | None:
+        """Roots (B, d) without iteration, NaN where a draw has none; None where the equation must be solved."""
+        return None if self.equation.direct is None else self.equation.direct.solution(self._moments(weights))
+
+    def refusal(self, weights: Weights) -> str:
+        """Why there is no root under the first draw."""
+        assert self.equation.direct is not None
+        return self.equation.direct.refusal(self._moments(weights)[0])
+
+    def _moments(self, weights: Weights) -> Float:
+        def part(e: Equation, rows: slice) -> Float:
+            assert e.direct is not None
+            return e.direct.moments(weights.values[:, rows])
+
+        return self._added(part)
+
+    def start(self, weights: Weights, solve: Callable[[Engine], Float]) -> Float:
+        """A starting value (d,)."""
+        easier: Solve = lambda equation: solve(self.over(equation))  # noqa: E731
+        return self.equation.start(weights.values[0], easier)
+
+    def remarks(self, beta: Float, covariance: Float) -> list[Note]:
+        """What the analyst should know at the root."""
+        return self.equation.remarks(beta, self.sampling.row_weights, covariance)
+
+    # Blocks.
+
+    @cached_property
+    def _blocks(self) -> list[tuple[Equation, slice]]:
+        n = self.equation.n
+        size = max(SMALLEST, BLOCK_ENTRIES // max(self.equation.width, 1))
+        if self.about.whole or n <= size:
+            return [(self.equation, slice(None))]
+        cuts = [slice(low, min(low + size, n)) for low in range(0, n, size)]
+        return [(self.equation.rows(cut), cut) for cut in cuts]
+
+    def _added(self, part: Callable[[Equation, slice], T]) -> T:
+        """The sum of the parts of all blocks, in their order."""
+        blocks = self._blocks
+        if len(blocks) == 1:
+            return part(*blocks[0])
+        workers = min(self.threads or os.cpu_count() or 1, len(blocks))
+        if workers == 1:
+            return _sum(map(part, *zip(*blocks, strict=True)))
+        with ThreadPoolExecutor(workers) as pool:
+            return _sum(pool.map(part, *zip(*blocks, strict=True)))
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two arrays that are added together."""
+
+    first: Float
+    second: Float
+
+    def __add__(self, other: _Pair) -> _Pair:
+        return _Pair(self.first + other.first, self.second + other.second)
+
+    @property
+    def both(self) -> tuple[Float, Float]:
+        return self.first, self.second
+
+
+def _sum(parts: Any) -> Any:
+    total = None
+    for part in parts:
+        total = part if total is None else total + part
+    return total
+
+
+def _shared(weights: Float, count: int) -> Float:
+    return np.broadcast_to(weights, (count, weights.shape[1])) if len(weights) == 1 else weights
+
+
+def _ascent(equation: Equation) -> Any:
+    assert equation.ascent is not None
+    return equation.ascent

@@ -1,0 +1,268 @@
+"""How the records were sampled: weights, counts, clusters, strata, replicate weights, and the draws that repeat it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from pramana.arrays import Float, Int
+from pramana.errors import DataError, PramanaError
+from pramana.kernels.streams import multipliers, uniforms
+
+Target: TypeAlias = Literal["superpopulation", "finite", "file"]
+
+
+@dataclass(frozen=True)
+class Stratification:
+    """A survey design as codes.
+
+    Attributes
+    ----------
+    stratum : (G,), stratum of each primary sampling unit.
+    fraction : (H,), sampling fraction of each stratum, zero without a finite population correction.
+    target : what the standard error is around.
+    """
+
+    stratum: Int
+    fraction: Float
+    target: Target
+
+    @property
+    def sizes(self) -> Int:
+        """Units in each stratum (H,)."""
+        return np.bincount(self.stratum, minlength=len(self.fraction))
+
+    def degrees_of_freedom(self, units: Int, weights: Float) -> float | None:
+        """Units less strata among records (unit codes and weights, (n,)) of positive weight.
+
+        None around the file, where the randomisation alone counts, drawn anew for every record.
+        """
+        if self.target == "file":
+            return None
+        present = np.bincount(units[weights > 0], minlength=len(self.stratum)) > 0
+        found = int(present.sum()) - len(np.unique(self.stratum[present]))
+        if found < 1:
+            raise DataError(
+                "the records in use leave no stratum with two sampling units, so there are no degrees of freedom: merge "
+                "strata, or use more records"
+            )
+        return float(found)
+
+    def between(self, sums: Float) -> Float:
+        """Σ_h (1 − f_h) n_h/(n_h − 1) Σ_c (z_hc − z̄_h)(z_hc − z̄_h)ᵀ for unit sums z (G, d)."""
+        shrink = (1 - self.fraction) if self.target == "finite" else np.ones(len(self.fraction))
+        factor = (shrink * self.sizes / (self.sizes - 1))[self.stratum]
+        centred = sums - self.means(sums)[self.stratum]
+        return np.asarray((centred * factor[:, None]).T @ centred)
+
+    def means(self, sums: Float) -> Float:
+        """Mean of the unit sums in each stratum (H, d)."""
+        totals = np.zeros((len(self.fraction), sums.shape[1]))
+        np.add.at(totals, self.stratum, sums)
+        return np.asarray(totals / self.sizes[:, None])
+
+    def rao_wu(self, seed: int, draws: Int) -> Float:
+        """Multipliers of the units (draws, G): n_h − 1 of a stratum's n_h units drawn with replacement, rescaled to mean 1.
+
+        Unlike independent multipliers they are centred within strata, so that few units a stratum do not inflate the
+        variance.
+        """
+        if self.target != "superpopulation":
+            raise PramanaError(
+                f"Resampling knows no finite population correction: use Sandwich() for target={self.target!r}"
+            )
+        out = np.zeros((len(draws), len(self.stratum)))
+        u = uniforms(seed, draws, np.arange(len(self.stratum)))
+        for h, size in enumerate(self.sizes):
+            members = np.flatnonzero(self.stratum == h)
+            picked = members[(u[:, members[:-1]] * size).astype(np.int64)]
+            for column in picked.T:
+                np.add.at(out, (np.arange(len(draws)), column), size / (size - 1))
+        return out
+
+
+def product(rows: int, *factors: Float | None) -> Float:
+    """The product (n,) of those weights and counts that are given."""
+    out: Float | None = None
+    for factor in factors:
+        if factor is not None:
+            out = factor if out is None else out * factor
+    return np.ones(rows) if out is None else out
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """What is known of each record besides its values.
+
+    Attributes
+    ----------
+    rows : number of records at hand.
+    weights : sampling weights (n,), squared in a variance; or None.
+    frequencies : counts (n,), each standing for so many equal records; or None.
+    clusters : codes 0 … G − 1 (n,), or None; under a design its sampling units.
+    strata : the design of the clusters and what the standard error is around, or None.
+    replicates : weights (R, n) published to replace `weights` one at a time; or None.
+    replicate_scale : the factor of each replicate's squared difference; None for 1/R.
+    """
+
+    rows: int
+    weights: Float | None = None
+    frequencies: Float | None = None
+    clusters: Int | None = None
+    strata: Stratification | None = None
+    replicates: Float | None = None
+    replicate_scale: float | Sequence[float] | None = None
+
+    @property
+    def n(self) -> float:
+        """Number of records that the rows stand for."""
+        return float(self.rows if self.frequencies is None else self.frequencies.sum())
+
+    @property
+    def row_weights(self) -> Float:
+        """Weights of the rows in a sum."""
+        return product(self.rows, self.weights, self.frequencies)
+
+    @property
+    def square_weights(self) -> Float:
+        """Weights of the rows in a variance: w² for sampling weights, counts as they are."""
+        return product(self.rows, self.weights, self.weights, self.frequencies)
+
+    @property
+    def plain(self) -> bool:
+        """Every record counts once."""
+        return self.weights is None and self.frequencies is None
+
+    @property
+    def counted(self) -> float:
+        """Records of positive weight."""
+        if self.plain:
+            return float(self.rows)
+        counts = np.ones(self.rows) if self.frequencies is None else self.frequencies
+        return float(counts[self.row_weights > 0].sum())
+
+    @property
+    def effective_n(self) -> float:
+        """Records of equal weight that are worth as much, (Σw)² / Σw²: the counts themselves where there are only counts."""
+        return float(self.row_weights.sum() ** 2 / self.square_weights.sum())
+
+    @property
+    def groups(self) -> int | None:
+        """Clusters; under a design its units, also those of which no record is left."""
+        if self.strata is not None:
+            return len(self.strata.stratum)
+        return None if self.clusters is None else int(self.clusters.max()) + 1
+
+    @property
+    def live_groups(self) -> int | None:
+        """Clusters with a record of positive weight."""
+        return None if self.clusters is None else len(np.unique(self.clusters[self.row_weights > 0]))
+
+    @property
+    def degrees_of_freedom(self) -> float | None:
+        """Of a design: sampling units less strata; None without one."""
+        if self.strata is None or self.clusters is None:
+            return None
+        return self.strata.degrees_of_freedom(self.clusters, self.row_weights)
+
+    @property
+    def weighing(self) -> Sampling:
+        """Of the records with a positive weight; of all under a design, whose units count without records too."""
+        live = self.live
+        if live.all():
+            return self
+        weights, counts = (None if v is None else v[live] for v in (self.weights, self.frequencies))
+        clusters = None if self.clusters is None else np.unique(self.clusters[live], return_inverse=True)[1]
+        return replace(self, rows=int(live.sum()), weights=weights, frequencies=counts, clusters=clusters)
+
+    @property
+    def live(self) -> Float:
+        """Which records `weighing` keeps (n,)."""
+        return np.ones(self.rows, dtype=bool) if self.strata is not None else self.row_weights > 0
+
+    def drawn(self, law: str, seed: int, draws: Int, *, sums: bool) -> Float:
+        """Random row weights (draws, n): one multiplier a record, or one a cluster; counts draw the law of their sum.
+
+        Multipliers of sums have mean 1 in every draw: the number of sampled units is fixed.
+        """
+        if self.clusters is not None and self.strata is not None:
+            return self.strata.rao_wu(seed, draws)[:, self.clusters] * self.row_weights
+        if self.clusters is not None:
+            by_cluster = multipliers(law, seed, draws, np.arange(self.groups or 0))
+            if sums:
+                by_cluster = _mean_one(by_cluster, by_cluster.shape[1])
+            return by_cluster[:, self.clusters] * self.row_weights
+        counts = self.frequencies
+        drawn = multipliers(law, seed, draws, np.arange(self.rows), None if counts is None else np.maximum(counts, 1))
+        if counts is not None:
+            drawn = np.where(counts > 0, drawn, 0.0)  # a sum over no records
+        if sums:
+            drawn = _mean_one(drawn, self.n)
+        return drawn if self.weights is None else drawn * self.weights
+
+    def deletions(self, *, sums: bool) -> Deletions:
+        """The units that a jackknife leaves out one at a time."""
+        if self.strata is not None:
+            assert self.clusters is not None
+            stratum, finite = self.strata.stratum, self.strata.target == "finite"
+            fraction = self.strata.fraction if finite else np.zeros(len(self.strata.fraction))
+            return Deletions(self.row_weights, self.clusters, stratum, np.ones(len(stratum)), fraction)
+        rows = self.clusters is None
+        unit = np.arange(self.rows) if self.clusters is None else self.clusters
+        count = int(unit.max()) + 1
+        copies = np.ones(count) if self.frequencies is None or not rows else self.frequencies
+        if rows and not sums:
+            copies = np.where(self.row_weights > 0, copies, 0.0)
+        return Deletions(self.row_weights, unit, np.zeros(count, dtype=np.int64), copies, np.zeros(1))
+
+
+def _mean_one(law: Float, units: float) -> Float:
+    """Multipliers whose sum over the units is their number; NaN where all were zero, a draw without a root."""
+    sums = law.sum(axis=1, keepdims=True)
+    return law * np.divide(units, sums, out=np.full_like(sums, np.nan), where=sums > 0)
+
+
+@dataclass(frozen=True)
+class Deletions:
+    """Which units can be left out.
+
+    Attributes
+    ----------
+    row_weights : (n,).
+    unit : (n,), of each row.
+    stratum : (G,), of each unit.
+    copies : (G,), equal units that it stands for: the frequency of a row, else 1.
+    fraction : (H,), share of each stratum's population that was sampled, where the variance is around that population.
+    """
+
+    row_weights: Float
+    unit: Int
+    stratum: Int
+    copies: Float
+    fraction: Float
+
+    def __len__(self) -> int:
+        return len(self.stratum)
+
+    @property
+    def sizes(self) -> Float:
+        """Units in each stratum (H,)."""
+        return np.asarray(np.bincount(self.stratum, weights=self.copies, minlength=len(self.fraction)), dtype=float)
+
+    @property
+    def shares(self) -> Float:
+        """Factor of each unit's squared difference (G,)."""
+        share = (1 - self.fraction) * (self.sizes - 1) / self.sizes
+        return np.asarray(share[self.stratum] * self.copies)
+
+    def weights(self, deleted: Int) -> Float:
+        """Row weights (m, n): the deleted unit's rows lose one copy, its stratum is weighted up to the size that it had."""
+        up = (self.sizes / (self.sizes - 1))[self.stratum[deleted]][:, None]
+        left = np.maximum(self.copies - 1, 0) / np.maximum(self.copies, 1)
+        same = self.stratum[self.unit][None, :] == self.stratum[deleted][:, None]
+        own = self.unit[None, :] == deleted[:, None]
+        kept = np.where(same, up, 1.0) * np.where(own, left[deleted][:, None], 1.0)
+        return np.asarray(kept * self.row_weights)

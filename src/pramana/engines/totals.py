@@ -1,0 +1,72 @@
+"""What inference needs of the records at one parameter value: sums that add up over blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pramana.arrays import Float
+from pramana.engines.sampling import Stratification
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over records; the totals of two parts add up to the totals of the whole.
+
+    Attributes
+    ----------
+    n : records that the rows stand for.
+    score : Σ w φ, (d,).
+    slope : Σ w ∂φ/∂β, (d, d).
+    outer : Σ w² φφᵀ, (d, d).
+    clean_outer : Σ w² (UUᵀ)*, (d, d): what `outer` would be without the randomisation.
+    clusters : score sums by cluster (G, d), or None.
+    strata : the design of the clusters, or None.
+    retained : Σ f w² (φφᵀ − (UUᵀ)*), f the sampling fraction: the randomisation's part, which no finite population shrinks.
+    sums : the parameters are the sums Σ w φ themselves, whose variance is around the mean of the units.
+    """
+
+    n: float
+    score: Float
+    slope: Float
+    outer: Float
+    clean_outer: Float
+    clusters: Float | None = None
+    strata: Stratification | None = None
+    retained: Float | None = None
+    sums: bool = False
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(
+            self.n + other.n,
+            self.score + other.score,
+            self.slope + other.slope,
+            self.outer + other.outer,
+            self.clean_outer + other.clean_outer,
+            None if self.clusters is None or other.clusters is None else self.clusters + other.clusters,
+            self.strata,
+            None if self.retained is None or other.retained is None else self.retained + other.retained,
+            self.sums,
+        )
+
+    @cached_property
+    def meat(self) -> Float:
+        """Variance of the score: between clusters where there are any, within strata where there are any."""
+        if self.strata is not None:
+            return self._designed(self.strata)
+        if self.clusters is None:
+            return self._centred(self.outer, self.n)
+        return self._centred(np.asarray(self.clusters.T @ self.clusters), len(self.clusters))
+
+    def _centred(self, squares: Float, units: float) -> Float:
+        """Σ zzᵀ around the mean of the units where the parameters are sums; elsewhere the score vanishes at the root."""
+        return squares - np.outer(self.score, self.score) / units if self.sums else squares
+
+    def _designed(self, strata: Stratification) -> Float:
+        if strata.target == "file":
+            return self.outer - self.clean_outer
+        assert self.clusters is not None
+        between = strata.between(self.clusters)
+        return between + self.retained if strata.target == "finite" and self.retained is not None else between

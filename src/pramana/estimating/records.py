@@ -1,0 +1,107 @@
+"""Records spread over candidate true values: what an estimating function is bound to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pramana.arrays import Column, Columns, Float, Int
+
+
+@dataclass(frozen=True)
+class ResponseMoments:
+    """A response summed out beforehand, for functions linear in it: its first and second reverted moments (n,)."""
+
+    first: Float
+    second: Float
+    released: Float
+
+    def rows(self, rows: slice) -> ResponseMoments:
+        return ResponseMoments(self.first[rows], self.second[rows], self.released[rows])
+
+    def softened(self, t: float) -> ResponseMoments:
+        """A share t of the noise undone."""
+        first, second = ((1 - t) * self.released**p + t * m for p, m in ((1, self.first), (2, self.second)))
+        return ResponseMoments(first, second, self.released)
+
+
+@dataclass(frozen=True)
+class Records:
+    """n records, each spread over C nodes (candidate true values) with signed weights `table[row_i, c]`.
+
+    Records that share their weights share a row of the table, so that nothing of size n × C is stored where a table by
+    released value will do; weights by record are the case R = n.
+
+    Attributes
+    ----------
+    columns : values that are what they seem, one array (n,) a variable.
+    nodes : for each node, the values of the other variables: a level, or an array (n,).
+    table : (R, C), rows sum to 1.
+    row : (n,), the table's row of each record.
+    released : (R,), the node that stands for the released values.
+    response : moments of a response that was summed out, or None.
+    """
+
+    n: int
+    columns: Columns
+    nodes: tuple[Mapping[str, object], ...]
+    table: Float
+    row: Int
+    released: Int
+    response: ResponseMoments | None = None
+
+    @classmethod
+    def clean(cls, n: int, columns: Columns) -> Records:
+        """Records whose values are taken as true."""
+        zero = np.zeros(1, dtype=np.int64)
+        return cls(n, columns, ({},), np.ones((1, 1)), np.broadcast_to(zero, n), zero)
+
+    @property
+    def weights(self) -> Float:
+        """The signed weights of every record (n, C): for blocks, and for what needs them by record."""
+        return self.table[self.row]
+
+    def at(self, node: int) -> dict[str, object]:
+        """All columns with the given node's values filled in; a level stands for a whole column of itself."""
+        return {**self.columns, **self.nodes[node]}
+
+    def rows(self, rows: slice) -> Records:
+        """Some of the records."""
+        size = len(range(*rows.indices(self.n)))
+        nodes = tuple({k: _cut(v, rows) for k, v in node.items()} for node in self.nodes)
+        columns = {k: v[rows] for k, v in self.columns.items()}
+        response = None if self.response is None else self.response.rows(rows)
+        return Records(size, columns, nodes, self.table, self.row[rows], self.released, response)
+
+    def softened(self, t: float) -> Records:
+        """The records with a share t of the noise undone: t = 0 is naive, t = 1 the full reversion."""
+        table = softened(self.table, self.released, t)
+        return replace(self, table=table, response=None if self.response is None else self.response.softened(t))
+
+    def reweighted(self, weights: Float) -> Records:
+        """The same nodes under weights by record (n, C)."""
+        return replace(self, table=weights, row=np.arange(self.n), released=self.released[self.row])
+
+
+def softened(table: Float, released: Int, t: float) -> Float:
+    """Signed weights (R, C) mixed with a point mass at the released node: (1 − t) naive + t reverted."""
+    naive = np.zeros_like(table)
+    naive[np.arange(len(table)), released] = 1.0
+    return (1 - t) * naive + t * table
+
+
+def _cut(value: object, rows: slice) -> object:
+    return value[rows] if isinstance(value, np.ndarray) else value
+
+
+def broadcast(value: object, n: int) -> Column:
+    """A node's value as a column."""
+    if isinstance(value, np.ndarray) and value.shape == (n,):
+        return value
+    if isinstance(value, str):
+        column = np.empty(n, dtype=object)
+        column[:] = value
+        return column
+    return np.full(n, value)
