@@ -10,13 +10,13 @@ import numpy as np
 from pramana.arrays import Column, Columns, Float, Int
 from pramana.errors import DataError, MechanismError, listing
 from pramana.frames import Kind, Level, encode
-from pramana.mechanism.channel import Document, Nodes
+from pramana.mechanism.channel import Channel, Document, Nodes
 from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.draws.keystream import Keystream, restricted
 
 
 @dataclass(frozen=True)
-class Stratified:
+class Stratified(Channel):
     """One transition matrix for each value of column `by`; all over the same levels.
 
     >>> keep = lambda p: TransitionMatrix.randomized_response(["a", "b"], p)
@@ -83,13 +83,15 @@ class Stratified:
         return released
 
     def revert(self, encoded: Column, context: Columns) -> Nodes:
-        weights = np.empty((encoded.size, len(self.levels)))
+        row, height, parts = np.empty(encoded.size, dtype=np.int64), 0, []
         for rows, channel in self._rows(context):
-            weights[rows] = channel.revert(encoded[rows], context).weights
-        return Nodes(self.levels, weights, encoded)
+            parts.append(channel.revert(encoded[rows], context))
+            row[rows] = height + parts[-1].row
+            height += len(parts[-1].table)
+        tables, released = [p.table for p in parts], [p.released for p in parts]
+        return Nodes(self.levels, np.concatenate(tables), row, np.concatenate(released))
 
     def likelihood(self, encoded: Column, context: Columns) -> Float:
-        """Pr(released | true) for every true level, as rows (n, K)."""
         out = np.empty((encoded.size, len(self.levels)))
         for rows, channel in self._rows(context):
             out[rows] = channel.likelihood(encoded[rows], context)

@@ -13,7 +13,7 @@ from pramana.arrays import Column, Columns, Float, Int
 from pramana.errors import MechanismError, listing, suggestion
 from pramana.frames import Kind, Level, checked_levels, decode, encode, infer_kind
 from pramana.frames.levels import is_number
-from pramana.mechanism.channel import Document, Nodes
+from pramana.mechanism.channel import Channel, Document, Nodes
 from pramana.mechanism.channels.forms import Dense, Form, Mixture
 from pramana.mechanism.draws.keystream import Keystream
 
@@ -76,10 +76,12 @@ def refuse_sums(sums: Float, what: str, instead: str | None) -> None:
 Frequencies: TypeAlias = "npt.ArrayLike | Mapping[Any, float]"
 CONDITION_LIMIT = 1e8
 DENSE_LIMIT = 20_000
+SHARED_LEVELS = 256
+"""Up to so many levels a reversion has a row for each of them; beyond, for those that occur."""
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class TransitionMatrix:
+class TransitionMatrix(Channel):
     """`P[i, j] = Pr(released = levels[i] | true = levels[j])`; columns sum to 1.
 
     Parameters
@@ -96,9 +98,9 @@ class TransitionMatrix:
            [-0.2857,  1.1429]])
     """
 
-    levels: tuple[Level, ...]
-    kind: Kind | None
     form: Form
+    levels: tuple[Level, ...] = ()
+    kind: Kind | None = None
 
     def __init__(self, levels: Sequence[Level], matrix: npt.ArrayLike, *, kind: Kind | None = None) -> None:
         levels = checked_levels(levels)
@@ -246,10 +248,6 @@ class TransitionMatrix:
         """Ratio of the extreme singular values of P."""
         return self.form.condition_number
 
-    @property
-    def context(self) -> tuple[str, ...]:
-        return ()
-
     def revert_table(self, table: Float) -> Float:
         """Reversion by released level (K, m) of a function tabulated by true level (K, m)."""
         return self.form.revert_table(table)
@@ -276,10 +274,11 @@ class TransitionMatrix:
         return self.form.draw(encoded, stream)
 
     def revert(self, encoded: Column, context: Columns) -> Nodes:  # noqa: ARG002
-        return Nodes(self.levels, self.form.revert_rows(encoded), encoded)
+        few = len(self) <= min(SHARED_LEVELS, encoded.size)
+        released, row = (np.arange(len(self)), encoded) if few else np.unique(encoded, return_inverse=True)
+        return Nodes(self.levels, self.form.revert_rows(released), row, released)
 
     def likelihood(self, encoded: Column, context: Columns) -> Float:  # noqa: ARG002
-        """Pr(released | true) for every true level, as rows (n, K)."""
         return self.matrix[encoded]
 
     def revert_function(self, function: Callable[[Column], Float], encoded: Column, context: Columns) -> Float:  # noqa: ARG002
