@@ -133,8 +133,7 @@ class Mechanism:
         id : with a key, the column (or an array) that identifies the records; no two may be equal.
         seed : for tests and examples: it makes the draws repeatable, so anyone who knows it can undo them.
         """
-        from pramana.mechanism.draws.perturbing import perturbed
-        from pramana.mechanism.draws.sources import source_of
+        from pramana.mechanism.draws.perturbation import perturbed, source_of
 
         if seed is not None:
             warnings.warn(

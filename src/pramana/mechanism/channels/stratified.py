@@ -12,7 +12,7 @@ from pramana.errors import DataError, MechanismError, listing
 from pramana.frames import Kind, Level, encode
 from pramana.mechanism.channel import Channel, Document, Nodes
 from pramana.mechanism.channels.transition import TransitionMatrix
-from pramana.mechanism.draws.keystream import Keystream, restricted
+from pramana.mechanism.draws.keystream import Keystream
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Stratified(Channel):
     def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Int:
         released = np.empty_like(encoded)
         for rows, channel in self._rows(context, confidential=True):
-            released[rows] = channel.perturb(encoded[rows], context, restricted(stream, rows))
+            released[rows] = channel.perturb(encoded[rows], context, stream.at(rows))
         return released
 
     def revert(self, encoded: Column, context: Columns) -> Nodes:
