@@ -120,6 +120,11 @@ class Channel(ABC):
         """Unperturbed columns on which the randomisation depends."""
         return ()
 
+    @property
+    def conditional(self) -> bool:
+        """Whether epsilon holds only given frequencies that come from the confidential data."""
+        return False
+
     @abstractmethod
     def encode(self, columns: Sequence[Column], names: Sequence[str], *, confidential: bool = False) -> Column:
         """Codes of the columns' values (or the numbers themselves); unknown values are an error."""

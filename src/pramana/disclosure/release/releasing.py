@@ -33,6 +33,8 @@ class Release:
     sha256: str
     epsilon: float
     randomness: RandomnessKind
+    conditional: tuple[str, ...] = ()
+    """Columns whose epsilon holds only given frequencies that come from the confidential file."""
 
 
 @dataclass(frozen=True)
@@ -147,8 +149,8 @@ def _released(plan: _Plan, reader: Reader) -> Release:
         _publish(plan, temporary, entry, counts)
     cards = plan.cards if plan.card else ()
     description = plan.target.with_name(PACKAGE)
-    kind = plan.randomness.kind
-    return Release(plan.target, description, cards, rows, digest, plan.mechanism.epsilon, kind)
+    kind, known = plan.randomness.kind, plan.mechanism
+    return Release(plan.target, description, cards, rows, digest, known.epsilon, kind, tuple(known.conditional))
 
 
 def _written(plan: _Plan, reader: Reader, temporary: Path) -> tuple[int, list[Tally]]:

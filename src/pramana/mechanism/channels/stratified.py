@@ -65,6 +65,10 @@ class Stratified(Channel):
     def epsilon(self) -> float:
         return max(channel.epsilon for channel in self.strata.values())
 
+    @property
+    def conditional(self) -> bool:
+        return any(channel.conditional for channel in self.strata.values())
+
     def encode(self, columns: Sequence[Column], names: Sequence[str], *, confidential: bool = False) -> Int:
         return self._first.encode(columns, names, confidential=confidential)
 
