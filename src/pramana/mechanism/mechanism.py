@@ -99,6 +99,16 @@ class Mechanism:
         """Privacy loss of a whole record: the columns' losses add."""
         return float(sum(a.channel.epsilon for a in self.assignments))
 
+    @property
+    def conditional(self) -> list[str]:
+        """Columns whose epsilon holds only given frequencies that come from the confidential data."""
+        return [c for a in self.assignments if a.channel.conditional for c in a.columns]
+
+    @property
+    def epsilon_condition(self) -> str:
+        """What must be said after epsilon: nothing, or on which columns' frequencies it is conditional."""
+        return f", given the frequencies of {listing(self.conditional)}" if self.conditional else ""
+
     def used_by(self, variables: Iterable[str]) -> list[Assignment]:
         """The assignments that touch any of the variables."""
         wanted = set(variables)
@@ -133,8 +143,7 @@ class Mechanism:
         id : with a key, the column (or an array) that identifies the records; no two may be equal.
         seed : for tests and examples: it makes the draws repeatable, so anyone who knows it can undo them.
         """
-        from pramana.mechanism.draws.perturbing import perturbed
-        from pramana.mechanism.draws.sources import source_of
+        from pramana.mechanism.draws.perturbation import perturbed, source_of
 
         if seed is not None:
             warnings.warn(
@@ -193,7 +202,7 @@ def _check_assignment(assignment: Assignment) -> None:
 def _brief(channel: Channel) -> str:
     size = f"{len(channel.levels)} levels, " if channel.levels is not None else ""
     by = f" by {', '.join(channel.context)}" if channel.context else ""
-    return f"{size}epsilon {channel.epsilon:.3g}{by}"
+    return f"{size}epsilon {channel.epsilon:.3g}{by}{' given the frequencies' * channel.conditional}"
 
 
 def component_values(assignment: Assignment, position: int, codes: Column) -> Column:

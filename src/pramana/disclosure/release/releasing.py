@@ -10,7 +10,7 @@ from typing import Any
 
 from pramana.disclosure.release import ledger as ledgers
 from pramana.disclosure.release.description import PACKAGE, inside, merged, pram_object, read_package, resource
-from pramana.disclosure.release.streaming import Perturbation, Tally, component
+from pramana.disclosure.release.streaming import FilePerturbation, Tally, component
 from pramana.errors import DataError, MechanismError, PramanaError
 from pramana.frames.blocks.stream import Reader, Writer, format_of, open_reader, require
 from pramana.frames.writing import check_paths, locked, pending, publish, refuse_existing, settle, sha256, write_text
@@ -18,7 +18,7 @@ from pramana.mechanism import Mechanism
 from pramana.mechanism.description.document import find_description
 from pramana.mechanism.draws.keyed import Key
 from pramana.mechanism.draws.keystream import RandomnessKind
-from pramana.mechanism.draws.sources import Keyed, Source, source_of
+from pramana.mechanism.draws.perturbation import Keyed, Source, source_of
 from pramana.progress import Tell
 
 
@@ -33,6 +33,8 @@ class Release:
     sha256: str
     epsilon: float
     randomness: RandomnessKind
+    conditional: tuple[str, ...] = ()
+    """Columns whose epsilon holds only given frequencies that come from the confidential file."""
 
 
 @dataclass(frozen=True)
@@ -147,13 +149,13 @@ def _released(plan: _Plan, reader: Reader) -> Release:
         _publish(plan, temporary, entry, counts)
     cards = plan.cards if plan.card else ()
     description = plan.target.with_name(PACKAGE)
-    kind = plan.randomness.kind
-    return Release(plan.target, description, cards, rows, digest, plan.mechanism.epsilon, kind)
+    kind, known = plan.randomness.kind, plan.mechanism
+    return Release(plan.target, description, cards, rows, digest, known.epsilon, kind, tuple(known.conditional))
 
 
 def _written(plan: _Plan, reader: Reader, temporary: Path) -> tuple[int, list[Tally]]:
     """The perturbed copy under its temporary name; nothing but released values ever reaches it."""
-    perturbation = Perturbation(plan.mechanism, plan.randomness, plan.identifier)
+    perturbation = FilePerturbation(plan.mechanism, plan.randomness, plan.identifier)
     rows = 0
     with closing(_writer(plan, reader, temporary)) as writer:
         for block in reader.blocks():

@@ -13,7 +13,7 @@ import numpy as np
 
 from pramana.arrays import Float, Int, Words
 from pramana.mechanism.draws.drawing import draw_dense, draw_mixture, thresholds
-from pramana.mechanism.draws.keystream import FreshKeystream, Keystream
+from pramana.mechanism.draws.keystream import Keystream
 
 _FEW = 32
 
@@ -151,6 +151,6 @@ class Mixture:
 
     def draw(self, codes: Int, stream: Keystream) -> Int:
         """Two words a cell; with few levels one is enough, which matters where nobody will repeat the draws."""
-        if isinstance(stream, FreshKeystream) and self.size <= _FEW:
+        if not stream.repeatable and self.size <= _FEW:
             return draw_dense(codes, self.dense_cuts, stream)
         return draw_mixture(codes, *self.cuts, stream)

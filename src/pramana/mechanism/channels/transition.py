@@ -13,7 +13,7 @@ from pramana.arrays import Column, Columns, Float, Int
 from pramana.errors import MechanismError, listing, suggestion
 from pramana.frames import Kind, Level, checked_levels, decode, encode, infer_kind
 from pramana.frames.levels import is_number
-from pramana.mechanism.channel import Document, Nodes
+from pramana.mechanism.channel import Channel, Document, Nodes
 from pramana.mechanism.channels.forms import Dense, Form, Mixture
 from pramana.mechanism.draws.keystream import Keystream
 
@@ -76,10 +76,12 @@ def refuse_sums(sums: Float, what: str, instead: str | None) -> None:
 Frequencies: TypeAlias = "npt.ArrayLike | Mapping[Any, float]"
 CONDITION_LIMIT = 1e8
 DENSE_LIMIT = 20_000
+SHARED_LEVELS = 256
+"""Up to so many levels a reversion has a row for each of them; beyond, for those that occur."""
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class TransitionMatrix:
+class TransitionMatrix(Channel):
     """`P[i, j] = Pr(released = levels[i] | true = levels[j])`; columns sum to 1.
 
     Parameters
@@ -87,6 +89,7 @@ class TransitionMatrix:
     levels : ordered level values; tuples when one matrix covers several columns.
     matrix : (K, K), in the paper's orientation. See `from_rows` for the other one.
     kind : "nominal", "ordinal" or "numeric". Text is nominal and two numbers are numeric unless stated.
+    conditional : the matrix was built from frequencies of the confidential data, so that epsilon holds only given them.
 
     >>> P = TransitionMatrix(["no", "yes"], [[0.8, 0.1], [0.2, 0.9]])
     >>> round(P.epsilon, 4)
@@ -96,20 +99,24 @@ class TransitionMatrix:
            [-0.2857,  1.1429]])
     """
 
-    levels: tuple[Level, ...]
-    kind: Kind | None
     form: Form
+    levels: tuple[Level, ...] = ()
+    kind: Kind | None = None
+    conditional: bool = False
 
-    def __init__(self, levels: Sequence[Level], matrix: npt.ArrayLike, *, kind: Kind | None = None) -> None:
+    def __init__(
+        self, levels: Sequence[Level], matrix: npt.ArrayLike, *, kind: Kind | None = None, conditional: bool = False
+    ) -> None:
         levels = checked_levels(levels)
         dense = checked_array(matrix, len(levels))
         refuse_wrong_orientation(dense)
-        self._fill(levels, Dense(dense), kind)
+        self._fill(levels, Dense(dense), kind, conditional)
 
-    def _fill(self, levels: tuple[Level, ...], form: Form, kind: Kind | None) -> None:
+    def _fill(self, levels: tuple[Level, ...], form: Form, kind: Kind | None, conditional: bool) -> None:
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "kind", _checked_kind(kind, self.levels))
         object.__setattr__(self, "form", form)
+        object.__setattr__(self, "conditional", conditional)
         condition = form.condition_number
         if not condition < CONDITION_LIMIT:
             state = "singular" if condition > 1e15 else f"nearly singular (condition number {condition:.1e})"
@@ -119,28 +126,33 @@ class TransitionMatrix:
             )
 
     @classmethod
-    def _from_form(cls, levels: tuple[Level, ...], form: Form, kind: Kind | None) -> TransitionMatrix:
+    def from_form(
+        cls, levels: tuple[Level, ...], form: Form, kind: Kind | None, *, conditional: bool = False
+    ) -> TransitionMatrix:
+        """From arithmetic that is already checked."""
         made = cls.__new__(cls)
-        made._fill(levels, form, kind)
+        made._fill(levels, form, kind, conditional)
         return made
 
     @classmethod
     def from_columns(
-        cls, levels: Sequence[Level], matrix: npt.ArrayLike, *, kind: Kind | None = None
+        cls, levels: Sequence[Level], matrix: npt.ArrayLike, *, kind: Kind | None = None, conditional: bool = False
     ) -> TransitionMatrix:
         """From the paper's orientation, `matrix[i, j] = Pr(i | j)`, stated outright."""
         levels = checked_levels(levels)
         dense = checked_array(matrix, len(levels))
         refuse_sums(dense.sum(axis=0), "column", "from_rows" if stochastic(dense, 1) else None)
-        return cls._from_form(levels, Dense(dense), kind)
+        return cls.from_form(levels, Dense(dense), kind, conditional=conditional)
 
     @classmethod
-    def from_rows(cls, levels: Sequence[Level], matrix: npt.ArrayLike, *, kind: Kind | None = None) -> TransitionMatrix:
+    def from_rows(
+        cls, levels: Sequence[Level], matrix: npt.ArrayLike, *, kind: Kind | None = None, conditional: bool = False
+    ) -> TransitionMatrix:
         """From sdcMicro's orientation, `matrix[j, i] = Pr(i | j)`: rows sum to 1."""
         levels = checked_levels(levels)
         dense = checked_array(matrix, len(levels))
         refuse_sums(dense.sum(axis=1), "row", "from_columns" if stochastic(dense, 0) else None)
-        return cls._from_form(levels, Dense(np.ascontiguousarray(dense.T)), kind)
+        return cls.from_form(levels, Dense(np.ascontiguousarray(dense.T)), kind, conditional=conditional)
 
     @classmethod
     def randomized_response(cls, levels: Sequence[Level], keep: float, *, kind: Kind | None = None) -> TransitionMatrix:
@@ -156,7 +168,7 @@ class TransitionMatrix:
                 f"keep={keep!r} must lie above 1/K = {1 / size:.4g} (where the released value says nothing) and at most 1"
             )
         refill = (1 - keep) * size / (size - 1)
-        return cls._from_form(levels, Mixture(refill, np.full(size, 1 / size)), kind)
+        return cls.from_form(levels, Mixture(refill, np.full(size, 1 / size)), kind)
 
     @classmethod
     def from_epsilon(cls, levels: Sequence[Level], epsilon: float, *, kind: Kind | None = None) -> TransitionMatrix:
@@ -169,11 +181,18 @@ class TransitionMatrix:
 
     @classmethod
     def invariant(
-        cls, levels: Sequence[Level], frequencies: Frequencies, keep: float, *, kind: Kind | None = None
+        cls,
+        levels: Sequence[Level],
+        frequencies: Frequencies,
+        keep: float,
+        *,
+        kind: Kind | None = None,
+        conditional: bool = False,
     ) -> TransitionMatrix:
         """`(1 − λ) I + λ π 1ᵀ`, which leaves the frequencies π as they are; `keep` is its smallest diagonal entry.
 
-        See `pramana.designs.invariant` for other constructions.
+        See `pramana.designs.invariant` for other constructions; frequencies of the confidential data make epsilon
+        conditional on them.
 
         >>> TransitionMatrix.invariant(["a", "b"], [0.25, 0.75], keep=0.7).matrix.round(2)
         array([[0.7, 0.1],
@@ -181,7 +200,7 @@ class TransitionMatrix:
         """
         from pramana.mechanism.designs import invariant
 
-        return invariant(levels, frequencies, keep, kind=kind)
+        return invariant(levels, frequencies, keep, kind=kind, conditional=conditional)
 
     @classmethod
     def binary(cls, sensitivity: float, specificity: float, *, levels: Sequence[Level] = (0, 1)) -> TransitionMatrix:
@@ -203,7 +222,7 @@ class TransitionMatrix:
     def __repr__(self) -> str:
         return (
             f"TransitionMatrix({len(self)} levels: {listing(self.levels, 4)}; {self.kind or 'kind not stated'}; "
-            f"epsilon {self.epsilon:.3g}, condition number {self.condition_number:.3g})"
+            f"epsilon {self.epsilon:.3g}{' given the frequencies' * self.conditional}, condition number {self.condition_number:.3g})"
         )
 
     @property
@@ -246,10 +265,6 @@ class TransitionMatrix:
         """Ratio of the extreme singular values of P."""
         return self.form.condition_number
 
-    @property
-    def context(self) -> tuple[str, ...]:
-        return ()
-
     def revert_table(self, table: Float) -> Float:
         """Reversion by released level (K, m) of a function tabulated by true level (K, m)."""
         return self.form.revert_table(table)
@@ -276,10 +291,11 @@ class TransitionMatrix:
         return self.form.draw(encoded, stream)
 
     def revert(self, encoded: Column, context: Columns) -> Nodes:  # noqa: ARG002
-        return Nodes(self.levels, self.form.revert_rows(encoded), encoded)
+        few = len(self) <= min(SHARED_LEVELS, encoded.size)
+        released, row = (np.arange(len(self)), encoded) if few else np.unique(encoded, return_inverse=True)
+        return Nodes(self.levels, self.form.revert_rows(released), row, released)
 
     def likelihood(self, encoded: Column, context: Columns) -> Float:  # noqa: ARG002
-        """Pr(released | true) for every true level, as rows (n, K)."""
         return self.matrix[encoded]
 
     def revert_function(self, function: Callable[[Column], Float], encoded: Column, context: Columns) -> Float:  # noqa: ARG002
@@ -287,6 +303,7 @@ class TransitionMatrix:
 
     def document(self) -> Document:
         document: dict[str, Any] = {"kind": self.kind, "levels": list(self.levels)}
+        document |= {"conditional": True} if self.conditional else {}
         if isinstance(self.form, Mixture):
             return {"channel": "mixture", **document, "refill": self.form.refill, **_frequencies(self.form)}
         return {"channel": "transition_matrix", **document, "orientation": "columns", "matrix": self.matrix.tolist()}
@@ -295,6 +312,7 @@ class TransitionMatrix:
     def from_document(cls, document: Document) -> TransitionMatrix:
         """Rebuild from `document()`; joint levels come back as tuples."""
         levels = checked_levels([tuple(v) if isinstance(v, list) else v for v in document["levels"]])
+        kind, conditional = document.get("kind"), bool(document.get("conditional"))
         if document["channel"] == "mixture":
             uniform = np.full(len(levels), 1 / len(levels))
             frequencies = np.asarray(document.get("frequencies") or uniform, dtype=float)
@@ -303,9 +321,10 @@ class TransitionMatrix:
                     f"{frequencies.size} frequencies that sum to {frequencies.sum():.10g} for {len(levels)} levels: give one a "
                     "level, summing to 1"
                 )
-            return cls._from_form(levels, Mixture(float(document["refill"]), frequencies), document.get("kind"))
+            form = Mixture(float(document["refill"]), frequencies)
+            return cls.from_form(levels, form, kind, conditional=conditional)
         build = cls.from_rows if document["orientation"] == "rows" else cls.from_columns
-        return build(levels, document["matrix"], kind=document.get("kind"))
+        return build(levels, document["matrix"], kind=kind, conditional=conditional)
 
 
 def _frequencies(form: Mixture) -> Document:

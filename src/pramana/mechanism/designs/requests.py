@@ -131,7 +131,9 @@ def transition(request: Request) -> TransitionMatrix:
     built = _structured(request, structure[0]) if structure else _plain(request)
     if request.keep is not None and request.epsilon is not None:
         _refuse_above(built, checked_epsilon(request.epsilon), request)
-    return built
+    if not request.conditional:
+        return built
+    return TransitionMatrix.from_form(built.levels, built.form, built.kind, conditional=True)
 
 
 def _structured(request: Request, structure: str) -> TransitionMatrix:
