@@ -33,8 +33,8 @@ _HOME = {
     "risk_ratio": "parameters.ratios",
     "risk_difference": "parameters.ratios",
     "correlation": "parameters.correlation",
-    "table_em": "simplex",
-    "to_simplex": "simplex",
+    "table_em": "estimators.tables.simplex",
+    "to_simplex": "estimators.tables.simplex",
     "quantile": "parameters.quantiles",
     "median": "parameters.quantiles",
     "gini": "parameters.inequality",
@@ -110,6 +110,7 @@ if TYPE_CHECKING:
         Reversion,
         lr_test,
     )
+    from pramana.estimators.tables.simplex import table_em, to_simplex
     from pramana.formulas.text import parameter
     from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
     from pramana.inference.hypotheses import SpecificationTest
@@ -130,7 +131,6 @@ if TYPE_CHECKING:
     from pramana.parameters.tables import crosstab
     from pramana.pipeline import compare, fit, specification_test
     from pramana.result import Result
-    from pramana.simplex import table_em, to_simplex
     from pramana.studies import Scenario, StudyResult, simulate
 
 

@@ -100,7 +100,12 @@ class Beside:
         return tuple(k for k, v in self._given().items() if not _holds_no_records(v))
 
     def _given(self) -> dict[str, Any]:
-        named = {"weights": self.weights, "frequencies": self.frequencies, "clusters": self.clusters, "design": self.design}
+        named = {
+            "weights": self.weights,
+            "frequencies": self.frequencies,
+            "clusters": self.clusters,
+            "design": self.design,
+        }
         return {k: v for k, v in named.items() if v is not None}
 
     @property

@@ -15,12 +15,14 @@ from pramana.arrays import Float, Int
 from pramana.engines.sampling import Sampling
 from pramana.engines.totals import Totals
 from pramana.estimating.equation import About, Equation, Note, Solve
-from pramana.kernels.blocks import by_group
+from pramana.kernels.blocks import by_group, gram
 
 BLOCK_ENTRIES = 2_000_000
 """Numbers that a block of records takes while its sums are formed."""
 SMALLEST = 8192
 """Records below which a block is not cut further."""
+PILOT = 25_000
+"""Records of a first fit, where there are at least four times as many."""
 
 T = TypeVar("T")
 
@@ -148,69 +150,58 @@ class Engine:
 
     def spread(self, beta: Float, weights: Weights) -> Float:
         """Root of Σ (w φ_j)² (d,)."""
-
-        def part(e: Equation, rows: slice) -> Float:
-            with np.errstate(all="ignore"):
-                return np.asarray(np.sum((e.influence(beta) * weights.values[0, rows, None]) ** 2, axis=0))
-
-        return np.sqrt(self._added(part))
+        return np.sqrt(self._added(lambda e, rows: e.squares(beta, weights.values[0, rows])))
 
     def outer(self, beta: Float, weights: Weights) -> Float:
         """Σ w² φφᵀ (d, d)."""
-        return self._added(lambda e, rows: e.outers(beta, weights.values[0, rows], weights.values[0, rows] ** 2)[1])
+        return self._added(lambda e, rows: gram(e.influence(beta), weights.values[0, rows] ** 2))
 
     def totals(self, beta: Float, slope: Float | None = None) -> Totals:
         """Everything that a variance is made of, at one value; a slope that had to be estimated is given."""
         s = self.sampling
         w, w2 = s.row_weights, s.square_weights
-        slope = -np.eye(self.d) if self.about.sums else slope
         kept = None
         if s.strata is not None and s.strata.target == "finite" and s.clusters is not None:
             kept = w2 * s.strata.fraction[s.strata.stratum[s.clusters]]
 
         def part(e: Equation, rows: slice) -> Totals:
-            own = w[rows]
-            score, outer, clean = e.outers(beta, own, w2[rows])
-            bend = np.zeros_like(outer) if slope is not None else e.score_and_slope(beta[None], own[None])[1][0]
+            score, bend, outer, clean = e.sums(beta, w[rows], w2[rows])
             retained = None
             if kept is not None:
-                _, whole, without = e.outers(beta, own, kept[rows])
-                retained = whole - without
+                retained = gram(e.influence(beta), kept[rows]) - e.clean_outer(beta, kept[rows])
             clusters = None
             if s.clusters is not None and s.groups is not None:
-                clusters = by_group(e.influence(beta) * own[:, None], s.clusters[rows], s.groups)
+                clusters = by_group(e.influence(beta) * w[rows, None], s.clusters[rows], s.groups)
             return Totals(0.0, score, bend, outer, clean, clusters, s.strata, retained, self.about.sums)
 
         found = self._added(part)
-        return replace(found, n=s.n, slope=found.slope if slope is None else slope)
+        slope = -np.eye(self.d) if self.about.sums else found.slope if slope is None else slope
+        return replace(found, n=s.n, slope=slope)
 
     def absolute_slopes(self, beta: Float) -> Float:
         """Σ w |∂φ_j/∂β_j| (d,)."""
         weights = self.sampling.row_weights
         return self._added(lambda e, rows: e.absolute_slopes(beta, weights[rows]))
 
-    def slope_error(self, beta: Float, left: Float, right: Float) -> float:
-        """Standard error of leftᵀ (Σ w ∂φ) right; a row with a count stands for so many equal records."""
+    def slope_error(self, beta: Float, left: Float, right: Float, total: float) -> float:
+        """Standard error of `total` = leftᵀ (Σ w ∂φ) right; a row with a count stands for so many equal records."""
         s = self.sampling
         if s.clusters is not None:
-            groups, weights = s.groups or 0, s.row_weights
-            codes = s.clusters
+            groups, weights, codes = s.groups or 0, s.row_weights, s.clusters
             sums = self._added(
                 lambda e, rows: np.bincount(
                     codes[rows], weights=e.record_slope(beta, left, right) * weights[rows], minlength=groups
                 )
             )
             return float(np.sqrt(np.sum((sums - sums.mean()) ** 2)))
+        middle = total / s.n
 
-        def slopes(e: Equation, rows: slice) -> Float:
-            parts = e.record_slope(beta, left, right)
-            return parts if s.weights is None else parts * s.weights[rows]
+        def part(e: Equation, rows: slice) -> Any:
+            slopes = e.record_slope(beta, left, right)
+            away = (slopes if s.weights is None else slopes * s.weights[rows]) - middle
+            return np.sum(away**2) if s.frequencies is None else s.frequencies[rows] @ away**2
 
-        def counts(rows: slice) -> Any:
-            return 1.0 if s.frequencies is None else s.frequencies[rows]
-
-        middle = float(self._added(lambda e, rows: np.sum(counts(rows) * slopes(e, rows)))) / s.n
-        return float(np.sqrt(self._added(lambda e, rows: np.sum(counts(rows) * (slopes(e, rows) - middle) ** 2))))
+        return float(np.sqrt(self._added(part)))
 
     # Roots, starts and remarks.
 
@@ -234,6 +225,12 @@ class Engine:
         """A starting value (d,)."""
         easier: Solve = lambda equation: solve(self.over(equation))  # noqa: E731
         return self.equation.start(weights.values[0], easier)
+
+    def pilot(self) -> Engine | None:
+        """Every so many-th record, on which a first root is found when there are very many; None elsewhere."""
+        step = self.sampling.rows // PILOT
+        thinned = self.equation.thinned(step) if step >= 4 else None
+        return None if thinned is None else Engine(thinned, self.sampling.thinned(step), self.threads)
 
     def remarks(self, beta: Float, covariance: Float) -> list[Note]:
         """What the analyst should know at the root."""

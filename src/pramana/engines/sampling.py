@@ -168,6 +168,11 @@ class Sampling:
             return None
         return self.strata.degrees_of_freedom(self.clusters, self.row_weights)
 
+    def thinned(self, step: int) -> Sampling:
+        """Weights and counts of every step-th record."""
+        weights, counts = (None if v is None else v[::step] for v in (self.weights, self.frequencies))
+        return Sampling(len(range(0, self.rows, step)), weights, counts)
+
     @property
     def weighing(self) -> Sampling:
         """Of the records with a positive weight; of all under a design, whose units count without records too."""

@@ -116,6 +116,10 @@ class Equation(ABC):
     def rows(self, rows: slice) -> Self:
         """The equation of some of the records."""
 
+    def thinned(self, step: int) -> Self | None:  # noqa: ARG002
+        """The equation of every step-th record, on which a first root is found when there are very many; None without such."""
+        return None
+
     @abstractmethod
     def under(self, records: Any) -> Self:
         """The equation of the same records and nodes under another measure."""
@@ -182,10 +186,18 @@ class Equation(ABC):
         """Reverted Σ w U Uᵀ (d, d); where nothing is reverted, Σ w φφᵀ."""
         return gram(self.influence(beta), weights)
 
-    def outers(self, beta: Float, weights: Float, squares: Float) -> tuple[Float, Float, Float]:
-        """Σ w φ (d,), Σ w₂ φφᵀ and the reverted Σ w₂ UUᵀ, for row weights w and w₂ (n,)."""
+    def sums(self, beta: Float, weights: Float, squares: Float) -> tuple[Float, Float, Float, Float]:
+        """Σ w φ (d,), Σ w ∂φ, Σ w₂ φφᵀ and the reverted Σ w₂ UUᵀ (d, d), for row weights w and w₂ (n,)."""
         phi = self.influence(beta)
-        return weights @ phi, gram(phi, squares), self.clean_outer(beta, squares)
+        slope = (
+            self.score_and_slope(beta[None], weights[None])[1][0] if self.about.smooth else self.slope(beta, weights)
+        )
+        return weights @ phi, slope, gram(phi, squares), self.clean_outer(beta, squares)
+
+    def squares(self, beta: Float, weights: Float) -> Float:
+        """Σ (w φ_j)² (d,)."""
+        with np.errstate(all="ignore"):
+            return np.asarray(np.sum((self.influence(beta) * weights[:, None]) ** 2, axis=0))
 
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
         """leftᵀ (∂φ_i/∂β) right (n,), by central differences unless a subclass knows better."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -14,15 +15,12 @@ from pramana.errors import DataError, FormulaError, SolveError
 from pramana.estimating.equation import About, Ascent, Equation, Solve
 from pramana.estimating.families import FAMILIES, Family
 from pramana.estimating.function import EstimatingFunction
+from pramana.estimating.products import FromColumns, Part, ProductDesign
 from pramana.estimating.records import Records, broadcast
-from pramana.kernels import predictor
+from pramana.kernels import backend, predictor, products
 from pramana.kernels.blocks import blocks
 from pramana.kernels.predictor import Predictor
-
-FromColumns: TypeAlias = Callable[[Mapping[str, object], int], Float]
-
-EXPANSION_LIMIT = 4e8
-"""Largest number of design entries (records × nodes × coefficients) held in memory: 3.2 GB."""
+from pramana.kernels.products import Products
 
 
 @dataclass(frozen=True)
@@ -34,8 +32,8 @@ class GeneralizedLinear(EstimatingFunction):
     design_of : (columns, n) ↦ (n, d); a column may be a single level that all records share.
     response_of : (columns, n) ↦ (n,), used where the response is not summed out.
     response : the one variable the response is made of, when U is linear in it; else None.
-    reads, offset_reads : the variables behind each design column and the offset, where known.
-    design_of_levels : a few settings of the perturbed variables ↦ design rows, for columns that read nothing else.
+    parts : what each design column is made of, where known.
+    offset_reads, response_reads : the variables behind the offset and the response; None where that is not known.
     """
 
     parameters: tuple[str, ...]
@@ -47,10 +45,14 @@ class GeneralizedLinear(EstimatingFunction):
     offset_of: FromColumns | None = None
     label: str = ""
     plausible: tuple[float, float] | None = None
-    reads: tuple[frozenset[str], ...] | None = None
+    parts: tuple[Part, ...] | None = None
     offset_reads: frozenset[str] = frozenset()
-    design_of_levels: Callable[[Sequence[Mapping[str, object]]], Float] | None = None
-    smooth: bool = True
+    response_reads: frozenset[str] | None = None
+
+    @property
+    def reads(self) -> tuple[frozenset[str], ...]:
+        """The variables behind each design column."""
+        return tuple(part.reads for part in self.parts or ())
 
     @property
     def prediction(self) -> GeneralizedLinear:
@@ -63,51 +65,143 @@ class GeneralizedLinear(EstimatingFunction):
         return numbers
 
     def equation(self, records: Records) -> PredictorEquation:
-        _refuse_expansion(records, len(self.parameters))
-        nodes = [records.at(k) for k in range(len(records.nodes))]
-        design = np.stack([self.design_of(columns, records.n) for columns in nodes], axis=1)
-        flat = np.ascontiguousarray(design.reshape(-1, len(self.parameters)))
-        refuse_collinear([flat], self.parameters)
-        offset = None
-        if self.offset_of is not None:
-            offset = np.stack([self.offset_of(columns, records.n) for columns in nodes], axis=1)
-        return PredictorEquation.bind(self, records, flat, offset)
+        design = ProductDesign.of(self.design_of, self.parts, len(self.parameters), records)
+        judge_collinear(*design.limits(), design.gram(), self.parameters)
+        return PredictorEquation(self, records, design, self._offset(records), self._responses(records))
+
+    def _offset(self, records: Records) -> Float:
+        """(0, n) without one, (1, n) where all nodes share it, else (C, n)."""
+        if self.offset_of is None:
+            return np.empty((0, records.n))
+        hidden = self.offset_reads & set(records.nodes[0])
+        nodes = range(len(records.nodes) if hidden else 1)
+        return np.stack([self.offset_of(records.at(k), records.n) for k in nodes])
+
+    def _responses(self, records: Records) -> Float:
+        """The response (1, n), or (C, n) where it differs between nodes."""
+        if records.response is not None:
+            return records.response.released[None]
+        differs = self.response_reads is None or bool(self.response_reads & set(records.nodes[0]))
+        nodes = range(len(records.nodes) if differs else 1)
+        y = np.stack([self.response_of(records.at(k), records.n) for k in nodes])
+        self.family.check_response(y.ravel(), self.label or "response")
+        return y
 
 
 @dataclass(frozen=True)
 class PredictorEquation(Equation):
-    """A generalised linear equation over records: arrays in `data`, arithmetic in the kernels."""
+    """A generalised linear equation over records: compact arrays, and arithmetic in the kernels.
+
+    Attributes
+    ----------
+    design : the design of all records and nodes, as products.
+    offset, responses : (0, 1 or C, n) and (1 or C, n).
+    curve : that of the family by default.
+    part : of a larger equation, whose expanded arrays are then not kept.
+    compact : the arrays for the compiled kernels; None where those do not know the curve, or a column does not factor.
+    """
 
     function: GeneralizedLinear
     records: Records
-    data: Predictor
+    design: ProductDesign
+    offset: Float
     responses: Float
+    part: bool = False
+    compact: Products | None = None
 
-    @classmethod
-    def bind(
-        cls, function: GeneralizedLinear, records: Records, design: Float, offset: Float | None
-    ) -> PredictorEquation:
-        if records.response is None:
-            nodes = [records.at(k) for k in range(len(records.nodes))]
-            y = np.stack([function.response_of(columns, records.n) for columns in nodes], axis=1)
-            function.family.check_response(y.ravel(), function.label or "response")
-        else:
-            y = np.broadcast_to(records.response.released[:, None], records.weights.shape)
-        empty = np.empty(0)
-        data = Predictor(design, records.weights, empty, empty, offset, function.family.curve)
-        return cls(function, records, data, y).under(records)
+    def __post_init__(self) -> None:
+        if self.compact is None and not self.part and not self.design.dense.size and self.family.curve.code is not None:
+            object.__setattr__(self, "compact", self._compacted())
+
+    @property
+    def family(self) -> Family:
+        return self.function.family
 
     @property
     def about(self) -> About:
         return About(self.function.parameters, curvatures=(slice(None),), plausible=self.function.plausible)
 
     @property
-    def n(self) -> int:
-        return self.data.n
-
-    @property
     def width(self) -> int:
         return self.d * len(self.records.nodes)
+
+    def rows(self, rows: slice) -> PredictorEquation:
+        low, high, _ = rows.indices(self.n)
+        compact = None if self.compact is None else self.compact.rows(slice(low, high))
+        return PredictorEquation(
+            self.function,
+            self.records.rows(rows),
+            self.design.rows(rows),
+            self.offset[:, rows],
+            self.responses[:, rows],
+            True,
+            compact,
+        )
+
+    def thinned(self, step: int) -> PredictorEquation:
+        rows = slice(None, None, step)
+        part = ProductDesign(
+            np.ascontiguousarray(self.design.clean[:, rows]),
+            self.design.place,
+            self.design.node,
+            np.ascontiguousarray(self.design.dense[:, :, rows]),
+        )
+        offset, responses = (np.ascontiguousarray(v[:, rows]) for v in (self.offset, self.responses))
+        return PredictorEquation(self.function, self.records.rows(rows), part, offset, responses)
+
+    def under(self, records: Records) -> PredictorEquation:
+        return PredictorEquation(self.function, records, self.design, self.offset, self.responses)
+
+    def _moments(self) -> tuple[Float, Float]:
+        """First and second moments of the response (1 or C, n)."""
+        moments = self.records.response
+        if moments is None:
+            return self.responses, self.responses**2
+        return moments.first[None], moments.second[None]
+
+    def _compacted(self) -> Products:
+        first, second = self._moments()
+        design, records = self.design, self.records
+        return Products(
+            0,
+            self.n,
+            np.ascontiguousarray(design.clean),
+            design.place,
+            design.node,
+            np.ascontiguousarray(records.table),
+            np.ascontiguousarray(records.row),
+            np.ascontiguousarray(first),
+            np.ascontiguousarray(second),
+            np.ascontiguousarray(self.offset),
+            self.family.curve,
+        )
+
+    @property
+    def data(self) -> Predictor:
+        """The expanded arrays: kept by an equation of its own, made anew for a part of a larger one."""
+        return self._expanded() if self.part else self._kept
+
+    @cached_property
+    def _kept(self) -> Predictor:
+        return self._expanded()
+
+    def _expanded(self) -> Predictor:
+        weight = self.records.weights
+        first, second = (weight * moment.T for moment in self._moments())
+        offset = None if not len(self.offset) else np.broadcast_to(self.offset.T, weight.shape)
+        design = self.design.expanded().reshape(-1, self.d)
+        return Predictor(np.ascontiguousarray(design), weight, first, second, offset, self.family.curve)
+
+    def _fast(self) -> Any | None:
+        """The compiled kernels, where one equation over these records is worth it."""
+        if self.compact is None or not backend.worthwhile(1, self._whole * len(self.records.nodes)):
+            return None
+        return backend.compiled()
+
+    @property
+    def _whole(self) -> int:
+        """Records of the equation that this one is a part of: parts must not choose other kernels than the whole."""
+        return self.n if self.compact is None else self.compact.clean.shape[1]
 
     def start(self, weights: Float, solve: Solve) -> Float:  # noqa: ARG002
         """From the root of an easier equation where there is one, and elsewhere of the same mean for everybody."""
@@ -119,31 +213,28 @@ class PredictorEquation(Equation):
 
     def _flat(self) -> Float:
         """Coefficients whose linear predictor is about constant at the link of the mean response."""
-        mean = float(self.data.first.sum() / self.n)
-        target = np.full(self.data.design.shape[0], self.function.family.start(mean))
-        if self.data.offset is not None:
-            target = target - self.data.offset.ravel()
-        gram = self.data.design.T @ self.data.design
-        start: Float = np.linalg.solve(gram, self.data.design.T @ target)
-        return start
+        first = self._moments()[0]
+        mean = float(np.sum(self.records.weights.T * first) / self.n) if len(first) > 1 else float(first.mean())
+        target = self.family.start(mean) * self.design.sums()
+        if len(self.offset):
+            target = target - self.design.sums(self.offset)
+        return np.asarray(np.linalg.solve(self.design.gram(), target))
 
     @property
     def _easier(self) -> PredictorEquation | None:
         """An equation for the same mean from whose root to start: the score y/μ² − 1/μ of an inverse Gaussian turns back
         towards zero where μ exceeds 2y, and would lead Newton to infinity."""
-        if self.function.family.name != "inverse-gaussian":
+        if self.family.name != "inverse-gaussian":
             return None
-        poisson = FAMILIES["poisson", "log"]
-        data = replace(self.data, curve=poisson.curve)
-        return replace(self, function=replace(self.function, family=poisson), data=data)
+        model = replace(self.function, family=FAMILIES["poisson", "log"])
+        return PredictorEquation(model, self.records, self.design, self.offset, self.responses)
 
     @property
     def ascent(self) -> Ascent | None:
         """Canonical link and no negative node weight: the score is the gradient of a concave objective."""
-        family = self.function.family
-        if family.potential is None or np.any(self.data.weight < 0):
+        if self.family.potential is None or np.any(self.records.table < 0):
             return None
-        return PredictorAscent(self.data, family.potential, family.recession)
+        return PredictorAscent(self, self.family.potential, self.family.recession)
 
     @property
     def curved(self) -> bool:
@@ -156,7 +247,11 @@ class PredictorEquation(Equation):
         return predictor.score(self.data, betas, weights)
 
     def score_and_slope(self, betas: Float, weights: Float, rows: Int | None = None) -> tuple[Float, Float]:
-        return predictor.score_and_slope(self.data, betas, weights, rows)
+        fast = self._fast() if len(betas) == 1 else None
+        if fast is None or self.compact is None:
+            return predictor.score_and_slope(self.data, betas, weights, rows)
+        found = products.sums(fast, self.compact, betas[0], weights[0 if rows is None else rows[0]], None)
+        return found.score[None], found.slope[None]
 
     def score_and_slope_from_one(self, beta: Float, weights: Float) -> tuple[Float, Float]:
         return predictor.score_and_slope_from_one(self.data, beta, weights)
@@ -167,69 +262,72 @@ class PredictorEquation(Equation):
     def clean_outer(self, beta: Float, weights: Float) -> Float:
         return predictor.clean_outer(self.data, beta, weights)
 
+    def sums(self, beta: Float, weights: Float, squares: Float) -> tuple[Float, Float, Float, Float]:
+        fast = self._fast()
+        if fast is None or self.compact is None:
+            return super().sums(beta, weights, squares)
+        return products.sums(fast, self.compact, beta, weights, squares)
+
+    def squares(self, beta: Float, weights: Float) -> Float:
+        fast = self._fast()
+        if fast is None or self.compact is None:
+            return super().squares(beta, weights)
+        return np.diag(products.sums(fast, self.compact, beta, weights, weights**2).outer)
+
     def absolute_slopes(self, beta: Float, weights: Float) -> Float:
-        return predictor.absolute_slopes(self.data, beta, weights)
+        fast = self._fast()
+        if fast is None or self.compact is None:
+            return predictor.absolute_slopes(self.data, beta, weights)
+        return products.absolute_slopes(fast, self.compact, beta, weights)
 
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
-        return predictor.record_slope(self.data, beta, left, right)
-
-    def rows(self, rows: slice) -> PredictorEquation:
-        """The equation of some of the records."""
-        return PredictorEquation(self.function, self.records.rows(rows), self.data.rows(rows), self.responses[rows])
-
-    def under(self, records: Records) -> PredictorEquation:
-        weight = records.weights
-        if records.response is None:
-            y = self.responses
-            first, second = weight * y, weight * y**2
-        else:
-            first, second = weight * records.response.first[:, None], weight * records.response.second[:, None]
-        return replace(self, records=records, data=replace(self.data, weight=weight, first=first, second=second))
+        fast = self._fast()
+        if fast is None or self.compact is None:
+            return predictor.record_slope(self.data, beta, left, right)
+        return products.record_slope(fast, self.compact, beta, left, right)
 
 
 @dataclass(frozen=True)
 class PredictorAscent(Ascent):
     """Σ w (y η − b(η))."""
 
-    data: Predictor
+    equation: PredictorEquation
     potential: Callable[[Float], Float]
     far: Callable[[Float], Float] | None
 
     def objective(self, betas: Float, weights: Float) -> Float:
-        eta = self.data.eta(betas)
+        data = self.equation.data
+        eta = data.eta(betas)
         with np.errstate(all="ignore"):
-            terms = self.data.first * eta - self.data.weight * self.potential(eta)
+            terms = data.first * eta - data.weight * self.potential(eta)
             return np.einsum("bnc,bn->b", terms, weights)
 
     def recession(self, direction: Float, weights: Float) -> Float:
         largest = float(np.abs(direction).max())
         if self.far is None or not 0 < largest < np.inf:
             return np.zeros(4)
-        eta = (self.data.design @ (direction / largest)).reshape(self.data.weight.shape)
+        data = self.equation.data
+        eta = (data.design @ (direction / largest)).reshape(data.weight.shape)
         eta = np.where(np.abs(eta) < 1e-9 * np.abs(eta).max(), 0.0, eta)
-        gain = np.einsum("nc,n->", self.data.first * eta, weights)
-        loss = np.einsum("nc,n->", np.where(self.data.weight > 0, self.far(eta), 0.0), weights)
-        size = np.einsum("nc,n->", np.abs(self.data.first * eta), weights)
+        gain = np.einsum("nc,n->", data.first * eta, weights)
+        loss = np.einsum("nc,n->", np.where(data.weight > 0, self.far(eta), 0.0), weights)
+        size = np.einsum("nc,n->", np.abs(data.first * eta), weights)
         return np.array([gain, loss, size, float(np.count_nonzero(eta))])
 
 
-def _refuse_expansion(records: Records, d: int) -> None:
-    entries = records.n * len(records.nodes) * d
-    if entries > EXPANSION_LIMIT:
-        raise DataError(
-            f"{records.n} records × {len(records.nodes)} combinations of perturbed levels × {d} coefficients = {entries:.1e} "
-            f"entries, above the limit of {EXPANSION_LIMIT:.0e}: use fewer perturbed columns in one formula or merge levels"
-        )
-
-
 def refuse_collinear(designs: Iterable[Float], parameters: tuple[str, ...]) -> None:
-    """Name the columns behind designs (·, d) that together have a deficient rank; no silent pseudo-inverse."""
+    """Refuse designs (·, d) that together have a deficient rank."""
     d = len(parameters)
     low, high, gram = np.full(d, np.inf), np.full(d, -np.inf), np.zeros((d, d))
     with np.errstate(all="ignore"):
         for part in (design[rows] for design in designs for rows in blocks(len(design))):
             low, high = np.minimum(low, part.min(axis=0)), np.maximum(high, part.max(axis=0))
             gram += part.T @ part
+    judge_collinear(low, high, gram, parameters)
+
+
+def judge_collinear(low: Float, high: Float, gram: Float, parameters: tuple[str, ...]) -> None:
+    """Name the columns behind a deficient rank, from their smallest and largest values and Σ xxᵀ; no silent pseudo-inverse."""
     largest = np.maximum(-low, high)
     if not np.all(np.isfinite(largest)):
         bad = [repr(p) for p, value in zip(parameters, largest, strict=True) if not np.isfinite(value)]

@@ -11,7 +11,7 @@ from pramana.arrays import Float
 from pramana.errors import FormulaError, MechanismError
 from pramana.estimating import EstimatingFunction, Family, GeneralizedLinear, Records
 from pramana.estimating.equation import About, Equation
-from pramana.estimators.method import Binding
+from pramana.estimators.method import Binding, EquationMethod
 from pramana.estimators.reversion import Reversion
 from pramana.frames import Table
 from pramana.kernels.predictor import Curve, Moments
@@ -111,7 +111,7 @@ class BackwardCorrection(Reversion):
 
 
 @dataclass(frozen=True)
-class ForwardCorrection:
+class ForwardCorrection(EquationMethod):
     """The loss −log Σ_y P[y*, y] p_y(x): the classifier's probabilities pass through P before they meet the labels.
 
     For a binary response it is a generalised linear model whose link is composed with P, and the likelihood of that
@@ -125,7 +125,6 @@ class ForwardCorrection:
     """
 
     label: str = "forward correction"
-    reverts: bool = False
 
     def bind(
         self,

@@ -272,7 +272,11 @@ def _chosen(options: Inference | None, engine: Engine, nuisance: bool) -> Infere
         refuse_step_target(engine.sampling.strata)
     if isinstance(options, Jackknife) and nuisance:
         raise PramanaError("the jackknife does not refit the nuisance model: use inference=Resampling()")
-    if isinstance(options, Jackknife) and engine.sampling.strata is not None and engine.sampling.strata.target == "file":
+    if (
+        isinstance(options, Jackknife)
+        and engine.sampling.strata is not None
+        and engine.sampling.strata.target == "file"
+    ):
         raise PramanaError(
             "around the file only the randomisation is uncertain, which no deletion shows: use Sandwich()"
         )
@@ -335,7 +339,9 @@ def _covariance(engine: Engine, root: Root, linear: Linear | None, chosen: Infer
 def _describe(chosen: Inference, engine: Engine) -> str:
     by = f", {engine.sampling.groups} clusters" if engine.sampling.groups is not None else ""
     strata = (
-        f"{len(engine.sampling.strata.fraction)} strata, {engine.sampling.groups} sampling units" if engine.sampling.strata is not None else ""
+        f"{len(engine.sampling.strata.fraction)} strata, {engine.sampling.groups} sampling units"
+        if engine.sampling.strata is not None
+        else ""
     )
     if isinstance(chosen, Resampling) and strata:
         how = f"{chosen.draws} Rao–Wu draws of units within strata ({chosen.scale}, {strata})"

@@ -22,7 +22,7 @@ def factored_equation(function: EstimatingFunction, mechanism: Mechanism | None,
     Decided by formula and mechanism alone: gaussian/identity, or a log link with V(μ) = μ^p, at least two components of
     perturbed covariates, a response that shares no channel with them, and an offset without perturbed columns.
     """
-    if not isinstance(function, GeneralizedLinear) or mechanism is None or function.reads is None:
+    if not isinstance(function, GeneralizedLinear) or mechanism is None or function.parts is None:
         return None
     curve, linear = function.family.curve, (function.family.name, function.family.link) == ("gaussian", "identity")
     used = mechanism.used_by(function.variables)
@@ -38,7 +38,6 @@ def factored_equation(function: EstimatingFunction, mechanism: Mechanism | None,
 def _components(function: GeneralizedLinear, assignments: list[Assignment]) -> list[list[Assignment]] | None:
     """Channels grouped by the design columns that read several of them; None where the response or an offset does."""
     reads = function.reads
-    assert reads is not None
     hidden = {name for a in assignments for name in a.columns}
     if function.response is None or function.response in hidden or hidden.intersection(function.offset_reads):
         return None
@@ -56,7 +55,6 @@ def _records(
     from pramana.estimators.reversion import response_moments
 
     reads = function.reads
-    assert reads is not None
     hidden = {name for g in groups for a in g for name in a.columns}
     released = _first_levels(groups) | {v: table.column(v) for v in function.variables if v not in hidden}
     whole = function.design_of(released, table.n)
@@ -76,46 +74,39 @@ def _built(
     function: GeneralizedLinear, groups: list[list[Assignment]], table: Table, released: Mapping[str, object]
 ) -> tuple[Component, ...]:
     """Measures and designs of all components; those that read no clean column share one small evaluation of the formula."""
-    assert function.reads is not None
     made = []
     for group in groups:
         names = {name for a in group for name in a.columns}
         columns: Int = np.flatnonzero([bool(own & names) for own in function.reads])
-        records, row = _measures(function, group, table)
-        made.append((records, row, columns, all(function.reads[j] <= names for j in columns) and _by_level(records)))
-    few = function.design_of_levels
-    nodes = [dict(node) for records, _, _, alone in made if alone for node in records.nodes]
-    tables = few(nodes) if few is not None and nodes else np.empty((0, 0))
-    out, used = [], 0
-    for records, row, columns, alone in made:
-        if alone and few is not None:
-            design = tables[None, used : used + len(records.nodes)][:, :, columns]
-            used += len(records.nodes)
-        else:
-            at = [function.design_of({**released, **node}, table.n)[:, columns] for node in records.nodes]
-            design = np.stack(at, axis=1)
-        out.append(Component(records.weights, row, records.released, design, columns))
+        records = _measures(function, group, table)
+        made.append((records, columns, all(function.reads[j] <= names for j in columns) and _by_level(records)))
+    out = []
+    for records, columns, alone in made:
+        rows = 1 if alone else table.n
+        at = [_at(function, released, node, rows)[:, columns] for node in records.nodes]
+        out.append(Component(records.table, records.row, records.released, np.stack(at, axis=1), columns))
     return tuple(out)
+
+
+def _at(function: GeneralizedLinear, released: Mapping[str, object], node: Mapping[str, object], rows: int) -> Float:
+    """The design of the first records with the values of a node filled in."""
+    columns = {name: value[:rows] if isinstance(value, np.ndarray) else value for name, value in released.items()}
+    return function.design_of({**columns, **node}, rows)
 
 
 def _by_level(records: Records) -> bool:
     return not any(isinstance(v, np.ndarray) for node in records.nodes for v in node.values())
 
 
-def _measures(function: GeneralizedLinear, group: list[Assignment], table: Table) -> tuple[Records, Int]:
-    """Signed measures by released value where they depend on nothing else, and by record otherwise."""
+def _measures(function: GeneralizedLinear, group: list[Assignment], table: Table) -> Records:
+    """The signed measures of channels that occur together."""
     from pramana.estimators.reversion import spread_over
 
-    sizes = [0 if a.channel.levels is None or a.channel.context else len(a.channel.levels) for a in group]
-    shared = all(sizes) and np.prod(sizes) <= table.n
-    encoded = [a.encoded(table) for a in group]
-    row: Int = np.ravel_multi_index(encoded, sizes) if shared else np.arange(table.n)
-    codes = np.unravel_index(np.arange(int(np.prod(sizes))), sizes) if shared else encoded
-    records = Records.clean(len(codes[0]), {})
-    for assignment, own in zip(group, codes, strict=True):
-        nodes = assignment.channel.revert(np.asarray(own), {} if shared else assignment.context(table))
+    records = Records.clean(table.n, {})
+    for assignment in group:
+        nodes = assignment.channel.revert(assignment.encoded(table), assignment.context(table))
         records = spread_over(records, assignment, nodes, function.variables)
-    return records, row
+    return records
 
 
 def _first_levels(groups: list[list[Assignment]]) -> dict[str, object]:

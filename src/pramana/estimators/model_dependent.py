@@ -7,19 +7,23 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pramana.analysis.task import Inference
 from pramana.arrays import Column, Columns, Float, Int
+from pramana.engines import Engine
 from pramana.errors import MechanismError, PramanaError, SolveError, suggestion
 from pramana.estimating import FAMILIES, Equation, EstimatingFunction, GeneralizedLinear, Records
-from pramana.estimators.method import Binding
+from pramana.estimating.generalized_linear import PredictorEquation
+from pramana.estimators.method import Binding, EquationMethod
 from pramana.estimators.reversion import reverted_records
 from pramana.frames import Table
-from pramana.inference import solve
+from pramana.inference import Resampling, Sandwich, solve
+from pramana.inference.many import DataSets
 from pramana.mechanism import Assignment, Mechanism
 from pramana.models.multinomial import MultinomialEquation
 
 
 @dataclass(frozen=True)
-class ModelDependent:
+class ModelDependent(EquationMethod):
     """Fit p(z* | x) by maximum likelihood, turn it into p(z | x) with P⁻¹, then p(z | z*, x) by Bayes' rule.
 
     The regressors are the function's other variables, each with its main effect. Model 1 of the paper is the default;
@@ -34,7 +38,6 @@ class ModelDependent:
     link: Literal["logit", "probit"] = "logit"
     intercept: bool = True
     clip: bool = False
-    reverts: bool = False
 
     def __post_init__(self) -> None:
         if self.link not in ("logit", "probit"):
@@ -56,6 +59,26 @@ class ModelDependent:
 
         return Binding(rebind(weights), rebind)
 
+    def suited(self, inference: Inference | None) -> Inference | None:
+        """A nuisance fit has no sandwich."""
+        return Resampling() if isinstance(inference, Sandwich) else inference
+
+    def bind_each(
+        self,
+        function: EstimatingFunction,
+        mechanism: Mechanism | None,
+        table: Table,
+        weights: Float,  # noqa: ARG002
+        groups: int,
+    ) -> Equation:
+        equation, nuisance = nuisance_of(self, function, mechanism, table)
+        if not isinstance(nuisance.equation, PredictorEquation):
+            raise PramanaError("simulate fits the model-dependent estimator for two released levels only")
+        each = DataSets(nuisance.equation, groups)
+        alpha = each.solve(np.zeros(nuisance.equation.d))
+        parts = [nuisance.probabilities(alpha[g], each.part(g).equation) for g in range(groups)]
+        return equation.under(equation.records.reweighted(nuisance.posterior_from(np.concatenate(parts))))
+
 
 def nuisance_of(
     options: ModelDependent, function: EstimatingFunction, mechanism: Mechanism | None, table: Table
@@ -75,7 +98,6 @@ class Nuisance:
 
     options: ModelDependent
     equation: Equation
-    released: Int
     likelihood: Float
     reversion: tuple[Float, ...]
 
@@ -87,17 +109,18 @@ class Nuisance:
             _refuse_unsupported(assignment, variables)
         design, names = regressors(records.columns, options.intercept, table.n)
         size = len(records.nodes)
-        equation = _regression(options, design, names, records.released, size, records)
+        released = records.released[records.row]
+        equation = _regression(options, design, names, released, size, records)
         contexts = [a.context(table) for a in used]
         encoded = [a.encoded(table) for a in used]
         likelihood = _product([a.channel.likelihood(e, c) for a, e, c in zip(used, encoded, contexts, strict=True)])
         reversion = tuple(reversion_at(used, contexts, k, table.n) for k in range(size))
-        return cls(options, equation, records.released, likelihood, reversion)
+        return cls(options, equation, likelihood, reversion)
 
     def posterior(self, weights: Float) -> Float:
         """p(z | z*, x) for every node (n, C); it can leave [0, 1] when not clipped."""
         try:
-            alpha = solve(self.equation, weights).beta
+            alpha = solve(Engine.of(self.equation, weights=weights)).beta
         except SolveError as error:
             raise SolveError(f"the model of the released variable could not be fitted: {error}") from None
         return self.posterior_from(self.probabilities(alpha, self.equation))

@@ -11,8 +11,8 @@ import numpy as np
 from pramana.arrays import Column, Float, Int
 from pramana.errors import DataError
 from pramana.estimating import Equation, EstimatingFunction, Records, ResponseMoments
-from pramana.estimators.factoring import factored_equation
 from pramana.estimating.factored import FactoredRecords
+from pramana.estimators.factoring import factored_equation
 from pramana.estimators.method import Binding, EquationMethod
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism, Nodes

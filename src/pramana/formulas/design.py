@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Column, Float
+from pramana.arrays import Column, Columns, Float
 from pramana.errors import DataError, FormulaError, listing
 from pramana.estimating.generalized_linear import as_numbers
+from pramana.estimating.products import Part
 from pramana.estimating.records import broadcast
 from pramana.formulas.parsed import ParsedFormula, calls_in, calls_of, names_in, stateful, variables_of
 from pramana.formulas.response import evaluate, reason
@@ -56,37 +57,46 @@ def _refuse_constant(parsed: ParsedFormula, table: Table, schema: Schema) -> Non
 
 
 class Design:
-    """Columns ↦ design matrix, with the state of every transform fixed by the whole table."""
+    """Columns ↦ design matrix, with the state of every transform fixed by the table it was learned from; it holds no records.
 
-    def __init__(self, spec: Any, base: Any, variables: Mapping[str, Variable | None], categorical: set[str]) -> None:
+    Attributes
+    ----------
+    variables : the columns that it reads.
+    """
+
+    def __init__(
+        self,
+        spec: Any,
+        variables: Mapping[str, Variable | None],
+        categories: Mapping[str, list[Any] | None],
+        categorical: set[str],
+    ) -> None:
         self._spec = spec
-        self._base = base
         self._variables = variables
+        self._categories = categories
         self._categorical = categorical
 
     @classmethod
     def fit(cls, parsed: ParsedFormula, table: Table, schema: Schema) -> Design:
-        import pandas as pd
-
         variables = {name: schema.variables.get(name) for name in parsed.covariates}
         wrapped = {v for f in parsed.factors if "C" in calls_in(f) for v in variables_of(f)}
-        clean = {n: _clean_column(table, n) for n, v in variables.items() if v is None}
-        base = pd.DataFrame(clean, index=pd.RangeIndex(table.n))
-        design = cls(None, base, variables, wrapped)
-        design._spec = design._learn(parsed, table.n)
+        clean = {name: _checked_column(table, name) for name, v in variables.items() if v is None}
+        design = cls(None, variables, {name: table.categories(name) for name in clean}, wrapped)
+        design._spec = design._learn(parsed, clean, table.n)
         _refuse_repeated(design.names)
         computed = [f for f in parsed.factors if f.eval_method.value == "python"]
         if any(variables[v] is not None for f in computed for v in variables_of(f)):
-            design._refuse_coupled(parsed.text, table.n)
+            design._refuse_coupled(parsed.text, clean, table.n)
         return design
 
-    def _refuse_coupled(self, text: str, n: int) -> None:
+    def _refuse_coupled(self, text: str, clean: Columns, n: int) -> None:
         """A row may not depend on other rows' hidden values, as a mean of a perturbed column would make it."""
         pilot = self._pilot(n)
-        varied = self(pilot, n)
+        varied = self({**clean, **pilot}, n)
         deepest = max(len(v.levels or ()) for v in self._variables.values() if v is not None)
         for row in (0, min(max(deepest, 2), n) - 1):
-            same = self({name: values[row : row + 1].tolist()[0] for name, values in pilot.items()}, n)
+            level = {name: values[row : row + 1].tolist()[0] for name, values in pilot.items()}
+            same = self({**clean, **level}, n)
             apart = ~np.isclose(varied[row], same[row], rtol=1e-9, atol=1e-12, equal_nan=True)
             if not apart.any():
                 continue
@@ -95,17 +105,17 @@ class Design:
                 "rank or the like), but its true values are not in the data: use constants instead"
             )
 
-    def _learn(self, parsed: ParsedFormula, n: int) -> Any:
+    def _learn(self, parsed: ParsedFormula, clean: Columns, n: int) -> Any:
         """Show formulaic every level once, so that no level is ever unseen; all records only where a transform learns."""
         learning = any(
-            f.eval_method.value == "python" or self._base[v].dtype.kind not in "iuf"
+            f.eval_method.value == "python" or self._categories[v] is not None or clean[v].dtype.kind not in "iuf"
             for f in parsed.factors
             for v in variables_of(f)
-            if v in self._base
+            if v in clean
         )
         levels = [len(v.levels or ()) for v in self._variables.values() if v is not None]
         count = n if learning else min(n, max([50, *levels]))
-        frame = self._assigned(self._base.iloc[:count], self._pilot(count), count)
+        frame = self.frame({**{k: v[:count] for k, v in clean.items()}, **self._pilot(count)}, count)
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
@@ -131,63 +141,36 @@ class Design:
     def variables(self) -> tuple[str, ...]:
         return tuple(self._variables)
 
-    def emptied(self) -> Design:
-        """The design without the records it was learnt from."""
-        return Design(self._spec, self._base.iloc[:0].copy(), self._variables, self._categorical)
-
-    def refilled(self, table: Table) -> Design:
-        """The design for other records, with the transforms and levels learnt before."""
-        import pandas as pd
-
-        clean = {n: _clean_column(table, n) for n, v in self._variables.items() if v is None}
-        base = pd.DataFrame(clean, index=pd.RangeIndex(table.n))
-        return Design(self._spec, base, self._variables, self._categorical)
-
-    def replacing(self, name: str, values: Any) -> Design:
-        """The design with another value, or other values (n,), in an unperturbed column."""
-        return Design(self._spec, self._base.assign(**{name: values}), self._variables, self._categorical)
-
-    def reads(self) -> tuple[frozenset[str], ...]:
-        """The variables behind each column."""
-        out: list[frozenset[str]] = []
-        for part in self._spec.structure:
-            names = frozenset(v for factor in part.term.factors for v in variables_of(factor))
-            out += [names] * len(part.columns)
+    def parts(self) -> tuple[Part, ...]:
+        """What each column is made of."""
+        out: list[Part] = []
+        for term in self._spec.structure:
+            factors = tuple(frozenset(variables_of(factor)) for factor in term.term.factors)
+            plain = all(f.eval_method.value == "lookup" for f in term.term.factors) and len(term.columns) == 1
+            out += [Part(factors, plain)] * len(term.columns)
         return tuple(out)
-
-    def at_levels(self, settings: Sequence[Mapping[str, object]]) -> Float:
-        """Design rows for settings of some perturbed variables, everything else as in the first record and level."""
-        count = len(settings)
-        hidden = {name: v for name, v in self._variables.items() if v is not None}
-        first = {name: (v.levels or (0.0,))[0] for name, v in hidden.items()}
-        base = self._base.iloc[np.zeros(count, dtype=int)].reset_index(drop=True)
-        columns = {name: [s.get(name, first[name]) for s in settings] for name in hidden}
-        frame = self._assigned(base, {name: as_column(values) for name, values in columns.items()}, count)
-        matrix = self._spec.get_model_matrix(frame, context={"np": np})
-        return np.asarray(matrix, dtype=float).reshape(count, len(self.names))
 
     def frame(self, columns: Mapping[str, object], n: int) -> Any:
         """A pandas frame in which every column has its levels."""
-        return self._assigned(self._base, columns, n)
-
-    def _assigned(self, base: Any, columns: Mapping[str, object], n: int) -> Any:
-        """Some records of the base with the perturbed columns filled in."""
-        hidden = {name: v for name, v in self._variables.items() if v is not None}
-        return base.assign(**{name: self._typed(columns[name], v, n) for name, v in hidden.items()})
-
-    def _typed(self, value: object, variable: Variable, n: int) -> Any:
         import pandas as pd
 
-        as_category = variable.kind in ("nominal", "ordinal") or (
-            variable.kind is None and variable.name in self._categorical
-        )
+        typed = {name: self._typed(name, columns[name], n) for name in self._variables}
+        return pd.DataFrame(typed, index=pd.RangeIndex(n), copy=False)
+
+    def _typed(self, name: str, value: object, n: int) -> Any:
+        import pandas as pd
+
+        variable = self._variables[name]
+        if variable is None:
+            categories = self._categories[name]
+            values = broadcast(value, n)
+            return values if categories is None else pd.Categorical(values, categories=categories)
+        as_category = variable.kind in ("nominal", "ordinal") or (variable.kind is None and name in self._categorical)
         if not as_category or variable.levels is None:
             return broadcast(value, n)
         levels = list(variable.levels)
-        if isinstance(value, np.ndarray):
-            codes = encode(value, levels, column=variable.name)
-        else:
-            codes = np.full(n, levels.index(value))
+        many = isinstance(value, np.ndarray)
+        codes = encode(value, levels, column=name) if many else np.full(n, levels.index(value))
         return pd.Categorical.from_codes(codes, categories=pd.Index(levels))
 
     def __call__(self, columns: Mapping[str, object], n: int) -> Float:
@@ -195,19 +178,11 @@ class Design:
         return np.ascontiguousarray(np.asarray(matrix, dtype=float).reshape(n, len(self.names)))
 
 
-def as_column(values: Sequence[object]) -> Column:
-    """A column of levels, text as objects."""
-    return decode(np.arange(len(values)), values)
-
-
-def _clean_column(table: Table, name: str) -> Any:
-    """An unperturbed column; categories keep the order the user gave them, numbers must be finite."""
-    import pandas as pd
-
+def _checked_column(table: Table, name: str) -> Column:
+    """An unperturbed column that a formula can use: its numbers are finite, its text has few distinct values."""
     values = table.column(name)
-    categories = table.categories(name)
-    if categories is not None:
-        return pd.Categorical(values, categories=categories)
+    if table.categories(name) is not None:
+        return values
     if values.dtype.kind in "mM":
         raise DataError(
             f"column {name!r} holds dates: turn them into numbers (such as days since a date) or text first"

@@ -99,11 +99,7 @@ def _polish(engine: Engine, weights: Weights, root: StepRoot, scale: Float) -> S
     if root.beta.size == 1:
         gap = root.norm / float(scale[0])
         beta = _bisect(engine, weights, root.beta, abs(float(root.slope[0, 0])), gap)
-        found = (
-            float(np.abs(engine.score(beta[None], weights)[0, 0]) * scale[0])
-            if np.isfinite(beta[0])
-            else np.inf
-        )
+        found = float(np.abs(engine.score(beta[None], weights)[0, 0]) * scale[0]) if np.isfinite(beta[0]) else np.inf
         return StepRoot(beta, min(found, root.norm), root.steps, root.slope) if np.isfinite(beta[0]) else root
     from scipy.optimize import minimize
 

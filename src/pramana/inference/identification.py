@@ -57,7 +57,7 @@ def identification(engine: Engine, beta: Float, slope: Float, block: slice | Non
     if block is None and values.sum() < 0:
         values, vectors = -values[::-1], vectors[:, ::-1]
     loading = vectors[:, 0] / scale @ units
-    error = engine.slope_error(beta, loading, loading)
+    error = engine.slope_error(beta, loading, loading, float(loading @ slope @ loading))
     if error <= 1e-9 * abs(values[0]):
         return None
     return Identification(float(values[0]) / error, float(values[0]), vectors[:, 0] @ units)

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from pramana.arrays import Float, Int
+from pramana.arrays import Float
 from pramana.engines import Engine, Weights
 from pramana.errors import DataError, SolveError
 from pramana.inference.resampling import BLOCK_ENTRIES, solve_draws

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,8 @@ from pramana.errors import SolveError
 from pramana.inference.derivative_free import solve_steps
 from pramana.kernels.newton import ROUNDING, SETTLED, TOLERANCE, Roots, newton, solve_each
 
+ENOUGH = 1.0
+"""Standard deviations of a score below which a Newton step of a concave objective is safe once it shrinks the score tenfold."""
 FLAT = 1e-6
 """Share of its usual slope below which a score has not crossed zero but faded away; its square for one parameter alone."""
 
@@ -59,6 +62,10 @@ def solve(engine: Engine, weights: Weights | None = None, start: Float | None = 
 
 
 def _started(engine: Engine, weights: Weights, start: Float | None) -> Float:
+    pilot = engine.pilot() if start is None and weights is engine.own else None
+    if pilot is not None:
+        with suppress(SolveError):
+            return solve(pilot).beta
     if start is None:
         return engine.start(weights, lambda easier: solve(easier, weights).beta)
     beta = np.asarray(start, dtype=float)
@@ -107,12 +114,17 @@ def _small(step: Float, beta: Float) -> bool:
 
 def _ascend(engine: Engine, weights: Weights, beta: Float, scale: Float) -> Root:
     """Newton with a line search on the concave objective; certifies the absence of a root where there is none."""
+    score, slope = engine.score_and_slope(beta[None], weights)
     for step in range(200):
-        score, slope = engine.score_and_slope(beta[None], weights)
         norm = float(np.max(np.abs(score * scale)))
         direction = -solve_each(slope, score)[0]
         if norm <= TOLERANCE and _small(direction, beta):
             return Root(beta, norm, step, "concave")
+        if np.all(np.isfinite(direction)):  # close to the root a whole step is good, and no objective need be asked
+            there = engine.score_and_slope((beta + direction)[None], weights)
+            if float(np.max(np.abs(there[0] * scale))) <= min(0.1 * norm, ENOUGH):
+                beta, (score, slope) = beta + direction, there
+                continue
         for ray in (beta, direction):
             if np.all(np.isfinite(ray)) and engine.recedes(ray, weights):
                 raise SolveError(_no_root(engine, ray))
@@ -122,6 +134,7 @@ def _ascend(engine: Engine, weights: Weights, beta: Float, scale: Float) -> Root
                 return Root(beta, norm, step, "concave")
             break
         beta = moved
+        score, slope = engine.score_and_slope(beta[None], weights)
     raise SolveError(_gave_up(engine, norm, step, "the concave line search"))
 
 

@@ -263,3 +263,204 @@ def totals(
         for j in range(d):
             for k in range(j):
                 slope[b, j, k] = slope[b, k, j]
+
+
+@njit(**_OPTIONS)
+def _curve(
+    code: int, shape: float, eta: Any, w: Any, weight: Any, first: Any, second: Any, force: Any, bend: Any, square: Any
+) -> None:
+    """At one node: force w·a(S − Wμ), bend w·∂force/∂η, and square a²(S₂ − 2μS + μ²W), where W, S, S₂ are weight, first, second."""
+    if code == LOGIT:
+        for i in range(eta.size):
+            mu = 1.0 / (1.0 + _exp(-eta[i]))
+            force[i] = w[i] * (first[i] - weight[i] * mu)
+            bend[i] = -w[i] * weight[i] * mu * (1.0 - mu)
+            square[i] = second[i] - 2.0 * mu * first[i] + mu * mu * weight[i]
+    elif code == IDENTITY:
+        for i in range(eta.size):
+            mu = eta[i]
+            force[i] = w[i] * (first[i] - weight[i] * mu)
+            bend[i] = -w[i] * weight[i]
+            square[i] = second[i] - 2.0 * mu * first[i] + mu * mu * weight[i]
+    elif code == POWER:
+        for i in range(eta.size):
+            mu = _exp(eta[i])
+            a = _exp((1.0 - shape) * eta[i])
+            residual = first[i] - weight[i] * mu
+            force[i] = w[i] * a * residual
+            bend[i] = w[i] * a * ((1.0 - shape) * residual - mu * weight[i])
+            square[i] = a * a * (second[i] - 2.0 * mu * first[i] + mu * mu * weight[i])
+    else:
+        for i in range(eta.size):
+            mu = _exp(eta[i])
+            a = 1.0 / (1.0 + shape * mu)
+            residual = first[i] - weight[i] * mu
+            force[i] = w[i] * a * residual
+            bend[i] = -w[i] * a * mu * (shape * a * residual + weight[i])
+            square[i] = a * a * (second[i] - 2.0 * mu * first[i] + mu * mu * weight[i])
+
+
+@njit(**_OPTIONS)
+def _gathered(table: Any, row: Any, c: int, y1: Any, y2: Any, weight: Any, first: Any, second: Any) -> None:
+    """Signed weights of node c, times 1, y and y²."""
+    for i in range(row.size):
+        q = table[row[i], c]
+        weight[i] = q
+        first[i] = q * y1[i]
+        second[i] = q * y2[i]
+
+
+@njit(**_OPTIONS)
+def _predicted(clean: Any, gamma: Any, c: int, rows: Any, low: int, high: int, eta: Any) -> None:
+    """Add Σ_r gamma[c, r] clean[r] over some clean parts."""
+    for k in range(rows.size):
+        r = rows[k]
+        if gamma[c, r] != 0.0:
+            _add_multiple(gamma[c, r], clean[r, low:high], eta)
+
+
+@njit(**_OPTIONS)
+def _pair_sums(clean: Any, v: Any, rows: Any, others: Any, same: bool, low: int, high: int, out: Any) -> None:
+    """out[r, s] += Σ v clean_r clean_s for r in rows, s in others; where the two lists are the same, once for each pair."""
+    for k in range(rows.size):
+        x = clean[rows[k], low:high]
+        for m in range(k if same else 0, others.size):
+            out[rows[k], others[m]] += _dot3(v, x, clean[others[m], low:high])
+
+
+@njit(**_OPTIONS)
+def product_sums(
+    begin: int,
+    end: int,
+    clean: Any,
+    table: Any,
+    row: Any,
+    y1: Any,
+    y2: Any,
+    offset: Any,
+    code: int,
+    shape: float,
+    gamma: Any,
+    steady: Any,
+    moving: Any,
+    weights: Any,
+    squares: Any,
+    pattern: Any,
+    place: Any,
+    patterns: Any,
+    full: bool,
+    score: Any,
+    slope: Any,
+    clean_outer: Any,
+    outer: Any,
+) -> None:
+    """Sums over the records begin … end − 1, whose design columns are products, in one pass.
+
+    Parameters
+    ----------
+    clean : (p, n); table : (R, C), row : (n,); y1, y2 : (1 or C, n); offset : (0, 1 or C, n).
+    gamma : (C, p), coefficients of the clean parts at each node.
+    steady, moving : clean parts that only columns without a node's part use, and the others.
+    weights, squares : (end − begin,), of the sums and of the outer products.
+    pattern, place : (d,), row of `patterns` and of `clean` of each column; patterns : (G, C), distinct node's parts.
+    full : whether outer products are wanted.
+    score : (C, p); slope, clean_outer : (C, p, p), by node; what concerns steady parts alone is summed over nodes into
+        node 0. Upper triangles within steady and within moving parts, and moving × steady.
+    outer : (d, d), upper triangle.
+    """
+    nodes, d = table.shape[1], place.size
+    eta0_, eta_ = np.empty(BLOCK), np.empty(BLOCK)
+    q_, s_, t_ = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    force_, bend_, square_ = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    all_force_, all_bend_, all_square_ = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    by_pattern = np.empty((patterns.shape[0], BLOCK))
+    phi = np.empty((d, BLOCK))
+    ones = np.ones(BLOCK)
+    for low in range(begin, end, BLOCK):
+        high = min(low + BLOCK, end)
+        m = high - low
+        eta0, eta = eta0_[:m], eta_[:m]
+        q, s, t, force, bend, square = q_[:m], s_[:m], t_[:m], force_[:m], bend_[:m], square_[:m]
+        all_force, all_bend, all_square = all_force_[:m], all_bend_[:m], all_square_[:m]
+        all_force[:] = 0.0
+        all_bend[:] = 0.0
+        all_square[:] = 0.0
+        by_pattern[:, :m] = 0.0
+        eta0[:] = 0.0
+        _predicted(clean, gamma, 0, steady, low, high, eta0)
+        w, w2 = weights[low - begin : high - begin], squares[low - begin : high - begin]
+        for c in range(nodes):
+            eta[:] = eta0
+            _predicted(clean, gamma, c, moving, low, high, eta)
+            if offset.shape[0]:
+                _add_multiple(1.0, offset[min(c, offset.shape[0] - 1), low:high], eta)
+            y = min(c, y1.shape[0] - 1)
+            _gathered(table, row[low:high], c, y1[y, low:high], y2[y, low:high], q, s, t)
+            _curve(code, shape, eta, ones[:m], q, s, t, force, bend, square)
+            if full:
+                for g in range(patterns.shape[0]):
+                    if patterns[g, c] != 0.0:
+                        _add_multiple(patterns[g, c], force, by_pattern[g, :m])
+                for i in range(m):
+                    square[i] *= w2[i]
+                    all_square[i] += square[i]
+                _pair_sums(clean, square, moving, moving, True, low, high, clean_outer[c])
+                _pair_sums(clean, square, moving, steady, False, low, high, clean_outer[c])
+            for i in range(m):
+                force[i] *= w[i]
+                bend[i] *= w[i]
+                all_force[i] += force[i]
+                all_bend[i] += bend[i]
+            for k in range(moving.size):
+                score[c, moving[k]] += _dot(force, clean[moving[k], low:high])
+            _pair_sums(clean, bend, moving, moving, True, low, high, slope[c])
+            _pair_sums(clean, bend, moving, steady, False, low, high, slope[c])
+        for k in range(steady.size):
+            score[0, steady[k]] += _dot(all_force, clean[steady[k], low:high])
+        _pair_sums(clean, all_bend, steady, steady, True, low, high, slope[0])
+        if full:
+            _pair_sums(clean, all_square, steady, steady, True, low, high, clean_outer[0])
+            for j in range(d):
+                for i in range(m):
+                    phi[j, i] = clean[place[j], low + i] * by_pattern[pattern[j], i]
+            for j in range(d):
+                for k in range(j, d):
+                    outer[j, k] += _dot3(w2, phi[j, :m], phi[k, :m])
+
+
+@njit(**_OPTIONS)
+def product_bends(
+    begin: int,
+    end: int,
+    clean: Any,
+    table: Any,
+    row: Any,
+    y1: Any,
+    offset: Any,
+    code: int,
+    shape: float,
+    gamma: Any,
+    patterns: Any,
+    out: Any,
+) -> None:
+    """Σ_c patterns[g, c] ∂force_c/∂η of the records begin … end − 1 (G, end − begin), row weights left out."""
+    nodes = table.shape[1]
+    eta_, q_, s_ = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    force_, bend_, square_, ones = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.ones(BLOCK)
+    everything = np.arange(clean.shape[0])
+    for low in range(begin, end, BLOCK):
+        high = min(low + BLOCK, end)
+        m = high - low
+        eta, q, s, force, bend, square = eta_[:m], q_[:m], s_[:m], force_[:m], bend_[:m], square_[:m]
+        out[:, low - begin : high - begin] = 0.0
+        for c in range(nodes):
+            eta[:] = 0.0
+            _predicted(clean, gamma, c, everything, low, high, eta)
+            if offset.shape[0]:
+                _add_multiple(1.0, offset[min(c, offset.shape[0] - 1), low:high], eta)
+            y = y1[min(c, y1.shape[0] - 1), low:high]
+            _gathered(table, row[low:high], c, y, y, q, s, s)
+            _curve(code, shape, eta, ones[:m], q, s, s, force, bend, square)
+            for g in range(patterns.shape[0]):
+                if patterns[g, c] != 0.0:
+                    _add_multiple(patterns[g, c], bend, out[g, low - begin : high - begin])

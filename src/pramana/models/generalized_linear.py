@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pramana.arrays import Float
 from pramana.estimating import Family, GeneralizedLinear, family_of
 from pramana.estimating.function import Plan
 from pramana.formulas.design import Design, Offset, _refuse_constant, _refuse_unusable
@@ -63,9 +65,9 @@ class Glm(Plan):
             response_of=response_of,
             offset_of=Offset(parsed.offsets, design) if parsed.offsets else None,
             label=parsed.response.expr,
-            reads=design.reads(),
+            parts=design.parts(),
+            response_reads=frozenset(sources),
             offset_reads=frozenset(name for expression in parsed.offsets for name in names_in(expression)),
-            design_of_levels=design.at_levels,
         )
 
 

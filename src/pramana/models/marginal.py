@@ -260,7 +260,7 @@ class Setting:
     value: Level
 
     def __call__(self, columns: Mapping[str, object], n: int) -> Float:
-        return _with(self.design, self.variable, {**columns, self.variable: self.value}, n)
+        return self.design({**columns, self.variable: self.value}, n)
 
 
 @dataclass(frozen=True)
@@ -290,7 +290,7 @@ class Tilt:
     def __call__(self, columns: Mapping[str, object], n: int) -> Float:
         values = broadcast(columns[self.variable], n).astype(float)
         step = STEP * np.maximum(np.abs(values), self.least)
-        size = np.abs(_with(self.design, self.variable, {**columns, self.variable: values}, n)).max(axis=0)
+        size = np.abs(self.design({**columns, self.variable: values}, n)).max(axis=0)
         for _ in range(4):
             slopes, finer = (self._differences(columns, values, h) for h in (step, step / 2))
             limit = 1e-4 * np.abs(slopes).max(axis=0) + 1e-11 * size / step[:, None]
@@ -313,12 +313,8 @@ class Tilt:
         total: Float = np.zeros((len(values), len(self.design.names)))
         for place, factor in zip(places, factors, strict=True):
             moved = {**columns, self.variable: values + place * step}
-            total = total + _with(self.design, self.variable, moved, len(values)) * (factor / (2 * step))[:, None]
+            total = total + self.design(moved, len(values)) * (factor / (2 * step))[:, None]
         return total
-
-
-def _with(design: Design, variable: str, columns: Mapping[str, object], n: int) -> Float:
-    return design.replacing(variable, columns[variable])(columns, n)
 
 
 def _levels(name: str, table: Table, schema: Schema, *, coded: bool) -> tuple[Level, ...] | None:

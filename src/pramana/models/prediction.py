@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Float
+from pramana.arrays import Column, Float
 from pramana.errors import DataError
+from pramana.estimating import GeneralizedLinear
 from pramana.formulas.design import Design, Offset
 from pramana.frames import Table, read
 from pramana.frames.table import is_missing

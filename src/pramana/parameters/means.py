@@ -212,6 +212,7 @@ class Mean(Plan):
             family=FAMILIES["gaussian", "identity"],
             design_of=lambda _columns, n: np.ones((n, 1)),
             response_of=numeric_response(self.column),
+            response_reads=frozenset({self.column}),
             label=self.column,
         )
 

@@ -86,9 +86,7 @@ class CrossTableFunction(EstimatingFunction):
         return shares_equation(self, records, cells, judged=judged)
 
 
-def shares_equation(
-    function: EstimatingFunction, records: Records, cells: Float, **options: Any
-) -> QuotientEquation:
+def shares_equation(function: EstimatingFunction, records: Records, cells: Float, **options: Any) -> QuotientEquation:
     """Shares of cells that do not overlap, from their reverted indicators (n, K)."""
     return QuotientEquation(function, records, cells, None, None, _cells, tables=cells.shape[1], **options)
 

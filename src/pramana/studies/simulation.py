@@ -22,63 +22,6 @@ from pramana.kernels.predictor import Packed
 from pramana.studies.scenario import Scenario, truth_of
 
 
-@dataclass(frozen=True)
-class Fleet:
-    """An equation over `groups` data sets that lie one after the other."""
-
-    equation: PredictorEquation
-    groups: int
-    _packed: Packed = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_packed", self.equation.data.packed_in(self.groups))
-
-    @property
-    def size(self) -> int:
-        return self.equation.n // self.groups
-
-    @property
-    def packed(self) -> Packed:
-        return self._packed
-
-    def part(self, group: int) -> PredictorEquation:
-        """One data set's equation."""
-        return self.equation.rows(slice(group * self.size, (group + 1) * self.size))
-
-    def solve(self, start: Float) -> Float:
-        """Roots (G, d) from a common start; NaN where a data set has none.
-
-        A root does not depend on which other data sets are solved with it, to the last bit.
-        """
-        data = self.equation.data
-        betas = np.tile(start, (self.groups, 1))
-
-        def evaluate(b: Float, rows: Int) -> tuple[Float, Float]:
-            return predictor.grouped_score_and_slope(data, self._packed, self.groups, b, rows)
-
-        roots = newton(evaluate, betas, self.scales(start))
-        beta = roots.beta
-        for g in np.flatnonzero(~roots.converged | fading(evaluate, roots)):
-            beta[g] = self._carefully(int(g))
-        return beta
-
-    def scales(self, beta: Float) -> Float:
-        """Inverse standard deviations of the scores (G, d) at one value (d,), or at one a data set (G, d)."""
-        beta = np.broadcast_to(beta, (self.groups, beta.shape[-1]))
-        squares = [np.sum(self.part(g).influence(beta[g]) ** 2, axis=0) for g in range(self.groups)]
-        return np.asarray(1 / np.sqrt(np.stack(squares)))
-
-    def _carefully(self, group: int) -> Float:
-        equation = self.part(group)
-        try:
-            return solve(equation, np.ones(equation.n)).beta
-        except SolveError:
-            return np.full(len(equation.parameters), np.nan)
-
-    def root(self, group: int, beta: Float) -> Root:
-        return Root(beta[group], 0.0, 0, "newton")
-
-
 Numbers = dict[str, Float]
 Statistics = Callable[[Float], tuple[Float, Float]]
 
@@ -158,7 +101,7 @@ def _block(
 
 def _estimates(
     scenario: Scenario, method: str | Method, truth: Table, released: Table, groups: int
-) -> tuple[Fleet, Float]:
+) -> tuple[DataSets, Float]:
     """Estimates (R, d) of one method in every replicate."""
     table, chosen = (truth, Naive()) if method == "oracle" else (released, method_of(method))
     function = scenario.plan.prepare(table, scenario.mechanism.schema)
@@ -173,7 +116,7 @@ def _estimates(
         raise PramanaError(
             "simulate needs a formula or a mean: other estimating functions go through fit, one data set at a time"
         )
-    fleet = Fleet(bound, groups)
+    fleet = DataSets(bound, groups)
     return fleet, fleet.solve(truth_of(scenario, bound.parameters))
 
 
@@ -182,14 +125,14 @@ def _fitted(nuisance: Nuisance, groups: int) -> Float:
     equation = nuisance.equation
     if not isinstance(equation, PredictorEquation):
         raise PramanaError("simulate fits the model-dependent estimator for two released levels only")
-    fleet = Fleet(equation, groups)
+    fleet = DataSets(equation, groups)
     alpha = fleet.solve(np.zeros(len(equation.parameters)))
     parts = [nuisance.probabilities(alpha[g], fleet.part(g)) for g in range(groups)]
     return np.concatenate(parts)
 
 
 def infer_fleet(
-    fleet: Fleet, beta: Float, inference: Sandwich | Resampling, seeds: Sequence[int], device: str
+    fleet: DataSets, beta: Float, inference: Sandwich | Resampling, seeds: Sequence[int], device: str
 ) -> Numbers:
     if device != "cpu" and isinstance(inference, Resampling):
         return _inferred_on_device(fleet, beta, inference, seeds, device)
@@ -206,7 +149,7 @@ def infer_fleet(
     return _stacked(rows, beta.shape[1])
 
 
-def _one(sample: Sample, fleet: Fleet, g: int, beta: Float, inference: Sandwich | Resampling, seed: int) -> Numbers:
+def _one(sample: Sample, fleet: DataSets, g: int, beta: Float, inference: Sandwich | Resampling, seed: int) -> Numbers:
     from pramana.estimators.estimate import sandwich_errors
 
     out: Numbers = {"se_sandwich": sandwich_errors(sample, beta[g])}
@@ -219,7 +162,7 @@ def _one(sample: Sample, fleet: Fleet, g: int, beta: Float, inference: Sandwich 
     return out
 
 
-def _inferred_on_device(fleet: Fleet, beta: Float, inference: Resampling, seeds: Sequence[int], device: str) -> Numbers:
+def _inferred_on_device(fleet: DataSets, beta: Float, inference: Resampling, seeds: Sequence[int], device: str) -> Numbers:
     """The same numbers with every draw solved on the device; draws without a root there go to the careful solver."""
     from pramana.kernels import accelerator
     from pramana.kernels.streams import keys_of

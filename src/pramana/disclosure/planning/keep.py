@@ -11,7 +11,8 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.disclosure.confidential import Missing, levels_of, read_confidential
 from pramana.disclosure.reports import Report
-from pramana.disclosure.utility.pilot import Pilot, pilot_of, plan_of
+from pramana.disclosure.utility.pilot import Pilot, pilot_of
+from pramana.analysis.question import question
 from pramana.errors import PramanaError, suggestion
 from pramana.frames import Kind, Level
 from pramana.frames.levels import is_number
@@ -109,14 +110,14 @@ def plan(
     >>> round(made.keep, 4), [round(t.expected, 6) for t in made.targets]
     (0.8341, [0.02, 0.02])
     """
-    question = proportions(column) if analysis is None else plan_of(analysis, family)
-    table, _ = read_confidential(data, None, [column, *question.variables, *([weights] if weights else [])], missing)
+    wanted = proportions(column) if analysis is None else question(analysis, family)
+    table, _ = read_confidential(data, None, [column, *wanted.variables, *([weights] if weights else [])], missing)
     size = table.n if n is None else n
     if not (isinstance(size, int | np.integer) and size > 0):
         raise PramanaError(f"n={n!r} must be a whole number of records")
     listed = tuple(levels) if levels is not None else levels_of(table, column)
     response = _Response(column, listed, kind)
-    pilot = pilot_of(question, table, response(1.0), weights)
+    pilot = pilot_of(wanted, table, response(1.0), weights)
     if pilot.sums:
         raise PramanaError("the standard error of a total grows with the file: plan for the mean or the shares instead")
     asked = _targets(pilot.parameters, se, effect, power, alpha)

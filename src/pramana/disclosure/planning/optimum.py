@@ -24,7 +24,8 @@ from pramana.disclosure.planning.variance import DesignVariance, design_variance
 from pramana.disclosure.reports import Report
 from pramana.disclosure.risk.assessment import several
 from pramana.disclosure.risk.keys import link
-from pramana.disclosure.utility.pilot import Pilot, pilot_of, plan_of
+from pramana.disclosure.utility.pilot import Pilot, pilot_of
+from pramana.analysis.question import question
 from pramana.errors import PramanaError
 from pramana.frames import Kind, Level, Table
 from pramana.frames.levels import is_number
@@ -331,7 +332,7 @@ def optimal_design(
     >>> best.design, best.gain > 1.8
     ('block design', True)
     """
-    plans = [plan_of(a) for a in several(analyses)]
+    plans = [question(a) for a in several(analyses)]
     if not plans:
         raise PramanaError("an optimal design needs at least one analysis: give a formula or an estimating function")
     names = several(keys)

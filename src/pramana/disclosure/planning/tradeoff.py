@@ -14,7 +14,8 @@ from pramana.disclosure.risk.assessment import several
 from pramana.disclosure.risk.keys import link
 from pramana.disclosure.risk.posterior import column_risk
 from pramana.disclosure.utility.losses import table_changes
-from pramana.disclosure.utility.pilot import Pilot, pilot_of, plan_of
+from pramana.disclosure.utility.pilot import Pilot, pilot_of
+from pramana.analysis.question import question
 from pramana.errors import PramanaError
 from pramana.frames import Kind, Level, Table, build
 from pramana.frames.levels import is_number
@@ -184,7 +185,7 @@ def frontier(
     >>> [round(p.inflation, 2) for p in front.points]
     [15.58, 5.94, 2.56]
     """
-    names, plans, known = several(columns), [plan_of(a) for a in several(analysis)], several(keys)
+    names, plans, known = several(columns), [question(a) for a in several(analysis)], several(keys)
     used = [v for p in plans for v in p.variables] + several(weights)
     base = chosen if isinstance(chosen, Mechanism) else None
     if chosen is not None and base is None and not is_number(chosen):

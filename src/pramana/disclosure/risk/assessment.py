@@ -15,7 +15,8 @@ from pramana.disclosure.reports import Report
 from pramana.disclosure.risk.keys import Linkage, link
 from pramana.disclosure.risk.posterior import ColumnRisk, LevelRisk, column_risk
 from pramana.disclosure.utility.losses import AnalysisCost, TableChange, Utility, rows_of_analysis, utility_of
-from pramana.disclosure.utility.pilot import pilot_of, plan_of
+from pramana.disclosure.utility.pilot import pilot_of
+from pramana.analysis.question import question
 from pramana.errors import MechanismError, PramanaError
 from pramana.mechanism import Mechanism
 from pramana.progress import Tell, silent
@@ -214,7 +215,7 @@ def risk(
     [('no', 'no', 0.973), ('yes', 'no', 0.692)]
     """
     known = given_mechanism(mechanism)
-    plans = [plan_of(a) for a in several(analyses)]
+    plans = [question(a) for a in several(analyses)]
     names = several(keys)
     used = [v for p in plans for v in p.variables] + several(weights)
     table, kept = read_confidential(data, known, [*names, *used], missing)

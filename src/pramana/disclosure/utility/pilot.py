@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -11,13 +11,14 @@ import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.disclosure.confidential import codes_of, strata_of, withholding
+from pramana.engines import Engine
 from pramana.errors import DataError, PramanaError
 from pramana.estimating import EstimatingFunction, Records
+from pramana.estimating.function import Plan
 from pramana.frames import Table
-from pramana.inference import Sample, solve
+from pramana.inference import solve
 from pramana.inference.sandwich import bread
 from pramana.mechanism import Assignment, Mechanism, Stratified, TransitionMatrix
-from pramana.models.generalized_linear import glm
 
 PILOT_LIMIT = 5e7
 """Largest number of values of U (records × combinations of levels × parameters) held in memory: 0.4 GB."""
@@ -154,22 +155,7 @@ def stratum(assignment: Assignment, position: int) -> TransitionMatrix:
     return channel
 
 
-def plan_of(what: Any, family: Any = None, link: str | None = None) -> Any:
-    """An analysis from a formula or an estimating function."""
-    if isinstance(what, str):
-        return glm(what, "gaussian" if family is None else family, link)
-    if not hasattr(what, "prepare"):
-        raise PramanaError(
-            f"an analysis of type {type(what).__name__}: give a formula such as 'y ~ x', or an estimating function such as mean('y')"
-        )
-    return what
-
-
-def label_of(plan: Any) -> str:
-    return str(getattr(plan, "formula", None) or ", ".join(plan.variables))
-
-
-def pilot_of(plan: Any, table: Table, mechanism: Mechanism, weights: str | None = None) -> Pilot:
+def pilot_of(plan: Plan, table: Table, mechanism: Mechanism, weights: str | None = None) -> Pilot:
     """Fit the analysis to the true records, and tabulate U over the levels of the perturbed columns it uses.
 
     With `weights`, the column of sampling weights, the records' U are multiplied by them once and for all: the clean and
@@ -193,31 +179,30 @@ def _weights(table: Table, name: str, mechanism: Mechanism) -> Float:
     return values.astype(float)
 
 
-def _pilot(plan: Any, table: Table, mechanism: Mechanism, weights: Float) -> Pilot:
+def _pilot(plan: Plan, table: Table, mechanism: Mechanism, weights: Float) -> Pilot:
     function = plan.prepare(table, mechanism.schema)
     if not function.smooth:
-        raise PramanaError(f"the analysis {label_of(plan)!r} is a step function: its variance has no closed form")
+        raise PramanaError(f"the analysis {plan.label!r} is a step function: its variance has no closed form")
     used = mechanism.used_by(function.variables)
     true = np.array([codes_of(a, table) for a in used], dtype=np.int64).reshape(len(used), table.n).T
     sizes = [len(stratum(a, 0)) for a in used]
-    _refuse_large(table.n, sizes, len(function.parameters), label_of(plan))
+    _refuse_large(table.n, sizes, len(function.parameters), plan.label)
     columns = {v: table.column(v) for v in function.variables}
-    oracle = Sample(function.equation(Records.clean(table.n, columns)), weights).plugged()
-    root = solve(oracle.equation, oracle.row_weights)
-    inverse = bread(oracle.totals(root.beta), oracle.equation.parameters)
+    oracle = Engine.of(function.equation(Records.clean(table.n, columns)), weights=weights).learned()
+    root = solve(oracle)
+    inverse = bread(oracle.totals(root.beta), oracle.about.parameters)
     records = _candidates(function, used, true, sizes, table)
-    equation = Sample(function.equation(records), weights).plugged().equation
+    equation = Engine.of(function.equation(records), weights=weights).learned().equation
+    about = equation.about
     u = np.stack([equation.under(_at(records, k)).influence(root.beta) for k in range(len(records.nodes))], axis=1)
     u = u * weights[:, None, None]
-    sums = bool(getattr(equation, "sums", False))
-    if sums:
-        u = u - u[np.arange(table.n), records.released].mean(axis=0)
-    shape = (table.n, *sizes, len(equation.parameters))
+    if about.sums:
+        u = u - u[np.arange(table.n), records.released[records.row]].mean(axis=0)
+    shape = (table.n, *sizes, len(about.parameters))
     together = tuple(a.columns for a in used)
-    names = tuple(getattr(equation, "shown", equation.parameters))
-    size = getattr(equation, "size", None)
-    rows = (1.0 if size is None else size) * inverse[[equation.parameters.index(name) for name in names]]
-    return Pilot(label_of(plan), names, root.beta, rows, u.reshape(shape), true, together, table, sums)
+    names = about.parameters if about.shown is None else about.shown
+    rows = (about.size or 1.0) * inverse[[about.parameters.index(name) for name in names]]
+    return Pilot(plan.label, names, root.beta, rows, u.reshape(shape), true, together, table, about.sums)
 
 
 def _refuse_large(n: int, sizes: Sequence[int], d: int, label: str) -> None:
@@ -238,9 +223,8 @@ def _candidates(
     choices = [[_named(a, level) for level in stratum(a, 0).levels] for a in used]
     nodes = tuple({k: v for part in parts for k, v in part.items()} for parts in product(*choices))
     place = np.ravel_multi_index(tuple(true.T), tuple(sizes)) if used else np.zeros(table.n, dtype=np.int64)
-    weights = np.zeros((table.n, len(nodes)))
-    weights[np.arange(table.n), place] = 1.0
-    return Records(table.n, columns, nodes, weights, place)
+    point = np.arange(len(nodes))
+    return Records(table.n, columns, nodes, np.eye(len(nodes)), place, point)
 
 
 def _named(assignment: Assignment, level: Any) -> dict[str, Any]:
@@ -249,6 +233,6 @@ def _named(assignment: Assignment, level: Any) -> dict[str, Any]:
 
 
 def _at(records: Records, node: int) -> Records:
-    weights = np.zeros_like(records.weights)
-    weights[:, node] = 1.0
-    return records.reweighted(weights)
+    weight = np.zeros((1, len(records.nodes)))
+    weight[0, node] = 1.0
+    return replace(records, table=weight, row=np.zeros(records.n, dtype=np.int64), released=np.array([node]))

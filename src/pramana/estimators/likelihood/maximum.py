@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pramana.arrays import Float
+from pramana.analysis.task import Inference, Task
+from pramana.diagnostic import Diagnostic
 from pramana.errors import PramanaError
-from pramana.estimating import EstimatingFunction
-from pramana.estimators.corrections import ForwardCorrection
 from pramana.estimators.likelihood.covariate_model import ABSENT, covariate_model, terms_of
 from pramana.estimators.likelihood.hidden_data import HiddenData, checked_model, hidden_data
 from pramana.estimators.likelihood.maximization import Maximum, maximize
 from pramana.estimators.likelihood.observed import ObservedLikelihood
 from pramana.estimators.likelihood.outcome import LikelihoodResult
 from pramana.estimators.likelihood.variance import (
-    Task,
     cluster_remarks,
-    degrees_of_freedom,
     described,
     faint_channels,
     inverted,
-    records_of,
     refuse_few,
     robust_covariance,
     robust_of,
     weak_directions,
 )
-from pramana.estimators.method import Binding
+from pramana.estimators.method import Method
 from pramana.estimators.tables.outcome import as_table, table_result
+from pramana.formulas.design import Offset
 from pramana.formulas.parsed import parse
-from pramana.frames import Table
-from pramana.mechanism import Mechanism
+from pramana.inference import Jackknife
+from pramana.inference.hypotheses import SpecificationTest
+from pramana.models.prediction import Prediction
 from pramana.parameters.tables import CrossTableFunction
-from pramana.diagnostic import Diagnostic
 
 
 @dataclass(frozen=True)
-class Likelihood:
+class Likelihood(Method):
     """Maximise Σ_i log Σ_c Pr(z*_i | c) f(y_c | x_c; β) g(c | w_i; γ) over the values c behind the released ones.
 
     More precise than reversion where the whole model is right, inconsistent where it is not: `specification_test`
@@ -71,7 +67,6 @@ class Likelihood:
     covariate_model: str | None = None
     covariates: tuple[str, ...] = ()
     label: str = "likelihood"
-    reverts: bool = False
 
     def __post_init__(self) -> None:
         if self.covariate_model is not None and not isinstance(self.covariate_model, str):
@@ -81,33 +76,42 @@ class Likelihood:
         names = (self.covariates,) if isinstance(self.covariates, str) else tuple(self.covariates)
         object.__setattr__(self, "covariates", names)
 
-    def bind(self, function: EstimatingFunction, mechanism: Mechanism | None, table: Table, weights: Float) -> Binding:
-        """The likelihood equation of a perturbed binary response, which is that of the forward correction."""
-        return ForwardCorrection().bind(function, mechanism, table, weights)
+    def suited(self, inference: Inference | None) -> Inference | None:  # noqa: ARG002
+        """A likelihood has its own errors."""
+        return None
 
-    def maximize(
-        self,
-        function: EstimatingFunction,
-        task: Task,
-        options: object,
-        start: Float | None,
-        facts: Mapping[str, str],
-    ) -> LikelihoodResult:
+    @property
+    def has_model(self) -> bool:
+        return True
+
+    def with_covariate_model(self, text: str) -> Likelihood:
+        return replace(self, covariate_model=text)
+
+    def specification(self, task: Task) -> SpecificationTest:
+        from pramana.estimators.likelihood.specification import specification
+
+        return specification(self, task)
+
+    def estimate(self, task: Task) -> LikelihoodResult:
         """Fit, with standard errors and diagnostics."""
+        task = replace(task.weighing(), plan=task.plan.likelihood)
+        function, sampling, options = task.function, task.sampling, task.options.inference
+        if isinstance(options, Jackknife) or sampling.replicates is not None:
+            raise PramanaError("the likelihood knows no jackknife and no replicate weights: use method='reversion'")
         table = as_table(function)
         if table is not None:
-            return _tabulated(table, task, options, facts)
-        robust = robust_of(options, task)
-        model = observed_likelihood(self, function, task.mechanism, task.table, task.row_weights, task.frequencies)
-        refuse_few(task, len(function.parameters))
-        found = maximize(model, start)
+            return _tabulated(table, task)
+        robust = robust_of(options, sampling)
+        model = observed_likelihood(self, task)
+        refuse_few(sampling, len(function.parameters))
+        found = maximize(model, task.start)
         inverse = inverted(found.information)
-        covariance = inverse if robust is None else robust_covariance(model, found, inverse, task, robust)
+        covariance = inverse if robust is None else robust_covariance(model, found, inverse, sampling, robust)
         d, theta = len(function.parameters), found.theta
         dispersion = {"Dispersion": f"{theta.dispersion:.6g}"} if model.data.density.dispersed else {}
         model_of = {"Covariate model": model.covariates.description} if model.data.hides_covariates else {}
         value, count = found.state.value, model.size(theta)
-        pseudo = task.weights is not None or task.clusters is not None
+        pseudo = sampling.weights is not None or sampling.clusters is not None
         named = "Pseudo-log-likelihood" if pseudo else "Log-likelihood"
         figures = {named: f"{value:.4f} ({count} parameters)"} | (
             {} if pseudo else {"AIC": f"{2 * (count - value):.4f}"}
@@ -116,56 +120,44 @@ class Likelihood:
             parameters=function.parameters,
             estimate=theta.beta,
             covariance=covariance[:d, :d],
-            n=records_of(task),
+            n=sampling.n,
             method=self.label,
-            inference=described(robust, task),
-            df=degrees_of_freedom(task),
+            inference=described(robust, sampling),
+            df=sampling.degrees_of_freedom,
             diagnostics=(
                 *task.notes,
                 *_diagnostics(self, model, found, task),
-                *cluster_remarks(task),
+                *cluster_remarks(sampling),
                 *(
-                    weak_directions(model, found, inverse[:d, :d], records_of(task))
-                    or faint_channels(model, task.mechanism.assignments if task.mechanism else (), records_of(task))
+                    weak_directions(model, found, inverse[:d, :d], sampling.n)
+                    or faint_channels(model, task.mechanism.assignments if task.mechanism else (), sampling.n)
                 ),
             ),
-            facts={**facts, **model_of, **dispersion, **figures},
+            facts={**task.plan.facts, **model_of, **dispersion, **figures},
             frame_kind=task.table.kind,
             log_likelihood=value,
             parameter_count=count,
             dispersion=theta.dispersion if model.data.density.dispersed else None,
             pseudo=pseudo,
             content=_content(model.data, model.covariates.description),
+            model=Prediction.of(function.prediction),
+            log_scale=task.plan.log_scale,
         )
 
 
-def _tabulated(function: CrossTableFunction, task: Task, options: object, facts: Mapping[str, str]) -> LikelihoodResult:
+def _tabulated(function: CrossTableFunction, task: Task) -> LikelihoodResult:
     """A table has no regression: its likelihood is maximised over the simplex."""
-    if task.weights is not None or task.clusters is not None or options is not None:
+    sampling = task.sampling
+    if sampling.weights is not None or sampling.clusters is not None or task.options.inference is not None:
         raise PramanaError(
             "a maximum-likelihood table takes frequencies, but no weights, clusters or inference=: use method='reversion'"
         )
-    counts = np.ones(task.table.n) if task.frequencies is None else task.frequencies
-    return table_result(
-        function,
-        task.mechanism,
-        task.table,
-        counts,
-        facts=facts,
-        notes=task.notes,
-        frame_kind=task.table.kind,
-    )
+    return table_result(function, task)
 
 
-def observed_likelihood(
-    method: Likelihood,
-    function: EstimatingFunction,
-    mechanism: Mechanism | None,
-    table: Table,
-    weights: Float,
-    counts: Float | None = None,
-) -> ObservedLikelihood:
+def observed_likelihood(method: Likelihood, task: Task) -> ObservedLikelihood:
     """The likelihood of a table under a formula's model."""
+    function, mechanism, table, counts = task.function, task.mechanism, task.table, task.sampling.frequencies
     _, answers = checked_model(function)
     known = tuple(mechanism.columns) if mechanism is not None else ()
     strange = [c for c in method.covariates if c not in known]
@@ -174,7 +166,7 @@ def observed_likelihood(
     data = hidden_data(function, mechanism, table, method.covariates, None if counts is None else float(counts.sum()))
     size, forbidden = len(data.combinations), (*answers, *known)
     covariates = covariate_model(method.covariate_model, data.clean, size, table, forbidden, counts)
-    return ObservedLikelihood(data, covariates, weights)
+    return ObservedLikelihood(data, covariates, task.sampling.row_weights)
 
 
 def _diagnostics(method: Likelihood, model: ObservedLikelihood, found: Maximum, task: Task) -> list[Diagnostic]:
@@ -204,11 +196,11 @@ def _regards(covariate_model: str | None, column: str) -> bool:
 def _content(data: HiddenData, description: str) -> tuple[str, ...]:
     """What the likelihood is a likelihood of: fits are comparable only when this is equal."""
     covariates = sorted(data.combinations[0])
-    family = data.function.family
+    family, offset = data.function.family, data.function.offset_of
     return (
         data.function.label,
         f"{family.name}, {family.link} link",
-        *getattr(data.function.offset_of, "expressions", ()),
+        *(offset.expressions if isinstance(offset, Offset) else ()),
         *covariates,
         *([description] if covariates else []),
     )

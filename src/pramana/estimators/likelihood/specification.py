@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pramana.analysis.task import Task
 from pramana.arrays import Columns, Float, Int
-from pramana.errors import FormulaError, MechanismError
+from pramana.errors import FormulaError, MechanismError, PramanaError
 from pramana.estimating import EstimatingFunction
 from pramana.estimators.likelihood.hidden_data import checked_model
 from pramana.estimators.likelihood.maximization import Maximum, maximize
@@ -17,6 +18,7 @@ from pramana.estimators.model_dependent import reversion_at
 from pramana.frames import Table
 from pramana.inference.hypotheses import SpecificationTest
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
+from pramana.models.generalized_linear import Glm
 
 ENOUGH = 2.0
 """Directions are tested in which records × the share of the reversion score's variance that the likelihood leaves
@@ -24,7 +26,7 @@ unexplained exceeds this. Below, the linear parts of the two scores cancel, and 
 
 
 @dataclass(frozen=True)
-class Moments:
+class ScoreMoments:
     """Weighted sums over records of what the model implies of the reversion score φ (d) and the likelihood score s (q).
 
     Attributes
@@ -41,19 +43,13 @@ class Moments:
     information: Float
 
 
-def specification(
-    method: Likelihood,
-    function: EstimatingFunction,
-    mechanism: Mechanism | None,
-    table: Table,
-    weights: Float | None = None,
-    frequencies: Float | None = None,
-) -> SpecificationTest:
+def specification(method: Likelihood, task: Task) -> SpecificationTest:
     """Sᵀ (A − H I⁻¹ Hᵀ)⁻¹ S, with S the reversion score at the maximum likelihood estimate.
 
     The score form: the difference of the two covariance matrices of Hausman's form need not be positive definite.
     """
-    model_of, answers = checked_model(function)
+    table, mechanism, weights = task.table, task.mechanism, task.sampling.weights
+    model_of, answers = checked_model(_checked(task))
     used = mechanism.used_by(model_of.variables) if mechanism is not None else []
     if mechanism is None or not used:
         raise MechanismError(
@@ -64,13 +60,22 @@ def specification(
     known = mechanism
     if model_of.family.name == "binomial":
         known = _with_response(mechanism, used, answers[0], table)
-    counts = np.ones(table.n) if frequencies is None else frequencies
-    rows = counts if weights is None else counts * weights
-    model = observed_likelihood(method, function, known, table, rows, frequencies)
+    rows = task.sampling.row_weights
+    model = observed_likelihood(method, replace(task, mechanism=known))
     found, channels = maximize(model), known.used_by(model_of.variables)
     plain = moments(model, found, channels, table, rows)
     squared = plain if weights is None else moments(model, found, channels, table, rows * weights)
-    return judged(plain, squared, float(counts.sum()))
+    return judged(plain, squared, task.sampling.n)
+
+
+def _checked(task: Task) -> EstimatingFunction:
+    """The function of a formula with a likelihood, whose records are independent."""
+    if task.sampling.clusters is not None or task.sampling.strata is not None or task.sampling.replicates is not None:
+        given = "design" if task.beside.design is not None else "clusters"
+        raise PramanaError(f"it takes records as independent, and {given}= was given")
+    if not isinstance(task.plan.likelihood, Glm):
+        raise FormulaError(f"the specification test is for a formula such as 'y ~ x', not {task.plan.label!r}")
+    return task.function
 
 
 def _with_response(mechanism: Mechanism, used: list[Assignment], answer: str, table: Table) -> Mechanism:
@@ -82,7 +87,9 @@ def _with_response(mechanism: Mechanism, used: list[Assignment], answer: str, ta
     return Mechanism(channels)
 
 
-def moments(model: ObservedLikelihood, found: Maximum, used: list[Assignment], table: Table, weights: Float) -> Moments:
+def moments(
+    model: ObservedLikelihood, found: Maximum, used: list[Assignment], table: Table, weights: Float
+) -> ScoreMoments:
     """Sums over records of expectations over everything that could have been released of them.
 
     The expectation is given what is not hidden: a clean response that has no list of outcomes enters as it is.
@@ -107,7 +114,7 @@ def moments(model: ObservedLikelihood, found: Maximum, used: list[Assignment], t
         variance += (phi * share).T @ phi
         cross += (phi * share).T @ s
         information += (s * share).T @ s
-    return Moments(score, variance, cross, information)
+    return ScoreMoments(score, variance, cross, information)
 
 
 def _released(used: list[Assignment], table: Table) -> Int:
@@ -126,7 +133,7 @@ def _channel_at(used: list[Assignment], contexts: list[Columns], outcome: int, n
     return out
 
 
-def judged(plain: Moments, squared: Moments, n: float) -> SpecificationTest:
+def judged(plain: ScoreMoments, squared: ScoreMoments, n: float) -> SpecificationTest:
     """The statistic in the directions that the likelihood leaves free.
 
     Parameters
@@ -149,7 +156,7 @@ def judged(plain: Moments, squared: Moments, n: float) -> SpecificationTest:
     return SpecificationTest(statistic, df, p, _advice(p))
 
 
-def _unexplained(plain: Moments, squared: Moments) -> Float:
+def _unexplained(plain: ScoreMoments, squared: ScoreMoments) -> Float:
     """Variance of Σ w (φ − H I⁻¹ s), which is A − H I⁻¹ Hᵀ when all weights are one."""
     slope = np.linalg.solve(plain.information, plain.cross.T).T
     both = slope @ squared.cross.T

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
-from pramana.arrays import Float, Int
+from pramana.arrays import Float
+from pramana.diagnostic import Diagnostic
+from pramana.engines import Sampling, Stratification
 from pramana.errors import DataError, PramanaError, SolveError
 from pramana.estimators.estimate import few_clusters
 from pramana.estimators.likelihood.maximization import Maximum
 from pramana.estimators.likelihood.observed import ObservedLikelihood
-from pramana.frames import Table
 from pramana.inference import Resampling, Sandwich
 from pramana.inference.identification import WEAK
-from pramana.inference.survey import Stratification, refuse_correction
-from pramana.mechanism import Assignment, Mechanism
-from pramana.diagnostic import Diagnostic
+from pramana.inference.survey import refuse_correction
+from pramana.kernels.blocks import by_group
+from pramana.mechanism import Assignment
 
 LARGEST = 500
 """Levels beyond which no singular values are computed."""
@@ -93,41 +93,20 @@ def _at_face_value(model: ObservedLikelihood, found: Maximum) -> Float:
     return np.asarray(precision * model.curvature(alone))
 
 
-class Task(Protocol):
-    """The checked data of a fit."""
-
-    @property
-    def table(self) -> Table: ...
-    @property
-    def mechanism(self) -> Mechanism | None: ...
-    @property
-    def weights(self) -> Float | None: ...
-    @property
-    def frequencies(self) -> Float | None: ...
-    @property
-    def clusters(self) -> Int | None: ...
-    @property
-    def strata(self) -> Stratification | None: ...
-    @property
-    def row_weights(self) -> Float: ...
-    @property
-    def notes(self) -> tuple[Diagnostic, ...]: ...
-
-
-def robust_of(options: object, task: Task) -> Sandwich | None:
+def robust_of(options: object, sampling: Sampling) -> Sandwich | None:
     if isinstance(options, Resampling):
         raise PramanaError("maximum likelihood takes no resampling: leave inference out, or use inference=Sandwich()")
-    if task.strata is not None:
-        _refuse_target(task.strata)
+    if sampling.strata is not None:
+        _refuse_target(sampling.strata)
     if options is None:
-        return Sandwich() if task.weights is not None or task.clusters is not None else None
+        return Sandwich() if sampling.weights is not None or sampling.clusters is not None else None
     if isinstance(options, Sandwich) and options.interval == "score":
         raise PramanaError(
             "maximum likelihood has Wald intervals: use Sandwich(interval='wald'), or method='reversion'"
         )
     if not isinstance(options, Sandwich):
         raise PramanaError(f"inference of type {type(options).__name__} does not suit maximum likelihood")
-    if task.strata is not None:
+    if sampling.strata is not None:
         refuse_correction(options)
     return options
 
@@ -141,18 +120,8 @@ def _refuse_target(design: Stratification) -> None:
         )
 
 
-def degrees_of_freedom(task: Task) -> float | None:
-    if task.strata is None or task.clusters is None:
-        return None
-    return task.strata.degrees_of_freedom(task.clusters, task.row_weights)
-
-
-def records_of(task: Task) -> float:
-    return float(task.table.n if task.frequencies is None else task.frequencies.sum())
-
-
-def refuse_few(task: Task, d: int) -> None:
-    counted = records_of(task) if task.frequencies is not None else float(np.count_nonzero(task.row_weights))
+def refuse_few(sampling: Sampling, d: int) -> None:
+    counted = sampling.n if sampling.frequencies is not None else float(np.count_nonzero(sampling.row_weights))
     if counted <= d:
         raise DataError(f"{counted:g} records cannot carry {d} parameters: use more data or fewer terms")
 
@@ -169,44 +138,38 @@ def inverted(information: Float) -> Float:
     return np.asarray(np.linalg.inv(scaled) / np.outer(scale, scale))
 
 
-def robust_covariance(model: ObservedLikelihood, found: Maximum, inverse: Float, task: Task, robust: Sandwich) -> Float:
+def robust_covariance(
+    model: ObservedLikelihood, found: Maximum, inverse: Float, sampling: Sampling, robust: Sandwich
+) -> Float:
     """I⁻¹ (Σ w² s sᵀ) I⁻¹ with sums over clusters where there are any, centred within strata under a design."""
     scores = model.scores(found.state)
-    n, d = records_of(task), len(found.theta.beta)
+    n, d = sampling.n, len(found.theta.beta)
     factor = n / (n - d)
-    if task.clusters is None:
-        square = model.weights if task.weights is None else model.weights * task.weights
+    if sampling.clusters is None:
+        square = model.weights if sampling.weights is None else model.weights * sampling.weights
         meat = (scores * square[:, None]).T @ scores
     else:
-        groups = _groups(task)
-        sums = np.zeros((groups, scores.shape[1]))
-        np.add.at(sums, task.clusters, scores * model.weights[:, None])
-        meat = sums.T @ sums if task.strata is None else task.strata.between(sums)
+        groups = sampling.groups or 0
+        sums = by_group(scores * model.weights[:, None], sampling.clusters, groups)
+        meat = sums.T @ sums if sampling.strata is None else sampling.strata.between(sums)
         factor = groups / (groups - 1) * (n - 1) / (n - d)
     return np.asarray(inverse @ meat @ inverse * (factor if robust.correction == "HC1" else 1.0))
 
 
-def _groups(task: Task) -> int:
-    """Clusters; under a design its units, also those of which no record is left. None are zero."""
-    if task.strata is not None:
-        return len(task.strata.stratum)
-    return 0 if task.clusters is None else int(task.clusters.max()) + 1
-
-
-def cluster_remarks(task: Task) -> list[Diagnostic]:
-    if task.clusters is None or task.strata is not None:
+def cluster_remarks(sampling: Sampling) -> list[Diagnostic]:
+    if sampling.clusters is None or sampling.strata is not None:
         return []
     return few_clusters(
-        _groups(task), "use method='reversion' with inference=pr.Jackknife(), whose intervals are those of t"
+        (sampling.groups or 0), "use method='reversion' with inference=pr.Jackknife(), whose intervals are those of t"
     )
 
 
-def described(robust: Sandwich | None, task: Task) -> str:
+def described(robust: Sandwich | None, sampling: Sampling) -> str:
     if robust is None:
         return "observed information, wald intervals"
-    if task.strata is not None:
-        units = f"{len(task.strata.fraction)} strata, {_groups(task)} sampling units"
+    if sampling.strata is not None:
+        units = f"{len(sampling.strata.fraction)} strata, {(sampling.groups or 0)} sampling units"
         return f"pseudo-likelihood, linearised for the design ({units}; around the superpopulation), wald intervals"
-    by = f", {_groups(task)} clusters" if task.clusters is not None else ""
+    by = f", {(sampling.groups or 0)} clusters" if sampling.clusters is not None else ""
     name = (robust.correction or "HC0").replace("HC", "CR" if by else "HC")
     return f"robust sandwich of the likelihood ({name}{by}), wald intervals"

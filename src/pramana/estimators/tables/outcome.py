@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from pramana.arrays import Float
+from pramana.analysis.task import Task
+from pramana.diagnostic import Diagnostic
 from pramana.errors import PramanaError
 from pramana.estimating import EstimatingFunction
-from pramana.estimating.cells import Factor, cell_labels
+from pramana.estimating.cells import cell_labels
 from pramana.estimators.likelihood.outcome import LikelihoodRatioTest, LikelihoodResult
 from pramana.estimators.tables import likelihood
-from pramana.frames import FrameKind, Table
-from pramana.mechanism import Mechanism
 from pramana.parameters.means import ProportionsFunction
 from pramana.parameters.tables import CrossTableFunction
-from pramana.diagnostic import Diagnostic
+from pramana.result import Shares
 
 
 @dataclass(frozen=True)
@@ -32,24 +30,16 @@ def as_table(function: EstimatingFunction) -> CrossTableFunction | None:
     if isinstance(function, CrossTableFunction):
         return function
     if isinstance(function, ProportionsFunction):
-        return CrossTableFunction((Factor(function.column, function.levels),))
+        return CrossTableFunction((function.column,))
     return None
 
 
-def table_result(
-    function: CrossTableFunction,
-    mechanism: Mechanism | None,
-    table: Table,
-    counts: Float,
-    *,
-    facts: Mapping[str, str],
-    notes: tuple[Diagnostic, ...],
-    frame_kind: FrameKind,
-) -> TableResult:
-    """Maximise, and attach what follows from the likelihood. `counts` (n,) are records, not sampling weights."""
+def table_result(function: CrossTableFunction, task: Task) -> TableResult:
+    """Maximise, and attach what follows from the likelihood; rows count as many records as their frequencies say."""
     if function.counts:
         raise PramanaError("maximum likelihood gives shares: use crosstab() without counts=True, and multiply by n")
-    released = likelihood.released_table(function, mechanism, table, counts)
+    counts = task.sampling.row_weights
+    released = likelihood.released_table(function, task.mechanism, task.table, counts)
     found = likelihood.saturated(released)
     labels = cell_labels(function.factors)
     empty = [label for label, v in zip(labels, found.shares, strict=True) if v <= likelihood.EMPTY]
@@ -61,9 +51,11 @@ def table_result(
         n=float(counts.sum()),
         method="likelihood",
         inference="observed information, wald intervals",
-        diagnostics=(*notes, *_boundary(empty)),
-        facts={**facts, "Log-likelihood": f"{found.log_likelihood:.4f} ({free} parameters)"},
-        frame_kind=frame_kind,
+        diagnostics=(*task.notes, *_boundary(empty)),
+        facts={**task.plan.facts, "Log-likelihood": f"{found.log_likelihood:.4f} ({free} parameters)"},
+        frame_kind=task.table.kind,
+        log_scale=task.plan.log_scale,
+        shares=Shares(len(labels), 1.0),
         log_likelihood=found.log_likelihood,
         parameter_count=free,
         content=function.variables,

@@ -9,14 +9,15 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from pramana.analysis.sampling import ColumnLike
+from pramana.analysis.sampling import Beside, ColumnLike
+from pramana.analysis.task import Options, Task
 from pramana.arrays import Float
+from pramana.diagnostic import Diagnostic
 from pramana.errors import PramanaError
+from pramana.estimators import Likelihood
 from pramana.estimators.tables.outcome import TableResult
 from pramana.mechanism import Mechanism
 from pramana.parameters.tables import crosstab
-from pramana.pipeline import fit
-from pramana.diagnostic import Diagnostic
 from pramana.result import Result
 
 
@@ -50,9 +51,8 @@ def table_em(
             "a maximum-likelihood table counts every record alike and takes no sampling weights: use fit(crosstab(...), ..., "
             "weights=...), and to_simplex() where a cell is negative"
         )
-    plan = crosstab(columns)
-    result = fit(plan, data, mechanism, method="likelihood", frequencies=frequencies, missing=missing)
-    return cast(TableResult, result)
+    task = Task.read(crosstab(columns), data, mechanism, Beside(frequencies=frequencies), Options(missing=missing))
+    return cast(TableResult, Likelihood().estimate(task))
 
 
 def to_simplex(result: Result) -> Result:
@@ -74,34 +74,16 @@ def to_simplex(result: Result) -> Result:
     >>> to_simplex(pr.fit(pr.counts("y"), {"y": [1] * 5 + [0] * 120}, mechanism)).estimate
     array([125.,   0.])
     """
-    projected = np.concatenate([block.sum() * _projected(block / block.sum()) for block in _blocks(result)])
+    if result.shares is None or result.estimate.size < 2:
+        raise PramanaError(
+            f"{result.parameters[0]!r} is no cell of a table: to_simplex() takes a result of proportions(), crosstab() or counts()"
+        )
+    tables = np.split(result.estimate, result.estimate.size // result.shares.size)
+    projected = np.concatenate([table.sum() * _projected(table / table.sum()) for table in tables])
     moved = float(np.abs(projected - result.estimate).max())
     note = f"projected to the simplex, by at most {moved:.3g}; standard errors are those before the projection"
     diagnostics = (*result.diagnostics, Diagnostic("projected", "info", note))
     return replace(result, estimate=projected, diagnostics=diagnostics)
-
-
-def _blocks(result: Result) -> list[Float]:
-    """The tables that the estimates are: one, or one in each domain, the levels of the column running fastest."""
-    total, size = float(result.estimate.sum()), result.estimate.size
-    if size > 1 and abs(total - _expected(result)) <= 1e-5 * abs(total):
-        return [result.estimate]
-    domains = max(round(total), 1) if np.isfinite(total) else 1
-    if all(" | " in name for name in result.parameters) and size % domains == 0 and size > domains:
-        blocks = np.split(result.estimate, domains)
-        if all(abs(float(block.sum()) - 1) <= 1e-6 for block in blocks):
-            return blocks
-    raise PramanaError(
-        f"the estimates sum to {total:.6g}, so they are no distribution: to_simplex() takes a result of proportions(), "
-        "crosstab() or counts() that holds every cell"
-    )
-
-
-def _expected(result: Result) -> float:
-    """What a whole table sums to: the records or their weights, the size of the population, or 1."""
-    if not all(name.startswith("count(") for name in result.parameters):
-        return 1.0
-    return float(result.facts.get("Population size", result.facts.get("Sum of weights", "nan")))
 
 
 def _projected(values: Float) -> Float:

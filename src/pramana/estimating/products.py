@@ -1,0 +1,256 @@
+"""Design columns as products of what is clean and what is perturbed.
+
+Column j of record i at node c is `clean[place_j, i] · node[c, j]` wherever no factor of its term reads both kinds of
+variables, so that nothing of size records × nodes is stored. What does not factor is kept densely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TypeAlias
+
+import numpy as np
+
+from pramana.arrays import Column, Columns, Float, Int
+from pramana.estimating.records import Records
+from pramana.frames import decode
+
+FromColumns: TypeAlias = Callable[[Mapping[str, object], int], Float]
+
+ROWS = 65_536
+"""Records whose design is evaluated at once."""
+TRIED = 64
+"""Records on which the node's parts of a column are found."""
+KINDS = ("constant", "clean", "mixed", "dense")
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a design column is made of: a product of factors.
+
+    Attributes
+    ----------
+    factors : the variables that each factor reads.
+    plain : the column is the product of its variables as they are, where those are numbers.
+    """
+
+    factors: tuple[frozenset[str], ...]
+    plain: bool = False
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(name for factor in self.factors for name in factor)
+
+    def separates(self, hidden: frozenset[str]) -> bool:
+        """No factor reads both a hidden and another variable."""
+        return all(factor <= hidden or not factor & hidden for factor in self.factors)
+
+
+@dataclass(frozen=True)
+class ProductDesign:
+    """The design of n records at C nodes, d columns.
+
+    Attributes
+    ----------
+    clean : (p, n), the distinct clean parts.
+    place : (d,), the clean part of each column; −1 where a column is kept densely.
+    node : (C, d), the node's part of each column.
+    dense : (C, e, n), the columns that do not factor, in order.
+    """
+
+    clean: Float
+    place: Int
+    node: Float
+    dense: Float
+
+    @classmethod
+    def of(cls, design_of: FromColumns, parts: Sequence[Part] | None, d: int, records: Records) -> ProductDesign:
+        """Evaluate a design on records, each kind of column no more often than it must be."""
+        return _Builder(design_of, parts, d, records).built()
+
+    @property
+    def n(self) -> int:
+        return self.clean.shape[1]
+
+    @property
+    def d(self) -> int:
+        return len(self.place)
+
+    @property
+    def nodes(self) -> int:
+        return len(self.node)
+
+    def rows(self, rows: slice) -> ProductDesign:
+        """The design of some of the records; nothing is copied."""
+        return ProductDesign(self.clean[:, rows], self.place, self.node, self.dense[:, :, rows])
+
+    def expanded(self) -> Float:
+        """(n, C, d), for a block of records or a small sample."""
+        out = np.empty((self.n, self.nodes, self.d))
+        factored = np.flatnonzero(self.place >= 0)
+        clean = self.clean[self.place[factored]].T
+        for c in range(self.nodes):
+            out[:, c, factored] = clean * self.node[c, factored]
+            out[:, c, self.place < 0] = self.dense[c].T
+        return out
+
+    def _parts(self) -> Iterator[ProductDesign]:
+        """Blocks of records that can be expanded."""
+        size = max(1, ROWS // self.nodes)
+        return (self.rows(slice(low, low + size)) for low in range(0, self.n, size))
+
+    def gram(self) -> Float:
+        """Σ_i Σ_c x xᵀ (d, d)."""
+        if self.dense.size:
+            flats = (part.expanded().reshape(-1, self.d) for part in self._parts())
+            return np.asarray(sum(flat.T @ flat for flat in flats))
+        inner = (self.clean @ self.clean.T)[np.ix_(self.place, self.place)]
+        return np.asarray((self.node.T @ self.node) * inner)
+
+    def sums(self, values: Float | None = None) -> Float:
+        """Σ_i Σ_c x v (d,), for v = 1 or values by record (1, n) or by node and record (C, n)."""
+        by_node = np.ones((1, self.n)) if values is None else values
+        inner = self.clean @ by_node.T  # (p, 1 or C)
+        own, out = self.place >= 0, np.empty(self.d)
+        out[own] = np.sum(self.node[:, own].T * inner[self.place[own]], axis=1)
+        out[~own] = np.einsum("cen,cn->e", self.dense, np.broadcast_to(by_node, (self.nodes, self.n)))
+        return out
+
+    def limits(self) -> tuple[Float, Float]:
+        """Smallest and largest value of each column (d,)."""
+        if self.dense.size:
+            ends = [(flat.min(axis=(0, 1)), flat.max(axis=(0, 1))) for flat in (p.expanded() for p in self._parts())]
+            lows, highs = zip(*ends, strict=True)
+            return np.min(lows, axis=0), np.max(highs, axis=0)
+        ends = np.stack([self.clean.min(axis=1), self.clean.max(axis=1)])[:, self.place]
+        at = ends[:, None, :] * self.node[None]
+        return at.min(axis=(0, 1)), at.max(axis=(0, 1))
+
+
+class _Builder:
+    """One evaluation of a design: which columns are clean, which are products, and which are neither."""
+
+    def __init__(self, design_of: FromColumns, parts: Sequence[Part] | None, d: int, records: Records) -> None:
+        self._design_of, self._records, self._d = design_of, records, d
+        self._hidden = frozenset(records.nodes[0])
+        by_level = not any(isinstance(v, np.ndarray) for node in records.nodes for v in node.values())
+        self._parts = parts if by_level else None
+        self._size = len(records.nodes)
+        self._node = np.ones((self._size, d))
+        self._place = np.full(d, -1, dtype=np.int64)
+        self._clean = np.empty((0, records.n))
+        self._filled = 0
+
+    def built(self) -> ProductDesign:
+        if self._size == 1 and self._parts is None:
+            clean, dense = self._at(0, np.arange(self._d)).T, np.empty((1, 0, self._records.n))
+            return ProductDesign(np.ascontiguousarray(clean), np.arange(self._d), np.ones((1, self._d)), dense)
+        kinds = [self._kind(j) for j in range(self._d)]
+        columns = {name: [j for j, kind in enumerate(kinds) if kind == name] for name in KINDS}
+        shared = bool(columns["constant"])
+        self._clean = np.empty((shared + len(columns["clean"]) + len(columns["mixed"]), self._records.n))
+        if shared:
+            self._next()[:] = 1.0  # the clean part of every column that reads no clean variable
+        self._constant(columns["constant"])
+        self._as_they_are(columns["clean"])
+        dense = sorted([*self._mixed(columns["mixed"]), *columns["dense"]])
+        values = np.empty((self._size, len(dense), self._records.n))
+        if dense:
+            for c in range(self._size):
+                values[c] = self._at(c, np.array(dense)).T
+        return ProductDesign(self._clean[: self._filled], self._place, self._node, values)
+
+    def _kind(self, j: int) -> str:
+        if self._parts is None:
+            return "dense"
+        part = self._parts[j]
+        if part.reads <= self._hidden:
+            return "constant"
+        if not part.reads & self._hidden:
+            return "clean"
+        return "mixed" if part.separates(self._hidden) else "dense"
+
+    def _constant(self, columns: list[int]) -> None:
+        """Columns that read no clean variable, such as an intercept or a hidden level: one number a node."""
+        if columns:
+            self._node[:, columns] = self._at_nodes()[:, columns]
+            self._place[columns] = 0
+
+    def _at_nodes(self) -> Float:
+        """The design (C, d) of the first record at every node, in one evaluation."""
+        records, size = self._records, self._size
+        first = {name: values[np.zeros(size, dtype=int)] for name, values in records.columns.items()}
+        hidden = {name: decode(np.arange(size), [node[name] for node in records.nodes]) for name in self._hidden}  # type: ignore[misc]
+        return self._design_of({**first, **hidden}, size)
+
+    def _as_they_are(self, columns: list[int]) -> None:
+        """Columns that read no hidden variable, numbers as they are without an evaluation of the formula."""
+        assert self._parts is not None
+        found = {j: _plain(self._parts[j], self._records.columns) for j in columns}
+        rest = [j for j in columns if found[j] is None]
+        values = dict(zip(rest, self._at(0, np.array(rest)).T, strict=True)) if rest else {}
+        for j in columns:
+            own = found[j]
+            self._add(j, values[j] if own is None else own)
+
+    def _mixed(self, columns: list[int]) -> list[int]:
+        """Products of a clean and a hidden part, found on a few records; returns those that could not be found there."""
+        if not columns:
+            return []
+        some = np.unique(np.linspace(0, self._records.n - 1, TRIED).astype(int)).tolist()
+        tried = np.stack([self._few(c, some)[:, columns] for c in range(self._size)])  # (C, records, columns)
+        left, by_node = [], {}
+        for k, j in enumerate(columns):
+            values = tried[:, :, k]
+            strongest = int(np.argmax(np.abs(values).max(axis=0)))
+            base = int(np.argmax(np.abs(values[:, strongest])))
+            if not np.isfinite(values).all() or values[base, strongest] == 0:
+                left.append(j)
+                continue
+            share = values[:, strongest] / values[base, strongest]
+            if np.abs(values - share[:, None] * values[base]).max() > 1e-9 * np.abs(values).max():
+                left.append(j)
+                continue
+            self._node[:, j] = share
+            by_node.setdefault(base, []).append(j)
+        for base, own in by_node.items():
+            for j, row in zip(own, self._at(base, np.array(own)).T, strict=True):
+                self._add(j, row)
+        return left
+
+    def _next(self) -> Float:
+        self._filled += 1
+        return self._clean[self._filled - 1]
+
+    def _add(self, j: int, row: Float) -> None:
+        self._place[j] = self._filled
+        self._next()[:] = row
+
+    def _at(self, node: int, columns: Int) -> Float:
+        """Some columns (n, ·) at one node, evaluated block by block."""
+        records = self._records
+        if records.n <= ROWS:
+            return self._design_of(records.at(node), records.n)[:, columns]
+        out = np.empty((records.n, len(columns)), order="F")
+        for low in range(0, records.n, ROWS):
+            part = records.rows(slice(low, min(low + ROWS, records.n)))
+            out[low : low + part.n] = self._design_of(part.at(node), part.n)[:, columns]
+        return out
+
+    def _few(self, node: int, rows: Sequence[int]) -> Float:
+        """The design (·, d) of a few records at one node."""
+        chosen = {name: values[list(rows)] for name, values in self._records.columns.items()}
+        return self._design_of({**chosen, **self._records.nodes[node]}, len(rows))
+
+
+def _plain(part: Part, columns: Columns) -> Float | None:
+    """The product of numeric columns, or None where the formula must be evaluated."""
+    if not part.plain or any(columns[name].dtype.kind not in "iuf" for name in part.reads):
+        return None
+    return reduce(np.multiply, (_numbers(columns[name]) for factor in part.factors for name in factor))
+
+
+def _numbers(values: Column) -> Float:
+    return np.asarray(values, dtype=float)

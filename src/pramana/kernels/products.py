@@ -1,0 +1,169 @@
+"""Totals of generalised linear scores whose design columns are products of a clean and a node's part, compiled, in one pass.
+
+With `η_ic = Σ_j clean[place_j, i] node[c, j] β_j` the sums are `Σ_c node_c ∘ (A r_c)` and `Σ_c (node_c node_cᵀ) ∘ (A diag(v_c) Aᵀ)`;
+what concerns columns without a node's part is summed over nodes first. The slow version that these must equal is the
+expanded design in `predictor`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pramana.arrays import Float, Int
+from pramana.kernels.predictor import Curve
+
+
+class Totals(NamedTuple):
+    """Σ w φ (d,), Σ w ∂φ (d, d), Σ w₂ φφᵀ and reverted Σ w₂ UUᵀ (d, d); the last two are zero where they were not asked for."""
+
+    score: Float
+    slope: Float
+    outer: Float
+    clean_outer: Float
+
+
+class Layout(NamedTuple):
+    """Columns with the same node's part share a pattern; clean parts that only columns without one use are steady."""
+
+    pattern: Int
+    patterns: Float
+    steady: Int
+    moving: Int
+
+
+@dataclass(frozen=True)
+class Products:
+    """The records begin … end − 1 of n.
+
+    Attributes
+    ----------
+    clean : (p, n), contiguous; place : (d,); node : (C, d).
+    table : (R, C), row : (n,), the signed weights.
+    y1, y2 : (1 or C, n), first and second moments of the response, by node where they differ.
+    offset : (0, 1 or C, n).
+    """
+
+    begin: int
+    end: int
+    clean: Float
+    place: Int
+    node: Float
+    table: Float
+    row: Int
+    y1: Float
+    y2: Float
+    offset: Float
+    curve: Curve
+
+    def rows(self, rows: slice) -> Products:
+        low, high, _ = rows.indices(self.end - self.begin)
+        return replace(self, begin=self.begin + low, end=self.begin + high)
+
+    @property
+    def n(self) -> int:
+        return self.end - self.begin
+
+    @cached_property
+    def layout(self) -> Layout:
+        patterns, pattern = np.unique(self.node.T, axis=0, return_inverse=True)
+        constant = np.all(self.node == 1.0, axis=0)
+        moving = np.unique(self.place[~constant])
+        steady = np.setdiff1d(self.place, moving)
+        return Layout(pattern.ravel(), np.ascontiguousarray(patterns), steady, moving)
+
+    def along(self, vector: Float) -> Float:
+        """Coefficients of the clean parts at each node (C, p), for coefficients of the columns (d,)."""
+        out = np.zeros((len(self.node), len(self.clean)))
+        np.add.at(out.T, self.place, (self.node * vector).T)
+        return out
+
+
+def sums(fast: Any, p: Products, beta: Float, weights: Float, squares: Float | None) -> Totals:
+    """Everything at one parameter value; outer products where `squares`, their row weights, are given."""
+    nodes, parts, d = len(p.node), len(p.clean), len(p.place)
+    layout = p.layout
+    score, slope, clean_outer = np.zeros((nodes, parts)), *np.zeros((2, nodes, parts, parts))
+    outer = np.zeros((d, d))
+    own = np.ascontiguousarray(weights, dtype=float)
+    fast.product_sums(
+        p.begin,
+        p.end,
+        p.clean,
+        p.table,
+        p.row,
+        p.y1,
+        p.y2,
+        p.offset,
+        p.curve.code,
+        p.curve.shape,
+        p.along(beta),
+        layout.steady,
+        layout.moving,
+        own,
+        own if squares is None else np.ascontiguousarray(squares, dtype=float),
+        layout.pattern,
+        p.place,
+        layout.patterns,
+        squares is not None,
+        score,
+        slope,
+        clean_outer,
+        outer,
+    )
+    outer = np.triu(outer) + np.triu(outer, 1).T
+    total = np.einsum("cj,cj->j", p.node, score[:, p.place])
+    return Totals(total, _assembled(p, slope), outer, _assembled(p, clean_outer))
+
+
+def _assembled(p: Products, pairs: Float) -> Float:
+    """(d, d) from sums by node over pairs of clean parts."""
+    steady, moving = p.layout.steady, p.layout.moving
+    whole = np.zeros_like(pairs)
+    for own in (steady, moving):
+        block = np.ix_(np.arange(len(pairs)), own, own)
+        upper = np.triu(pairs[block])
+        whole[block] = upper + np.triu(upper, 1).transpose(0, 2, 1)
+    cross = np.ix_(np.arange(len(pairs)), moving, steady)
+    whole[cross] = pairs[cross]
+    whole[np.ix_(np.arange(len(pairs)), steady, moving)] = pairs[cross].transpose(0, 2, 1)
+    at = whole[:, p.place][:, :, p.place]
+    return np.asarray(np.einsum("cj,ck,cjk->jk", p.node, p.node, at))
+
+
+def _bends(fast: Any, p: Products, beta: Float, patterns: Float) -> Float:
+    out = np.empty((len(patterns), p.n))
+    fast.product_bends(
+        p.begin,
+        p.end,
+        p.clean,
+        p.table,
+        p.row,
+        p.y1,
+        p.offset,
+        p.curve.code,
+        p.curve.shape,
+        p.along(beta),
+        np.ascontiguousarray(patterns, dtype=float),
+        out,
+    )
+    return out
+
+
+def absolute_slopes(fast: Any, p: Products, beta: Float, weights: Float) -> Float:
+    """`Σ w |∂φ_j/∂β_j|` (d,)."""
+    bends = np.abs(_bends(fast, p, beta, p.layout.patterns**2)) * weights
+    sizes = bends @ (p.clean[:, p.begin : p.end] ** 2).T
+    return np.asarray(sizes[p.layout.pattern, p.place])
+
+
+def record_slope(fast: Any, p: Products, beta: Float, left: Float, right: Float) -> Float:
+    """`leftᵀ (∂φ_i/∂β) right` (n,)."""
+    bends = _bends(fast, p, beta, np.eye(len(p.node)))
+    clean = p.clean[:, p.begin : p.end]
+    a = p.along(left) @ clean
+    b = a if right is left else p.along(right) @ clean
+    return np.asarray(np.sum(bends * a * b, axis=0))
