@@ -18,7 +18,7 @@ from pramana.formulas.text import is_call
 from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
 from pramana.inference.hypotheses import SpecificationTest
 from pramana.mechanism import Mechanism
-from pramana.mechanism.description.resolving import resolve_mechanism
+from pramana.mechanism.description.argument import resolve_mechanism
 from pramana.result import Result
 
 

@@ -14,7 +14,7 @@ import pytest
 from pyarrow import parquet
 
 import pramana as pr
-from pramana.mechanism.channels.forms import Dense, Mixture
+from pramana.mechanism.channels.matrix_forms import Dense, Mixture
 from pramana.mechanism.channels.transition import TransitionMatrix
 from randomizations import random_channel, random_matrix
 

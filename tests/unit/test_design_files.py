@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import pramana as pr
 from pramana import designs
 from pramana.cli.application import app
-from pramana.mechanism.designs.requests import Request
+from pramana.mechanism.designs.request import Request
 
 ABC = ("a", "b", "c")
 SHARES = (0.5, 0.3, 0.2)

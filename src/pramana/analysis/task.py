@@ -18,7 +18,7 @@ from pramana.frames import Schema, Table, read
 from pramana.frames.table import require_columns
 from pramana.inference import Jackknife, Resampling, Sandwich
 from pramana.mechanism import Mechanism
-from pramana.mechanism.description.resolving import resolve_mechanism
+from pramana.mechanism.description.argument import resolve_mechanism
 
 Inference: TypeAlias = Sandwich | Resampling | Jackknife
 

@@ -18,20 +18,6 @@ def names(text: str | None) -> list[str]:
     return [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
-def question(text: str) -> Any:
-    """A formula as it is, or the plan of a parameter written as a call."""
-    from pramana.formulas.text import is_call, parameter
-
-    if is_call(text):
-        return parameter(text)
-    if "~" not in text:
-        raise FormulaError(
-            f"{text!r} has no '~' and is no call: give a formula such as 'income ~ age', or a parameter such as "
-            "'median(income, by=edu)'"
-        )
-    return text
-
-
 def mechanism_of(value: str) -> str | None:
     return None if value.lower() == "none" else value
 
@@ -48,16 +34,16 @@ def family_of(family: str | None, dispersion: float | None) -> Any:
 
 def methods_of(given: Sequence[str], covariate_model: str | None) -> list[Any]:
     """Methods by name; the model of the covariates goes to the likelihood."""
-    from pramana.estimators import Likelihood, method_of
+    from pramana.estimators import method_of
 
     chosen: list[Any] = [method_of(name) for text in given for name in names(text)]
     if not chosen:
         raise PramanaError("--method is empty: name at least one, such as reversion")
     if covariate_model is None:
         return chosen
-    if not any(isinstance(m, Likelihood) for m in chosen):
+    if not any(m.has_model for m in chosen):
         raise PramanaError(f"--covariate-model {covariate_model!r} belongs to --method likelihood: add it")
-    return [Likelihood(covariate_model) if isinstance(m, Likelihood) else m for m in chosen]
+    return [m.with_covariate_model(covariate_model) if m.has_model else m for m in chosen]
 
 
 def inference_of(

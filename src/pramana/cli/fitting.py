@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pramana.cli.choices import Sampling, family_of, inference_of, mechanism_of, methods_of, question
+from pramana.cli.choices import Sampling, family_of, inference_of, mechanism_of, methods_of
 from pramana.cli.output import check_output, save_figure
 from pramana.cli.progress import bar
 from pramana.errors import PramanaError
@@ -108,7 +108,7 @@ def fit(
     sampling = Sampling(weights, frequencies, clusters, strata, fpc, target, replicate_weights, replicate_scale)
     with bar(f"Fitting {data.name}"):
         result = fit_model(
-            question(what),
+            what,
             data,
             mechanism_of(mechanism),
             family=family_of(family, dispersion),
@@ -191,7 +191,7 @@ def compare(
     sampling = Sampling(weights, frequencies, clusters, strata, fpc, target, replicate_weights, replicate_scale)
     with bar(f"Fitting {data.name}"):
         comparison = compare_methods(
-            question(what),
+            what,
             data,
             mechanism_of(mechanism),
             methods_of(method or ["reversion", "naive"], covariate_model),
@@ -221,7 +221,7 @@ def specification(
     style: FormatOption = "text",
 ) -> None:
     """Test the model that maximum likelihood believes in against reversion, which does not need it."""
-    from pramana.guidance import specification_test
+    from pramana.pipeline import specification_test
     from pramana.render import Sheet, render
 
     check_output(style)

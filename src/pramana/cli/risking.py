@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pramana.cli.choices import names, question
+from pramana.cli.choices import names
 from pramana.cli.output import check_output, save_figure
 from pramana.cli.progress import bar
 from pramana.errors import PramanaError
@@ -125,12 +125,13 @@ def _refuse_mixed(optimal: bool, precise: bool, limits: Sequence[object]) -> Non
 
 
 def _plans(given: list[str] | None, family: str | None) -> list[Any]:
-    from pramana.disclosure.utility.pilot import plan_of
+    from pramana.analysis.question import question
+    from pramana.formulas.text import is_call
 
-    asked = [question(text) for text in given or []]
-    if family is not None and not any(isinstance(what, str) for what in asked):
+    formulas = [text for text in given or [] if not is_call(text)]
+    if family is not None and not formulas:
         raise PramanaError(f"--family {family} belongs to a formula: leave it out, or give one with --analysis")
-    return [plan_of(what, family) for what in asked]
+    return [question(text, family if text in formulas else None) for text in given or []]
 
 
 def _shares(column: str) -> list[Any]:

@@ -86,7 +86,8 @@ class Design:
         _refuse_repeated(design.names)
         computed = [f for f in parsed.factors if f.eval_method.value == "python"]
         if any(variables[v] is not None for f in computed for v in variables_of(f)):
-            design._refuse_coupled(parsed.text, clean, table.n)
+            some = min(table.n, 2 * max([50, *(len(v.levels or ()) for v in variables.values() if v is not None)]))
+            design._refuse_coupled(parsed.text, {name: values[:some] for name, values in clean.items()}, some)
         return design
 
     def _refuse_coupled(self, text: str, clean: Columns, n: int) -> None:

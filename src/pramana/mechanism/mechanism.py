@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pramana.arrays import Column, Columns
 from pramana.errors import MechanismError, listing
 from pramana.frames import Level, Schema, Table, Variable, decode, infer_kind, read
-from pramana.frames.replacement import replace_columns as replace_columns
+from pramana.frames.replacement import replace_columns
 from pramana.frames.table import require_columns
 from pramana.mechanism.channel import Channel, Document
 
@@ -39,6 +39,13 @@ class Assignment:
             levels = self.component(position)
             joint = len(self.columns) > 1 and levels is not None
             yield Variable(name, infer_kind(levels) if joint and levels else self.channel.kind, levels)
+
+    def values(self, place: int, codes: Column) -> Column:
+        """Values of one of the columns, from codes of the channel."""
+        levels = self.channel.levels
+        if levels is None:
+            return codes
+        return decode(codes, levels if len(self.columns) == 1 else [level[place] for level in levels])  # type: ignore[index]
 
     def encoded(self, table: Table, *, confidential: bool = False) -> Column:
         return self.channel.encode([table.column(c) for c in self.columns], self.columns, confidential=confidential)
@@ -203,12 +210,3 @@ def _brief(channel: Channel) -> str:
     size = f"{len(channel.levels)} levels, " if channel.levels is not None else ""
     by = f" by {', '.join(channel.context)}" if channel.context else ""
     return f"{size}epsilon {channel.epsilon:.3g}{by}{' given the frequencies' * channel.conditional}"
-
-
-def component_values(assignment: Assignment, position: int, codes: Column) -> Column:
-    levels = assignment.channel.levels
-    if levels is None:
-        return codes
-    if len(assignment.columns) == 1:
-        return decode(codes, levels)
-    return decode(codes, [level[position] for level in levels])  # type: ignore[index]

@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from pramana.analysis.question import question
 from pramana.arrays import Float, Int, Words
 from pramana.errors import PramanaError
+from pramana.estimating import Family
+from pramana.estimating.function import Plan
 from pramana.frames import Table, read
 from pramana.frames.replacement import replace_columns
 from pramana.mechanism import Mechanism
 from pramana.mechanism.draws.keystream import Keystream
 from pramana.mechanism.draws.perturbation import OneStream, perturbed
-from pramana.models.generalized_linear import glm
 
 
 @dataclass(frozen=True)
@@ -37,13 +39,13 @@ class Scenario:
     what: Any
     truth: Sequence[float]
     n: int
-    family: str = "gaussian"
+    family: str | Family | None = None
     link: str | None = None
     label: Mapping[str, object] = field(default_factory=dict)
 
     @property
-    def plan(self) -> Any:
-        return glm(self.what, self.family, self.link) if isinstance(self.what, str) else self.what
+    def plan(self) -> Plan:
+        return question(self.what, self.family, self.link)
 
     @property
     def key(self) -> str:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 
 from pramana.arrays import Bool, Float, Int
+from pramana.engines import Engine
 from pramana.errors import PramanaError, SolveError
 from pramana.estimating.generalized_linear import PredictorEquation
-from pramana.estimators import Method, ModelDependent, Naive, method_of
-from pramana.estimators.model_dependent import Nuisance, nuisance_of
+from pramana.estimators import EquationMethod, Method, Naive, method_of
 from pramana.frames import Table
-from pramana.inference import Resampling, Root, Sample, Sandwich, solve
-from pramana.inference.resampling import NORMAL_IQR, draw_weights, resample, solve_draw
-from pramana.kernels import predictor
-from pramana.kernels.newton import fading, newton, solve_each
-from pramana.kernels.predictor import Packed
+from pramana.inference import Resampling, Sandwich
+from pramana.inference.many import DataSets
+from pramana.inference.resampling import NORMAL_IQR, resample, solve_draw
+from pramana.kernels.newton import solve_each
 from pramana.studies.scenario import Scenario, truth_of
 
 
@@ -27,18 +28,18 @@ Statistics = Callable[[Float], tuple[Float, Float]]
 
 
 @dataclass(frozen=True)
-class Replicates:
+class ReplicateEstimates:
     """What each method gave in each replicate: arrays (R, d) by method and name, NaN where it failed."""
 
     parameters: tuple[str, ...]
     values: Mapping[str, Numbers]
 
-    def __add__(self, other: Replicates) -> Replicates:
+    def __add__(self, other: ReplicateEstimates) -> ReplicateEstimates:
         joined = {
             m: {k: np.concatenate([v, other.values[m][k]]) for k, v in numbers.items()}
             for m, numbers in self.values.items()
         }
-        return Replicates(self.parameters, joined)
+        return ReplicateEstimates(self.parameters, joined)
 
 
 def run_replicates(
@@ -51,7 +52,7 @@ def run_replicates(
     inferred: Sequence[str] = ("reversion",),
     block: int = 250,
     device: str = "cpu",
-) -> Replicates:
+) -> ReplicateEstimates:
     """Run a scenario.
 
     Parameters
@@ -66,10 +67,7 @@ def run_replicates(
         _block(scenario, methods, indices[k : k + block], seed, inference, inferred, device)
         for k in range(0, len(indices), block)
     ]
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+    return reduce(add, parts)
 
 
 def label_of(method: str | Method) -> str:
@@ -84,19 +82,19 @@ def _block(
     inference: Sandwich | Resampling | None,
     inferred: Sequence[str],
     device: str,
-) -> Replicates:
+) -> ReplicateEstimates:
     truth, released = scenario.data(seed, indices)
     values: dict[str, Numbers] = {}
     parameters: tuple[str, ...] = ()
     for method in methods:
-        fleet, beta = _estimates(scenario, method, truth, released, len(indices))
-        parameters = fleet.equation.parameters
+        sets, beta = _estimates(scenario, method, truth, released, len(indices))
+        parameters = sets.equation.about.parameters
         numbers: Numbers = {"estimate": beta}
         if inference is not None and label_of(method) in inferred:
             seeds = [scenario.draw_seed(seed, r) for r in indices]
-            numbers |= infer_fleet(fleet, beta, inference, seeds, device)
+            numbers |= standard_errors(sets, beta, inference, seeds, device)
         values[label_of(method)] = numbers
-    return Replicates(parameters, values)
+    return ReplicateEstimates(parameters, values)
 
 
 def _estimates(
@@ -105,103 +103,89 @@ def _estimates(
     """Estimates (R, d) of one method in every replicate."""
     table, chosen = (truth, Naive()) if method == "oracle" else (released, method_of(method))
     function = scenario.plan.prepare(table, scenario.mechanism.schema)
-    binding_weights = np.ones(table.n)
-    if isinstance(chosen, ModelDependent):
-        equation, nuisance = nuisance_of(chosen, function, scenario.mechanism, table)
-        fitted = _fitted(nuisance, groups)
-        bound: Any = equation.under(equation.records.reweighted(nuisance.posterior_from(fitted)))
-    else:
-        bound = chosen.bind(function, scenario.mechanism, table, binding_weights).equation
+    if not isinstance(chosen, EquationMethod):
+        raise PramanaError(f"simulate needs an estimating equation, and {chosen.label!r} has none: use fit, one data set at a time")
+    bound = chosen.bind_each(function, scenario.mechanism, table, np.ones(table.n), groups)
     if not isinstance(bound, PredictorEquation):
         raise PramanaError(
             "simulate needs a formula or a mean: other estimating functions go through fit, one data set at a time"
         )
-    fleet = DataSets(bound, groups)
-    return fleet, fleet.solve(truth_of(scenario, bound.parameters))
+    sets = DataSets(bound, groups)
+    return sets, sets.solve(truth_of(scenario, bound.about.parameters))
 
 
-def _fitted(nuisance: Nuisance, groups: int) -> Float:
-    """Fitted probabilities of the released levels (records, levels), data set by data set."""
-    equation = nuisance.equation
-    if not isinstance(equation, PredictorEquation):
-        raise PramanaError("simulate fits the model-dependent estimator for two released levels only")
-    fleet = DataSets(equation, groups)
-    alpha = fleet.solve(np.zeros(len(equation.parameters)))
-    parts = [nuisance.probabilities(alpha[g], fleet.part(g)) for g in range(groups)]
-    return np.concatenate(parts)
-
-
-def infer_fleet(
-    fleet: DataSets, beta: Float, inference: Sandwich | Resampling, seeds: Sequence[int], device: str
+def standard_errors(
+    sets: DataSets, beta: Float, inference: Sandwich | Resampling, seeds: Sequence[int], device: str
 ) -> Numbers:
+    """Standard errors and what else the resamples say, in every data set that has an estimate; NaN in the others."""
     if device != "cpu" and isinstance(inference, Resampling):
-        return _inferred_on_device(fleet, beta, inference, seeds, device)
+        return _on_device(sets, beta, inference, seeds, device)
     rows: list[Numbers | None] = []
-    for g in range(fleet.groups):
+    for g in range(sets.groups):
         if not np.all(np.isfinite(beta[g])):
             rows.append(None)
             continue
-        sample = Sample(fleet.part(g))
+        engine = sets.part(g)
         try:
-            rows.append(_one(sample, fleet, g, beta, inference, seeds[g]))
+            rows.append(_one(engine, sets, g, beta, inference, seeds[g]))
         except SolveError:
             rows.append(None)
     return _stacked(rows, beta.shape[1])
 
 
-def _one(sample: Sample, fleet: DataSets, g: int, beta: Float, inference: Sandwich | Resampling, seed: int) -> Numbers:
+def _one(engine: Engine, sets: DataSets, g: int, beta: Float, inference: Sandwich | Resampling, seed: int) -> Numbers:
     from pramana.estimators.estimate import sandwich_errors
 
-    out: Numbers = {"se_sandwich": sandwich_errors(sample, beta[g])}
+    out: Numbers = {"se_sandwich": sandwich_errors(engine, beta[g])}
     if isinstance(inference, Resampling):
         options = replace(inference, seed=seed)
-        draws = resample(sample, fleet.root(g, beta), options)
+        draws = resample(engine, sets.root(g, beta), options)
         out |= {name: v[0] for name, v in draw_statistics(draws.values[None]).items()}
         out["rootless"] = np.full(beta.shape[1], float(draws.rootless))
-        out["se_one_step"] = _one_step(sample, beta[g], options, seed)
+        out["se_one_step"] = _one_step(engine, beta[g], options, seed)
     return out
 
 
-def _inferred_on_device(fleet: DataSets, beta: Float, inference: Resampling, seeds: Sequence[int], device: str) -> Numbers:
+def _on_device(sets: DataSets, beta: Float, inference: Resampling, seeds: Sequence[int], device: str) -> Numbers:
     """The same numbers with every draw solved on the device; draws without a root there go to the careful solver."""
     from pramana.kernels import accelerator
     from pramana.kernels.streams import keys_of
 
     accelerator.devices(device)
-    curve = fleet.equation.data.curve
+    curve = sets.equation.data.curve
     safe = np.where(np.isfinite(beta).all(axis=1, keepdims=True), beta, 0.0)
-    errors, scale = accelerator.sandwich_errors(fleet.packed, curve, safe)
+    errors, scale = accelerator.sandwich_errors(sets.packed, curve, safe)
     words = keys_of(seeds, np.arange(inference.draws))
-    values, found, first = accelerator.resampled_roots(fleet.packed, curve, safe, words, scale)
+    values, found, first = accelerator.resampled_roots(sets.packed, curve, safe, words, scale)
     for g in map(int, np.flatnonzero(~found.all(axis=1))):
         options = replace(inference, seed=seeds[g])
-        _resolve(Sample(fleet.part(g)), options, seeds[g], beta[g], values[g], found[g])
+        _resolve(sets.part(g), options, seeds[g], beta[g], values[g], found[g])
     numbers = draw_statistics(values, accelerator.statistics) | {"se_sandwich": errors, "se_one_step": first}
     failed = ~np.isfinite(beta).all(axis=1, keepdims=True)
     return {name: np.where(failed, np.nan, v) for name, v in numbers.items()}
 
 
-def _resolve(sample: Sample, options: Resampling, seed: int, beta: Float, values: Float, found: Bool) -> None:
+def _resolve(engine: Engine, options: Resampling, seed: int, beta: Float, values: Float, found: Bool) -> None:
     """Give the draws that the device could not solve to the careful solver; NaN where no root exists."""
     for m in np.flatnonzero(~found):
-        weights = draw_weights(sample, options, seed, np.array([m]))[0]
+        weights = engine.drawn(options.weights, seed, np.array([m]))
         reached = values[m] if np.all(np.isfinite(values[m])) else beta
-        values[m] = solve_draw(lambda _w: sample.equation, weights, reached)
+        values[m] = solve_draw(lambda _w: engine, weights, reached)
 
 
 def draw_statistics(values: Float, statistics: Statistics | None = None) -> Numbers:
     """Scales and percentiles (G, d) of draws (G, M, d), those without a root (NaN) left out and counted."""
     rootless = np.isnan(values).any(axis=2).sum(axis=1)
-    out = _statistics_of(values, statistics or _on_host)
+    out = _statistics_of(values, statistics or _quantiles_and_spread)
     for g in np.flatnonzero(rootless):
         kept = values[g][np.isfinite(values[g]).all(axis=1)]
-        for name, numbers in _statistics_of(kept[None], _on_host).items():
+        for name, numbers in _statistics_of(kept[None], _quantiles_and_spread).items():
             out[name][g] = numbers[0]
     out["rootless"] = np.repeat(rootless[:, None].astype(float), values.shape[2], axis=1)
     return out
 
 
-def _on_host(values: Float) -> tuple[Float, Float]:
+def _quantiles_and_spread(values: Float) -> tuple[Float, Float]:
     return np.quantile(values, [0.25, 0.75, 0.025, 0.975], axis=1), values.std(axis=1, ddof=1)
 
 
@@ -210,11 +194,10 @@ def _statistics_of(values: Float, statistics: Statistics) -> Numbers:
     return {"se_iqr": (quartile3 - quartile1) / NORMAL_IQR, "se_sd": spread, "low": low, "high": high}
 
 
-def _one_step(sample: Sample, beta: Float, options: Resampling, seed: int) -> Float:
+def _one_step(engine: Engine, beta: Float, options: Resampling, seed: int) -> Float:
     """Standard deviation of single Newton steps from the estimate: no root is asked of any draw."""
-    equation: Any = sample.equation
-    weights = draw_weights(sample, options, seed, np.arange(options.draws))
-    score, slope = equation.score_and_slope_from_one(beta, weights)
+    weights = engine.drawn(options.weights, seed, np.arange(options.draws))
+    score, slope = engine.score_and_slope_from_one(beta, weights)
     return np.asarray(np.nanstd(solve_each(slope, score), axis=0, ddof=1))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from pramana.mechanism.channels.forms import Dense, Mixture
+from pramana.mechanism.channels.matrix_forms import Dense, Mixture
 from pramana.mechanism.draws import drawing
 from pramana.mechanism.draws.drawing import dense_numpy, mixture_numpy, pick, thresholds
 from pramana.mechanism.draws.keystream import BLOCK, FreshKeystream, Keystream, RowWords, SeededKeystream, SeededLanes

@@ -10,7 +10,7 @@ import numpy as np
 from pramana.arrays import Int
 from pramana.disclosure.utility.losses import share_inflation
 from pramana.mechanism import Assignment, Mechanism, Stratified, TransitionMatrix
-from pramana.mechanism.channels.forms import Mixture
+from pramana.mechanism.channels.matrix_forms import Mixture
 from pramana.render import Sheet
 from pramana.render.pages import Code, Heading, Page
 

@@ -1,10 +1,10 @@
-"""Checks of an array that should be a transition matrix."""
+"""Transition matrices: `P[i, j] = Pr(released = i | true = j)` over the levels of a column."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,66 +14,19 @@ from pramana.errors import MechanismError, listing, suggestion
 from pramana.frames import Kind, Level, checked_levels, decode, encode, infer_kind
 from pramana.frames.levels import is_number
 from pramana.mechanism.channel import Channel, Document, Nodes
-from pramana.mechanism.channels.forms import Dense, Form, Mixture
+from pramana.mechanism.channels.checks import (
+    TOLERANCE,
+    Frequencies,
+    check_probabilities,
+    checked_array,
+    checked_epsilon,
+    refuse_sums,
+    refuse_wrong_orientation,
+    stochastic,
+)
+from pramana.mechanism.channels.matrix_forms import Dense, Form, Mixture
 from pramana.mechanism.draws.keystream import Keystream
 
-TOLERANCE = 1e-8
-
-
-def checked_array(matrix: npt.ArrayLike, size: int) -> Float:
-    """A square array of probabilities."""
-    try:
-        dense = np.array(matrix, dtype=float)
-    except (TypeError, ValueError):
-        raise MechanismError("the transition matrix must be a rectangular array of numbers") from None
-    if dense.shape != (size, size):
-        raise MechanismError(
-            f"the transition matrix has shape {dense.shape} but there are {size} levels: give {size} × {size}"
-        )
-    if not np.all(np.isfinite(dense)):
-        i, j = np.argwhere(~np.isfinite(dense))[0]
-        raise MechanismError(
-            f"entry [{i}, {j}] of the transition matrix is {dense[i, j]}: every entry must be a probability"
-        )
-    if dense.min() < 0 or dense.max() > 1 + TOLERANCE:
-        i, j = np.argwhere((dense < 0) | (dense > 1 + TOLERANCE))[0]
-        raise MechanismError(
-            f"entry [{i}, {j}] of the transition matrix is {dense[i, j]:.6g}: probabilities lie between 0 and 1"
-        )
-    return dense
-
-
-def stochastic(dense: Float, axis: int) -> bool:
-    """Whether the sums along an axis are 1."""
-    return bool(np.all(np.abs(dense.sum(axis=axis) - 1) < TOLERANCE))
-
-
-def refuse_wrong_orientation(dense: Float) -> None:
-    """Columns must sum to 1, and rows must not leave a doubt about which is which."""
-    columns, rows = stochastic(dense, 0), stochastic(dense, 1)
-    if columns and rows and not np.allclose(dense, dense.T, rtol=0, atol=TOLERANCE):
-        raise MechanismError(
-            "both rows and columns of the transition matrix sum to 1 and it is not symmetric, so its orientation is "
-            "ambiguous: use TransitionMatrix.from_columns (entry [i, j] = Pr(released i | true j)) or "
-            "TransitionMatrix.from_rows (entry [i, j] = Pr(released j | true i))"
-        )
-    if not columns:
-        refuse_sums(dense.sum(axis=0), "column", "from_rows" if rows else None)
-
-
-def refuse_sums(sums: Float, what: str, instead: str | None) -> None:
-    """An error for the first sum that is not 1, naming the constructor that fits instead."""
-    bad = np.flatnonzero(np.abs(sums - 1) >= TOLERANCE)
-    if not bad.size:
-        return
-    said = f"{what} {bad[0]} of the transition matrix sums to {sums[bad[0]]:.10g}, not 1 (tolerance {TOLERANCE:.0e})"
-    if instead:
-        other = "rows" if instead == "from_rows" else "columns"
-        raise MechanismError(f"{said}, but its {other} do: use TransitionMatrix.{instead}")
-    raise MechanismError(f"{said}: {what}s are conditional distributions; give them with full precision")
-
-
-Frequencies: TypeAlias = "npt.ArrayLike | Mapping[Any, float]"
 CONDITION_LIMIT = 1e8
 DENSE_LIMIT = 20_000
 SHARED_LEVELS = 256
@@ -100,6 +53,7 @@ class TransitionMatrix(Channel):
     """
 
     form: Form
+    # Never used defaults: they hide the properties that Channel declares, so that instances can hold the values.
     levels: tuple[Level, ...] = ()
     kind: Kind | None = None
     conditional: bool = False
@@ -173,10 +127,8 @@ class TransitionMatrix(Channel):
     @classmethod
     def from_epsilon(cls, levels: Sequence[Level], epsilon: float, *, kind: Kind | None = None) -> TransitionMatrix:
         """The K-ary randomised response whose privacy loss is `epsilon`."""
-        if not (is_number(epsilon) and 0 < epsilon < 700):
-            raise MechanismError(f"epsilon={epsilon!r} must be positive and below 700")
-        levels = checked_levels(levels)
-        keep = 1 / (1 + (len(levels) - 1) * float(np.exp(-epsilon)))
+        loss, levels = checked_epsilon(epsilon), checked_levels(levels)
+        keep = 1 / (1 + (len(levels) - 1) * float(np.exp(-loss)))
         return cls.randomized_response(levels, keep, kind=kind)
 
     @classmethod
@@ -205,9 +157,7 @@ class TransitionMatrix(Channel):
     @classmethod
     def binary(cls, sensitivity: float, specificity: float, *, levels: Sequence[Level] = (0, 1)) -> TransitionMatrix:
         """Two levels: `sensitivity = Pr(1 | 1)` and `specificity = Pr(0 | 0)`, of the second and first level."""
-        for name, value in (("sensitivity", sensitivity), ("specificity", specificity)):
-            if not (is_number(value) and 0 <= value <= 1):
-                raise MechanismError(f"{name}={value!r} must be a probability: probabilities lie between 0 and 1")
+        check_probabilities(sensitivity=sensitivity, specificity=specificity)
         return cls.from_columns(levels, [[specificity, 1 - sensitivity], [1 - specificity, sensitivity]])
 
     def __len__(self) -> int:
@@ -240,9 +190,7 @@ class TransitionMatrix(Channel):
     @property
     def diagonal(self) -> Float:
         """Probability that each level is released as it is (K,)."""
-        if isinstance(self.form, Mixture):
-            return 1 - self.form.refill * (1 - self.form.frequencies)
-        return self.form.matrix.diagonal().copy()
+        return self.form.diagonal
 
     def to_rows(self) -> Float:
         """P in sdcMicro's orientation, rows summing to 1; `from_rows` reads it back."""
@@ -272,20 +220,19 @@ class TransitionMatrix(Channel):
     def encode(self, columns: Sequence[Column], names: Sequence[str], *, confidential: bool = False) -> Int:
         if len(names) == 1:
             return encode(columns[0], self.levels, column=names[0], confidential=confidential)
-        parts: list[Int] = []
-        sizes: list[int] = []
-        for position, (column, name) in enumerate(zip(columns, names, strict=True)):
-            levels = list(dict.fromkeys(level[position] for level in self.levels))  # type: ignore[index]
-            parts.append(encode(column, levels, column=name, confidential=confidential))
-            sizes.append(len(levels))
+        own = [self.component(place) for place in range(len(names))]
+        pairs = zip(columns, own, names, strict=True)
+        parts = [encode(column, levels, column=name, confidential=confidential) for column, levels, name in pairs]
+        sizes = [len(levels) for levels in own]
         flat = np.ravel_multi_index(parts, sizes) if parts[0].size else parts[0]
-        return encode(flat, self._flat_levels(sizes), column=" × ".join(names), confidential=True)
+        listed = [[levels.index(level[p]) for level in self.levels] for p, levels in enumerate(own)]  # type: ignore[index]
+        # Joint levels as single integers, so that impossible combinations are found quickly.
+        joint = np.ravel_multi_index(listed, sizes).tolist()
+        return encode(flat, joint, column=" × ".join(names), confidential=True)
 
-    def _flat_levels(self, sizes: Sequence[int]) -> list[int]:
-        """Joint levels as single integers, so that impossible combinations are found quickly."""
-        parts = [list(dict.fromkeys(level[p] for level in self.levels)) for p in range(len(sizes))]  # type: ignore[index]
-        index = [[parts[p].index(level[p]) for level in self.levels] for p in range(len(sizes))]  # type: ignore[index]
-        return [int(v) for v in np.ravel_multi_index(index, sizes)]
+    def component(self, place: int) -> tuple[Level, ...]:
+        """Levels of one of the columns that a joint matrix covers."""
+        return tuple(dict.fromkeys(level[place] for level in self.levels))  # type: ignore[index]
 
     def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Int:  # noqa: ARG002
         return self.form.draw(encoded, stream)

@@ -10,15 +10,16 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.errors import MechanismError, suggestion
 from pramana.frames import Kind, Level, checked_levels
-from pramana.mechanism.channels.forms import Mixture
-from pramana.mechanism.channels.transition import Frequencies, TransitionMatrix
-from pramana.mechanism.designs.probabilities import (
+from pramana.mechanism.channels.checks import (
+    Frequencies,
     Keep,
     checked_epsilon,
     checked_floor,
     checked_frequencies,
     checked_keep,
 )
+from pramana.mechanism.channels.matrix_forms import Mixture
+from pramana.mechanism.channels.transition import TransitionMatrix
 
 Construction: TypeAlias = Literal["mixture", "two-stage", "equal-diagonal"]
 CONSTRUCTIONS: tuple[str, ...] = get_args(Construction)

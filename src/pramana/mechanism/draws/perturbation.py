@@ -15,7 +15,7 @@ from pramana.errors import DataError, MechanismError
 from pramana.frames import Table
 from pramana.mechanism.draws.keyed import Key, KeyedColumn, KeyedRecords, Repeats, key_of
 from pramana.mechanism.draws.keystream import FreshKeystream, Keystream, RandomnessKind, SeededKeystream, SeededLanes
-from pramana.mechanism.mechanism import Assignment, Mechanism, component_values
+from pramana.mechanism.mechanism import Assignment, Mechanism
 
 
 class Source(ABC):
@@ -155,8 +155,7 @@ def perturbed(mechanism: Mechanism, table: Table, source: Source, identifiers: A
     out = {}
     for assignment, cells, codes in perturbation.drawn(lambda a: cells_in(table, a), values):
         for place, column in enumerate(assignment.columns):
-            drawn = component_values(assignment, place, codes)
-            out[column] = _with_gaps(table.column(column), cells.present, drawn)
+            out[column] = _with_gaps(table.column(column), cells.present, assignment.values(place, codes))
     perturbation.finish()
     return out
 

@@ -1,4 +1,4 @@
-"""The arithmetic of a transition matrix: one form for any P, one for a mixture with O(K) cost.
+"""The two forms in which a transition matrix is held: any P as an array, or a mixture whose arithmetic costs O(K).
 
 Orientation throughout: `P[i, j] = Pr(released = i | true = j)`, columns sum to 1, and `Q = P⁻¹`.
 """
@@ -19,18 +19,32 @@ _FEW = 32
 
 
 class Form(Protocol):
-    """What the rest of the package needs of a transition matrix."""
+    """How a transition matrix is held, and what the rest of the package computes with it."""
 
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """Number of levels K."""
+
     @property
-    def matrix(self) -> Float: ...
+    def matrix(self) -> Float:
+        """P (K, K)."""
+
     @property
-    def inverse(self) -> Float: ...
+    def inverse(self) -> Float:
+        """Q = P⁻¹ (K, K)."""
+
     @property
-    def epsilon(self) -> float: ...
+    def diagonal(self) -> Float:
+        """Probability that each level is released as it is (K,)."""
+
     @property
-    def condition_number(self) -> float: ...
+    def epsilon(self) -> float:
+        """Largest log ratio of two entries in one row of P; infinite with a zero beside a non-zero."""
+
+    @property
+    def condition_number(self) -> float:
+        """Ratio of the extreme singular values of P."""
+
     def revert_table(self, table: Float) -> Float:
         """`Qᵀ table` (K, m): row i is the reversion, at released level i, of the function tabulated by true level."""
 
@@ -50,6 +64,10 @@ class Dense:
     @property
     def size(self) -> int:
         return len(self.matrix)
+
+    @property
+    def diagonal(self) -> Float:
+        return self.matrix.diagonal().copy()
 
     @cached_property
     def inverse(self) -> Float:
@@ -105,6 +123,10 @@ class Mixture:
     @property
     def inverse(self) -> Float:
         return (np.eye(self.size) - self.refill * self.frequencies[:, None]) / (1 - self.refill)
+
+    @property
+    def diagonal(self) -> Float:
+        return 1 - self.refill * (1 - self.frequencies)
 
     @property
     def condition_number(self) -> float:
