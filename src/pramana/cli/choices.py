@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from pramana.errors import DataError, FormulaError, PramanaError, listing, suggestion
+from pramana.errors import DataError, PramanaError, listing, suggestion
 
 INFERENCES = ("sandwich", "resampling", "jackknife")
 

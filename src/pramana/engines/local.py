@@ -150,7 +150,7 @@ class Engine:
 
     def spread(self, beta: Float, weights: Weights) -> Float:
         """Root of Σ (w φ_j)² (d,)."""
-        return np.sqrt(self._added(lambda e, rows: e.squares(beta, weights.values[0, rows])))
+        return np.sqrt(self._added(lambda e, rows: e.squared_scores(beta, weights.values[0, rows])))
 
     def outer(self, beta: Float, weights: Weights) -> Float:
         """Σ w² φφᵀ (d, d)."""

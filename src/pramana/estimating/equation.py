@@ -194,7 +194,7 @@ class Equation(ABC):
         )
         return weights @ phi, slope, gram(phi, squares), self.clean_outer(beta, squares)
 
-    def squares(self, beta: Float, weights: Float) -> Float:
+    def squared_scores(self, beta: Float, weights: Float) -> Float:
         """Σ (w φ_j)² (d,)."""
         with np.errstate(all="ignore"):
             return np.asarray(np.sum((self.influence(beta) * weights[:, None]) ** 2, axis=0))

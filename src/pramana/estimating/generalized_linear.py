@@ -38,10 +38,10 @@ class GeneralizedLinear(EstimatingFunction):
 
     parameters: tuple[str, ...]
     variables: tuple[str, ...]
-    response: str | None
     family: Family
     design_of: FromColumns
     response_of: FromColumns
+    response: str | None = None
     offset_of: FromColumns | None = None
     label: str = ""
     plausible: tuple[float, float] | None = None
@@ -268,10 +268,10 @@ class PredictorEquation(Equation):
             return super().sums(beta, weights, squares)
         return products.sums(fast, self.compact, beta, weights, squares)
 
-    def squares(self, beta: Float, weights: Float) -> Float:
+    def squared_scores(self, beta: Float, weights: Float) -> Float:
         fast = self._fast()
         if fast is None or self.compact is None:
-            return super().squares(beta, weights)
+            return super().squared_scores(beta, weights)
         return np.diag(products.sums(fast, self.compact, beta, weights, weights**2).outer)
 
     def absolute_slopes(self, beta: Float, weights: Float) -> Float:

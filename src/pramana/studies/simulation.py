@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Bool, Float, Int
+from pramana.arrays import Bool, Float
 from pramana.engines import Engine
 from pramana.errors import PramanaError, SolveError
 from pramana.estimating.generalized_linear import PredictorEquation
@@ -21,7 +20,6 @@ from pramana.inference.many import DataSets
 from pramana.inference.resampling import NORMAL_IQR, resample, solve_draw
 from pramana.kernels.newton import solve_each
 from pramana.studies.scenario import Scenario, truth_of
-
 
 Numbers = dict[str, Float]
 Statistics = Callable[[Float], tuple[Float, Float]]
@@ -104,7 +102,9 @@ def _estimates(
     table, chosen = (truth, Naive()) if method == "oracle" else (released, method_of(method))
     function = scenario.plan.prepare(table, scenario.mechanism.schema)
     if not isinstance(chosen, EquationMethod):
-        raise PramanaError(f"simulate needs an estimating equation, and {chosen.label!r} has none: use fit, one data set at a time")
+        raise PramanaError(
+            f"simulate needs an estimating equation, and {chosen.label!r} has none: use fit, one data set at a time"
+        )
     bound = chosen.bind_each(function, scenario.mechanism, table, np.ones(table.n), groups)
     if not isinstance(bound, PredictorEquation):
         raise PramanaError(

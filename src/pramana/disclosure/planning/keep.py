@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from pramana.analysis.question import question
 from pramana.arrays import Float
 from pramana.disclosure.confidential import Missing, levels_of, read_confidential
 from pramana.disclosure.reports import Report
 from pramana.disclosure.utility.pilot import Pilot, pilot_of
-from pramana.analysis.question import question
 from pramana.errors import PramanaError, suggestion
 from pramana.frames import Kind, Level
 from pramana.frames.levels import is_number

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pramana.analysis.question import question
 from pramana.arrays import Float
 from pramana.disclosure.confidential import Missing, levels_of, read_confidential
 from pramana.disclosure.planning.limits import (
@@ -25,7 +26,6 @@ from pramana.disclosure.reports import Report
 from pramana.disclosure.risk.assessment import several
 from pramana.disclosure.risk.keys import link
 from pramana.disclosure.utility.pilot import Pilot, pilot_of
-from pramana.analysis.question import question
 from pramana.errors import PramanaError
 from pramana.frames import Kind, Level, Table
 from pramana.frames.levels import is_number

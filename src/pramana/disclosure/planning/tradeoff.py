@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pramana.analysis.question import question
 from pramana.disclosure.confidential import Missing, levels_of, read_confidential
 from pramana.disclosure.reports import Report
 from pramana.disclosure.risk.assessment import several
@@ -15,7 +16,6 @@ from pramana.disclosure.risk.keys import link
 from pramana.disclosure.risk.posterior import column_risk
 from pramana.disclosure.utility.losses import table_changes
 from pramana.disclosure.utility.pilot import Pilot, pilot_of
-from pramana.analysis.question import question
 from pramana.errors import PramanaError
 from pramana.frames import Kind, Level, Table, build
 from pramana.frames.levels import is_number

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pramana.analysis.question import question
 from pramana.disclosure.confidential import Missing, read_confidential, read_released
 from pramana.disclosure.release.ledger import Composition, compose
 from pramana.disclosure.reports import Report
@@ -16,7 +17,6 @@ from pramana.disclosure.risk.keys import Linkage, link
 from pramana.disclosure.risk.posterior import ColumnRisk, LevelRisk, column_risk
 from pramana.disclosure.utility.losses import AnalysisCost, TableChange, Utility, rows_of_analysis, utility_of
 from pramana.disclosure.utility.pilot import pilot_of
-from pramana.analysis.question import question
 from pramana.errors import MechanismError, PramanaError
 from pramana.mechanism import Mechanism
 from pramana.progress import Tell, silent
