@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
 from pramana.analysis.task import Inference, Task
 from pramana.arrays import Float
 from pramana.errors import PramanaError
@@ -60,6 +62,17 @@ class Method(ABC):
         """The test of this method's model against reversion, which needs less of it."""
         raise PramanaError(f"the {self.label} estimator has no model to be tested")
 
+    def bind_each(
+        self,
+        function: EstimatingFunction,  # noqa: ARG002
+        mechanism: Mechanism | None,  # noqa: ARG002
+        table: Table,  # noqa: ARG002
+        groups: int,  # noqa: ARG002
+    ) -> Equation:
+        """The equation of `groups` data sets of one size that lie one after the other, a nuisance fitted to each alone, so that
+        a simulation solves them together."""
+        raise PramanaError(f"the {self.label} estimator is not one equation: use fit, one data set at a time")
+
     def with_covariate_model(self, text: str) -> Method:
         """The method with a model of the perturbed covariates."""
         raise PramanaError(f"a covariate model ({text!r}) belongs to method likelihood: add that, or leave it out")
@@ -86,11 +99,9 @@ class EquationMethod(Method):
         function: EstimatingFunction,
         mechanism: Mechanism | None,
         table: Table,
-        weights: Float,
-        groups: int,  # noqa: ARG002
+        groups: int,  # noqa: ARG002 - without a nuisance all data sets are alike
     ) -> Equation:
-        """The equation of `groups` data sets of one size that lie one after the other, a nuisance fitted to each alone."""
-        return self.bind(function, mechanism, table, weights).equation
+        return self.bind(function, mechanism, table, np.ones(table.n)).equation
 
     def estimate(self, task: Task) -> Result:
         from pramana.estimators.estimate import estimate

@@ -68,7 +68,6 @@ class ModelDependent(EquationMethod):
         function: EstimatingFunction,
         mechanism: Mechanism | None,
         table: Table,
-        weights: Float,  # noqa: ARG002
         groups: int,
     ) -> Equation:
         equation, nuisance = nuisance_of(self, function, mechanism, table)

@@ -13,7 +13,7 @@ from pramana.arrays import Bool, Float
 from pramana.engines import Engine
 from pramana.errors import PramanaError, SolveError
 from pramana.estimating.generalized_linear import PredictorEquation
-from pramana.estimators import EquationMethod, Method, Naive, method_of
+from pramana.estimators import Method, Naive, method_of
 from pramana.frames import Table
 from pramana.inference import Resampling, Sandwich
 from pramana.inference.many import DataSets
@@ -101,11 +101,7 @@ def _estimates(
     """Estimates (R, d) of one method in every replicate."""
     table, chosen = (truth, Naive()) if method == "oracle" else (released, method_of(method))
     function = scenario.plan.prepare(table, scenario.mechanism.schema)
-    if not isinstance(chosen, EquationMethod):
-        raise PramanaError(
-            f"simulate needs an estimating equation, and {chosen.label!r} has none: use fit, one data set at a time"
-        )
-    bound = chosen.bind_each(function, scenario.mechanism, table, np.ones(table.n), groups)
+    bound = chosen.bind_each(function, scenario.mechanism, table, groups)
     if not isinstance(bound, PredictorEquation):
         raise PramanaError(
             "simulate needs a formula or a mean: other estimating functions go through fit, one data set at a time"

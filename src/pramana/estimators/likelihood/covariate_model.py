@@ -196,7 +196,7 @@ def _by_formula(text: str, combinations: int, table: Table, forbidden: tuple[str
                 f"column {name!r} of covariate_model has missing values: leave those records out beforehand"
             )
     design = Design.fit(parsed, table, Schema())
-    matrix = design({}, table.n)
+    matrix = design({name: table.column(name) for name in design.variables}, table.n)
     refuse_collinear([matrix], design.names)
     return CovariateModel(matrix, combinations, False, f"multinomial logit, ~ {terms}")
 

@@ -9,6 +9,8 @@ import numpy as np
 from pramana.analysis.task import Inference, Task
 from pramana.diagnostic import Diagnostic
 from pramana.errors import PramanaError
+from pramana.estimating import Equation, EstimatingFunction
+from pramana.estimators.corrections import ForwardCorrection
 from pramana.estimators.likelihood.covariate_model import ABSENT, covariate_model, terms_of
 from pramana.estimators.likelihood.hidden_data import HiddenData, checked_model, hidden_data
 from pramana.estimators.likelihood.maximization import Maximum, maximize
@@ -28,8 +30,10 @@ from pramana.estimators.method import Method
 from pramana.estimators.tables.outcome import as_table, table_result
 from pramana.formulas.design import Offset
 from pramana.formulas.parsed import parse
+from pramana.frames import Table
 from pramana.inference import Jackknife
 from pramana.inference.hypotheses import SpecificationTest
+from pramana.mechanism import Mechanism
 from pramana.models.prediction import Prediction
 from pramana.parameters.tables import CrossTableFunction
 
@@ -86,6 +90,12 @@ class Likelihood(Method):
 
     def with_covariate_model(self, text: str) -> Likelihood:
         return replace(self, covariate_model=text)
+
+    def bind_each(
+        self, function: EstimatingFunction, mechanism: Mechanism | None, table: Table, groups: int
+    ) -> Equation:
+        """The likelihood equation of a perturbed binary response, which is that of the forward correction."""
+        return ForwardCorrection().bind_each(function, mechanism, table, groups)
 
     def specification(self, task: Task) -> SpecificationTest:
         from pramana.estimators.likelihood.specification import specification
