@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import pramana as pr
-from pramana.inference.sample import Sample, Totals
+from pramana.engines import Engine, Totals
 from randomizations import bound
 
 BETA = np.array([0.3, -0.2, 0.5, 0.1])

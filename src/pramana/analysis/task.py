@@ -137,7 +137,7 @@ def inference_of(inference: Inference | str | None) -> Inference | None:
     known = {"sandwich": Sandwich, "resampling": Resampling, "jackknife": Jackknife}
     if str(inference).lower() not in known:
         raise PramanaError(f"inference {inference!r} is unknown: {suggestion(str(inference), known)}")
-    return known[str(inference).lower()]()  # type: ignore[no-any-return]
+    return known[str(inference).lower()]()
 
 
 def _text_columns(mechanism: Mechanism | None) -> dict[str, tuple[Any, ...]]:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from pramana.arrays import Float, Int
+from pramana.arrays import Bool, Float, Int
 from pramana.errors import DataError, PramanaError
 from pramana.kernels.streams import multipliers, uniforms
 
@@ -184,7 +184,7 @@ class Sampling:
         return replace(self, rows=int(live.sum()), weights=weights, frequencies=counts, clusters=clusters)
 
     @property
-    def live(self) -> Float:
+    def live(self) -> Bool:
         """Which records `weighing` keeps (n,)."""
         return np.ones(self.rows, dtype=bool) if self.strata is not None else self.row_weights > 0
 

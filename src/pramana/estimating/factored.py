@@ -307,8 +307,7 @@ class FactoredLog(Equation):
         x = self.records.design
         mean = float(self.records.response.first.mean())
         target = self.function.family.start(mean) - self.records.offset
-        start: Float = np.linalg.solve(x.T @ x, x.T @ target)
-        return start
+        return np.asarray(np.linalg.solve(x.T @ x, x.T @ target))
 
     def influence(self, beta: Float) -> Float:
         low, high = (Tilted(self.records, beta, s) for s in (1 - self.power, 2 - self.power))

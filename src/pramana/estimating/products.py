@@ -121,8 +121,8 @@ class ProductDesign:
     def limits(self) -> tuple[Float, Float]:
         """Smallest and largest value of each column (d,)."""
         if self.dense.size:
-            ends = [(flat.min(axis=(0, 1)), flat.max(axis=(0, 1))) for flat in (p.expanded() for p in self._parts())]
-            lows, highs = zip(*ends, strict=True)
+            found = [(flat.min(axis=(0, 1)), flat.max(axis=(0, 1))) for flat in (p.expanded() for p in self._parts())]
+            lows, highs = zip(*found, strict=True)
             return np.min(lows, axis=0), np.max(highs, axis=0)
         ends = np.stack([self.clean.min(axis=1), self.clean.max(axis=1)])[:, self.place]
         at = ends[:, None, :] * self.node[None]
@@ -145,8 +145,8 @@ class _Builder:
 
     def built(self) -> ProductDesign:
         if self._size == 1 and self._parts is None:
-            clean, dense = self._at(0, np.arange(self._d)).T, np.empty((1, 0, self._records.n))
-            return ProductDesign(np.ascontiguousarray(clean), np.arange(self._d), np.ones((1, self._d)), dense)
+            clean, none = self._at(0, np.arange(self._d)).T, np.empty((1, 0, self._records.n))
+            return ProductDesign(np.ascontiguousarray(clean), np.arange(self._d), np.ones((1, self._d)), none)
         kinds = [self._kind(j) for j in range(self._d)]
         columns = {name: [j for j, kind in enumerate(kinds) if kind == name] for name in KINDS}
         shared = bool(columns["constant"])
@@ -182,7 +182,7 @@ class _Builder:
         """The design (C, d) of the first record at every node, in one evaluation."""
         records, size = self._records, self._size
         first = {name: values[np.zeros(size, dtype=int)] for name, values in records.columns.items()}
-        hidden = {name: decode(np.arange(size), [node[name] for node in records.nodes]) for name in self._hidden}  # type: ignore[misc]
+        hidden = {name: decode(np.arange(size), [node[name] for node in records.nodes]) for name in self._hidden}
         return self._design_of({**first, **hidden}, size)
 
     def _as_they_are(self, columns: list[int]) -> None:
@@ -201,7 +201,8 @@ class _Builder:
             return []
         some = np.unique(np.linspace(0, self._records.n - 1, TRIED).astype(int)).tolist()
         tried = np.stack([self._few(c, some)[:, columns] for c in range(self._size)])  # (C, records, columns)
-        left, by_node = [], {}
+        left: list[int] = []
+        by_node: dict[int, list[int]] = {}
         for k, j in enumerate(columns):
             values = tried[:, :, k]
             strongest = int(np.argmax(np.abs(values).max(axis=0)))

@@ -170,8 +170,8 @@ class Design:
         if not as_category or variable.levels is None:
             return broadcast(value, n)
         levels = list(variable.levels)
-        many = isinstance(value, np.ndarray)
-        codes = encode(value, levels, column=name) if many else np.full(n, levels.index(value))
+        one = not isinstance(value, np.ndarray)
+        codes = np.full(n, levels.index(value)) if one else encode(np.asarray(value), levels, column=name)
         return pd.Categorical.from_codes(codes, categories=pd.Index(levels))
 
     def __call__(self, columns: Mapping[str, object], n: int) -> Float:

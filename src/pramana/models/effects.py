@@ -14,7 +14,7 @@ from pramana.errors import DataError, FormulaError, listing, suggestion
 from pramana.estimating import Family, family_of
 from pramana.estimating.equation import Note
 from pramana.estimating.function import Plan
-from pramana.estimating.generalized_linear import FromColumns
+from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import regressors
 from pramana.formulas.parsed import ParsedFormula, as_term, parse_plain, variables_in

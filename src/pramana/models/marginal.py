@@ -15,7 +15,8 @@ from pramana.errors import FormulaError, suggestion
 from pramana.estimating import Family, family_of
 from pramana.estimating.cells import factor_of
 from pramana.estimating.function import Plan
-from pramana.estimating.generalized_linear import FromColumns, GeneralizedLinear
+from pramana.estimating.generalized_linear import GeneralizedLinear
+from pramana.estimating.products import FromColumns
 from pramana.estimating.records import broadcast
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import Design

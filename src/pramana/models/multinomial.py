@@ -57,8 +57,8 @@ class MultinomialEquation(Equation, Ascent):
         copies = len(self.design) // self.n
         nodes = slice(low * copies, high * copies)
         mass = None if self.mass is None else self.mass[nodes]
-        own = {"design": self.design[nodes], "indicators": self.indicators[nodes], "mass": mass}
-        return replace(self, records=self.records.rows(rows), **own)
+        design, indicators = self.design[nodes], self.indicators[nodes]
+        return replace(self, records=self.records.rows(rows), design=design, indicators=indicators, mass=mass)
 
     @property
     def classes(self) -> int:

@@ -12,7 +12,7 @@ from pramana.arrays import Float
 from pramana.errors import FormulaError, SolveError
 from pramana.estimating.cells import factor_of, refuse_unordered
 from pramana.estimating.function import Plan
-from pramana.estimating.generalized_linear import FromColumns
+from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import Design, regressors
 from pramana.formulas.parsed import parse, parse_plain, variables_in

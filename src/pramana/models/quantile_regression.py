@@ -13,7 +13,8 @@ from pramana.errors import FormulaError
 from pramana.estimating import family_of
 from pramana.estimating.distribution import default_bandwidth, robust_spread
 from pramana.estimating.function import Plan
-from pramana.estimating.generalized_linear import FromColumns, refuse_collinear
+from pramana.estimating.generalized_linear import refuse_collinear
+from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import regressors
 from pramana.formulas.parsed import parse, parse_plain, variables_in

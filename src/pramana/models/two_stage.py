@@ -12,7 +12,7 @@ from pramana.errors import FormulaError
 from pramana.estimating import family_of
 from pramana.estimating.equation import Note
 from pramana.estimating.function import Plan
-from pramana.estimating.generalized_linear import FromColumns
+from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import regressors
 from pramana.formulas.parsed import ParsedFormula, parse_plain, variables_in

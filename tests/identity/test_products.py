@@ -1,0 +1,139 @@
+"""Designs kept as products, and the compiled sums over them, equal the expanded design with NumPy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pramana as pr
+from pramana.engines import Engine
+from pramana.estimating.generalized_linear import PredictorEquation
+from pramana.estimators.reversion import reverted_records
+from pramana.frames import read
+from pramana.kernels import backend, predictor, products
+from randomizations import random_channel
+
+N = 700
+CLOSE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-10}
+
+FORMULAS = {
+    "one level factor": "y ~ x + z + edu",
+    "interaction with a clean number": "y ~ x * edu + z",
+    "interaction with clean text": "y ~ region * edu + x:z",
+    "two perturbed columns": "y ~ x + edu * job",
+    "a perturbed number": "y ~ x + dose + x:dose + I(dose**2)",
+    "without an intercept": "y ~ 0 + edu + x",
+    "offset": "y ~ x + edu + offset(z)",
+    "offset of a perturbed number": "y ~ x + edu + offset(dose)",
+    "a spline of a clean column": "y ~ bs(x, df=4) + edu",
+    "a factor that reads both": "y ~ z + I(x * dose) + edu",
+}
+FAMILIES = ("gaussian", "binomial", "poisson", "gamma")
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[pd.DataFrame, pr.Mechanism]:
+    rng = np.random.default_rng(11)
+    frame = pd.DataFrame(
+        {
+            "x": rng.normal(size=N),
+            "z": rng.uniform(-1, 1, N),
+            "region": rng.choice(["n", "s", "w"], N),
+            "edu": rng.choice(["low", "mid", "high"], N),
+            "job": rng.choice(["no", "yes"], N),
+            "dose": rng.choice([0.5, 1.0, 2.0], N),
+        }
+    )
+    frame["gaussian"] = frame["x"] + rng.normal(size=N)
+    frame["binomial"] = rng.integers(0, 2, N)
+    frame["poisson"] = rng.poisson(2, N)
+    frame["gamma"] = rng.gamma(2, size=N)
+    by_region = {r: random_channel(rng, ["low", "mid", "high"]) for r in ("n", "s", "w")}
+    mechanism = pr.Mechanism(
+        {
+            "edu": pr.Stratified("region", by_region),
+            "job": random_channel(rng, ["no", "yes"]),
+            "dose": random_channel(rng, [0.5, 1.0, 2.0], kind="numeric"),
+            "binomial": pr.TransitionMatrix.binary(0.9, 0.8),
+        }
+    )
+    return frame, mechanism
+
+
+def equation_of(formula: str, family: str, data: tuple[pd.DataFrame, pr.Mechanism]) -> PredictorEquation:
+    frame, mechanism = data
+    table = read(frame)
+    function = pr.glm(formula.replace("y ~", f"{family} ~"), family).prepare(table, mechanism.schema)
+    return function.equation(reverted_records(function, mechanism, table))
+
+
+@pytest.mark.parametrize("formula", FORMULAS.values(), ids=FORMULAS)
+def test_the_products_are_the_design_at_every_node(formula: str, data: tuple[pd.DataFrame, pr.Mechanism]) -> None:
+    equation = equation_of(formula, "binomial", data)
+    records = equation.records
+    slow = np.stack([equation.function.design_of(records.at(k), N) for k in range(len(records.nodes))], axis=1)
+    np.testing.assert_allclose(equation.design.expanded(), slow, **CLOSE)
+    flat = slow.reshape(-1, equation.d)
+    np.testing.assert_allclose(equation.design.gram(), flat.T @ flat, rtol=1e-12)
+    np.testing.assert_allclose(equation.design.sums(), flat.sum(axis=0), **CLOSE)
+    np.testing.assert_allclose(equation.design.limits(), (flat.min(axis=0), flat.max(axis=0)), **CLOSE)
+
+
+def test_only_what_reads_both_kinds_is_kept_densely(data: tuple[pd.DataFrame, pr.Mechanism]) -> None:
+    dense = {name: equation_of(f, "binomial", data).design.dense.shape[1] for name, f in FORMULAS.items()}
+    assert dense == {name: int(name == "a factor that reads both") for name in FORMULAS}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("formula", FORMULAS.values(), ids=FORMULAS)
+def test_compiled_sums_equal_the_expanded_ones(
+    formula: str, family: str, data: tuple[pd.DataFrame, pr.Mechanism]
+) -> None:
+    fast = backend.compiled()
+    equation = equation_of(formula, family, data)
+    if fast is None or equation.compact is None:
+        pytest.skip("no compiled kernels" if fast is None else "a column is kept densely")
+    rng = np.random.default_rng(3)
+    beta = 0.2 * rng.normal(size=equation.d)
+    w, w2 = rng.uniform(0, 2, (2, N))
+    whole, part = equation.compact, equation.compact.rows(slice(100, 613))
+    for compact, rows in ((whole, slice(0, N)), (part, slice(100, 613))):
+        block = equation.rows(rows)
+        score, slope, outer, clean = products.sums(fast, compact, beta, w[rows], w2[rows])
+        phi = predictor.influence(block.data, beta)
+        np.testing.assert_allclose(score, w[rows] @ phi, **CLOSE)
+        expected = predictor.score_and_slope(block.data, beta[None], w[rows][None])
+        np.testing.assert_allclose(score, expected[0][0], **CLOSE)
+        np.testing.assert_allclose(slope, expected[1][0], **CLOSE)
+        np.testing.assert_allclose(outer, (phi * w2[rows, None]).T @ phi, **CLOSE)
+        np.testing.assert_allclose(clean, predictor.clean_outer(block.data, beta, w2[rows]), **CLOSE)
+        sizes = predictor.absolute_slopes(block.data, beta, w[rows])
+        np.testing.assert_allclose(products.absolute_slopes(fast, compact, beta, w[rows]), sizes, **CLOSE)
+        left, right = rng.normal(size=(2, equation.d))
+        slopes = predictor.record_slope(block.data, beta, left, right)
+        np.testing.assert_allclose(products.record_slope(fast, compact, beta, left, right), slopes, **CLOSE)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("formula", ["y ~ x * edu + z", "y ~ z + I(x * dose) + edu"])
+def test_blocks_and_threads_change_nothing(
+    formula: str, threads: int, data: tuple[pd.DataFrame, pr.Mechanism], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    equation = equation_of(formula, "binomial", data)
+    rng = np.random.default_rng(4)
+    beta, clusters = 0.2 * rng.normal(size=equation.d), rng.integers(0, 9, N)
+    sampling = {"weights": rng.uniform(0.5, 2, N), "clusters": clusters}
+    whole = Engine.of(equation, **sampling)
+    before = [whole.totals(beta), whole.spread(beta, whole.own), whole.absolute_slopes(beta)]
+    monkeypatch.setattr("pramana.engines.local.SMALLEST", 64)
+    monkeypatch.setattr("pramana.engines.local.BLOCK_ENTRIES", 64)
+    cut = replace(Engine.of(equation, **sampling), threads=threads)
+    after = [cut.totals(beta), cut.spread(beta, cut.own), cut.absolute_slopes(beta)]
+    for name in ("score", "slope", "outer", "clean_outer", "clusters", "meat"):
+        np.testing.assert_allclose(getattr(after[0], name), getattr(before[0], name), rtol=1e-12, atol=1e-11)
+    for one, other in zip(before[1:], after[1:], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
