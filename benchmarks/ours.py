@@ -6,22 +6,23 @@ import numpy as np
 
 import pramana as pr
 from benchmarks.cases import Case, Float
-from pramana.analysis.task import Job
+from pramana.engines import Engine
 from pramana.estimators import Reversion
-from pramana.inference import Root, Sample, solve
+from pramana.frames import read
+from pramana.inference import Root, solve
 from pramana.inference.resampling import resample
 
 
-def sample_of(case: Case) -> tuple[Sample, Root]:
+def engine_of(case: Case) -> tuple[Engine, Root]:
     """The bound equation and its root, from which every rival starts too."""
-    job = Job.read(case.formula, case.frame, case.mechanism, "binomial", None, None, None, None, "error")
-    function = job.plan.prepare(job.table, case.mechanism.schema)
-    sample = Sample(Reversion().bind(function, case.mechanism, job.table, np.ones(case.n)).equation)
-    return sample, solve(sample.equation, sample.row_weights)
+    table = read(case.frame)
+    function = pr.glm(case.formula, "binomial").prepare(table, case.mechanism.schema)
+    engine = Engine.of(Reversion().bind(function, case.mechanism, table, np.ones(case.n)).equation)
+    return engine, solve(engine)
 
 
-def draws(sample: Sample, root: Root, count: int, seed: int, threads: int) -> Float:
-    return resample(sample, root, pr.Resampling(draws=count, seed=seed, threads=threads)).values
+def draws(engine: Engine, root: Root, count: int, seed: int, threads: int) -> Float:
+    return resample(engine, root, pr.Resampling(draws=count, seed=seed, threads=threads)).values
 
 
 def whole_fit(case: Case, count: int, seed: int, threads: int) -> pr.Result:

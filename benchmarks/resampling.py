@@ -34,7 +34,7 @@ def measure(who: str, threads: int) -> list[dict[str, Any]]:
 
     rows = []
     for case in (perturbed_response(), perturbed_covariate()):
-        sample, root = ours.sample_of(case)
+        sample, root = ours.engine_of(case)
         if who == "ours":
             rows += _ours(case, sample, root, threads)
             continue

@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 import pramana as pr
+from pramana.analysis.question import question
 from pramana.disclosure.planning.variance import design_variance
-from pramana.disclosure.utility.pilot import pilot_of, plan_of
+from pramana.disclosure.utility.pilot import pilot_of
 from pramana.estimators.reversion import reverted_records
 from pramana.frames import Table, read
 
@@ -83,7 +84,7 @@ def releases(mechanism: pr.Mechanism) -> Any:
 @pytest.mark.parametrize("name", [n for n in CASES if n not in ("two columns", "two columns as one")])
 def test_privacy_part_is_the_variance_over_all_releases(name: str) -> None:
     what, mechanism = CASES[name]
-    plan, table = plan_of(what), read(FRAME)
+    plan, table = question(what), read(FRAME)
     pilot = pilot_of(plan, table, mechanism)
     mean, second, outer = 0.0, 0.0, 0.0
     for frame, chance in releases(mechanism):
@@ -105,7 +106,7 @@ def test_privacy_part_is_the_variance_over_all_releases(name: str) -> None:
 def test_privacy_part_adds_up_over_records(name: str) -> None:
     """Records are drawn independently, so one record at a time may be enumerated."""
     what, mechanism = CASES[name]
-    plan, table = plan_of(what), read(FRAME)
+    plan, table = question(what), read(FRAME)
     pilot = pilot_of(plan, table, mechanism)
     total = np.zeros((len(pilot.parameters),) * 2)
     for i in range(len(FRAME)):
@@ -127,7 +128,7 @@ def test_the_oracle_is_the_fit_to_the_true_file(name: str) -> None:
     what, mechanism = CASES[name]
     if name == "own function":
         pytest.skip("its root is not unique")
-    pilot = pilot_of(plan_of(what), read(FRAME), mechanism)
+    pilot = pilot_of(question(what), read(FRAME), mechanism)
     oracle = pr.fit(what, FRAME, mechanism, method="naive")
     assert np.allclose(pilot.estimate, oracle.estimate)
     assert np.allclose(pilot.clean(), oracle.covariance)
@@ -136,11 +137,11 @@ def test_the_oracle_is_the_fit_to_the_true_file(name: str) -> None:
 def test_sampling_weights_enter_by_their_squares() -> None:
     frame = FRAME.assign(weight=[1.0, 2.0, 0.5, 3.0, 1.5])
     mechanism = pr.Mechanism({"z": P})
-    pilot = pilot_of(plan_of("y ~ z"), read(frame), mechanism, "weight")
+    pilot = pilot_of(question("y ~ z"), read(frame), mechanism, "weight")
     oracle = pr.fit("y ~ z", frame, mechanism, method="naive", weights="weight")
     assert np.allclose(pilot.estimate, oracle.estimate)
     assert np.allclose(pilot.clean(), oracle.covariance)
-    plain = pilot_of(plan_of("y ~ z"), read(frame), mechanism)
+    plain = pilot_of(question("y ~ z"), read(frame), mechanism)
     u = np.array([P.inverse.T @ row for row in pilot.u])
     chance = P.matrix.T[pilot.true[:, 0]]
     away = u - pilot.at_truth[:, None, :]
@@ -150,34 +151,34 @@ def test_sampling_weights_enter_by_their_squares() -> None:
 
 def test_equal_weights_change_no_variance() -> None:
     mechanism = pr.Mechanism({"z": P})
-    same = pilot_of(plan_of("y ~ z"), read(FRAME.assign(weight=7.0)), mechanism, "weight").expected(mechanism)
-    plain = pilot_of(plan_of("y ~ z"), read(FRAME), mechanism).expected(mechanism)
+    same = pilot_of(question("y ~ z"), read(FRAME.assign(weight=7.0)), mechanism, "weight").expected(mechanism)
+    plain = pilot_of(question("y ~ z"), read(FRAME), mechanism).expected(mechanism)
     assert np.allclose(same.total, plain.total)
 
 
 def test_without_noise_nothing_is_lost() -> None:
     mechanism = pr.Mechanism({"z": pr.TransitionMatrix.randomized_response(LEVELS, 1.0)})
-    pilot = pilot_of(plan_of("y ~ z"), read(FRAME), mechanism)
+    pilot = pilot_of(question("y ~ z"), read(FRAME), mechanism)
     assert np.allclose(pilot.expected(mechanism).privacy, 0)
     assert np.allclose(pilot.expected(mechanism).effective_n, len(FRAME))
 
 
 def test_an_analysis_that_does_not_use_the_column_loses_nothing() -> None:
     mechanism = pr.Mechanism({"z": P})
-    assert np.allclose(pilot_of(plan_of("y ~ x"), read(FRAME), mechanism).expected(mechanism).inflation, 1)
+    assert np.allclose(pilot_of(question("y ~ x"), read(FRAME), mechanism).expected(mechanism).inflation, 1)
 
 
 @pytest.mark.parametrize("what", ["y ~ z", pr.proportions("z")])
 def test_the_designers_objective_is_the_mean_inflation(what: Any) -> None:
     mechanism = pr.Mechanism({"z": P})
-    pilot = pilot_of(plan_of(what), read(FRAME), mechanism)
+    pilot = pilot_of(question(what), read(FRAME), mechanism)
     objective = design_variance([pilot], None)
     assert objective.value(P.matrix) == pytest.approx(pilot.expected(mechanism).inflation.mean())
 
 
 def test_the_objectives_gradient_is_its_derivative(rng: np.random.Generator) -> None:
     mechanism = pr.Mechanism({"z": P})
-    objective = design_variance([pilot_of(plan_of("y ~ z"), read(FRAME), mechanism)], None)
+    objective = design_variance([pilot_of(question("y ~ z"), read(FRAME), mechanism)], None)
     move, step = rng.normal(size=(3, 3)), 1e-6
     slope = (objective.value(P.matrix + step * move) - objective.value(P.matrix - step * move)) / (2 * step)
     assert np.sum(objective.gradient(P.matrix) * move) == pytest.approx(slope, rel=1e-6)
@@ -185,5 +186,5 @@ def test_the_objectives_gradient_is_its_derivative(rng: np.random.Generator) -> 
 
 def test_released_levels_may_be_renamed_at_no_cost() -> None:
     mechanism = pr.Mechanism({"z": P})
-    objective = design_variance([pilot_of(plan_of("y ~ z"), read(FRAME), mechanism)], None)
+    objective = design_variance([pilot_of(question("y ~ z"), read(FRAME), mechanism)], None)
     assert objective.value(P.matrix[[2, 0, 1]]) == pytest.approx(objective.value(P.matrix))

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import pramana as pr
+from pramana.engines import Engine
 from pramana.estimators.likelihood.maximization import em_step, maximize
 from pramana.estimators.likelihood.maximum import Likelihood, observed_likelihood
 from pramana.estimators.likelihood.observed import ObservedLikelihood, Theta
@@ -192,9 +193,9 @@ def test_frame_kind_and_order_of_levels_change_nothing(data: dict[str, Any]) -> 
 def test_the_equation_that_simulate_solves_is_the_likelihood(data: dict[str, Any]) -> None:
     table = read(data)
     function = pr.glm("y ~ x", "binomial").prepare(table, RESPONSE.schema)
-    equation = Likelihood().bind(function, RESPONSE, table, np.ones(table.n)).equation
+    equation = Likelihood().bind_each(function, RESPONSE, table, 1)
     result = pr.fit("y ~ x", data, RESPONSE, family="binomial", method="likelihood")
-    np.testing.assert_allclose(solve(equation, np.ones(table.n)).beta, result.estimate, atol=1e-7)
+    np.testing.assert_allclose(solve(Engine.of(equation)).beta, result.estimate, atol=1e-7)
 
 
 def classes(rng: np.random.Generator) -> tuple[dict[str, Any], pr.Mechanism]:

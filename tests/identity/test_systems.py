@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pramana as pr
-from pramana.estimating.function import central_slopes
+from pramana.estimating.equation import central_slopes
 from pramana.models.negative_binomial import NegativeBinomial
 from randomizations import bound, random_channel
 
@@ -111,7 +111,7 @@ def test_multinomial_objective_has_the_score_as_gradient(rng: np.random.Generato
     beta, w = beta_of(equation, rng), np.ones((1, 60))
     numeric = central_slopes(lambda b: equation.objective(b[None], w), beta)[0]
     np.testing.assert_allclose(equation.score(beta[None], w)[0], numeric, atol=1e-7)
-    assert equation.concave
+    assert equation.ascent is not None
 
 
 def test_the_gini_of_released_groups_averages_to_the_clean_one(rng: np.random.Generator) -> None:

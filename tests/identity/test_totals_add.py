@@ -16,9 +16,9 @@ from randomizations import bound
 BETA = np.array([0.3, -0.2, 0.5, 0.1])
 
 
-def sample_of(frame: pd.DataFrame, mechanism: pr.Mechanism, clusters: Any, **options: Any) -> Sample:
+def sample_of(frame: pd.DataFrame, mechanism: pr.Mechanism, clusters: Any, **options: Any) -> Engine:
     equation = bound(pr.glm("employed ~ age + edu", "binomial"), frame, mechanism)
-    return Sample(equation, clusters=clusters, **options)
+    return Engine.of(equation, clusters=clusters, **options)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_two_halves_add_up_to_the_whole(
     whole = sample_of(survey, mechanism, clusters, **options).totals(BETA)
     first, second = halves(survey, mechanism, clusters, options)
     added = first + second
-    for name in [f.name for f in fields(Totals) if f.name not in ("cluster_scores", "design", "retained")]:
+    for name in [f.name for f in fields(Totals) if f.name not in ("clusters", "strata", "retained")]:
         np.testing.assert_allclose(getattr(added, name), getattr(whole, name), rtol=1e-12, atol=1e-11)
     np.testing.assert_allclose(added.meat, whole.meat, rtol=1e-12, atol=1e-11)
 
@@ -71,9 +71,9 @@ def test_the_totals_of_a_design_add_up(survey: pd.DataFrame, mechanism: pr.Mecha
     n = len(survey)
     strata, clusters = np.arange(n) % 3, np.arange(n) % 21
     units, design = stratified(strata, clusters, np.full(n, 0.4), "finite", n)
-    whole = sample_of(survey, mechanism, units, design=design).totals(BETA)
+    whole = sample_of(survey, mechanism, units, strata=design).totals(BETA)
     parts = [
-        sample_of(survey.iloc[s], mechanism, units[s], design=design).totals(BETA)
+        sample_of(survey.iloc[s], mechanism, units[s], strata=design).totals(BETA)
         for s in (slice(0, 150), slice(150, n))
     ]
     np.testing.assert_allclose(sum_of(parts).meat, whole.meat, rtol=1e-12, atol=1e-11)
@@ -87,12 +87,18 @@ def test_a_cluster_that_crosses_the_halves_is_merged_before_its_square(
     assert not np.allclose((first + second).meat, squares_first, rtol=0.01)
 
 
-def test_a_cluster_seen_by_one_half_alone_is_kept(survey: pd.DataFrame, mechanism: pr.Mechanism) -> None:
+def test_a_cluster_seen_by_one_block_alone_is_kept(
+    survey: pd.DataFrame, mechanism: pr.Mechanism, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clusters = np.repeat([0, 1], [150, len(survey) - 150])
-    added = sum_of(halves(survey, mechanism, clusters, {}))
-    assert added.cluster_scores is not None
-    assert set(added.cluster_scores) == {0, 1}
-    np.testing.assert_allclose(sum(added.cluster_scores.values()), added.score, rtol=1e-12, atol=1e-11)
+    whole = sample_of(survey, mechanism, clusters).totals(BETA)
+    monkeypatch.setattr("pramana.engines.local.SMALLEST", 50)
+    monkeypatch.setattr("pramana.engines.local.BLOCK_ENTRIES", 50)
+    added = sample_of(survey, mechanism, clusters).totals(BETA)
+    assert added.clusters is not None
+    assert added.clusters.shape == (2, 4)
+    np.testing.assert_allclose(added.clusters.sum(axis=0), added.score, rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(added.meat, whole.meat, rtol=1e-12, atol=1e-11)
 
 
 def sum_of(parts: list[Totals]) -> Totals:

@@ -10,7 +10,8 @@ import pytest
 from montecarlo import BOUND, CLEAR
 
 import pramana as pr
-from pramana.disclosure.utility.pilot import pilot_of, plan_of
+from pramana.analysis.question import question
+from pramana.disclosure.utility.pilot import pilot_of
 from pramana.frames import read
 
 EDU = ("low", "mid", "high")
@@ -38,7 +39,7 @@ def test_estimates_spread_as_expected_and_not_as_another_keep_would_have_it(repl
         warnings.simplefilter("ignore")
         estimates = [pr.fit("y ~ x + edu", true.perturb(frame, seed=k), true).estimate for k in range(replicates)]
     spread, error = np.var(estimates, axis=0, ddof=1), np.sqrt(2 / replicates)
-    pilot = pilot_of(plan_of("y ~ x + edu"), read(frame), true)
+    pilot = pilot_of(question("y ~ x + edu"), read(frame), true)
     ratio = spread / np.diag(pilot.expected(true).privacy)
     assert np.all(np.abs(ratio - 1) < BOUND * error + ALLOWANCE)
     wrong = spread / np.diag(pilot.expected(mechanism(0.92)).privacy)
