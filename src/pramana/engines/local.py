@@ -62,7 +62,7 @@ class Engine:
         """An engine for records that were sampled so; see `Sampling`."""
         return cls(equation, Sampling(equation.n, **sampling))
 
-    @property
+    @cached_property
     def about(self) -> About:
         return self.equation.about
 

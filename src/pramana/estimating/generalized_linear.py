@@ -363,13 +363,14 @@ def _refuse_size(largest: float, name: str) -> None:
         )
 
 
-def numeric_response(name: str) -> FromColumns:
-    """The column itself as numbers."""
+@dataclass(frozen=True)
+class NumericResponse:
+    """A column itself as numbers."""
 
-    def response(columns: Mapping[str, object], n: int) -> Float:
-        return as_numbers(broadcast(columns[name], n), name)
+    name: str
 
-    return response
+    def __call__(self, columns: Mapping[str, object], n: int) -> Float:
+        return as_numbers(broadcast(columns[self.name], n), self.name)
 
 
 def _refuse_dates_and_text(values: Column, name: str) -> None:

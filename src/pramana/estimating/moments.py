@@ -62,6 +62,10 @@ class QuotientEquation(Equation, Direct):
         return About(names, size=self.size, plausible=self.plausible, tables=self.tables)
 
     @property
+    def d(self) -> int:
+        return self.numerator.shape[1]
+
+    @property
     def direct(self) -> Direct:
         return self
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, logit
 
-from pramana.arrays import Float
+from pramana.arrays import Float, Int
 from pramana.errors import FormulaError, SolveError
 from pramana.estimating.cells import factor_of, refuse_unordered
 from pramana.estimating.function import Plan
@@ -34,7 +34,7 @@ class OrdinalSystem(System):
     levels: tuple[str, ...]
     terms: tuple[str, ...]
     design_of: FromColumns
-    code_of: FromColumns
+    code_of: Callable[[Mapping[str, object], int], Int]
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -50,7 +50,7 @@ class OrdinalSystem(System):
         return (slice(None),)
 
     def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
-        return {"design": self.design_of(columns, n), "code": self.code_of(columns, n)}
+        return {"design": self.design_of(columns, n), "code": self.code_of(columns, n).astype(float)}
 
     def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:
         """No effect, and thresholds at the reverted cumulative shares."""
@@ -150,12 +150,8 @@ class Ordinal(Plan):
         classes = Classes.of(parsed, table, schema)
         refuse_unordered(factor_of(classes.column, table, schema), "ordinal()", "multinomial()")
         slopes = Slopes.of(self.formula, regressors(parsed, table, schema))
-
-        def codes(columns: Mapping[str, object], n: int) -> Float:
-            return classes.codes(columns, n).astype(float)
-
         levels = tuple(str(level) for level in classes.levels)
-        return StackedFunction(OrdinalSystem(levels, slopes.names, slopes, codes), self.variables)
+        return StackedFunction(OrdinalSystem(levels, slopes.names, slopes, classes.codes), self.variables)
 
 
 def ordinal(formula: str) -> Ordinal:

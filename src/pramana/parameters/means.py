@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -25,7 +25,7 @@ from pramana.estimating.cells import (
 from pramana.estimating.equation import Note
 from pramana.estimating.families import FAMILIES
 from pramana.estimating.function import EstimatingFunction, Plan
-from pramana.estimating.generalized_linear import GeneralizedLinear, as_numbers, numeric_response
+from pramana.estimating.generalized_linear import GeneralizedLinear, NumericResponse, as_numbers
 from pramana.estimating.moments import QuotientEquation, SumEquation, Sums, checked_size
 from pramana.estimating.records import Records, broadcast
 from pramana.frames import Schema, Table
@@ -210,11 +210,15 @@ class Mean(Plan):
             variables=(self.column,),
             response=self.column,
             family=FAMILIES["gaussian", "identity"],
-            design_of=lambda _columns, n: np.ones((n, 1)),
-            response_of=numeric_response(self.column),
+            design_of=_ones,
+            response_of=NumericResponse(self.column),
             response_reads=frozenset({self.column}),
             label=self.column,
         )
+
+
+def _ones(columns: Mapping[str, object], n: int) -> Float:  # noqa: ARG001
+    return np.ones((n, 1))
 
 
 def mean(column: str, by: str | Sequence[str] | None = None) -> Mean | DomainMean:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,9 +68,13 @@ def _risk_difference(p: Any) -> Any:
     return (exposed - unexposed) / weight
 
 
-def _quotient(terms: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any], dict[str, Any]]:
+def _quotient(terms: Callable[[Any], tuple[Any, ...]], p: Any) -> dict[str, Any]:
     names = ("the Mantel–Haenszel numerator", "the Mantel–Haenszel denominator")
-    return lambda p: dict(zip(names, terms(p), strict=False))
+    return dict(zip(names, terms(p), strict=False))
+
+
+def _weights(p: Any) -> dict[str, Any]:
+    return {"the Mantel–Haenszel weights": _risks(p)[2]}
 
 
 def _margins(p: Any) -> dict[str, Any]:
@@ -80,11 +85,9 @@ def _successes(p: Any) -> dict[str, Any]:
     return {**_margins(p), "the success of the unexposed": p[0, 0, 1], "the success of the exposed": p[0, 1, 1]}
 
 
-ODDS_RATIO = Measure("odds ratio", _log_odds_ratio, _quotient(_odds))
-RISK_RATIO = Measure("risk ratio", _log_risk_ratio, _quotient(_risks), _successes)
-RISK_DIFFERENCE = Measure(
-    "risk difference", _risk_difference, lambda p: {"the Mantel–Haenszel weights": _risks(p)[2]}, _margins, False
-)
+ODDS_RATIO = Measure("odds ratio", _log_odds_ratio, partial(_quotient, _odds))
+RISK_RATIO = Measure("risk ratio", _log_risk_ratio, partial(_quotient, _risks), _successes)
+RISK_DIFFERENCE = Measure("risk difference", _risk_difference, _weights, _margins, False)
 
 
 @dataclass(frozen=True)
@@ -161,7 +164,7 @@ class RatioTarget(Smooth):
 
     @property
     def _otherwise(self) -> str:
-        return "" if self.measure is RISK_DIFFERENCE else "risk_difference(), "
+        return "" if self.measure == RISK_DIFFERENCE else "risk_difference(), "
 
     def _strata(self) -> list[str]:
         return [f"stratum {label}" for label in cell_labels(self.factors[:-2])]

@@ -119,14 +119,13 @@ def hidden_data(
 
 def checked_model(function: EstimatingFunction) -> tuple[GeneralizedLinear, tuple[str, ...]]:
     """The generalised linear model behind a formula, and the columns of its response."""
-    answers = getattr(function, "response_of", None)
-    if not isinstance(function, GeneralizedLinear) or not isinstance(answers, Response):
+    if not isinstance(function, GeneralizedLinear) or not isinstance(function.response_of, Response):
         raise FormulaError(
             "a likelihood needs a formula and a family, as in fit('y ~ x', ..., family='binomial', method='likelihood'); "
             "for multinomial(...) with a perturbed response use method='forward', the same by another name, and for shares and "
             "the ratios and correlations made of them table_em(), or crosstab() with method='likelihood'"
         )
-    return function, answers.variables
+    return function, function.response_of.variables
 
 
 def joint_nodes(used: list[Assignment]) -> tuple[Node, ...]:
