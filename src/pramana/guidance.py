@@ -11,6 +11,7 @@ from pramana.errors import FormulaError
 from pramana.estimating import Family
 from pramana.estimators.likelihood.maximum import Likelihood
 from pramana.estimators.likelihood.specification import specification
+from pramana.formulas.functions import Functions
 from pramana.formulas.text import is_call
 from pramana.frames import Schema
 from pramana.inference.hypotheses import SpecificationTest
@@ -29,6 +30,7 @@ def specification_test(
     weights: ColumnLike = None,
     frequencies: ColumnLike = None,
     missing: Literal["error", "drop"] = "error",
+    functions: Functions | None = None,
 ) -> SpecificationTest:
     """Test the model of `method="likelihood"` against reversion, which does not need it.
 
@@ -61,6 +63,7 @@ def specification_test(
         frequencies=frequencies,
         clusters=None,
         missing=missing,
+        functions=functions,
     )
     if isinstance(job.plan, NegativeBinomial):
         raise FormulaError(NO_LIKELIHOOD)

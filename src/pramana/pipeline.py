@@ -16,6 +16,7 @@ from pramana.comparison import Comparison
 from pramana.errors import PramanaError, suggestion
 from pramana.estimating import Family
 from pramana.estimators import ForwardCorrection, Likelihood, Method, Naive, Reversion, method_of
+from pramana.formulas.functions import Functions
 from pramana.guidance import specification_test
 from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
 from pramana.inference.hypotheses import SpecificationTest
@@ -41,6 +42,7 @@ def fit(
     design: SurveyDesign | None = None,
     missing: Literal["error", "drop"] = "error",
     start: Sequence[float] | None = None,
+    functions: Functions | None = None,
 ) -> Result:
     """Estimate parameters from released data.
 
@@ -57,6 +59,7 @@ def fit(
     clusters : labels of records that depend on each other.
     design : a `SurveyDesign` in place of weights and clusters: strata, sampling units, finite populations, replicate weights.
     missing : "error" refuses missing values with their count, "drop" leaves those records out and says so.
+    functions : functions of your own that the formula may call, by name: columns in, one value a record out.
 
     >>> import pramana as pr
     >>> mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(sensitivity=0.3, specificity=0.96)})
@@ -65,7 +68,7 @@ def fit(
     0.3461538
     """
     chosen, options = method_of(method), _inference_of(inference)
-    job = Job.read(what, data, mechanism, family, link, weights, frequencies, clusters, missing, design)
+    job = Job.read(what, data, mechanism, family, link, weights, frequencies, clusters, missing, design, functions)
     result = job.run(chosen, options, start)
     if not isinstance(job.plan, Glm | NegativeBinomial) or not isinstance(chosen, Reversion | Naive):
         return result
@@ -112,7 +115,7 @@ def _tested(
     beside = [name for name in ("clusters", "design") if options.get(name) is not None]
     if beside:
         raise PramanaError(f"it takes records as independent, and {beside[0]}= was given")
-    known = ("family", "link", "weights", "frequencies", "missing")
+    known = ("family", "link", "weights", "frequencies", "missing", "functions")
     given = {"family": "gaussian"} | {name: options[name] for name in known if options.get(name) is not None}
     return specification_test(what, data, mechanism, covariate_model=likelihood.covariate_model, **given)
 

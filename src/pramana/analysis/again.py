@@ -59,7 +59,7 @@ class Refit:
         if strange:
             raise PramanaError(f"{strange[0]}= was no part of this fit: leave it out, or fit again with it")
         beside = dict.fromkeys(("weights", "frequencies", "clusters", "design")) | dict(self.columns) | dict(given)
-        plan = margins(self.plan.formula, variables, self.plan.family)
+        plan = margins(self.plan.formula, variables, self.plan.family, functions=dict(self.plan.functions))
         job = Job.read(plan, data, self.mechanism, None, None, missing=self.missing, **beside)
         return job.run(self.method, self.inference, None)
 

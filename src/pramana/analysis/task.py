@@ -16,6 +16,7 @@ from pramana.estimating import Family
 from pramana.estimating.families import plain_name
 from pramana.estimators import Likelihood, Method
 from pramana.estimators.estimate import estimate
+from pramana.formulas.functions import Functions, own_functions
 from pramana.formulas.text import is_call, parameter
 from pramana.frames import Schema, Table, read
 from pramana.frames.table import is_missing, require_columns
@@ -58,8 +59,9 @@ class Job:
         clusters: ColumnLike,
         missing: str,
         design: SurveyDesign | None = None,
+        functions: Functions | None = None,
     ) -> Job:
-        plan = _plan_of(what, family, link)
+        plan = _plan_of(what, family, link, functions)
         known = resolve_mechanism(mechanism, data)
         table = read(data, text=_text_columns(known))
         if table.n == 0:
@@ -151,13 +153,17 @@ class Job:
         )
 
 
-def _plan_of(what: Any, family: str | Family | None, link: str | None) -> Any:
+def _plan_of(what: Any, family: str | Family | None, link: str | None, functions: Functions | None = None) -> Any:
+    if functions is not None and not isinstance(what, str):
+        raise FormulaError(
+            "functions= belongs to a formula: give it to the plan, as in glm('y ~ f(x)', functions={'f': f})"
+        )
     if isinstance(what, str) and is_call(what):
-        what = parameter(what)
+        what = parameter(what, functions)
     if isinstance(what, str):
         if isinstance(family, str) and plain_name(family) == "negative-binomial":
-            return negative_binomial_plan(what, link)
-        return glm(what, "gaussian" if family is None else family, link)
+            return negative_binomial_plan(what, link, own_functions(functions))
+        return glm(what, "gaussian" if family is None else family, link, functions=functions)
     if not hasattr(what, "prepare"):
         raise FormulaError(
             f"cannot estimate a {type(what).__name__}: give a formula such as 'y ~ x', or an estimating function such as mean('y')"

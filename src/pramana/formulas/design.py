@@ -4,44 +4,41 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from formulaic.materializers.types import FactorValues
 
 from pramana.arrays import Column, Float
 from pramana.errors import DataError, FormulaError, listing
 from pramana.estimating.equation import broadcast
 from pramana.estimating.generalized_linear import as_numbers
-from pramana.formulas.parsed import ParsedFormula, calls_in, calls_of, names_in, stateful, variables_of
-from pramana.formulas.response import evaluate, reason
+from pramana.formulas.evaluation import State, one_number, reason, value_of
+from pramana.formulas.language import Literal, Name, Node, calls, learning, names, written
+from pramana.formulas.parsed import ParsedFormula
 from pramana.frames import Schema, Table, Variable, decode, encode
+
+COLUMNS = 5_000
+"""Most columns of a design: what a person can read, and far more than records can tell apart."""
 
 
 def _refuse_unusable(parsed: ParsedFormula, schema: Schema) -> None:
     """A perturbed column cannot feed a transform that learns from data, and its kind must be known."""
-    for expression in parsed.offsets:
-        _refuse_learning(expression, names_in(expression), calls_of(expression), schema)
-    for factor in (*parsed.factors, parsed.response):
-        hidden = [v for v in variables_of(factor) if schema.perturbed(v)]
-        _refuse_learning(factor.expr, hidden, calls_in(factor), schema)
-        undecided = [v for v in hidden if schema[v].kind is None and "C" not in calls_in(factor)]
-        if undecided:
+    for factor in (*parsed.factors.values(), parsed.response, *parsed.offsets):
+        hidden = [v for v in names(factor) if schema.perturbed(v)]
+        if hidden and learning(factor):
+            raise FormulaError(
+                f"{written(factor)!r} applies {learning(factor)[0]}() to the perturbed column {hidden[0]!r}: its true values are not "
+                f"in the data, so nothing can be learnt from them; transform with constants instead, as in I({hidden[0]} - 40)"
+            )
+        undecided = [v for v in hidden if schema[v].kind is None and "C" not in calls(factor)]
+        if undecided and factor not in parsed.offsets:
             name = undecided[0]
             raise FormulaError(
                 f"the levels of {name!r} are the numbers {listing(schema[name].levels or (), 4)}, which may be amounts or codes: "
                 f"build its transition matrix with kind='numeric' or kind='nominal', or write C({name})"
             )
-
-
-def _refuse_learning(expression: str, names: Sequence[str], calls: set[str], schema: Schema) -> None:
-    hidden = [v for v in names if schema.perturbed(v)]
-    learning = sorted(c for c in calls if stateful(c))
-    if hidden and learning:
-        raise FormulaError(
-            f"{expression!r} applies {learning[0]}() to the perturbed column {hidden[0]!r}: its true values are not in "
-            f"the data, so nothing can be learnt from them; transform with constants instead, as in I({hidden[0]} - 40)"
-        )
 
 
 def _refuse_constant(parsed: ParsedFormula, table: Table, schema: Schema) -> None:
@@ -55,28 +52,41 @@ def _refuse_constant(parsed: ParsedFormula, table: Table, schema: Schema) -> Non
             )
 
 
+@dataclass(frozen=True, eq=False)
 class Design:
-    """Columns ↦ design matrix, with the state of every transform fixed by the whole table."""
+    """Columns ↦ design matrix, with the state of every transform fixed by the whole table.
 
-    def __init__(self, spec: Any, base: Any, variables: Mapping[str, Variable | None], categorical: set[str]) -> None:
-        self._spec = spec
-        self._base = base
-        self._variables = variables
-        self._categorical = categorical
+    Attributes
+    ----------
+    parsed : the formula, whose factors are evaluated here; formulaic codes levels and multiplies columns.
+    spec : formulaic's record of levels and columns.
+    base : the unperturbed columns.
+    described : every column, with the mechanism's description of a perturbed one.
+    categorical : columns inside of C().
+    state : what transforms learnt.
+    """
+
+    parsed: ParsedFormula
+    spec: Any
+    base: Any
+    described: Mapping[str, Variable | None]
+    categorical: frozenset[str]
+    state: State
 
     @classmethod
     def fit(cls, parsed: ParsedFormula, table: Table, schema: Schema) -> Design:
         import pandas as pd
 
-        variables = {name: schema.variables.get(name) for name in parsed.covariates}
-        wrapped = {v for f in parsed.factors if "C" in calls_in(f) for v in variables_of(f)}
-        clean = {n: _clean_column(table, n) for n, v in variables.items() if v is None}
+        described = {name: schema.variables.get(name) for name in parsed.covariates}
+        factors = parsed.factors.values()
+        wrapped = frozenset(v for f in factors if "C" in calls(f) for v in names(f))
+        clean = {n: _clean_column(table, n) for n, v in described.items() if v is None}
         base = pd.DataFrame(clean, index=pd.RangeIndex(table.n))
-        design = cls(None, base, variables, wrapped)
-        design._spec = design._learn(parsed, table.n)
+        design = cls(parsed, None, base, described, wrapped, {})
+        design = replace(design, spec=design._learn(table.n))
         _refuse_repeated(design.names)
-        computed = [f for f in parsed.factors if f.eval_method.value == "python"]
-        if any(variables[v] is not None for f in computed for v in variables_of(f)):
+        computed = [f for f in factors if not isinstance(f, Name)]
+        if any(described[v] is not None for f in computed for v in names(f)):
             design._refuse_coupled(parsed.text, table.n)
         return design
 
@@ -84,7 +94,7 @@ class Design:
         """A row may not depend on other rows' hidden values, as a mean of a perturbed column would make it."""
         pilot = self._pilot(n)
         varied = self(pilot, n)
-        deepest = max(len(v.levels or ()) for v in self._variables.values() if v is not None)
+        deepest = max(len(v.levels or ()) for v in self.described.values() if v is not None)
         for row in (0, min(max(deepest, 2), n) - 1):
             same = self({name: values[row : row + 1].tolist()[0] for name, values in pilot.items()}, n)
             apart = ~np.isclose(varied[row], same[row], rtol=1e-9, atol=1e-12, equal_nan=True)
@@ -95,91 +105,120 @@ class Design:
                 "rank or the like), but its true values are not in the data: use constants instead"
             )
 
-    def _learn(self, parsed: ParsedFormula, n: int) -> Any:
+    def _learn(self, n: int) -> Any:
         """Show formulaic every level once, so that no level is ever unseen; all records only where a transform learns."""
-        learning = any(
-            f.eval_method.value == "python" or self._base[v].dtype.kind not in "iuf"
-            for f in parsed.factors
-            for v in variables_of(f)
-            if v in self._base
+        from formulaic import Formula
+        from formulaic.parser.types import Factor, Term
+
+        factors = self.parsed.factors
+        learns = any(
+            not isinstance(f, Name) or self.base[v].dtype.kind not in "iuf"
+            for f in factors.values()
+            for v in names(f)
+            if v in self.base
         )
-        levels = [len(v.levels or ()) for v in self._variables.values() if v is not None]
-        count = n if learning else min(n, max([50, *levels]))
-        frame = self._assigned(self._base.iloc[:count], self._pilot(count), count)
+        levels = [len(v.levels or ()) for v in self.described.values() if v is not None]
+        count = n if learns else min(n, max([50, *levels]))
+        frame = self._assigned(self.base.iloc[:count], self._pilot(count), count)
+        methods = {text: "literal" if isinstance(f, Literal) else "lookup" for text, f in factors.items()}
+        terms = Formula([Term([Factor(f, eval_method=methods[f]) for f in term]) for term in self.parsed.terms])
+        values = self._values(frame)
+        _refuse_wide(self.parsed, values)
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
-                return parsed.terms.get_model_matrix(
-                    frame, output="numpy", na_action="raise", context={"np": np}
-                ).model_spec
+                return terms.get_model_matrix(frame[[]], output="numpy", na_action="raise", context=values).model_spec
         except Exception as error:
-            raise FormulaError(f"formula {parsed.text!r} could not be evaluated: {reason(error)}") from None
+            raise FormulaError(f"formula {self.parsed.text!r} could not be evaluated: {reason(error)}") from None
+
+    def _values(self, frame: Any) -> dict[str, Any]:
+        """The factors of the formula for the records of a frame, by their spelling."""
+        factors = {text: f for text, f in self.parsed.factors.items() if not isinstance(f, Literal)}
+        with np.errstate(all="ignore"):
+            return {text: self._value(f, frame) for text, f in factors.items()}
+
+    def _value(self, factor: Node, frame: Any) -> Any:
+        try:
+            value = value_of(factor, frame, self.state, self.parsed.own)
+        except FormulaError:
+            raise
+        except Exception as error:
+            text = f"{written(factor)!r} of formula {self.parsed.text!r}"
+            raise FormulaError(f"{text} could not be evaluated: {reason(error)}") from None
+        if np.isscalar(value) or (isinstance(value, np.ndarray) and value.shape[:1] != (len(frame),)):
+            raise FormulaError(
+                f"{written(factor)!r} of formula {self.parsed.text!r} gives {np.size(value)} value(s) for {len(frame)} records: it "
+                "must give one a record"
+            )
+        return value
+
+    def _matrix(self, frame: Any) -> Float:
+        matrix = self.spec.get_model_matrix(frame[[]], context=self._values(frame))
+        return np.ascontiguousarray(np.asarray(matrix, dtype=float).reshape(len(frame), len(self.names)))
 
     def _pilot(self, n: int) -> dict[str, Column]:
         """Every perturbed column running through its levels, the first one first."""
         return {
             name: np.resize(decode(np.arange(len(v.levels)), v.levels), n) if v.levels else np.linspace(0.0, 1.0, n)
-            for name, v in self._variables.items()
+            for name, v in self.described.items()
             if v is not None
         }
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(self._spec.column_names)
+        return tuple(self.spec.column_names)
 
     @property
     def variables(self) -> tuple[str, ...]:
-        return tuple(self._variables)
+        return tuple(self.described)
 
     def emptied(self) -> Design:
         """The design without the records it was learnt from."""
-        return Design(self._spec, self._base.iloc[:0].copy(), self._variables, self._categorical)
+        return replace(self, base=self.base.iloc[:0].copy())
 
     def refilled(self, table: Table) -> Design:
         """The design for other records, with the transforms and levels learnt before."""
         import pandas as pd
 
-        clean = {n: _clean_column(table, n) for n, v in self._variables.items() if v is None}
-        base = pd.DataFrame(clean, index=pd.RangeIndex(table.n))
-        return Design(self._spec, base, self._variables, self._categorical)
+        clean = {n: _clean_column(table, n) for n, v in self.described.items() if v is None}
+        return replace(self, base=pd.DataFrame(clean, index=pd.RangeIndex(table.n)))
 
     def replacing(self, name: str, values: Any) -> Design:
         """The design with another value, or other values (n,), in an unperturbed column."""
-        return Design(self._spec, self._base.assign(**{name: values}), self._variables, self._categorical)
+        return replace(self, base=self.base.assign(**{name: values}))
 
     def reads(self) -> tuple[frozenset[str], ...]:
         """The variables behind each column."""
         out: list[frozenset[str]] = []
-        for part in self._spec.structure:
-            names = frozenset(v for factor in part.term.factors for v in variables_of(factor))
-            out += [names] * len(part.columns)
+        for part in self.spec.structure:
+            read = frozenset(v for factor in part.term.factors for v in names(self.parsed.factors[factor.expr]))
+            out += [read] * len(part.columns)
         return tuple(out)
 
     def at_levels(self, settings: Sequence[Mapping[str, object]]) -> Float:
         """Design rows for settings of some perturbed variables, everything else as in the first record and level."""
         count = len(settings)
-        hidden = {name: v for name, v in self._variables.items() if v is not None}
+        hidden = {name: v for name, v in self.described.items() if v is not None}
         first = {name: (v.levels or (0.0,))[0] for name, v in hidden.items()}
-        base = self._base.iloc[np.zeros(count, dtype=int)].reset_index(drop=True)
+        base = self.base.iloc[np.zeros(count, dtype=int)].reset_index(drop=True)
         columns = {name: [s.get(name, first[name]) for s in settings] for name in hidden}
         frame = self._assigned(base, {name: as_column(values) for name, values in columns.items()}, count)
-        matrix = self._spec.get_model_matrix(frame, context={"np": np})
-        return np.asarray(matrix, dtype=float).reshape(count, len(self.names))
+        return self._matrix(frame)
 
     def frame(self, columns: Mapping[str, object], n: int) -> Any:
         """A pandas frame in which every column has its levels."""
-        return self._assigned(self._base, columns, n)
+        return self._assigned(self.base, columns, n)
 
     def _assigned(self, base: Any, columns: Mapping[str, object], n: int) -> Any:
         """Some records of the base with the perturbed columns filled in."""
-        hidden = {name: v for name, v in self._variables.items() if v is not None}
+        hidden = {name: v for name, v in self.described.items() if v is not None}
         return base.assign(**{name: self._typed(columns[name], v, n) for name, v in hidden.items()})
 
     def _typed(self, value: object, variable: Variable, n: int) -> Any:
         import pandas as pd
 
         as_category = variable.kind in ("nominal", "ordinal") or (
-            variable.kind is None and variable.name in self._categorical
+            variable.kind is None and variable.name in self.categorical
         )
         if not as_category or variable.levels is None:
             return broadcast(value, n)
@@ -191,8 +230,7 @@ class Design:
         return pd.Categorical.from_codes(codes, categories=pd.Index(levels))
 
     def __call__(self, columns: Mapping[str, object], n: int) -> Float:
-        matrix = self._spec.get_model_matrix(self.frame(columns, n), context={"np": np})
-        return np.ascontiguousarray(np.asarray(matrix, dtype=float).reshape(n, len(self.names)))
+        return self._matrix(self.frame(columns, n))
 
 
 def as_column(values: Sequence[object]) -> Column:
@@ -228,18 +266,45 @@ def _refuse_repeated(names: tuple[str, ...]) -> None:
         raise FormulaError(f"two terms of the formula are called {twice[0]!r}: rename the column of that name")
 
 
+def _refuse_wide(parsed: ParsedFormula, values: Mapping[str, Any]) -> None:
+    """Interactions of columns with many levels would fill the memory."""
+    width = sum(int(np.prod([_width(values[f]) for f in term if f in values], dtype=float)) for term in parsed.terms)
+    if width > COLUMNS:
+        raise FormulaError(
+            f"formula {parsed.text!r} has {width} columns (the limit is {COLUMNS}): leave out interactions, or merge levels"
+        )
+
+
+def _width(value: Any) -> int:
+    """How many columns a factor has, at most."""
+    import pandas as pd
+
+    bare = value.__wrapped__ if isinstance(value, FactorValues) else value
+    if isinstance(bare, dict):
+        return len(bare)
+    counted = (
+        value is not bare or isinstance(bare, pd.Categorical) or getattr(bare, "dtype", None) in ("object", "category")
+    )
+    if not counted:
+        return int(np.shape(bare)[1]) if np.ndim(bare) == 2 else 1
+    return len(pd.unique(pd.Series(np.asarray(bare).ravel())))
+
+
 @dataclass(frozen=True)
 class Offset:
     """The sum of the offset expressions."""
 
-    expressions: tuple[str, ...]
     design: Design
 
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        return tuple(written(node) for node in self.design.parsed.offsets)
+
     def __call__(self, columns: Mapping[str, object], n: int) -> Float:
-        frame = self.design.frame(columns, n)
+        frame, parsed = self.design.frame(columns, n), self.design.parsed
         total = np.zeros(n)
-        for expression in self.expressions:
-            total += evaluate(expression, frame, n, "offset")
+        for node in parsed.offsets:
+            total += one_number(node, frame, n, "offset", parsed.own)
         return total
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
-from formulaic.parser.types import Factor
 
 from pramana.arrays import Float
 from pramana.errors import FormulaError, suggestion
@@ -18,7 +16,9 @@ from pramana.estimating.equation import broadcast
 from pramana.estimating.generalized_linear import FromColumns, GeneralizedLinear
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import Design
-from pramana.formulas.parsed import ParsedFormula, calls_in, names_in, parse, variables_of
+from pramana.formulas.functions import JUMPS, Functions, Own, own_functions
+from pramana.formulas.language import COMPARISONS, Node, Operation, calls, names, walk, written
+from pramana.formulas.parsed import ParsedFormula, parse
 from pramana.frames import Level, Schema, Table
 from pramana.models.generalized_linear import Glm
 
@@ -167,8 +167,6 @@ class MarginsSystem(System):
 
 STEP = 1e-5
 """Of differences, relative to the variable."""
-STEPS = {"floor", "ceil", "round", "rint", "trunc", "sign", "where", "digitize", "heaviside"}
-"""Functions with jumps."""
 
 
 @dataclass(frozen=True)
@@ -178,20 +176,21 @@ class Margins:
     formula: str
     of: tuple[str, ...]
     family: Family
+    functions: Own = ()
 
     @property
     def variables(self) -> tuple[str, ...]:
-        return Glm(self.formula, self.family).variables
+        return Glm(self.formula, self.family, self.functions).variables
 
     def prepare(self, table: Table, schema: Schema) -> StackedFunction:
-        parsed = parse(self.formula)
-        offsets = [name for e in parsed.offsets for name in names_in(e)]
+        parsed = parse(self.formula, self.functions)
+        offsets = parsed.offset_variables
         for name in self.of:
             _refuse_unfit(self.formula, name, parsed.covariates, offsets)
         chosen = self.of or tuple(name for name in parsed.covariates if name not in offsets)
         if not chosen:
             raise FormulaError(f"{self.formula!r} has no covariate whose effect could be averaged: add one")
-        model = Glm(self.formula, self.family).prepare(table, schema)
+        model = Glm(self.formula, self.family, self.functions).prepare(table, schema)
         design = cast(Design, model.design_of)
         parts = tuple(_part(parsed, design, name, table, schema) for name in chosen)
         return StackedFunction(MarginsSystem(model, parts), self.variables)
@@ -202,6 +201,8 @@ def margins(
     variable: str | Sequence[str] | None = None,
     family: str | Family = "gaussian",
     link: str | None = None,
+    *,
+    functions: Functions | None = None,
 ) -> Margins:
     """Average marginal effects on the mean response, over the population of the other variables.
 
@@ -223,12 +224,12 @@ def margins(
     ('effect(age)', 'effect(smokes: yes against no)')
     """
     chosen = (variable,) if isinstance(variable, str) else tuple(dict.fromkeys(variable or ()))
-    return Margins(formula, chosen, family_of(family, link))
+    return Margins(formula, chosen, family_of(family, link), own_functions(functions))
 
 
 def _part(parsed: ParsedFormula, design: Design, name: str, table: Table, schema: Schema) -> Slope | Contrasts:
-    factors = [f for f in parsed.factors if name in variables_of(f)]
-    levels = _levels(name, table, schema, coded=any("C" in calls_in(f) for f in factors))
+    factors = [f for f in parsed.factors.values() if name in names(f)]
+    levels = _levels(name, table, schema, coded=any("C" in calls(f) for f in factors))
     if levels is None:
         for factor in factors:
             _refuse_steps(factor, name)
@@ -320,20 +321,17 @@ def _levels(name: str, table: Table, schema: Schema, *, coded: bool) -> tuple[Le
     return factor_of(name, table, schema).levels
 
 
-def _refuse_steps(factor: Factor, name: str) -> None:
+def _refuse_steps(factor: Node, name: str) -> None:
     """A function with jumps has no derivative to average."""
-    if factor.eval_method.value != "python":
-        return
-    tree = list(ast.walk(ast.parse(factor.expr.strip("{}"), mode="eval")))
-    called = {getattr(n.func, "id", getattr(n.func, "attr", "")) for n in tree if isinstance(n, ast.Call)}
-    steps = sorted(called & STEPS) or ["a comparison" for n in tree if isinstance(n, ast.Compare)]
+    compares = any(isinstance(n, Operation) and n.mark in COMPARISONS for n in walk(factor))
+    steps = sorted(calls(factor).intersection(JUMPS)) or ["a comparison"] * compares
     if steps:
         raise FormulaError(
-            f"{factor.expr!r} jumps ({steps[0]}), so that {name!r} has no derivative to average: make it a column of levels"
+            f"{written(factor)!r} jumps ({steps[0]}), so that {name!r} has no derivative to average: make it a column of levels"
         )
 
 
-def _refuse_unfit(formula: str, name: str, covariates: tuple[str, ...], offsets: list[str]) -> None:
+def _refuse_unfit(formula: str, name: str, covariates: tuple[str, ...], offsets: tuple[str, ...]) -> None:
     if name not in covariates:
         raise FormulaError(f"{name!r} is no covariate of {formula!r}: {suggestion(name, covariates)}")
     if name in offsets:

@@ -25,12 +25,12 @@ class Prediction:
     ----------
     design : without the records it was learnt from.
     curve : η ↦ (μ, μ′, …).
-    offsets : expressions added to the linear predictor.
+    offset : whether the formula has one.
     """
 
     design: Design
     curve: Curve
-    offsets: tuple[str, ...] = ()
+    offset: bool = False
 
     @classmethod
     def of(cls, function: Any) -> Prediction | None:
@@ -39,8 +39,7 @@ class Prediction:
         design = getattr(function, "design_of", None)
         if not isinstance(design, Design):
             return None
-        offset = function.offset_of
-        return cls(design.emptied(), function.family.curve, offset.expressions if isinstance(offset, Offset) else ())
+        return cls(design.emptied(), function.family.curve, isinstance(function.offset_of, Offset))
 
     def at(self, data: Any, estimate: Float, covariance: Float, reach: float) -> dict[str, Float]:
         """Mean, delta-method standard error and limits (transformed from the linear predictor) for every record."""
@@ -50,8 +49,8 @@ class Prediction:
         terms = slice(0, x.shape[1])  # a dispersion comes after the coefficients
         estimate, covariance = estimate[terms], covariance[terms, terms]
         eta = x @ estimate
-        if self.offsets:
-            eta = eta + Offset(self.offsets, design)(columns, table.n)
+        if self.offset:
+            eta = eta + Offset(design)(columns, table.n)
         error = np.sqrt(np.maximum(np.einsum("nj,jk,nk->n", x, covariance, x), 0.0))
         mean, slope = self.curve(eta)[:2]
         limits = [self.curve(eta + side * reach * error)[0] for side in (-1, 1)]
