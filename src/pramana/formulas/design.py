@@ -15,8 +15,8 @@ from pramana.errors import DataError, FormulaError, listing
 from pramana.estimating.equation import broadcast
 from pramana.estimating.generalized_linear import as_numbers
 from pramana.formulas.evaluation import State, one_number, reason, value_of
-from pramana.formulas.language import Literal, Name, Node, calls, learning, names, written
 from pramana.formulas.parsed import ParsedFormula
+from pramana.formulas.tree import Literal, Name, Node, calls, learning, names, written
 from pramana.frames import Schema, Table, Variable, decode, encode
 
 COLUMNS = 5_000

@@ -11,7 +11,7 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.errors import DataError, FormulaError, listing
 from pramana.formulas.functions import FUNCTIONS, VALUES, Own, implementation
-from pramana.formulas.language import Call, Items, Listed, Literal, Name, Node, Operation, names, written
+from pramana.formulas.tree import Call, Items, Listed, Literal, Name, Node, Operation, names, written
 
 State = dict[str, dict[str, Any]]
 """What functions learnt from all records, by the call as it is written."""

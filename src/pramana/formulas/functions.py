@@ -136,7 +136,7 @@ VALUES = {"np.pi": float(np.pi), "np.e": float(np.e)}
 JUMPS = ("floor", "ceil", "round", "rint", "trunc", "sign", "where", "digitize", "heaviside", "isin")
 """Functions without a derivative."""
 
-_SMOOTH = "smooth terms have no fixed number of coefficients: write cr(x, df=5) or bs(x, df=5)"
+_SMOOTH = "smooth terms have no fixed number of coefficients: write bs(x, df=5), or cr(x, df=5, constraints='center')"
 _ORDER = "it depends on the order of the records, which a formula does not see: compute the column first"
 _MIXES = "it mixes the values of different records: write center(x) or scale(x), or a constant such as I(x - 40)"
 HINTS = {
@@ -145,7 +145,7 @@ HINTS = {
     "as_factor": "categories are written C(x)",
     "ordered": "ordered categories are written C(x, contr.poly)",
     "relevel": "a reference level is written C(x, contr.treatment(base='level'))",
-    "ns": "natural splines are written cr(x, df=4)",
+    "ns": "natural splines are written cr(x, df=4, constraints='center')",
     **dict.fromkeys(("s", "te", "ti", "t2", "lo", "loess"), _SMOOTH),
     **dict.fromkeys(("lag", "lead", "diff", "cumsum", "shift", "np.cumsum", "np.diff"), _ORDER),
     **dict.fromkeys(("mean", "median", "sd", "std", "var", "rank", "max", "min", "sum"), _MIXES),

@@ -21,194 +21,33 @@ The grammar, in which `expression` is arithmetic and `sum` is the algebra of ter
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
 from pramana.errors import FormulaError, suggestion
 from pramana.formulas.functions import FUNCTIONS, HINTS, KNOTS, LARGEST, VALUES, Function, Own
+from pramana.formulas.tree import (
+    BINARY,
+    COMPARE,
+    COMPARISONS,
+    PREFIXES,
+    RAISE,
+    UNARY,
+    Call,
+    Combination,
+    Items,
+    Listed,
+    Literal,
+    Name,
+    Node,
+    Operation,
+    names,
+)
 
 LENGTH, DEPTH, OPERATIONS, DIGITS, ITEMS, EXPONENT, POWER = 10_000, 50, 150, 15, 1_000, 20, 10
 """Most characters of a text, nested parts, operations of a term, digits of a whole number, items of a list; largest exponents
 of a column and of a sum of terms."""
-
-
-@dataclass(frozen=True)
-class Node:
-    """A piece of a text, and where it stands in it. Two pieces are equal where they say the same."""
-
-    span: tuple[int, int] = field(compare=False, repr=False)
-
-    @property
-    def parts(self) -> tuple[Node, ...]:
-        return ()
-
-
-@dataclass(frozen=True)
-class Literal(Node):
-    """A number, a text, True, False or None."""
-
-    value: float | int | str | bool | None
-
-
-@dataclass(frozen=True)
-class Name(Node):
-    """A column; `quoted` where it was written in backticks."""
-
-    name: str
-    quoted: bool = False
-
-
-@dataclass(frozen=True)
-class Listed(Node):
-    """A name of the published list that stands for itself: `contr.sum`, `np.pi`."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Items(Node):
-    """A list, written in "[" or "(", or a table of lists by name, in "{"."""
-
-    bracket: str
-    items: tuple[Node, ...]
-    keys: tuple[str, ...] = ()
-
-    @property
-    def parts(self) -> tuple[Node, ...]:
-        return self.items
-
-
-@dataclass(frozen=True)
-class Call(Node):
-    """A function of the list, or the user's own, with its arguments."""
-
-    function: str
-    arguments: tuple[Node, ...]
-    keywords: tuple[tuple[str, Node], ...] = ()
-
-    @property
-    def parts(self) -> tuple[Node, ...]:
-        return (*self.arguments, *(value for _, value in self.keywords))
-
-
-@dataclass(frozen=True)
-class Operation(Node):
-    """Arithmetic: one mark with one or two operands, or several comparisons in a row."""
-
-    marks: tuple[str, ...]
-    operands: tuple[Node, ...]
-
-    @property
-    def mark(self) -> str:
-        return self.marks[0]
-
-    @property
-    def parts(self) -> tuple[Node, ...]:
-        return self.operands
-
-
-@dataclass(frozen=True)
-class Combination(Node):
-    """Terms put together: one mark between two of them, or a sum with a sign before each."""
-
-    marks: tuple[str, ...]
-    operands: tuple[Node, ...]
-
-    @property
-    def parts(self) -> tuple[Node, ...]:
-        return self.operands
-
-
-def walk(node: Node) -> Iterator[Node]:
-    """The node and everything in it, in the order of the text."""
-    waiting = [node]
-    while waiting:
-        current = waiting.pop()
-        yield current
-        waiting += reversed(current.parts)
-
-
-def names(node: Node) -> tuple[str, ...]:
-    """Columns that a piece of a formula reads, once each.
-
-    >>> names(expression("np.log(income) + C(edu)"))
-    ('income', 'edu')
-    """
-    return tuple(dict.fromkeys(n.name for n in walk(node) if isinstance(n, Name)))
-
-
-def calls(node: Node) -> set[str]:
-    """Functions that a piece of a formula calls, without their "np."."""
-    return {n.function.removeprefix("np.") for n in walk(node) if isinstance(n, Call)}
-
-
-def learning(node: Node) -> list[str]:
-    """Functions in it that learn from all records."""
-    return sorted(name for name in calls(node) if name in FUNCTIONS and FUNCTIONS[name].kind == "learns")
-
-
-# Binding powers as Python has them, so that names of terms are those of Python's own spelling.
-_OR, _AND, _NOT, _COMPARE, _BAR, _AMPERSAND, _ADD, _MULTIPLY, _UNARY, _POWER = range(1, 11)
-_BINARY = {"or": _OR, "and": _AND, "|": _BAR, "&": _AMPERSAND, "+": _ADD, "-": _ADD} | dict.fromkeys(
-    ("*", "/", "//", "%"), _MULTIPLY
-)
-COMPARISONS = ("<", "<=", "==", "!=", ">=", ">")
-_PREFIXES = {"not": _NOT, "-": _UNARY, "+": _UNARY, "~": _UNARY}
-_TOP = 11
-
-
-def written(node: Node) -> str:
-    """The piece as Python spells it, which is what terms are called by.
-
-    >>> written(expression("I( age**2 )")), written(expression("x*( y+.5 )"))
-    ('I(age ** 2)', 'x * (y + 0.5)')
-    """
-    return _spelled(node, 0)
-
-
-def _spelled(node: Node, least: int) -> str:
-    match node:
-        case Literal(value=value):
-            return repr(value)
-        case Name(name=name, quoted=quoted):
-            return f"`{name}`" if quoted else name
-        case Listed(name=name):
-            return name
-        case Items():
-            return _bracketed(node)
-        case Call(function=function, arguments=arguments, keywords=keywords):
-            inside = [_spelled(a, 0) for a in arguments] + [f"{k}={_spelled(v, 0)}" for k, v in keywords]
-            return f"{function}({', '.join(inside)})"
-        case Operation():
-            text, power = _operated(node)
-            return f"({text})" if power < least else text
-    raise TypeError(type(node).__name__)
-
-
-def _bracketed(node: Items) -> str:
-    inside = [_spelled(item, 0) for item in node.items]
-    if node.bracket == "{":
-        return "{" + ", ".join(f"{k!r}: {v}" for k, v in zip(node.keys, inside, strict=True)) + "}"
-    if node.bracket == "[":
-        return f"[{', '.join(inside)}]"
-    return f"({inside[0]},)" if len(inside) == 1 else f"({', '.join(inside)})"
-
-
-def _operated(node: Operation) -> tuple[str, int]:
-    """The spelling of an operation, and how tightly it binds."""
-    if len(node.operands) == 1:
-        power = _PREFIXES[node.mark]
-        space = " " if node.mark == "not" else ""
-        return f"{node.mark}{space}{_spelled(node.operands[0], power)}", power
-    if node.mark in COMPARISONS:
-        first, *rest = (_spelled(operand, _COMPARE + 1) for operand in node.operands)
-        return " ".join([first, *(f"{m} {r}" for m, r in zip(node.marks, rest, strict=True))]), _COMPARE
-    left, right = node.operands
-    if node.mark == "**":
-        return f"{_spelled(left, _POWER + 1)} ** {_spelled(right, _POWER)}", _POWER
-    power = _BINARY[node.mark]
-    return f"{_spelled(left, power)} {node.mark} {_spelled(right, power + 1)}", power
 
 
 @dataclass(frozen=True)
@@ -348,8 +187,8 @@ class Reader:
             raise FormulaError(
                 f"{self.what} {_shown(self.source)} has no response: write it as 'response ~ term + term'"
             )
-        response = self.sum()
-        if self.next.kind == "end":
+        response = self.sum() if self.next.kind != "end" else None
+        if response is None or self.next.kind == "end":
             raise FormulaError(f"{self.what} {_shown(self.source)} has no '~': write it as 'response ~ term + term'")
         self.expect("~")
         parts = [self.sum()]
@@ -479,11 +318,11 @@ class Reader:
         self.deeper()
         left = self._operand()
         while True:
-            if self.at(*COMPARISONS) and least <= _COMPARE:
+            if self.at(*COMPARISONS) and least <= COMPARE:
                 left = self._comparison(start, left)
-            elif self.at("**") and least <= _POWER:
+            elif self.at("**") and least <= RAISE:
                 left = self._raised(start, left)
-            elif self.next.kind in ("mark", "name") and least <= _BINARY.get(self.next.text, -1):
+            elif self.next.kind in ("mark", "name") and least <= BINARY.get(self.next.text, -1):
                 left = self._combined(start, left)
             else:
                 self.depth -= 1
@@ -498,14 +337,14 @@ class Reader:
 
     def _combined(self, start: int, left: Node) -> Node:
         mark = self._mark()
-        right = self.expression(_BINARY[mark] + 1)
+        right = self.expression(BINARY[mark] + 1)
         return self._plain(Operation((start, self._end), (mark,), (left, right)))
 
     def _comparison(self, start: int, left: Node) -> Node:
         marks, operands = [], [left]
         while self.at(*COMPARISONS):
             marks.append(self._mark())
-            operands.append(self.expression(_COMPARE + 1))
+            operands.append(self.expression(COMPARE + 1))
         node = Operation((start, self._end), tuple(marks), tuple(operands))
         if any(isinstance(operand, Items) for operand in operands):
             self.refuse(node, "membership in a list is written isin(x, ['a', 'b'])")
@@ -513,7 +352,7 @@ class Reader:
 
     def _raised(self, start: int, base: Node) -> Node:
         self._mark()
-        exponent = self.expression(_UNARY)
+        exponent = self.expression(UNARY)
         node = Operation((start, self._end), ("**",), (base, exponent))
         value = _number_of(exponent)
         if not names(base) or value is None or abs(value) > EXPONENT:
@@ -535,9 +374,9 @@ class Reader:
 
     def _operand(self) -> Node:
         word = self.next
-        if self.at(*_PREFIXES):
+        if self.at(*PREFIXES):
             mark = self._mark()
-            inside = self.expression(_PREFIXES[mark])
+            inside = self.expression(PREFIXES[mark])
             return self._plain(Operation((word.start, self._end), (mark,), (inside,)))
         if word.kind == "number":
             return self._number()

@@ -8,7 +8,8 @@ from functools import cached_property, lru_cache
 
 from pramana.errors import FormulaError
 from pramana.formulas.functions import Own
-from pramana.formulas.language import Call, Combination, Literal, Name, Node, Reader, names, refuse_long, written
+from pramana.formulas.language import Reader, refuse_long
+from pramana.formulas.tree import Call, Combination, Literal, Name, Node, names, written
 
 TERMS, ORDER = 1_000, 8
 """Most terms of a formula, and most factors of a term."""

@@ -14,8 +14,8 @@ from pramana.estimating.equation import broadcast
 from pramana.estimating.generalized_linear import as_numbers
 from pramana.formulas.evaluation import one_number
 from pramana.formulas.functions import Own
-from pramana.formulas.language import Node
 from pramana.formulas.parsed import ParsedFormula
+from pramana.formulas.tree import Node
 from pramana.frames import Level, Schema, Table, decode, encode
 
 

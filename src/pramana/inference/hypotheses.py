@@ -9,7 +9,8 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import FormulaError, suggestion
-from pramana.formulas.language import Literal, Name, Node, Operation, Reader
+from pramana.formulas.language import Reader
+from pramana.formulas.tree import Literal, Name, Node, Operation
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from pramana.estimating.generalized_linear import FromColumns, GeneralizedLinear
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import Design
 from pramana.formulas.functions import JUMPS, Functions, Own, own_functions
-from pramana.formulas.language import COMPARISONS, Node, Operation, calls, names, walk, written
 from pramana.formulas.parsed import ParsedFormula, parse
+from pramana.formulas.tree import COMPARISONS, Node, Operation, calls, names, walk, written
 from pramana.frames import Level, Schema, Table
 from pramana.models.generalized_linear import Glm
 
