@@ -34,7 +34,10 @@ def coded(survey: pd.DataFrame) -> pd.DataFrame:
         ("income ~ (age", "could not be read: "),
         ("income ~ C(edu", "could not be read: "),
         ("income ~ age:", "could not be read: "),
-        ("income ~ foo(age)", r"'foo\(age\)' at character 10 .*foo\(\) is no function of formulas.*functions={'foo': f}"),
+        (
+            "income ~ foo(age)",
+            r"'foo\(age\)' at character 10 .*foo\(\) is no function of formulas.*functions={'foo': f}",
+        ),
         ("income ~ Q('age')", "odd column names are written in backticks"),
         ("income ~ age:offset(female)", r"offset\(\) cannot be part of an interaction.*write it as a term of its own"),
         ("income ~ age + offset(region)", "offset 'region' must be one number a record"),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
+from formulaic import Formula
 from formulaic.materializers.types import FactorValues
+from formulaic.parser.types import Factor, Term
 
 from pramana.arrays import Column, Float
 from pramana.errors import DataError, FormulaError, listing
@@ -107,9 +110,6 @@ class Design:
 
     def _learn(self, n: int) -> Any:
         """Show formulaic every level once, so that no level is ever unseen; all records only where a transform learns."""
-        from formulaic import Formula
-        from formulaic.parser.types import Factor, Term
-
         factors = self.parsed.factors
         learns = any(
             not isinstance(f, Name) or self.base[v].dtype.kind not in "iuf"
@@ -267,27 +267,43 @@ def _refuse_repeated(names: tuple[str, ...]) -> None:
 
 
 def _refuse_wide(parsed: ParsedFormula, values: Mapping[str, Any]) -> None:
-    """Interactions of columns with many levels would fill the memory."""
-    width = sum(int(np.prod([_width(values[f]) for f in term if f in values], dtype=float)) for term in parsed.terms)
-    if width > COLUMNS:
+    """Interactions of columns with many levels would fill the memory: count the columns first.
+
+    A term spans the interactions of some of its categories with all of its numbers; each is coded once, with one column less
+    than a category has levels.
+    """
+    widths = {text: _width(value) for text, value in values.items()}
+    spanned = {
+        (frozenset(f for f in term if f in widths and not widths[f][1]), frozenset(part))
+        for term in parsed.terms
+        for part in _subsets([f for f in term if f in widths and widths[f][1]])
+    }
+    count = sum(
+        int(np.prod([widths[f][0] - (f in part) for f in (*rest, *part)], dtype=float)) for rest, part in spanned
+    )
+    if count > COLUMNS:
         raise FormulaError(
-            f"formula {parsed.text!r} has {width} columns (the limit is {COLUMNS}): leave out interactions, or merge levels"
+            f"formula {parsed.text!r} has {count} columns (the limit is {COLUMNS}): leave out interactions, or merge levels"
         )
 
 
-def _width(value: Any) -> int:
-    """How many columns a factor has, at most."""
+def _subsets(factors: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    return chain.from_iterable(combinations(factors, k) for k in range(len(factors) + 1))
+
+
+def _width(value: Any) -> tuple[int, bool]:
+    """How many columns or levels a factor has, and whether they are levels."""
     import pandas as pd
 
-    bare = value.__wrapped__ if isinstance(value, FactorValues) else value
+    wrapped = isinstance(value, FactorValues)
+    bare = value.__wrapped__ if wrapped else value
     if isinstance(bare, dict):
-        return len(bare)
-    counted = (
-        value is not bare or isinstance(bare, pd.Categorical) or getattr(bare, "dtype", None) in ("object", "category")
-    )
-    if not counted:
-        return int(np.shape(bare)[1]) if np.ndim(bare) == 2 else 1
-    return len(pd.unique(pd.Series(np.asarray(bare).ravel())))
+        return len(bare), False
+    values = np.asarray(bare)
+    coded = wrapped and value.__formulaic_metadata__.kind is Factor.Kind.CATEGORICAL  # C() of numbers
+    if values.dtype.kind in "iufb" and not coded:
+        return int(values.shape[1]) if values.ndim == 2 else 1, False
+    return len(pd.unique(pd.Series(values.ravel()))), True
 
 
 @dataclass(frozen=True)

@@ -100,13 +100,8 @@ def _operated(node: Operation, values: list[Any]) -> Any:
 
 def _require(node: Operation, value: Any, kinds: str, wanted: str) -> None:
     """The kind of value that a mark works on."""
-    if np.result_type(value).kind not in kinds if np.isscalar(value) else _kind(value) not in kinds:
+    if np.asarray(value).dtype.kind not in kinds:
         raise FormulaError(f"{written(node)!r}: {node.mark!r} needs {wanted}")
-
-
-def _kind(value: Any) -> str:
-    kind = getattr(value, "dtype", None)
-    return "O" if kind is None else str(kind.kind)
 
 
 def one_number(node: Node, frame: Any, n: int, what: str, own: Own = ()) -> Float:
@@ -114,8 +109,8 @@ def one_number(node: Node, frame: Any, n: int, what: str, own: Own = ()) -> Floa
     text = written(node)
     try:
         with np.errstate(all="ignore"):
-            found = value_of(node, frame, {}, own)
-            values = np.asarray(found, dtype=float) if _kind(found) in "iufb" else np.empty((n, 0))
+            found = np.asarray(value_of(node, frame, {}, own))
+            values = found.astype(float) if found.dtype.kind in "iufb" else np.empty((n, 0))
     except FormulaError:
         raise
     except Exception as error:

@@ -6,13 +6,14 @@ The grammar, in which `expression` is arithmetic and `sum` is the algebra of ter
     sum         = ["+" | "-"] product { ("+" | "-") product }
     product     = interaction { ("*" | "/" | "%in%") interaction }
     interaction = power { ":" power }
-    power       = factor [ ("**" | "^") small whole number ]
+    power       = factor [ ("**" | "^") whole number from 1 to 10 ]
     factor      = name | number | call | "{" expression "}" | "(" sum ")"
     call        = function "(" [ argument { "," argument } ] ")"
     argument    = [ name "=" ] ( expression | list | table )
     expression  = expression operator expression | ("-" | "+" | "~" | "not") expression
                 | name | number | text | True | False | None | call | "(" expression ")"
-    operator    = "or" | "and" | "<" | "<=" | "==" | "!=" | ">=" | ">" | "|" | "&" | "+" | "-" | "*" | "/" | "//" | "%" | "**"
+    operator    = "or" | "and" | "<" | "<=" | "==" | "!=" | ">=" | ">" | "|" | "&"
+                | "+" | "-" | "*" | "/" | "//" | "%" | "**"
     list        = "[" [ literal { "," literal } ] "]" | "(" literal "," [ literal { "," literal } ] ")"
     table       = "{" text ":" list { "," text ":" list } "}"
     name        = letters, digits, "_" and "."; anything in backticks
@@ -23,9 +24,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, NoReturn, cast
 
-from pramana.errors import FormulaError, suggestion
+from pramana.errors import FormulaError
 from pramana.formulas.functions import FUNCTIONS, HINTS, KNOTS, LARGEST, VALUES, Function, Own
 from pramana.formulas.tree import (
     BINARY,
@@ -150,6 +152,8 @@ class Reader:
             return "comparisons are written inside of I(), as in I(x > 3)"
         if word.text == "|":
             return "random effects such as (1|g) are not fitted; give clusters='g', or C(g) as a term"
+        if word.text == "~":
+            return "a formula has one '~', after its response"
         if word.text == "^":
             return "inside of I() a power is written **, as in I(age ** 2)"
         if word.text == "%in%":
@@ -530,12 +534,13 @@ class Reader:
         return function.kind == "levels" and named in FUNCTIONS and FUNCTIONS[named].kind == "contrast"
 
     def _unknown(self, name: str) -> str:
-        if name in HINTS:
-            return f"{name}() is no function of formulas: {HINTS[name]}"
-        known = suggestion(name, [*self.own, *FUNCTIONS]).partition("Known:")[0]
+        last = name.rpartition(".")[2]
+        if name in HINTS or last in HINTS:
+            return f"{name}() is no function of formulas: {HINTS.get(name) or HINTS[last]}"
+        close = get_close_matches(name, [*self.own, *FUNCTIONS], n=1, cutoff=0.75)
         return (
-            f"{name}() is no function of formulas; {known}the list is in the guide to formulas. Compute the column first, or in "
-            f"Python pass functions={{{name.rpartition('.')[2]!r}: f}}"
+            f"{name}() is no function of formulas{f' (did you mean {close[0]!r}?)' if close else ''}; the guide to formulas lists "
+            f"them. Compute the column first, or in Python pass functions={{{last!r}: f}}"
         )
 
 

@@ -11,7 +11,7 @@ from pramana.formulas.functions import Own
 from pramana.formulas.language import Reader, refuse_long
 from pramana.formulas.tree import Call, Combination, Literal, Name, Node, names, written
 
-TERMS, ORDER = 1_000, 8
+TERMS, ORDER = 1_000, 7
 """Most terms of a formula, and most factors of a term."""
 
 Term = tuple[str, ...]
@@ -97,7 +97,7 @@ def parse_parts(text: str, own: Own = ()) -> tuple[ParsedFormula, ...]:
     """One formula for each of the parts that "|" divides, all with the same response."""
     if not isinstance(text, str):
         raise FormulaError(f"formula {text!r} has no '~': write it as 'response ~ term + term'")
-    return _parsed(text, own)
+    return _parsed.__wrapped__(text, own) if own else _parsed(text, ())  # own functions need not be hashable
 
 
 @lru_cache(maxsize=64)

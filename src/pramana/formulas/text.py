@@ -6,6 +6,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -209,7 +210,7 @@ def _shown(name: str, signature: inspect.Signature) -> str:
 
 def _check_kinds(name: str, function: Callable[..., Any], given: inspect.BoundArguments) -> None:
     """Text where the function wants a number would otherwise fail far from here."""
-    hints = typing.get_type_hints(function)
+    hints = _hints(function)
     for argument, value in given.arguments.items():
         if argument == "functions":
             continue
@@ -219,6 +220,11 @@ def _check_kinds(name: str, function: Callable[..., Any], given: inspect.BoundAr
                 wanted = " or ".join(_kind(hint) for hint in _choices(hints[argument]) if hint is not types.NoneType)
                 write = _shown(name, given.signature)
                 raise FormulaError(f"{name}: {argument}={each!r} must be {wanted}; its arguments are {write}")
+
+
+@cache
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    return typing.get_type_hints(function)
 
 
 def _choices(hint: Any) -> Sequence[Any]:

@@ -92,10 +92,10 @@ def restrictions(hypothesis: str, parameters: Sequence[str]) -> tuple[Float, Flo
     rows, values = [], []
     while True:
         start = reader.next.start
-        row = sides.affine(reader.expression())
+        row = sides.read(reader)
         if reader.at("="):
             reader.take()
-            row = row - sides.affine(reader.expression())
+            row = row - sides.read(reader)
         if reader.at("="):
             raise FormulaError(
                 f"hypothesis {hypothesis!r} has too many '=' in {hypothesis[start:].partition(',')[0]!r}"
@@ -116,6 +116,17 @@ class Sides:
 
     hypothesis: str
     parameters: tuple[str, ...]
+
+    def read(self, reader: Reader) -> Float:
+        """One side of an equation."""
+        try:
+            return self.affine(reader.expression())
+        except FormulaError as error:
+            raise FormulaError(f"{error}; {self._known}") from None
+
+    @property
+    def _known(self) -> str:
+        return suggestion(self.hypothesis.split("=")[0].strip()[:80], self.parameters)
 
     def affine(self, node: Node) -> Float:
         """The constant, and one coefficient for every parameter (1 + d)."""
@@ -146,5 +157,4 @@ class Sides:
 
     def _unread(self, node: Node) -> FormulaError:
         piece = self.hypothesis[slice(*node.span)]
-        known = suggestion(self.hypothesis.split("=")[0].strip(), self.parameters)
-        return FormulaError(f"hypothesis {self.hypothesis!r} could not be read at {piece!r}: {known}")
+        return FormulaError(f"hypothesis {self.hypothesis!r} could not be read at {piece!r}")

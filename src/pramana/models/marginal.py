@@ -235,8 +235,8 @@ def _part(parsed: ParsedFormula, design: Design, name: str, table: Table, schema
             _refuse_steps(factor, name)
         tilt = cast(FromColumns, Tilt.of(design, name, table, schema))
         return Slope((f"effect({name})",), (tilt,))
-    names = tuple(f"effect({name}: {level} against {levels[0]})" for level in levels[1:])
-    return Contrasts(names, tuple(cast(FromColumns, Setting(design, name, level)) for level in levels))
+    labels = tuple(f"effect({name}: {level} against {levels[0]})" for level in levels[1:])
+    return Contrasts(labels, tuple(cast(FromColumns, Setting(design, name, level)) for level in levels))
 
 
 @dataclass(frozen=True)
