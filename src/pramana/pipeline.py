@@ -14,6 +14,7 @@ from pramana.comparison import Comparison
 from pramana.errors import PramanaError
 from pramana.estimating import Family
 from pramana.estimators import Likelihood, Method, Naive, method_of
+from pramana.formulas.functions import Functions
 from pramana.formulas.text import is_call
 from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
 from pramana.inference.hypotheses import SpecificationTest
@@ -37,6 +38,7 @@ def fit(
     design: SurveyDesign | None = None,
     missing: Literal["error", "drop"] = "error",
     start: Sequence[float] | None = None,
+    functions: Functions | None = None,
 ) -> Result:
     """Estimate parameters from released data.
 
@@ -53,6 +55,7 @@ def fit(
     clusters : labels of records that depend on each other.
     design : a `SurveyDesign` in place of weights and clusters: strata, sampling units, finite populations, replicate weights.
     missing : "error" refuses missing values with their count, "drop" leaves those records out and says so.
+    functions : functions of your own that the formula may call, by name: columns in, one value a record out.
 
     >>> import pramana as pr
     >>> mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(sensitivity=0.3, specificity=0.96)})
@@ -62,7 +65,8 @@ def fit(
     """
     beside = Beside(weights, frequencies, clusters, design)
     options = Options(inference_of(inference), start, missing)
-    return method_of(method).estimate(Task.read(question(what, family, link), data, mechanism, beside, options))
+    plan = question(what, family, link, functions)
+    return method_of(method).estimate(Task.read(plan, data, mechanism, beside, options))
 
 
 def compare(
@@ -105,13 +109,14 @@ def _tested(
     *,
     family: Any = None,
     link: str | None = None,
+    functions: Functions | None = None,
     missing: str = "error",
     start: object = None,  # noqa: ARG001 - a test starts where it likes
     **beside: Any,
 ) -> SpecificationTest:
     """The test of a method's model on the same analysis."""
-    task = Task.read(question(what, family, link), data, mechanism, Beside(**beside), Options(missing=missing))
-    return method.specification(task)
+    plan = question(what, family, link, functions)
+    return method.specification(Task.read(plan, data, mechanism, Beside(**beside), Options(missing=missing)))
 
 
 def _oracle(what: Any, truth: Any, data: Any, mechanism: Any, options: Mapping[str, Any]) -> Result:
@@ -132,6 +137,7 @@ def specification_test(
     weights: ColumnLike = None,
     frequencies: ColumnLike = None,
     missing: Literal["error", "drop"] = "error",
+    functions: Functions | None = None,
 ) -> SpecificationTest:
     """Test the model of `method="likelihood"` against reversion, which does not need it.
 
@@ -153,6 +159,7 @@ def specification_test(
     True
     """
     beside = Beside(weights, frequencies)
-    plan = question(formula, None if not isinstance(formula, str) or is_call(formula) else family, link)
+    asked = family if isinstance(formula, str) and not is_call(formula) else None
+    plan = question(formula, asked, link, functions)
     task = Task.read(plan, data, mechanism, beside, Options(missing=missing))
     return Likelihood(covariate_model=covariate_model).specification(task)

@@ -8,12 +8,18 @@ from pramana.errors import FormulaError
 from pramana.estimating import Family
 from pramana.estimating.families import plain_name
 from pramana.estimating.function import Plan
+from pramana.formulas.functions import Functions, own_functions
 from pramana.formulas.text import is_call, parameter
 from pramana.models.generalized_linear import glm
 from pramana.models.negative_binomial import negative_binomial_plan
 
 
-def question(what: Any, family: str | Family | None = None, link: str | None = None) -> Plan:
+def question(
+    what: Any,
+    family: str | Family | None = None,
+    link: str | None = None,
+    functions: Functions | None = None,
+) -> Plan:
     """The plan behind `what`: a formula, a parameter as text, or a plan. It can be pickled and holds no records.
 
     Every function and command that takes an analysis reads it here.
@@ -23,10 +29,14 @@ def question(what: Any, family: str | Family | None = None, link: str | None = N
     >>> question("visits ~ age", family="negative-binomial").label
     'visits ~ age'
     """
+    if functions is not None and not isinstance(what, str):
+        raise FormulaError(
+            "functions= belongs to a formula: give it to the plan, as in glm('y ~ f(x)', functions={'f': f})"
+        )
     if isinstance(what, str) and is_call(what):
-        what = parameter(what)
+        what = parameter(what, functions)
     if isinstance(what, str):
-        return _formula(what, family, link)
+        return _formula(what, family, link, functions)
     if not isinstance(what, Plan):
         raise FormulaError(
             f"cannot estimate a {type(what).__name__}: give a formula such as 'y ~ x', or an estimating function such as mean('y')"
@@ -36,12 +46,12 @@ def question(what: Any, family: str | Family | None = None, link: str | None = N
     return what
 
 
-def _formula(text: str, family: str | Family | None, link: str | None) -> Plan:
+def _formula(text: str, family: str | Family | None, link: str | None, functions: Functions | None) -> Plan:
     if "~" not in text:
         raise FormulaError(
             f"{text!r} has no '~' and is no call: give a formula such as 'income ~ age', or a parameter such as "
             "'median(income, by=edu)'"
         )
     if isinstance(family, str) and plain_name(family) == "negative-binomial":
-        return negative_binomial_plan(text, link)
-    return glm(text, "gaussian" if family is None else family, link)
+        return negative_binomial_plan(text, link, own_functions(functions))
+    return glm(text, "gaussian" if family is None else family, link, functions=functions)

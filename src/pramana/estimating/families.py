@@ -171,6 +171,15 @@ FAMILIES: dict[tuple[str, str], Family] = {
         Family("inverse-gaussian", "log", _power_curve(3), _log_of, **_POSITIVE),
     )
 }
+MEANT = {
+    **dict.fromkeys(("logit", "logistic", "bernoulli", "quasibinomial"), 'family="binomial"'),
+    **{link: f'family="binomial", link="{link}"' for link in ("probit", "cloglog")},
+    **dict.fromkeys(("normal", "linear", "ols", "identity"), 'family="gaussian"'),
+    **dict.fromkeys(("log", "count", "quasipoisson"), 'family="poisson"'),
+    **dict.fromkeys(("nb", "negbin", "negativebinomial"), 'family="negative-binomial"'),
+    **dict.fromkeys(("multinomial", "ordinal"), "a plan of its own, as in fit(pramana.multinomial('y ~ x'), ...)"),
+}
+"""What other programs call a family, or a link, and what it is called here."""
 NAMES = ("gaussian", "binomial", "poisson", "gamma", "inverse-gaussian", "negative-binomial")
 
 
@@ -216,6 +225,8 @@ def family_of(family: str | Family, link: str | None = None) -> Family:
             "the negative binomial needs its dispersion: use family=pramana.negative_binomial(dispersion)"
         )
     links = [k[1] for k in FAMILIES if k[0] == name]
+    if name in MEANT:
+        raise FormulaError(f"family {family!r} is unknown here: write {MEANT[name]}")
     if not links:
         raise FormulaError(f"family {family!r} is unknown: {suggestion(name, NAMES)}")
     if link is not None and link not in links:

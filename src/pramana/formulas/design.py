@@ -3,46 +3,46 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
+from formulaic import Formula
+from formulaic.materializers.types import FactorValues
+from formulaic.parser.types import Factor, Term
 
 from pramana.arrays import Column, Columns, Float
 from pramana.errors import DataError, FormulaError, listing
 from pramana.estimating.generalized_linear import as_numbers
 from pramana.estimating.products import Part
 from pramana.estimating.records import broadcast
-from pramana.formulas.parsed import ParsedFormula, calls_in, calls_of, names_in, stateful, variables_of
-from pramana.formulas.response import evaluate, reason
+from pramana.formulas.evaluation import State, one_number, reason, value_of
+from pramana.formulas.parsed import ParsedFormula
+from pramana.formulas.tree import Literal, Name, Node, calls, learning, names, written
 from pramana.frames import Schema, Table, Variable, decode, encode
+
+COLUMNS = 5_000
+"""Most columns of a design: what a person can read, and far more than records can tell apart."""
 
 
 def _refuse_unusable(parsed: ParsedFormula, schema: Schema) -> None:
     """A perturbed column cannot feed a transform that learns from data, and its kind must be known."""
-    for expression in parsed.offsets:
-        _refuse_learning(expression, names_in(expression), calls_of(expression), schema)
-    for factor in (*parsed.factors, parsed.response):
-        hidden = [v for v in variables_of(factor) if schema.perturbed(v)]
-        _refuse_learning(factor.expr, hidden, calls_in(factor), schema)
-        undecided = [v for v in hidden if schema[v].kind is None and "C" not in calls_in(factor)]
-        if undecided:
+    for factor in (*parsed.factors.values(), parsed.response, *parsed.offsets):
+        hidden = [v for v in names(factor) if schema.perturbed(v)]
+        if hidden and learning(factor):
+            raise FormulaError(
+                f"{written(factor)!r} applies {learning(factor)[0]}() to the perturbed column {hidden[0]!r}: its true values are not "
+                f"in the data, so nothing can be learnt from them; transform with constants instead, as in I({hidden[0]} - 40)"
+            )
+        undecided = [v for v in hidden if schema[v].kind is None and "C" not in calls(factor)]
+        if undecided and factor not in parsed.offsets:
             name = undecided[0]
             raise FormulaError(
                 f"the levels of {name!r} are the numbers {listing(schema[name].levels or (), 4)}, which may be amounts or codes: "
                 f"build its transition matrix with kind='numeric' or kind='nominal', or write C({name})"
             )
-
-
-def _refuse_learning(expression: str, names: Sequence[str], calls: set[str], schema: Schema) -> None:
-    hidden = [v for v in names if schema.perturbed(v)]
-    learning = sorted(c for c in calls if stateful(c))
-    if hidden and learning:
-        raise FormulaError(
-            f"{expression!r} applies {learning[0]}() to the perturbed column {hidden[0]!r}: its true values are not in "
-            f"the data, so nothing can be learnt from them; transform with constants instead, as in I({hidden[0]} - 40)"
-        )
 
 
 def _refuse_constant(parsed: ParsedFormula, table: Table, schema: Schema) -> None:
@@ -56,45 +56,47 @@ def _refuse_constant(parsed: ParsedFormula, table: Table, schema: Schema) -> Non
             )
 
 
+@dataclass(frozen=True, eq=False)
 class Design:
     """Columns ↦ design matrix, with the state of every transform fixed by the table it was learned from; it holds no records.
 
     Attributes
     ----------
-    variables : the columns that it reads.
+    parsed : the formula, whose factors are evaluated here; formulaic codes levels and multiplies columns.
+    spec : formulaic's record of levels and columns.
+    described : every column, with the mechanism's description of a perturbed one.
+    categories : the user's own order of the categories of an unperturbed column, or None.
+    categorical : columns inside of C().
+    state : what transforms learnt.
     """
 
-    def __init__(
-        self,
-        spec: Any,
-        variables: Mapping[str, Variable | None],
-        categories: Mapping[str, list[Any] | None],
-        categorical: set[str],
-    ) -> None:
-        self._spec = spec
-        self._variables = variables
-        self._categories = categories
-        self._categorical = categorical
+    parsed: ParsedFormula
+    spec: Any
+    described: Mapping[str, Variable | None]
+    categories: Mapping[str, list[Any] | None]
+    categorical: frozenset[str]
+    state: State
 
     @classmethod
     def fit(cls, parsed: ParsedFormula, table: Table, schema: Schema) -> Design:
-        variables = {name: schema.variables.get(name) for name in parsed.covariates}
-        wrapped = {v for f in parsed.factors if "C" in calls_in(f) for v in variables_of(f)}
-        clean = {name: _checked_column(table, name) for name, v in variables.items() if v is None}
-        design = cls(None, variables, {name: table.categories(name) for name in clean}, wrapped)
-        design._spec = design._learn(parsed, clean, table.n)
+        described = {name: schema.variables.get(name) for name in parsed.covariates}
+        factors = parsed.factors.values()
+        wrapped = frozenset(v for f in factors if "C" in calls(f) for v in names(f))
+        clean = {name: _checked_column(table, name) for name, v in described.items() if v is None}
+        design = cls(parsed, None, described, {name: table.categories(name) for name in clean}, wrapped, {})
+        design = replace(design, spec=design._learn(clean, table.n))
         _refuse_repeated(design.names)
-        computed = [f for f in parsed.factors if f.eval_method.value == "python"]
-        if any(variables[v] is not None for f in computed for v in variables_of(f)):
-            some = min(table.n, 2 * max([50, *(len(v.levels or ()) for v in variables.values() if v is not None)]))
-            design._refuse_coupled(parsed.text, {name: values[:some] for name, values in clean.items()}, some)
+        computed = [f for f in factors if not isinstance(f, Name)]
+        if any(described[v] is not None for f in computed for v in names(f)):
+            some = min(table.n, 2 * max([50, *(len(v.levels or ()) for v in described.values() if v is not None)]))
+            design._refuse_coupled({name: values[:some] for name, values in clean.items()}, some)
         return design
 
-    def _refuse_coupled(self, text: str, clean: Columns, n: int) -> None:
+    def _refuse_coupled(self, clean: Columns, n: int) -> None:
         """A row may not depend on other rows' hidden values, as a mean of a perturbed column would make it."""
         pilot = self._pilot(n)
         varied = self({**clean, **pilot}, n)
-        deepest = max(len(v.levels or ()) for v in self._variables.values() if v is not None)
+        deepest = max(len(v.levels or ()) for v in self.described.values() if v is not None)
         for row in (0, min(max(deepest, 2), n) - 1):
             level = {name: values[row : row + 1].tolist()[0] for name, values in pilot.items()}
             same = self({**clean, **level}, n)
@@ -102,71 +104,99 @@ class Design:
             if not apart.any():
                 continue
             raise FormulaError(
-                f"term {self.names[int(np.argmax(apart))]!r} of formula {text!r} mixes the values of different records of a perturbed column (a mean, a "
+                f"term {self.names[int(np.argmax(apart))]!r} of formula {self.parsed.text!r} mixes the values of different records of a perturbed column (a mean, a "
                 "rank or the like), but its true values are not in the data: use constants instead"
             )
 
-    def _learn(self, parsed: ParsedFormula, clean: Columns, n: int) -> Any:
+    def _learn(self, clean: Columns, n: int) -> Any:
         """Show formulaic every level once, so that no level is ever unseen; all records only where a transform learns."""
-        learning = any(
-            f.eval_method.value == "python" or self._categories[v] is not None or clean[v].dtype.kind not in "iuf"
-            for f in parsed.factors
-            for v in variables_of(f)
+        factors = self.parsed.factors
+        learns = any(
+            not isinstance(f, Name) or self.categories[v] is not None or clean[v].dtype.kind not in "iuf"
+            for f in factors.values()
+            for v in names(f)
             if v in clean
         )
-        levels = [len(v.levels or ()) for v in self._variables.values() if v is not None]
-        count = n if learning else min(n, max([50, *levels]))
+        levels = [len(v.levels or ()) for v in self.described.values() if v is not None]
+        count = n if learns else min(n, max([50, *levels]))
         frame = self.frame({**{k: v[:count] for k, v in clean.items()}, **self._pilot(count)}, count)
+        methods = {text: "literal" if isinstance(f, Literal) else "lookup" for text, f in factors.items()}
+        terms = Formula([Term([Factor(f, eval_method=methods[f]) for f in term]) for term in self.parsed.terms])
+        values = self._values(frame)
+        _refuse_wide(self.parsed, values)
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
-                return parsed.terms.get_model_matrix(
-                    frame, output="numpy", na_action="raise", context={"np": np}
-                ).model_spec
+                return terms.get_model_matrix(frame[[]], output="numpy", na_action="raise", context=values).model_spec
         except Exception as error:
-            raise FormulaError(f"formula {parsed.text!r} could not be evaluated: {reason(error)}") from None
+            raise FormulaError(f"formula {self.parsed.text!r} could not be evaluated: {reason(error)}") from None
+
+    def _values(self, frame: Any) -> dict[str, Any]:
+        """The factors of the formula for the records of a frame, by their spelling."""
+        factors = {text: f for text, f in self.parsed.factors.items() if not isinstance(f, Literal)}
+        with np.errstate(all="ignore"):
+            return {text: self._value(f, frame) for text, f in factors.items()}
+
+    def _value(self, factor: Node, frame: Any) -> Any:
+        try:
+            value = value_of(factor, frame, self.state, self.parsed.own)
+        except FormulaError:
+            raise
+        except Exception as error:
+            text = f"{written(factor)!r} of formula {self.parsed.text!r}"
+            raise FormulaError(f"{text} could not be evaluated: {reason(error)}") from None
+        if np.isscalar(value) or (isinstance(value, np.ndarray) and value.shape[:1] != (len(frame),)):
+            raise FormulaError(
+                f"{written(factor)!r} of formula {self.parsed.text!r} gives {np.size(value)} value(s) for {len(frame)} records: it "
+                "must give one a record"
+            )
+        return value
+
+    def _matrix(self, frame: Any) -> Float:
+        matrix = self.spec.get_model_matrix(frame[[]], context=self._values(frame))
+        return np.ascontiguousarray(np.asarray(matrix, dtype=float).reshape(len(frame), len(self.names)))
 
     def _pilot(self, n: int) -> dict[str, Column]:
         """Every perturbed column running through its levels, the first one first."""
         return {
             name: np.resize(decode(np.arange(len(v.levels)), v.levels), n) if v.levels else np.linspace(0.0, 1.0, n)
-            for name, v in self._variables.items()
+            for name, v in self.described.items()
             if v is not None
         }
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(self._spec.column_names)
+        return tuple(self.spec.column_names)
 
     @property
     def variables(self) -> tuple[str, ...]:
-        return tuple(self._variables)
+        return tuple(self.described)
 
     def parts(self) -> tuple[Part, ...]:
         """What each column is made of."""
         out: list[Part] = []
-        for term in self._spec.structure:
-            factors = tuple(frozenset(variables_of(factor)) for factor in term.term.factors)
-            plain = all(f.eval_method.value == "lookup" for f in term.term.factors) and len(term.columns) == 1
-            out += [Part(factors, plain)] * len(term.columns)
+        for term in self.spec.structure:
+            factors = [self.parsed.factors[factor.expr] for factor in term.term.factors]
+            reads = tuple(frozenset(names(factor)) for factor in factors)
+            plain = all(isinstance(factor, Name) for factor in factors) and len(term.columns) == 1
+            out += [Part(reads, plain)] * len(term.columns)
         return tuple(out)
 
     def frame(self, columns: Mapping[str, object], n: int) -> Any:
         """A pandas frame in which every column has its levels."""
         import pandas as pd
 
-        typed = {name: self._typed(name, columns[name], n) for name in self._variables}
+        typed = {name: self._typed(name, columns[name], n) for name in self.described}
         return pd.DataFrame(typed, index=pd.RangeIndex(n), copy=False)
 
     def _typed(self, name: str, value: object, n: int) -> Any:
         import pandas as pd
 
-        variable = self._variables[name]
+        variable = self.described[name]
         if variable is None:
-            categories = self._categories[name]
-            values = broadcast(value, n)
+            categories, values = self.categories[name], broadcast(value, n)
             return values if categories is None else pd.Categorical(values, categories=categories)
-        as_category = variable.kind in ("nominal", "ordinal") or (variable.kind is None and name in self._categorical)
+        as_category = variable.kind in ("nominal", "ordinal") or (variable.kind is None and name in self.categorical)
         if not as_category or variable.levels is None:
             return broadcast(value, n)
         levels = list(variable.levels)
@@ -175,8 +205,7 @@ class Design:
         return pd.Categorical.from_codes(codes, categories=pd.Index(levels))
 
     def __call__(self, columns: Mapping[str, object], n: int) -> Float:
-        matrix = self._spec.get_model_matrix(self.frame(columns, n), context={"np": np})
-        return np.ascontiguousarray(np.asarray(matrix, dtype=float).reshape(n, len(self.names)))
+        return self._matrix(self.frame(columns, n))
 
 
 def _checked_column(table: Table, name: str) -> Column:
@@ -204,18 +233,61 @@ def _refuse_repeated(names: tuple[str, ...]) -> None:
         raise FormulaError(f"two terms of the formula are called {twice[0]!r}: rename the column of that name")
 
 
+def _refuse_wide(parsed: ParsedFormula, values: Mapping[str, Any]) -> None:
+    """Interactions of columns with many levels would fill the memory: count the columns first.
+
+    A term spans the interactions of some of its categories with all of its numbers; each is coded once, with one column less
+    than a category has levels.
+    """
+    widths = {text: _width(value) for text, value in values.items()}
+    spanned = {
+        (frozenset(f for f in term if f in widths and not widths[f][1]), frozenset(part))
+        for term in parsed.terms
+        for part in _subsets([f for f in term if f in widths and widths[f][1]])
+    }
+    count = sum(
+        int(np.prod([widths[f][0] - (f in part) for f in (*rest, *part)], dtype=float)) for rest, part in spanned
+    )
+    if count > COLUMNS:
+        raise FormulaError(
+            f"formula {parsed.text!r} has {count} columns (the limit is {COLUMNS}): leave out interactions, or merge levels"
+        )
+
+
+def _subsets(factors: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    return chain.from_iterable(combinations(factors, k) for k in range(len(factors) + 1))
+
+
+def _width(value: Any) -> tuple[int, bool]:
+    """How many columns or levels a factor has, and whether they are levels."""
+    import pandas as pd
+
+    wrapped = isinstance(value, FactorValues)
+    bare = value.__wrapped__ if wrapped else value
+    if isinstance(bare, dict):
+        return len(bare), False
+    values = np.asarray(bare)
+    coded = wrapped and value.__formulaic_metadata__.kind is Factor.Kind.CATEGORICAL  # C() of numbers
+    if values.dtype.kind in "iufb" and not coded:
+        return int(values.shape[1]) if values.ndim == 2 else 1, False
+    return len(pd.unique(pd.Series(values.ravel()))), True
+
+
 @dataclass(frozen=True)
 class Offset:
     """The sum of the offset expressions."""
 
-    expressions: tuple[str, ...]
     design: Design
 
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        return tuple(written(node) for node in self.design.parsed.offsets)
+
     def __call__(self, columns: Mapping[str, object], n: int) -> Float:
-        frame = self.design.frame(columns, n)
+        frame, parsed = self.design.frame(columns, n), self.design.parsed
         total = np.zeros(n)
-        for expression in self.expressions:
-            total += evaluate(expression, frame, n, "offset")
+        for node in parsed.offsets:
+            total += one_number(node, frame, n, "offset", parsed.own)
         return total
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
-
-from formulaic import Formula
-from formulaic.parser.types import Factor, Term
-from formulaic.transforms import TRANSFORMS
+from functools import cached_property, lru_cache
 
 from pramana.errors import FormulaError
+from pramana.formulas.functions import Own
+from pramana.formulas.language import Reader, refuse_long
+from pramana.formulas.tree import Call, Combination, Literal, Name, Node, names, written
 
-KNOWN_NAMES = set(TRANSFORMS) | {"np", "float", "int", "bool", "str"}
+TERMS, ORDER = 1_000, 7
+"""Most terms of a formula, and most factors of a term."""
+
+Term = tuple[str, ...]
+"""The factors of a term, as they are written; `INTERCEPT` alone is the intercept."""
+INTERCEPT: Term = ("1",)
 
 
 @dataclass(frozen=True)
@@ -23,75 +25,211 @@ class ParsedFormula:
 
     Attributes
     ----------
-    response : the left-hand side as written.
-    terms : formulaic's right-hand side without offsets.
+    response : the left-hand side.
+    terms : the right-hand side without offsets, multiplied out.
+    factors : the factors of the terms, by their spelling; numbers among them scale a term.
     offsets : the expressions inside `offset(...)`.
+    own : the user's functions that it may call.
     """
 
     text: str
-    response: Factor
-    terms: Any
-    offsets: tuple[str, ...]
+    response: Node
+    terms: tuple[Term, ...]
+    spelled: tuple[tuple[str, Node], ...]
+    offsets: tuple[Node, ...]
+    own: Own = ()
 
     @property
-    def factors(self) -> list[Factor]:
-        return list(dict.fromkeys(factor for term in self.terms for factor in term.factors))
+    def label(self) -> str:
+        """The response as it is written; a column without its backticks."""
+        return spelling(self.response)
+
+    @cached_property
+    def factors(self) -> dict[str, Node]:
+        return dict(self.spelled)
 
     @property
     def response_variables(self) -> tuple[str, ...]:
-        return variables_of(self.response)
+        return names(self.response)
 
     @property
     def covariates(self) -> tuple[str, ...]:
         """Columns of the right-hand side, offsets included, in order of appearance."""
-        names = [v for factor in self.factors for v in variables_of(factor)]
-        names += [v for expression in self.offsets for v in names_in(expression)]
-        return tuple(dict.fromkeys(names))
+        used = dict.fromkeys(text for term in self.terms for text in term)
+        return _once(name for node in (*(self.factors[t] for t in used), *self.offsets) for name in names(node))
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Every column of the formula, once."""
+        return _once((*self.response_variables, *self.covariates))
+
+    @property
+    def offset_variables(self) -> tuple[str, ...]:
+        return _once(name for node in self.offsets for name in names(node))
+
+
+def _once(given: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(given))
+
+
+def spelling(factor: Node) -> str:
+    """What a factor is called in the names of terms: a column by its bare name."""
+    return factor.name if isinstance(factor, Name) else written(factor)
+
+
+def parse(text: str, own: Own = ()) -> ParsedFormula:
+    """Take a formula apart, or say what is wrong with it."""
+    found = parse_parts(text, own)
+    if len(found) > 1:
+        raise FormulaError(f"formula {text!r} has several parts divided by '|': write one part only")
+    return found[0]
+
+
+def parse_plain(text: str, own: Own = ()) -> ParsedFormula:
+    """A formula without offsets."""
+    parsed = parse(text, own)
+    if parsed.offsets:
+        raise FormulaError(f"formula {text!r} has an offset, which only generalised linear models take: leave it out")
+    return parsed
+
+
+def parse_parts(text: str, own: Own = ()) -> tuple[ParsedFormula, ...]:
+    """One formula for each of the parts that "|" divides, all with the same response."""
+    if not isinstance(text, str):
+        raise FormulaError(f"formula {text!r} has no '~': write it as 'response ~ term + term'")
+    return _parsed.__wrapped__(text, own) if own else _parsed(text, ())  # own functions need not be hashable
 
 
 @lru_cache(maxsize=64)
-def parse(text: str) -> ParsedFormula:
-    """Take a formula apart, or say what is wrong with it."""
-    if not isinstance(text, str) or "~" not in text:
-        raise FormulaError(f"formula {text!r} has no '~': write it as 'response ~ term + term'")
-    if not text.split("~")[0].strip():
-        raise FormulaError(f"formula {text!r} has no response: write it as 'response ~ term + term'")
-    if "." in text.split("~")[1].split():
-        raise FormulaError(f"formula {text!r} uses '.' for all columns: name the columns instead")
-    try:
-        formula = Formula(text)
-        left, right = list(formula.lhs), list(formula.rhs)
-    except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise FormulaError(f"formula {text!r} could not be read: {reason}") from None
-    if not all(isinstance(term, Term) for term in (*left, *right)):
-        raise FormulaError(f"formula {text!r} has several parts divided by '|': write one part only")
-    if len(left) != 1 or len(left[0].factors) != 1:
+def _parsed(text: str, own: Own) -> tuple[ParsedFormula, ...]:
+    response, parts = Reader(text, own=own).formula()
+    if isinstance(response, Combination):
         raise FormulaError(f"formula {text!r} needs exactly one response to the left of '~'")
-    response = next(iter(left[0].factors))
-    if not variables_of(response):
-        raise FormulaError(f"the response {response.expr!r} of formula {text!r} names no column: give one")
-    offsets, terms = _split_offsets(right)
+    if not names(response) or (isinstance(response, Call) and response.function == "offset"):
+        raise FormulaError(f"the response {spelling(response)!r} of formula {text!r} names no column: give one")
+    return tuple(_part(text, response, part, own) for part in parts)
+
+
+def _part(text: str, response: Node, side: Node, own: Own) -> ParsedFormula:
+    expansion = Expansion(text)
+    found = expansion.of(side)
+    held = [term for term in found if any(_is_offset(expansion.factors[f]) for f in term)]
+    for term in held:
+        if len(term) > 1:
+            raise FormulaError(
+                f"offset() cannot be part of an interaction, as it is in {':'.join(term)!r}: write it as a term of its own"
+            )
+    terms = tuple(term for term in found if term not in held)
     if not terms:
         raise FormulaError(
             f"formula {text!r} has no terms and no intercept: nothing is left to estimate; add a term or 1"
         )
-    return ParsedFormula(text, response, Formula(terms), offsets)
+    offsets = tuple(expansion.factors[term[0]].parts[0] for term in held)
+    used = dict.fromkeys(factor for term in terms for factor in term)
+    return ParsedFormula(text, response, terms, tuple((f, expansion.factors[f]) for f in used), offsets, own)
 
 
-def _split_offsets(terms: list[Term]) -> tuple[tuple[str, ...], list[Term]]:
-    offsets, rest = [], []
-    for term in terms:
-        held = [f for f in term.factors if f.expr.startswith("offset(")]
-        if held and len(term.factors) > 1:
+def _is_offset(node: Node) -> bool:
+    return isinstance(node, Call) and node.function == "offset"
+
+
+Terms = dict[Term, Term]
+"""Terms by their factors in order of spelling, since a:b is b:a; each as it was written first."""
+
+
+class Expansion:
+    """The algebra of terms: a * b is a + b + a:b, a / b is a + a:b, (a + b) ** 2 has the interactions of two."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.factors: dict[str, Node] = {}
+
+    def of(self, side: Node) -> list[Term]:
+        """The terms of a right-hand side, which starts with an intercept."""
+        start = self._factor(Literal(side.span, 1))
+        found = list(self._added(start, side if _is_sum(side) else Combination(side.span, ("+",), (side,))).values())
+        numbers = {text for text, node in self.factors.items() if isinstance(node, Literal)}
+        bare = [tuple(f for f in term if f not in numbers) for term in found]
+        for k, term in enumerate(found):
+            if (not bare[k] and term != INTERCEPT) or bare[k] in bare[:k]:
+                raise FormulaError(
+                    f"formula {self.text!r} has the number or the scaled term {':'.join(term)!r} beside others: scale a column "
+                    "inside of I(), as in I(2 * x)"
+                )
+        return found
+
+    def _added(self, found: Terms, total: Node) -> Terms:
+        found = dict(found)
+        for mark, operand in zip(total.marks, total.operands, strict=True):  # type: ignore[attr-defined]
+            minus = (mark == "-") ^ (isinstance(operand, Literal) and operand.value == 0)
+            for key, term in self._terms(operand).items():
+                if minus:
+                    found.pop(key, None)
+                else:
+                    found.setdefault(key, term)
+        return self._bounded(found)
+
+    def _terms(self, node: Node) -> Terms:
+        match node:
+            case Literal(value=0):
+                return self._factor(Literal(node.span, 1))
+            case Combination() if _is_sum(node):
+                return self._added({}, node)
+            case Combination(operands=operands) if any(isinstance(o, Literal) and o.value == 0 for o in operands):
+                raise FormulaError(f"formula {self.text!r} multiplies by 0: write '+ 0' to leave out the intercept")
+            case Combination(marks=("**",), operands=(base, Literal(value=int(power)))):
+                return self._raised(self._terms(base), power)
+            case Combination(marks=(mark,), operands=(left, right)):
+                return self._combined(mark, self._terms(left), self._terms(right))
+        return self._factor(node)
+
+    def _factor(self, node: Node) -> Terms:
+        text = spelling(node)
+        if type(self.factors.setdefault(text, node)) is not type(node):
             raise FormulaError(
-                f"offset() cannot be part of an interaction, as it is in {str(term)!r}: write it as a term of its own"
+                f"formula {self.text!r} has a column and an expression that are both {text!r}: rename the column"
             )
-        if held:
-            offsets.append(held[0].expr[len("offset(") : -1])
-        else:
-            rest.append(term)
-    return tuple(offsets), rest
+        return {(text,): (text,)}
+
+    def _combined(self, mark: str, left: Terms, right: Terms) -> Terms:
+        if not left or not right:
+            raise FormulaError(f"formula {self.text!r} multiplies by terms that were all taken away: leave them out")
+        if mark == ":":
+            return self._products(left, right)
+        if mark == "*":
+            return self._bounded(left | {k: t for k, t in right.items() if k not in left}, self._products(left, right))
+        parents, nested = (left, right) if mark == "/" else (right, left)
+        common = tuple(dict.fromkeys(factor for term in parents.values() for factor in term))
+        return self._bounded(parents, self._products({common: common}, nested))
+
+    def _raised(self, base: Terms, power: int) -> Terms:
+        found = base
+        for _ in range(power - 1):
+            found = self._products(found, base)
+        return found
+
+    def _products(self, left: Terms, right: Terms) -> Terms:
+        """Every term of one side times every term of the other."""
+        found: Terms = {}
+        for one in left.values():
+            for other in right.values():
+                term = tuple(dict.fromkeys((*one, *other)))
+                found.setdefault(tuple(sorted(term)), term)
+            self._bounded(found)
+        return found
+
+    def _bounded(self, found: Terms, more: Terms | None = None) -> Terms:
+        found = found | {key: term for key, term in (more or {}).items() if key not in found}
+        if len(found) > TERMS or any(len(key) > ORDER for key in found):
+            raise FormulaError(
+                f"formula {self.text[:80]!r} has more than {TERMS} terms, or a term of more than {ORDER} factors, when multiplied "
+                "out: name the interactions that matter"
+            )
+        return found
+
+
+def _is_sum(node: Node) -> bool:
+    return isinstance(node, Combination) and len(node.marks) == len(node.operands)
 
 
 def as_term(name: str) -> str:
@@ -100,66 +238,11 @@ def as_term(name: str) -> str:
     >>> as_term("household size"), as_term("y (count)"), as_term("age"), as_term("C(region)")
     ('`household size`', '`y (count)`', 'age', 'C(region)')
     """
+    refuse_long(name, "column")
+    reader = Reader(name)
     try:
-        call = ast.parse(name, mode="eval").body
-    except SyntaxError:
+        reader.sum()
+        reader.finish()
+    except FormulaError:
         return name if "`" in name else f"`{name}`"
-    return f"`{name}`" if isinstance(call, ast.Call) and " (" in name.partition("(")[0] + "(" else name
-
-
-def variables_of(factor: Factor) -> tuple[str, ...]:
-    """Columns that a factor reads, also those inside stateful transforms."""
-    method = factor.eval_method.value
-    if method == "literal":
-        return ()
-    return (factor.expr,) if method == "lookup" else names_in(factor.expr)
-
-
-def names_in(expression: str) -> tuple[str, ...]:
-    """Names in a Python expression that are not functions or modules known to formulas.
-
-    >>> names_in("np.log(income) + C(edu)")
-    ('income', 'edu')
-    """
-    try:
-        tree = ast.parse(expression.strip("{}"), mode="eval")
-    except SyntaxError:
-        raise FormulaError(f"expression {expression!r} is not valid Python") from None
-    called = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
-    names = [n.id for n in _in_order(tree) if n.id not in called]
-    return tuple(dict.fromkeys(n for n in names if n not in KNOWN_NAMES or n == "lag"))
-
-
-def _in_order(tree: ast.AST) -> Iterable[ast.Name]:
-    found = [n for n in ast.walk(tree) if isinstance(n, ast.Name)]
-    return sorted(found, key=lambda n: (n.lineno, n.col_offset))
-
-
-def calls_in(factor: Factor) -> set[str]:
-    """Names of the functions a factor calls directly."""
-    return calls_of(factor.expr) if factor.eval_method.value == "python" else set()
-
-
-def calls_of(expression: str) -> set[str]:
-    """Names of the functions an expression calls directly."""
-    tree = ast.parse(expression.strip("{}"), mode="eval")
-    return {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
-
-
-def stateful(name: str) -> bool:
-    """True for transforms that learn from the data (centre, scale, splines), which a hidden column cannot give."""
-    transform = TRANSFORMS.get(name)
-    return bool(getattr(transform, "__is_stateful_transform__", False)) and name != "C"
-
-
-def parse_plain(text: str) -> ParsedFormula:
-    """A formula without offsets."""
-    parsed = parse(text)
-    if parsed.offsets:
-        raise FormulaError(f"formula {text!r} has an offset, which only generalised linear models take: leave it out")
-    return parsed
-
-
-def variables_in(parsed: ParsedFormula) -> tuple[str, ...]:
-    """Every column of the formula, once."""
-    return tuple(dict.fromkeys((*parsed.response_variables, *parsed.covariates)))
+    return name

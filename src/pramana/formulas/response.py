@@ -1,10 +1,9 @@
-"""The left-hand side of a formula, and the evaluation of single expressions."""
+"""The left-hand side of a formula."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,31 +12,11 @@ from pramana.errors import DataError, FormulaError, listing
 from pramana.estimating import Family
 from pramana.estimating.generalized_linear import as_numbers
 from pramana.estimating.records import broadcast
-from pramana.formulas.parsed import ParsedFormula, names_in
+from pramana.formulas.evaluation import one_number
+from pramana.formulas.functions import Own
+from pramana.formulas.parsed import ParsedFormula
+from pramana.formulas.tree import Node
 from pramana.frames import Level, Schema, Table, decode, encode
-
-
-def evaluate(expression: str, frame: Any, n: int, what: str) -> Float:
-    """One finite number a record (n,)."""
-    from formulaic import model_matrix
-
-    names = names_in(expression)
-    text = f"0 + {expression}" if expression in frame.columns else f"0 + {{{expression}}}"
-    try:
-        with np.errstate(all="ignore"):
-            value = np.asarray(
-                model_matrix(text, frame, output="numpy", na_action="ignore", context={"np": np}), dtype=float
-            )
-    except Exception as error:
-        raise FormulaError(f"{what} {expression!r} could not be evaluated: {reason(error)}") from None
-    if value.shape != (n, 1):
-        raise FormulaError(
-            f"{what} {expression!r} must be one number a record; {listing(names)} gave shape {value.shape}"
-        )
-    if not np.all(np.isfinite(value)):
-        count = int(np.sum(~np.isfinite(value)))
-        raise DataError(f"{what} {expression!r} is missing or infinite for {count} record(s): clean the data")
-    return value[:, 0]
 
 
 @dataclass(frozen=True)
@@ -47,10 +26,12 @@ class Response:
     expression: str
     variables: tuple[str, ...]
     levels: tuple[Level, ...] | None
+    tree: Node
+    own: Own = ()
 
     @classmethod
     def fit(cls, parsed: ParsedFormula, table: Table, schema: Schema, family: Family) -> Response:
-        expression = parsed.response.expr
+        expression = parsed.label
         levels = _text_levels(expression, table, schema)
         if levels is not None and (family.name != "binomial" or len(levels) != 2):
             need = "two levels" if family.name == "binomial" else "numbers"
@@ -58,7 +39,7 @@ class Response:
                 f"response {expression!r} has the levels {listing(levels)} but family {family.name!r} needs {need}: "
                 f"use proportions({expression!r}), family='binomial' with two levels, or numeric levels"
             )
-        response = cls(expression, parsed.response_variables, levels)
+        response = cls(expression, parsed.response_variables, levels, parsed.response, parsed.own)
         response._refuse_coupled(schema)
         return response
 
@@ -84,7 +65,7 @@ class Response:
             return as_numbers(values[self.expression], self.expression)
         import pandas as pd
 
-        return evaluate(self.expression, pd.DataFrame(values), n, "response")
+        return one_number(self.tree, pd.DataFrame(values), n, "response", self.own)
 
 
 def _text_levels(name: str, table: Table, schema: Schema) -> tuple[Level, ...] | None:
@@ -101,11 +82,3 @@ def _text_levels(name: str, table: Table, schema: Schema) -> tuple[Level, ...] |
     if len(types) > 1:
         raise DataError(f"response {name!r} mixes values of type {' and '.join(types)}: use one type")
     return tuple(table.categories(name) or sorted(set(values.tolist())))
-
-
-def reason(error: Exception) -> str:
-    """What went wrong inside formulaic, in one line."""
-    cause = error.__cause__ or error
-    if isinstance(cause, KeyError):
-        return f"{cause} is not known"
-    return str(cause).splitlines()[0][:200] if str(cause) else type(cause).__name__

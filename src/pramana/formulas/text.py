@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-import re
 import types
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib import import_module
-from itertools import accumulate
 from typing import Any
 
 from pramana.errors import FormulaError, suggestion
+from pramana.formulas.functions import Functions
+from pramana.formulas.language import Reader, Token, refuse_long, tokens
 
 PARAMETERS = {
     "average_treatment_effect": "models.effects",
@@ -41,9 +41,8 @@ PARAMETERS = {
 ARGUMENTS = {"negative_binomial": "estimating.families"}
 """Functions whose value can be an argument."""
 
-_QUOTED = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`[^`]*`")
-_KEYWORD = re.compile(r"\s*(?:[^\W\d]\w*\s*=(?!=))?\s*")
-_DEPTH = dict.fromkeys("([{", 1) | dict.fromkeys(")]}", -1)
+_OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")
+_ADVICE = "put column names that are not plain words in quotes, as in 'mean(\"household size\")'"
 
 
 def is_call(text: str) -> bool:
@@ -52,12 +51,22 @@ def is_call(text: str) -> bool:
     >>> is_call("multinomial(edu ~ age)"), is_call("log(y) ~ x"), is_call("income")
     (True, False, False)
     """
-    bare = _without_quotes(text)
-    outside = any(c == "~" and depth == 0 for c, depth in zip(bare, _depths(bare), strict=True))
-    return not outside and re.match(r"\s*[^\W\d]\w*\s*\(", bare) is not None
+    refuse_long(text, "question")
+    words = tokens(text)
+    outside = any(word.text == "~" and depth == 0 for word, depth in _depths(words))
+    return not outside and words[0].kind == "name" and words[min(1, len(words) - 1)].text == "("
 
 
-def parameter(text: str) -> Any:
+def _depths(words: Sequence[Token]) -> Iterator[tuple[Token, int]]:
+    """Every word, and how many brackets it stands in."""
+    depth = 0
+    for word in words:
+        depth -= word.kind == "mark" and word.text in _CLOSE
+        yield word, depth
+        depth += word.kind == "mark" and word.text in _OPEN
+
+
+def parameter(text: str, functions: Functions | None = None) -> Any:
     """The plan of a parameter written as a call: what `fit` and `compare` take in place of a formula.
 
     Columns can be written without quotes where their names are plain words, and so can formulas. The text is read, never
@@ -72,64 +81,106 @@ def parameter(text: str) -> Any:
     """
     if not isinstance(text, str) or not is_call(text):
         raise FormulaError(f"{text!r} is no call of a parameter: write it as 'median(income, by=edu)'")
-    source = _with_formulas_quoted(text.strip())
-    try:
-        call = ast.parse(source, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        reason = getattr(error, "msg", None) or "it is not a call"
-        raise FormulaError(f"{text!r} could not be read ({reason}): {_ADVICE}") from None
-    if not isinstance(call, ast.Call):
+    reader = Asked(text, "parameter")
+    function, values, named = reader.asked(PARAMETERS)
+    if reader.next.kind != "end":
         raise FormulaError(f"{text!r} is more than one call: ask for one parameter, such as 'median(income, by=edu)'")
-    return _called(call, source, PARAMETERS)
+    if functions and "functions" in inspect.signature(function).parameters:
+        named["functions"] = functions
+    return _called(function, values, named)
 
 
-_ADVICE = "put column names that are not plain words in quotes, as in 'mean(\"household size\")'"
+class Asked(Reader):
+    """Reads a parameter by the grammar: function "(" [name "="] value {"," [name "="] value} ")".
+
+    A value is a name, a number, a text, a list of these, a formula, or a call of `ARGUMENTS`.
+    """
+
+    def asked(self, known: Mapping[str, str]) -> tuple[Callable[..., Any], list[Any], dict[str, Any]]:
+        """The function that is called, and its arguments."""
+        word, opened = self.take(), self.expect("(")
+        if word.text not in known:
+            raise FormulaError(_unknown(word.text, known))
+        function = getattr(import_module(f"pramana.{known[word.text]}"), word.text)
+        self.deeper()
+        values: list[Any] = []
+        named: dict[str, Any] = {}
+        while not self.at(")"):
+            keyword = self._keyword()
+            value = self._argument(opened)
+            if keyword is None:
+                values.append(value)
+            else:
+                _refuse_strange(function, keyword, named)
+                named[keyword] = value
+            if self.at(","):
+                self.take()
+        self.take()
+        self.depth -= 1
+        return function, values, named
+
+    def _argument(self, opened: Token) -> Any:
+        """The value between here and the next comma."""
+        start, rest = self.place, self.tokens[self.place :]
+        ends = (
+            k
+            for k, (w, depth) in enumerate(_depths(rest))
+            if depth < 0 or (depth == 0 and w.text == "," and w.kind == "mark")
+        )
+        stop = start + next(ends, -1)
+        if stop < start:
+            self.stop(opened.start, f"{opened.text!r} was never closed; {_ADVICE}")
+        piece = self.source[self.tokens[start].start : self.tokens[stop - 1].end]
+        if any(word.text == "~" and word.kind == "mark" for word in self.tokens[start:stop]):
+            self.place = stop
+            return piece
+        strange = [word for word in self.tokens[start:stop] if word.kind == "strange"]
+        if strange:
+            self.place = self.tokens.index(strange[0])
+            raise self.unexpected()
+        value = self._value(piece)
+        if self.place != stop:
+            raise FormulaError(f"the argument {piece!r} is no name, number, text or list of these: {_ADVICE}")
+        return value
+
+    def _value(self, piece: str) -> Any:
+        word, after = self.next, self.tokens[min(self.place + 1, len(self.tokens) - 1)]
+        if word.kind == "name" and word.text in ("True", "False", "None"):
+            self.take()
+            return {"True": True, "False": False, "None": None}[word.text]
+        if word.kind == "name" and after.text == "(":
+            return _called(*self.asked(ARGUMENTS))
+        if word.kind == "name" and not word.text.startswith("__"):
+            return self.take().text
+        if word.kind == "quoted":
+            return self.take().text[1:-1]
+        if word.kind == "text":
+            return self._text().value
+        if word.kind == "number":
+            return self._number().value
+        if self.at("-") and after.kind == "number":
+            self.take()
+            return -self._number().value  # type: ignore[operator]
+        if self.at("[", "("):
+            return self._values(piece)
+        raise FormulaError(f"the argument {piece!r} is no name, number, text or list of these: {_ADVICE}")
+
+    def _values(self, piece: str) -> list[Any]:
+        opened, out = self.take(), []
+        closing = {"[": "]", "(": ")"}[opened.text]
+        self.deeper()
+        while not self.at(closing):
+            out.append(self._value(piece))
+            if not self.at(","):
+                break
+            self.take()
+        self.expect(closing, opened)
+        self.depth -= 1
+        return out
 
 
-def _without_quotes(text: str) -> str:
-    """The same text with blanks in place of everything in quotes."""
-    return _QUOTED.sub(lambda found: " " * len(found[0]), text)
-
-
-def _depths(text: str) -> list[int]:
-    """How many parentheses each character stands in."""
-    return list(accumulate(_DEPTH.get(c, 0) for c in text))
-
-
-def _with_formulas_quoted(text: str) -> str:
-    """ "~" between two terms is no Python: an argument that has one becomes a string."""
-    return "".join(_quoted(part) if "~" in _without_quotes(part) else part for part in _arguments(text))
-
-
-def _arguments(text: str) -> Iterator[str]:
-    """The text in pieces: the function's name, its arguments, and the marks between them."""
-    bare = _without_quotes(text)
-    marks = [k for k, (c, depth) in enumerate(zip(bare, _depths(bare), strict=True)) if _divides(c, depth)]
-    start = 0
-    for mark in (*marks, len(text)):
-        yield text[start:mark]
-        yield text[mark : mark + 1]
-        start = mark + 1
-
-
-def _divides(mark: str, depth: int) -> bool:
-    return (mark in "(," and depth == 1) or (mark == ")" and depth == 0)
-
-
-def _quoted(argument: str) -> str:
-    keyword = _KEYWORD.match(argument)
-    start = keyword.end() if keyword else 0
-    return argument[:start] + repr(argument[start:].strip())
-
-
-def _called(call: ast.Call, source: str, known: dict[str, str]) -> Any:
-    name = _text(call.func, source)
-    if name not in known:
-        raise FormulaError(_unknown(name, known))
-    function = getattr(import_module(f"pramana.{known[name]}"), name)
-    signature = inspect.signature(function)
-    values = [_value(node, source) for node in call.args]
-    named = _keywords(call, source, name, signature)
+def _called(function: Callable[..., Any], values: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    name, signature = function.__name__, inspect.signature(function)
     try:
         given = signature.bind(*values, **named)
     except TypeError as error:
@@ -138,60 +189,42 @@ def _called(call: ast.Call, source: str, known: dict[str, str]) -> Any:
     return function(*given.args, **given.kwargs)
 
 
-def _unknown(name: str, known: dict[str, str]) -> str:
+def _unknown(name: str, known: Mapping[str, str]) -> str:
     if known is ARGUMENTS:
         return f"{name}(...) cannot be an argument: of functions, only {', '.join(known)} can; {_ADVICE}"
     return f"there is no parameter {name!r}: {suggestion(name, known)}; a formula has a '~' outside of parentheses"
 
 
-def _keywords(call: ast.Call, source: str, name: str, signature: inspect.Signature) -> dict[str, Any]:
-    known = [p.name for p in signature.parameters.values() if p.kind != p.VAR_POSITIONAL]
-    named: dict[str, Any] = {}
-    for keyword in call.keywords:
-        given = keyword.arg or "**"
-        if given not in known or given in named:
-            trouble = "twice" if given in named else f"which is none of its arguments: {suggestion(given, known)}"
-            raise FormulaError(f"{name} is given {given!r} {trouble}; write {_shown(name, signature)}")
-        named[given] = _value(keyword.value, source)
-    return named
-
-
-def _value(node: ast.expr, source: str) -> Any:
-    """A literal; a bare name stands for the text that it is."""
-    match node:
-        case ast.Constant(value=str() | int() | float() | None):
-            return node.value
-        case ast.Name() | ast.Attribute(value=ast.Name()):
-            return _text(node, source)
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
-            return -number
-        case ast.List() | ast.Tuple():
-            return [_value(each, source) for each in node.elts]
-        case ast.Call():
-            return _called(node, source, ARGUMENTS)
-    raise FormulaError(f"the argument {_text(node, source)!r} is no name, number, text or list of these: {_ADVICE}")
-
-
-def _text(node: ast.expr, source: str) -> str:
-    """As it was written: Python itself would change some letters of a name."""
-    return ast.get_source_segment(source, node) or ""
+def _refuse_strange(function: Callable[..., Any], given: str, named: Mapping[str, Any]) -> None:
+    name, signature = function.__name__, inspect.signature(function)
+    known = [p.name for p in signature.parameters.values() if p.kind != p.VAR_POSITIONAL and p.name != "functions"]
+    if given not in known or given in named:
+        trouble = "twice" if given in named else f"which is none of its arguments: {suggestion(given, known)}"
+        raise FormulaError(f"{name} is given {given!r} {trouble}; write {_shown(name, signature)}")
 
 
 def _shown(name: str, signature: inspect.Signature) -> str:
-    plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    plain = [p.replace(annotation=p.empty) for p in signature.parameters.values() if p.name != "functions"]
     return f"{name}{inspect.Signature(plain)}"
 
 
 def _check_kinds(name: str, function: Callable[..., Any], given: inspect.BoundArguments) -> None:
     """Text where the function wants a number would otherwise fail far from here."""
-    hints = typing.get_type_hints(function)
+    hints = _hints(function)
     for argument, value in given.arguments.items():
+        if argument == "functions":
+            continue
         several = given.signature.parameters[argument].kind == inspect.Parameter.VAR_POSITIONAL
         for each in value if several else (value,):
             if not _suits(each, hints[argument]):
                 wanted = " or ".join(_kind(hint) for hint in _choices(hints[argument]) if hint is not types.NoneType)
                 write = _shown(name, given.signature)
                 raise FormulaError(f"{name}: {argument}={each!r} must be {wanted}; its arguments are {write}")
+
+
+@cache
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    return typing.get_type_hints(function)
 
 
 def _choices(hint: Any) -> Sequence[Any]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import ast
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import FormulaError, suggestion
+from pramana.formulas.language import Reader
+from pramana.formulas.tree import Literal, Name, Node, Operation
 
 
 @dataclass(frozen=True)
@@ -87,71 +87,74 @@ def wald_test(
 
 def restrictions(hypothesis: str, parameters: Sequence[str]) -> tuple[Float, Float]:
     """Matrix R and vector r of the hypothesis."""
-    masked = _mask(hypothesis, parameters)
+    reader = Reader(hypothesis, "hypothesis", known=parameters)
+    sides = Sides(hypothesis, tuple(parameters))
     rows, values = [], []
-    for part in masked.split(","):
-        sides = part.split("=")
-        if len(sides) > 2:
-            raise FormulaError(f"hypothesis {hypothesis!r} has too many '=' in {_unmask(part, parameters)!r}")
-        expression = f"({sides[0]}) - ({sides[1]})" if len(sides) == 2 else sides[0]
-        row, constant = _affine(expression, len(parameters), hypothesis, parameters)
-        rows.append(row)
-        values.append(-constant)
-    return np.array(rows), np.array(values)
+    while True:
+        start = reader.next.start
+        row = sides.read(reader)
+        if reader.at("="):
+            reader.take()
+            row = row - sides.read(reader)
+        if reader.at("="):
+            raise FormulaError(
+                f"hypothesis {hypothesis!r} has too many '=' in {hypothesis[start:].partition(',')[0]!r}"
+            )
+        if not np.any(row[1:]):
+            raise FormulaError(f"hypothesis {hypothesis!r} is not linear in the parameters")
+        rows.append(row[1:])
+        values.append(-row[0])
+        if not reader.at(","):
+            reader.finish()
+            return np.array(rows), np.array(values)
+        reader.take()
 
 
-def _mask(text: str, parameters: Sequence[str]) -> str:
-    """Parameter names hold brackets and colons: replace the longest first by plain identifiers."""
-    order = sorted(range(len(parameters)), key=lambda i: -len(parameters[i]))
-    pattern = "|".join(rf"(?<![\w.]){re.escape(parameters[i])}(?![\w\[])" for i in order)
-    lookup = {parameters[i]: f"p_{i}_" for i in order}
-    return re.sub(pattern, lambda m: lookup[m.group(0)], text)
+@dataclass(frozen=True)
+class Sides:
+    """Reads one side of an equation: numbers, parameters, + − × ÷ and brackets; nothing else."""
 
+    hypothesis: str
+    parameters: tuple[str, ...]
 
-def _unmask(text: str, parameters: Sequence[str]) -> str:
-    return re.sub(r"p_(\d+)_", lambda m: parameters[int(m.group(1))], text).strip()
+    def read(self, reader: Reader) -> Float:
+        """One side of an equation."""
+        try:
+            return self.affine(reader.expression())
+        except FormulaError as error:
+            raise FormulaError(f"{error}; {self._known}") from None
 
+    @property
+    def _known(self) -> str:
+        return suggestion(self.hypothesis.split("=")[0].strip()[:80], self.parameters)
 
-def _affine(expression: str, d: int, hypothesis: str, parameters: Sequence[str]) -> tuple[Float, float]:
-    """Coefficients and constant of an affine expression, found by evaluating it at zero and at the unit vectors."""
-    try:
-        tree = ast.parse(expression.strip(), mode="eval").body
-        value = _evaluator(tree)
-        zero = np.zeros(d)
-        constant = value(zero)
-        row = np.array([value(unit) - constant for unit in np.eye(d)])
-        probe = np.arange(1, d + 1) / 7.0
-        linear = np.isclose(value(probe), row @ probe + constant)
-    except (SyntaxError, KeyError, ZeroDivisionError):
-        raise FormulaError(
-            f"hypothesis {hypothesis!r} could not be read at {_unmask(expression, parameters)!r}: "
-            f"{suggestion(hypothesis.split('=')[0].strip(), parameters)}"
-        ) from None
-    if not linear or not np.any(row):
-        raise FormulaError(f"hypothesis {hypothesis!r} is not linear in the parameters")
-    return row, float(constant)
+    def affine(self, node: Node) -> Float:
+        """The constant, and one coefficient for every parameter (1 + d)."""
+        out = np.zeros(1 + len(self.parameters))
+        match node:
+            case Literal(value=int() | float() as number):
+                out[0] = number
+                return out
+            case Name(name=name, quoted=False) if name in self.parameters:
+                out[1 + self.parameters.index(name)] = 1.0
+                return out
+            case Operation(marks=("-",), operands=(inside,)):
+                return -self.affine(inside)
+            case Operation(marks=("+" | "-" | "*" | "/" as mark,), operands=(left, right)):
+                return self._combined(mark, self.affine(left), self.affine(right), node)
+        raise self._unread(node)
 
+    def _combined(self, mark: str, left: Float, right: Float, node: Node) -> Float:
+        if mark in "+-":
+            return left + right if mark == "+" else left - right
+        if mark == "/" and not np.any(right):
+            raise self._unread(node)
+        if np.any(right[1:]) and (mark == "/" or np.any(left[1:])):
+            raise FormulaError(f"hypothesis {self.hypothesis!r} is not linear in the parameters")
+        if mark == "/":
+            return left / right[0]
+        return left * right[0] if not np.any(right[1:]) else right * left[0]
 
-_BINARY: dict[type, Callable[[float, float], float]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.Div: lambda a, b: a / b,
-}
-
-
-def _evaluator(node: ast.AST) -> Callable[[Float], float]:
-    """Numbers, parameters, + − × ÷ and brackets; nothing else."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-        number = float(node.value)
-        return lambda _beta: number
-    if isinstance(node, ast.Name) and re.fullmatch(r"p_\d+_", node.id):
-        index = int(node.id[2:-1])
-        return lambda beta: float(beta[index])
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = _evaluator(node.operand)
-        return lambda beta: -inner(beta)
-    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        left, right, combine = _evaluator(node.left), _evaluator(node.right), _BINARY[type(node.op)]
-        return lambda beta: combine(left(beta), right(beta))
-    raise KeyError(ast.dump(node))
+    def _unread(self, node: Node) -> FormulaError:
+        piece = self.hypothesis[slice(*node.span)]
+        return FormulaError(f"hypothesis {self.hypothesis!r} could not be read at {piece!r}")

@@ -25,7 +25,7 @@ class Classes:
 
     @classmethod
     def of(cls, parsed: ParsedFormula, table: Table, schema: Schema) -> Classes:
-        name = parsed.response.expr
+        name = parsed.label
         if parsed.response_variables != (name,):
             raise FormulaError(
                 f"the response {name!r} must be a column with levels, not an expression: recode it first"

@@ -17,7 +17,8 @@ from pramana.estimating.function import Plan
 from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import regressors
-from pramana.formulas.parsed import ParsedFormula, as_term, parse_plain, variables_in
+from pramana.formulas.functions import Functions, Own, own_functions
+from pramana.formulas.parsed import ParsedFormula, as_term, parse_plain
 from pramana.formulas.response import Response
 from pramana.frames import Schema, Table
 
@@ -176,15 +177,16 @@ class AverageTreatmentEffect(Plan):
     covariates: str
     estimator: str
     family: Family
+    functions: Own = ()
 
     @property
     def variables(self) -> tuple[str, ...]:
         outcome, treatment = self._parsed()
-        return tuple(dict.fromkeys((*variables_in(outcome), *treatment.response_variables)))
+        return tuple(dict.fromkeys((*outcome.variables, *treatment.response_variables)))
 
     def _parsed(self) -> tuple[ParsedFormula, ParsedFormula]:
         sides = (as_term(self.outcome), as_term(self.treatment))
-        return tuple(parse_plain(f"{left} ~ {self.covariates}") for left in sides)  # type: ignore[return-value]
+        return tuple(parse_plain(f"{left} ~ {self.covariates}", self.functions) for left in sides)  # type: ignore[return-value]
 
     def prepare(self, table: Table, schema: Schema) -> StackedFunction:
         outcome, treatment = self._parsed()
@@ -208,6 +210,7 @@ def average_treatment_effect(
     estimator: Literal["ipw", "aipw"] = "aipw",
     *,
     family: Literal["gaussian", "binomial"] = "gaussian",
+    functions: Functions | None = None,
 ) -> AverageTreatmentEffect:
     """E{Y(1)} − E{Y(0)}, when the covariates are all that confounds treatment and outcome.
 
@@ -234,7 +237,8 @@ def average_treatment_effect(
     if family not in ("gaussian", "binomial"):
         raise FormulaError(f"family {family!r} is unknown here: {suggestion(str(family), ['gaussian', 'binomial'])}")
     side = covariates if isinstance(covariates, str) else " + ".join(map(as_term, covariates))
-    return AverageTreatmentEffect(outcome, treatment, side or "1", estimator, family_of(family, None))
+    own = own_functions(functions)
+    return AverageTreatmentEffect(outcome, treatment, side or "1", estimator, family_of(family, None), own)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from pramana.arrays import Float
 from pramana.estimating import Family, GeneralizedLinear, family_of
 from pramana.estimating.function import Plan
 from pramana.formulas.design import Design, Offset, _refuse_constant, _refuse_unusable
-from pramana.formulas.parsed import names_in, parse
+from pramana.formulas.functions import Functions, Own, own_functions
+from pramana.formulas.parsed import ParsedFormula, parse
 from pramana.formulas.response import Response
 from pramana.frames import Schema, Table
 
@@ -20,6 +21,11 @@ class Glm(Plan):
 
     formula: str
     family: Family
+    functions: Own = ()
+
+    @property
+    def parsed(self) -> ParsedFormula:
+        return parse(self.formula, self.functions)
 
     @property
     def label(self) -> str:
@@ -32,22 +38,21 @@ class Glm(Plan):
     def margins(self, variables: Sequence[str], estimate: Float) -> Plan:  # noqa: ARG002
         from pramana.models.marginal import margins
 
-        return margins(self.formula, variables, self.family)
+        return margins(self.formula, variables, self.family, functions=dict(self.functions))
 
     @property
     def log_scale(self) -> bool:
         """Whether coefficients are logarithms, of odds, hazards or means."""
-        logged = parse(self.formula).response.expr.startswith(("log(", "np.log("))
+        logged = self.parsed.label.startswith(("log(", "np.log("))
         return self.family.link in ("logit", "log", "cloglog") or (self.family.link == "identity" and logged)
 
     @property
     def variables(self) -> tuple[str, ...]:
-        parsed = parse(self.formula)
-        return tuple(dict.fromkeys((*parsed.response_variables, *parsed.covariates)))
+        return self.parsed.variables
 
     def prepare(self, table: Table, schema: Schema) -> GeneralizedLinear:
-        parsed = parse(self.formula)
-        for name in (*parsed.response_variables, *parsed.covariates):
+        parsed = self.parsed
+        for name in parsed.variables:
             if name not in schema:
                 table.column(name)
         _refuse_unusable(parsed, schema)
@@ -63,18 +68,28 @@ class Glm(Plan):
             family=self.family,
             design_of=design,
             response_of=response_of,
-            offset_of=Offset(parsed.offsets, design) if parsed.offsets else None,
-            label=parsed.response.expr,
+            offset_of=Offset(design) if parsed.offsets else None,
+            label=parsed.label,
             parts=design.parts(),
             response_reads=frozenset(sources),
-            offset_reads=frozenset(name for expression in parsed.offsets for name in names_in(expression)),
+            offset_reads=frozenset(parsed.offset_variables),
         )
 
 
-def glm(formula: str, family: str | Family = "gaussian", link: str | None = None) -> Glm:
+def glm(
+    formula: str,
+    family: str | Family = "gaussian",
+    link: str | None = None,
+    *,
+    functions: Functions | None = None,
+) -> Glm:
     """A generalised linear model as an estimating function.
+
+    Parameters
+    ----------
+    functions : functions of your own that the formula may call, by name: columns in, one number a record out.
 
     >>> glm("employed ~ age + edu", family="binomial").family.link
     'logit'
     """
-    return Glm(formula, family_of(family, link))
+    return Glm(formula, family_of(family, link), own_functions(functions))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
-from formulaic.parser.types import Factor
 
 from pramana.arrays import Float
 from pramana.errors import FormulaError, suggestion
@@ -20,7 +18,9 @@ from pramana.estimating.products import FromColumns
 from pramana.estimating.records import broadcast
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import Design
-from pramana.formulas.parsed import ParsedFormula, calls_in, names_in, parse, variables_of
+from pramana.formulas.functions import JUMPS, Functions, Own, own_functions
+from pramana.formulas.parsed import ParsedFormula, parse
+from pramana.formulas.tree import COMPARISONS, Node, Operation, calls, names, walk, written
 from pramana.frames import Level, Schema, Table
 from pramana.models.generalized_linear import Glm
 
@@ -169,8 +169,6 @@ class MarginsSystem(System):
 
 STEP = 1e-5
 """Of differences, relative to the variable."""
-STEPS = {"floor", "ceil", "round", "rint", "trunc", "sign", "where", "digitize", "heaviside"}
-"""Functions with jumps."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +178,7 @@ class Margins(Plan):
     formula: str
     of: tuple[str, ...]
     family: Family
+    functions: Own = ()
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -195,11 +194,11 @@ class Margins(Plan):
 
     @property
     def _model(self) -> Glm:
-        return Glm(self.formula, self.family)
+        return Glm(self.formula, self.family, self.functions)
 
     def prepare(self, table: Table, schema: Schema) -> StackedFunction:
-        parsed = parse(self.formula)
-        offsets = [name for e in parsed.offsets for name in names_in(e)]
+        parsed = parse(self.formula, self.functions)
+        offsets = parsed.offset_variables
         for name in self.of:
             _refuse_unfit(self.formula, name, parsed.covariates, offsets)
         chosen = self.of or tuple(name for name in parsed.covariates if name not in offsets)
@@ -216,6 +215,8 @@ def margins(
     variable: str | Sequence[str] | None = None,
     family: str | Family = "gaussian",
     link: str | None = None,
+    *,
+    functions: Functions | None = None,
 ) -> Margins:
     """Average marginal effects on the mean response, over the population of the other variables.
 
@@ -237,19 +238,19 @@ def margins(
     ('effect(age)', 'effect(smokes: yes against no)')
     """
     chosen = (variable,) if isinstance(variable, str) else tuple(dict.fromkeys(variable or ()))
-    return Margins(formula, chosen, family_of(family, link))
+    return Margins(formula, chosen, family_of(family, link), own_functions(functions))
 
 
 def _part(parsed: ParsedFormula, design: Design, name: str, table: Table, schema: Schema) -> Slope | Contrasts:
-    factors = [f for f in parsed.factors if name in variables_of(f)]
-    levels = _levels(name, table, schema, coded=any("C" in calls_in(f) for f in factors))
+    factors = [f for f in parsed.factors.values() if name in names(f)]
+    levels = _levels(name, table, schema, coded=any("C" in calls(f) for f in factors))
     if levels is None:
         for factor in factors:
             _refuse_steps(factor, name)
         tilt = cast(FromColumns, Tilt.of(design, name, table, schema))
         return Slope((f"effect({name})",), (tilt,))
-    names = tuple(f"effect({name}: {level} against {levels[0]})" for level in levels[1:])
-    return Contrasts(names, tuple(cast(FromColumns, Setting(design, name, level)) for level in levels))
+    labels = tuple(f"effect({name}: {level} against {levels[0]})" for level in levels[1:])
+    return Contrasts(labels, tuple(cast(FromColumns, Setting(design, name, level)) for level in levels))
 
 
 @dataclass(frozen=True)
@@ -330,20 +331,17 @@ def _levels(name: str, table: Table, schema: Schema, *, coded: bool) -> tuple[Le
     return factor_of(name, table, schema).levels
 
 
-def _refuse_steps(factor: Factor, name: str) -> None:
+def _refuse_steps(factor: Node, name: str) -> None:
     """A function with jumps has no derivative to average."""
-    if factor.eval_method.value != "python":
-        return
-    tree = list(ast.walk(ast.parse(factor.expr.strip("{}"), mode="eval")))
-    called = {getattr(n.func, "id", getattr(n.func, "attr", "")) for n in tree if isinstance(n, ast.Call)}
-    steps = sorted(called & STEPS) or ["a comparison" for n in tree if isinstance(n, ast.Compare)]
+    compares = any(isinstance(n, Operation) and n.mark in COMPARISONS for n in walk(factor))
+    steps = sorted(calls(factor).intersection(JUMPS)) or ["a comparison"] * compares
     if steps:
         raise FormulaError(
-            f"{factor.expr!r} jumps ({steps[0]}), so that {name!r} has no derivative to average: make it a column of levels"
+            f"{written(factor)!r} jumps ({steps[0]}), so that {name!r} has no derivative to average: make it a column of levels"
         )
 
 
-def _refuse_unfit(formula: str, name: str, covariates: tuple[str, ...], offsets: list[str]) -> None:
+def _refuse_unfit(formula: str, name: str, covariates: tuple[str, ...], offsets: tuple[str, ...]) -> None:
     if name not in covariates:
         raise FormulaError(f"{name!r} is no covariate of {formula!r}: {suggestion(name, covariates)}")
     if name in offsets:

@@ -14,7 +14,8 @@ from pramana.estimating.function import EstimatingFunction, Plan
 from pramana.estimating.generalized_linear import refuse_collinear
 from pramana.estimating.records import Records
 from pramana.formulas.design import Design, regressors
-from pramana.formulas.parsed import parse, parse_plain, variables_in
+from pramana.formulas.functions import Functions, Own, own_functions
+from pramana.formulas.parsed import parse, parse_plain
 from pramana.frames import Schema, Table
 from pramana.models.classes import Classes
 
@@ -201,10 +202,11 @@ class Multinomial(Plan):
     """Plan of `multinomial(formula)`."""
 
     formula: str
+    functions: Own = ()
 
     @property
     def variables(self) -> tuple[str, ...]:
-        return variables_in(parse(self.formula))
+        return parse(self.formula, self.functions).variables
 
     @property
     def label(self) -> str:
@@ -219,12 +221,12 @@ class Multinomial(Plan):
         return True
 
     def prepare(self, table: Table, schema: Schema) -> MultinomialFunction:
-        parsed = parse_plain(self.formula)
+        parsed = parse_plain(self.formula, self.functions)
         classes = Classes.of(parsed, table, schema)
         return MultinomialFunction(self.variables, classes, regressors(parsed, table, schema))
 
 
-def multinomial(formula: str) -> Multinomial:
+def multinomial(formula: str, *, functions: Functions | None = None) -> Multinomial:
     """Multinomial logit: log Pr(y = k | x) / Pr(y = first | x) = xᵀβ_k, for a response with three or more levels.
 
     The first level is the reference, in the order of the mechanism (or of the categories, or sorted). A perturbed
@@ -239,7 +241,7 @@ def multinomial(formula: str) -> Multinomial:
     >>> result.parameters
     ('bus:Intercept', 'bus:far', 'car:Intercept', 'car:far')
     """
-    return Multinomial(formula)
+    return Multinomial(formula, own_functions(functions))
 
 
 @dataclass(frozen=True)

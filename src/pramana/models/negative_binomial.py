@@ -14,6 +14,7 @@ from pramana.estimating.families import FAMILIES, negative_binomial
 from pramana.estimating.function import Plan
 from pramana.estimating.generalized_linear import GeneralizedLinear
 from pramana.estimating.system import StackedFunction, System
+from pramana.formulas.functions import Own
 from pramana.frames import Schema, Table
 from pramana.models.generalized_linear import Glm
 
@@ -131,6 +132,7 @@ class NegativeBinomial(Plan):
     """Plan of `fit(formula, ..., family="negative-binomial")`."""
 
     formula: str
+    functions: Own = ()
 
     @property
     def label(self) -> str:
@@ -161,14 +163,14 @@ class NegativeBinomial(Plan):
 
     def at(self, dispersion: float) -> Glm:
         """The same regression with a known dispersion, which estimates the same coefficients."""
-        return Glm(self.formula, negative_binomial(dispersion))
+        return Glm(self.formula, negative_binomial(dispersion), self.functions)
 
     def prepare(self, table: Table, schema: Schema) -> StackedFunction:
         return StackedFunction(NegativeBinomialSystem(self.at(1.0).prepare(table, schema)), self.variables)
 
 
-def negative_binomial_plan(formula: str, link: str | None) -> NegativeBinomial:
+def negative_binomial_plan(formula: str, link: str | None, functions: Own = ()) -> NegativeBinomial:
     """The link is the logarithm."""
     if link not in (None, "log"):
         raise FormulaError(f"the negative binomial has link 'log', not {link!r}: leave link= out")
-    return NegativeBinomial(formula)
+    return NegativeBinomial(formula, functions)

@@ -15,7 +15,8 @@ from pramana.estimating.function import Plan
 from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import Design, regressors
-from pramana.formulas.parsed import parse, parse_plain, variables_in
+from pramana.formulas.functions import Functions, Own, own_functions
+from pramana.formulas.parsed import parse, parse_plain
 from pramana.frames import Schema, Table
 from pramana.models.classes import Classes
 
@@ -128,6 +129,7 @@ class Ordinal(Plan):
     """Plan of `ordinal(formula)`."""
 
     formula: str
+    functions: Own = ()
 
     @property
     def label(self) -> str:
@@ -143,10 +145,10 @@ class Ordinal(Plan):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        return variables_in(parse(self.formula))
+        return parse(self.formula, self.functions).variables
 
     def prepare(self, table: Table, schema: Schema) -> StackedFunction:
-        parsed = parse_plain(self.formula)
+        parsed = parse_plain(self.formula, self.functions)
         classes = Classes.of(parsed, table, schema)
         refuse_unordered(factor_of(classes.column, table, schema), "ordinal()", "multinomial()")
         slopes = Slopes.of(self.formula, regressors(parsed, table, schema))
@@ -154,7 +156,7 @@ class Ordinal(Plan):
         return StackedFunction(OrdinalSystem(levels, slopes.names, slopes, classes.codes), self.variables)
 
 
-def ordinal(formula: str) -> Ordinal:
+def ordinal(formula: str, *, functions: Functions | None = None) -> Ordinal:
     """Ordinal logit (proportional odds): logit Pr(y ≤ k | x) = θ_k − xᵀβ, for three or more ordered levels.
 
     The order must be known: numbers have one, levels of a perturbed column have one where the mechanism says kind="ordinal",
@@ -170,7 +172,7 @@ def ordinal(formula: str) -> Ordinal:
     >>> result.parameters
     ('low|mid', 'mid|high', 'age')
     """
-    return Ordinal(formula)
+    return Ordinal(formula, own_functions(functions))
 
 
 @dataclass(frozen=True)

@@ -26,20 +26,19 @@ class Prediction:
     ----------
     design : without the records it was learnt from.
     curve : η ↦ (μ, μ′, …).
-    offsets : expressions added to the linear predictor.
+    offset : whether the formula has one.
     """
 
     design: Design
     curve: Curve
-    offsets: tuple[str, ...] = ()
+    offset: bool = False
 
     @classmethod
     def of(cls, model: GeneralizedLinear | None) -> Prediction | None:
         """None for anything without a linear predictor that came from a formula."""
         if model is None or not isinstance(model.design_of, Design):
             return None
-        offset = model.offset_of
-        return cls(model.design_of, model.family.curve, offset.expressions if isinstance(offset, Offset) else ())
+        return cls(model.design_of, model.family.curve, isinstance(model.offset_of, Offset))
 
     def at(self, data: Any, estimate: Float, covariance: Float, reach: float) -> dict[str, Float]:
         """Mean, delta-method standard error and limits (transformed from the linear predictor) for every record."""
@@ -49,8 +48,8 @@ class Prediction:
         terms = slice(0, x.shape[1])  # a dispersion comes after the coefficients
         estimate, covariance = estimate[terms], covariance[terms, terms]
         eta = x @ estimate
-        if self.offsets:
-            eta = eta + Offset(self.offsets, self.design)(columns, table.n)
+        if self.offset:
+            eta = eta + Offset(self.design)(columns, table.n)
         error = np.sqrt(np.maximum(np.einsum("nj,jk,nk->n", x, covariance, x), 0.0))
         mean, slope = self.curve(eta)[:2]
         limits = [self.curve(eta + side * reach * error)[0] for side in (-1, 1)]

@@ -17,7 +17,8 @@ from pramana.estimating.generalized_linear import refuse_collinear
 from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import regressors
-from pramana.formulas.parsed import parse, parse_plain, variables_in
+from pramana.formulas.functions import Functions, Own, own_functions
+from pramana.formulas.parsed import parse, parse_plain
 from pramana.formulas.response import Response
 from pramana.frames import Schema, Table
 from pramana.kernels.newton import newton
@@ -59,6 +60,7 @@ class QuantileSystem(System):
     design_of: FromColumns
     response_of: FromColumns
     bandwidth: float | None = None
+    functions: Own = ()
 
     @property
     def h(self) -> float:
@@ -129,6 +131,7 @@ class QuantileRegression(Plan):
     formula: str
     q: float
     bandwidth: float | None = None
+    functions: Own = ()
 
     @property
     def label(self) -> str:
@@ -140,10 +143,10 @@ class QuantileRegression(Plan):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        return variables_in(parse(self.formula))
+        return parse(self.formula, self.functions).variables
 
     def prepare(self, table: Table, schema: Schema) -> StackedFunction:
-        parsed = parse_plain(self.formula)
+        parsed = parse_plain(self.formula, self.functions)
         design = regressors(parsed, table, schema)
         response = Response.fit(parsed, table, schema, family_of("gaussian", None))
         released = {name: table.column(name) for name in self.variables}
@@ -154,7 +157,9 @@ class QuantileRegression(Plan):
         return StackedFunction(system, self.variables)
 
 
-def quantile_regression(formula: str, q: float = 0.5, *, bandwidth: float | None = None) -> QuantileRegression:
+def quantile_regression(
+    formula: str, q: float = 0.5, *, bandwidth: float | None = None, functions: Functions | None = None
+) -> QuantileRegression:
     """The q-quantile of the response as a linear function of the covariates, any of which may be perturbed.
 
     The score of the check loss is smoothed by a Gaussian kernel and solved by Newton's method; reverted weights are signed, so
@@ -177,4 +182,4 @@ def quantile_regression(formula: str, q: float = 0.5, *, bandwidth: float | None
         raise FormulaError(f"q={q!r} must be a number between 0 and 1, both excluded")
     if bandwidth is not None and not 0 < bandwidth < np.inf:
         raise FormulaError(f"bandwidth={bandwidth!r} must be positive: it is in units of the response")
-    return QuantileRegression(formula, float(q), bandwidth)
+    return QuantileRegression(formula, float(q), bandwidth, own_functions(functions))

@@ -15,7 +15,8 @@ from pramana.estimating.function import Plan
 from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import regressors
-from pramana.formulas.parsed import ParsedFormula, parse_plain, variables_in
+from pramana.formulas.functions import Functions, Own, own_functions
+from pramana.formulas.parsed import ParsedFormula, parse_parts
 from pramana.formulas.response import Response
 from pramana.frames import Schema, Table
 
@@ -136,6 +137,7 @@ class TwoStageLeastSquares(Plan):
     """Plan of `two_stage_least_squares(formula)`."""
 
     formula: str
+    functions: Own = ()
 
     @property
     def label(self) -> str:
@@ -147,11 +149,11 @@ class TwoStageLeastSquares(Plan):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        main, first = _parts(self.formula)
-        return tuple(dict.fromkeys((*variables_in(main), *first.covariates)))
+        main, first = _parts(self.formula, self.functions)
+        return tuple(dict.fromkeys((*main.variables, *first.covariates)))
 
     def prepare(self, table: Table, schema: Schema) -> StackedFunction:
-        main, first = _parts(self.formula)
+        main, first = _parts(self.formula, self.functions)
         design, instruments = regressors(main, table, schema), regressors(first, table, schema)
         response = Response.fit(main, table, schema, family_of("gaussian", None))
         _refuse_few(self.formula, design.names, instruments.names)
@@ -159,7 +161,7 @@ class TwoStageLeastSquares(Plan):
         return StackedFunction(system, self.variables)
 
 
-def two_stage_least_squares(formula: str) -> TwoStageLeastSquares:
+def two_stage_least_squares(formula: str, *, functions: Functions | None = None) -> TwoStageLeastSquares:
     """Linear regression with instruments: "y ~ x + w | z + w", where x is endogenous, z its instrument and w exogenous.
 
     Response, endogenous, exogenous columns and instruments may be perturbed. An exogenous term is repeated on both sides of
@@ -173,17 +175,18 @@ def two_stage_least_squares(formula: str) -> TwoStageLeastSquares:
     >>> [(p, round(float(b), 4)) for p, b in zip(result.parameters, result.estimate)]
     [('Intercept', -7.3846), ('school', 1.1538)]
     """
-    return TwoStageLeastSquares(formula)
+    return TwoStageLeastSquares(formula, own_functions(functions))
 
 
-def _parts(formula: str) -> tuple[ParsedFormula, ParsedFormula]:
-    if not isinstance(formula, str) or formula.count("|") != 1 or "~" not in formula:
+def _parts(formula: str, functions: Own) -> tuple[ParsedFormula, ParsedFormula]:
+    parts = parse_parts(formula, functions)
+    if len(parts) != 2:
         raise FormulaError(f"formula {formula!r} needs one '|' before the instruments: write it as 'y ~ x + w | z + w'")
-    main, first = formula.split("|")
-    response = main.split("~")[0]
-    if "~" in first:
-        raise FormulaError(f"formula {formula!r} has '~' after '|': list the instruments alone")
-    return parse_plain(main.strip()), parse_plain(f"{response}~ {first.strip()}")
+    if any(part.offsets for part in parts):
+        raise FormulaError(
+            f"formula {formula!r} has an offset, which only generalised linear models take: leave it out"
+        )
+    return parts[0], parts[1]
 
 
 def _refuse_few(formula: str, terms: tuple[str, ...], instruments: tuple[str, ...]) -> None:

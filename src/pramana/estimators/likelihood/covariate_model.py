@@ -180,7 +180,7 @@ def _affordable(model: CovariateModel, counts: Float | None) -> CovariateModel:
 
 def terms_of(text: str) -> str:
     """The right-hand side of a covariate model, which may be written with a "~" before it."""
-    return text.split("~")[-1].strip()
+    return text.strip().removeprefix("~").strip()
 
 
 def _by_formula(text: str, combinations: int, table: Table, forbidden: tuple[str, ...]) -> CovariateModel:

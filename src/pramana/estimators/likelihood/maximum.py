@@ -77,6 +77,8 @@ class Likelihood(Method):
             raise PramanaError(
                 f"covariate_model={self.covariate_model!r} must be 'saturated' or terms such as 'age + sex'"
             )
+        if self.covariate_model not in (None, "saturated"):
+            parse(f"any ~ {terms_of(self.covariate_model)}")  # its terms are read at the door
         names = (self.covariates,) if isinstance(self.covariates, str) else tuple(self.covariates)
         object.__setattr__(self, "covariates", names)
 

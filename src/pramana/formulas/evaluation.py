@@ -1,0 +1,133 @@
+"""Values of a formula's expressions: the tree is followed piece by piece, by the functions of the list and the user's own."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from pramana.arrays import Float
+from pramana.errors import DataError, FormulaError, listing
+from pramana.formulas.functions import FUNCTIONS, VALUES, Own, implementation
+from pramana.formulas.tree import Call, Items, Listed, Literal, Name, Node, Operation, names, written
+
+State = dict[str, dict[str, Any]]
+"""What functions learnt from all records, by the call as it is written."""
+
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+}
+_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">=": operator.ge,
+    ">": operator.gt,
+}
+_LOGICAL: dict[str, Callable[[Any, Any], Any]] = {
+    "&": np.logical_and,
+    "and": np.logical_and,
+    "|": np.logical_or,
+    "or": np.logical_or,
+}
+
+
+def value_of(node: Node, columns: Mapping[str, Any], state: State, own: Own = ()) -> Any:
+    """The value of an expression: usually one number a record.
+
+    Parameters
+    ----------
+    columns : pandas columns by name.
+    state : filled where a function learns, and used where it has learnt.
+    """
+
+    def inner(part: Node) -> Any:
+        return value_of(part, columns, state, own)
+
+    match node:
+        case Literal(value=value):
+            return value
+        case Name(name=name):
+            return columns[name]
+        case Listed(name=name):
+            return VALUES[name] if name in VALUES else implementation(name)
+        case Items(bracket="{", items=items, keys=keys):
+            return dict(zip(keys, map(inner, items), strict=True))
+        case Items(items=items):
+            return [inner(item) for item in items]
+        case Call():
+            return _called(node, inner, state, own)
+        case Operation():
+            return _operated(node, [inner(operand) for operand in node.operands])
+    raise TypeError(type(node).__name__)
+
+
+def _called(node: Call, inner: Callable[[Node], Any], state: State, own: Own) -> Any:
+    arguments = [inner(argument) for argument in node.arguments]
+    keywords = {name: inner(value) for name, value in node.keywords}
+    mine = dict(own)
+    if node.function in mine:
+        return mine[node.function](*arguments, **keywords)
+    if FUNCTIONS[node.function].kind == "learns":
+        keywords["_state"] = state.setdefault(written(node), {})
+    return implementation(node.function)(*arguments, **keywords)
+
+
+def _operated(node: Operation, values: list[Any]) -> Any:
+    mark = node.mark
+    if mark in _COMPARED:
+        parts = [_COMPARED[m](a, b) for m, a, b in zip(node.marks, values, values[1:], strict=False)]
+        return parts[0] if len(parts) == 1 else np.logical_and.reduce(parts)
+    if mark in ("not", "~") or mark in _LOGICAL:
+        for value in values:
+            _require(node, value, "b", "true and false values: put comparisons in parentheses, as in (x > 1) & (y < 2)")
+        return np.logical_not(values[0]) if len(values) == 1 else _LOGICAL[mark](*values)
+    for value in values:
+        _require(node, value, "iufb", "numbers: text would be repeated or joined; compare it, or write C(x)")
+    if len(values) == 1:
+        return operator.neg(values[0]) if mark == "-" else operator.pos(values[0])
+    return _ARITHMETIC[mark](*values)
+
+
+def _require(node: Operation, value: Any, kinds: str, wanted: str) -> None:
+    """The kind of value that a mark works on."""
+    if np.asarray(value).dtype.kind not in kinds:
+        raise FormulaError(f"{written(node)!r}: {node.mark!r} needs {wanted}")
+
+
+def one_number(node: Node, frame: Any, n: int, what: str, own: Own = ()) -> Float:
+    """One finite number a record (n,)."""
+    text = written(node)
+    try:
+        with np.errstate(all="ignore"):
+            found = np.asarray(value_of(node, frame, {}, own))
+            values = found.astype(float) if found.dtype.kind in "iufb" else np.empty((n, 0))
+    except FormulaError:
+        raise
+    except Exception as error:
+        raise FormulaError(f"{what} {text!r} could not be evaluated: {reason(error)}") from None
+    if values.shape not in ((n,), (n, 1)):
+        raise FormulaError(
+            f"{what} {text!r} must be one number a record; {listing(names(node))} gave shape {values.shape}"
+        )
+    if not np.all(np.isfinite(values)):
+        count = int(np.sum(~np.isfinite(values)))
+        raise DataError(f"{what} {text!r} is missing or infinite for {count} record(s): clean the data")
+    return values.reshape(n)
+
+
+def reason(error: Exception) -> str:
+    """What went wrong underneath, in one line."""
+    cause = error.__cause__ or error
+    if isinstance(cause, KeyError):
+        return f"{cause} is not known"
+    return str(cause).splitlines()[0][:200] if str(cause) else type(cause).__name__

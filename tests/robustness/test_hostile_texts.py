@@ -1,0 +1,388 @@
+"""Texts that try to run code, to reach files, to hang or to fill the memory: refused through every door, and nothing runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.main import get_command
+
+import pramana as pr
+from pramana.cli.application import app
+
+TERMS = (
+    # code
+    "{__import__('os').system('touch pwned')}",
+    "__import__('os').system('touch pwned')",
+    "I(__import__('os').system('touch pwned'))",
+    "{open('pwned', 'w')}",
+    "open('pwned', 'w').write('x')",
+    "{eval('1')}",
+    'eval(\'open("pwned", "w")\')',
+    "{exec('import os')}",
+    "exec('import os')",
+    "compile('1', 'a', 'eval')",
+    "x.to_csv('pwned')",
+    "I(x.to_csv('pwned'))",
+    "x.to_pickle('pwned')",
+    "x.values.tofile('pwned')",
+    "np.save('pwned', x)",
+    "I(np.save('pwned', x))",
+    "np.savetxt('pwned', x)",
+    "np.load('pwned', allow_pickle=True)",
+    "np.fromfile('pwned')",
+    "np.lib.npyio.DataSource('.')",
+    "np.ctypeslib.load_library('libc', '.')",
+    "np.vectorize(print)(x)",
+    "np.apply_along_axis(print, 0, x)",
+    "pd.read_pickle('pwned')",
+    "pd.eval('x')",
+    "x.eval('@__import__')",
+    "x.query('1')",
+    "x.apply(print)",
+    "x.map(lambda v: v)",
+    "breakpoint()",
+    "input()",
+    "exit()",
+    "globals()",
+    "vars()",
+    "print(x)",
+    "getattr(x, 'to_csv')('pwned')",
+    "setattr(x, 'a', 1)",
+    "Q('x')",
+    "hashed(x, levels=10)",
+    # chains through what is listed
+    "x.__class__",
+    "I(x.__class__.__bases__)",
+    "I(().__class__.__bases__[0].__subclasses__())",
+    "I(''.__class__)",
+    "log.__self__",
+    "I(log).__globals__",
+    "C.__globals__['sys']",
+    "np.log.__class__('x')",
+    "contr.__dict__",
+    "contr.sum.__init__.__globals__",
+    "(log)(x)",
+    "log(x)(x)",
+    "I(log(x).to_csv('pwned'))",
+    # arguments
+    "C(x, contr=__import__('os'))",
+    "C(x, contrasts=__import__('os').system('touch pwned'))",
+    "C(x, levels=open('pwned', 'w'))",
+    "bs(x, df=4, _state=x)",
+    "center(x, _state={})",
+    "scale(x, _context=x)",
+    "log(x, out=x)",
+    "log(x, x)",
+    "np.log(x, where=x)",
+    "C(*x)",
+    "C(**x)",
+    "poly(x, degree=len('aaa'))",
+    # programs
+    "I(lambda: x)",
+    "I((lambda: x)())",
+    "I([v for v in x])",
+    "I({v: v for v in x})",
+    "I(v for v in x)",
+    "I(x if x else x)",
+    "I(y := x)",
+    "I(x[0])",
+    "I(x[::-1])",
+    "I(await x)",
+    "I(yield x)",
+    "{x; import os}",
+    "{import os}",
+    "x\nimport os",
+    "x # comment\nimport os",
+    "I(f'{x}')",
+    'I(f\'{__import__("os").system("touch pwned")}\')',
+    "I('%s' % x)",
+    "I('{0.__class__}'.format(x))",
+    "I('a' 'b')",
+    "I(b'a')",
+    "I(x == '\\x41')",
+    "I(x == '\\N{BULLET}')",
+    # size
+    "I(9**9**9**9)",
+    "I(x ** 9 ** 9 ** 9)",
+    "I(10**1000000 * x)",
+    "I(2 ** x)",
+    "I(x ** 100000)",
+    "I('a'*10**10)",
+    "I('a' * 9999999999)",
+    "I([0] * 9999999999)",
+    "I(g * 999999999)",
+    "I(g + 'a' * 99999999)",
+    "I(" + "9" * 5000 + " * x)",
+    "I(1e999 * x)",
+    "poly(x, 10**9)",
+    "poly(x, 1000000000)",
+    "poly(x, degree=999)",
+    "bs(x, df=1000000)",
+    "cr(x, df=1e9)",
+    "bs(x, knots=[" + ", ".join(str(k) for k in range(2000)) + "])",
+    "bs(x, knots=range(10**9))",
+    "isin(x, [" + "1, " * 3000 + "])",
+    "np.zeros(10**10)",
+    "np.arange(1e12)",
+    "(x + g + y) ** 1000000",
+    "(" + " + ".join(f"x{k}" for k in range(60)) + ") ** 10",
+    " * ".join(f"x{k}" for k in range(40)),
+    ":".join(f"x{k}" for k in range(40)),
+    "/".join(f"x{k}" for k in range(40)),
+    "x ** 2 ** 2 ** 2",
+    "many:more:most:g",
+    "I(" + "(" * 3000 + "x" + ")" * 3000 + ")",
+    "log(" * 2000 + "x" + ")" * 2000,
+    "(" * 4000 + "x" + ")" * 4000,
+    "I(" + "-" * 5000 + "x)",
+    "I(" + "not " * 2000 + "x)",
+    "I(x" + " + x" * 2000 + ")",
+    "I(" + "[" * 3000 + "]" * 3000 + ")",
+    "{" * 3000 + "}" * 3000,
+    "x" * 20_000,
+    "I(x == '" + "a" * 20_000 + "')",
+    # letters
+    "ｌｏｇ(x)",
+    "__ｉmport__('os')",
+    "оpen('pwned')",
+    "ｅval('1')",
+    "x\0",
+    "I(x\0)",
+    "`x`__import__('os')``",
+    "`x\0`.to_csv",
+    "`x`.to_csv('pwned')",
+    "`a` `b`",
+    "``",
+    "`x",
+    "I(`x` ** `x`)",
+    "'; import os; '",
+    "$(touch pwned)",
+    "`touch pwned`",
+    "x; touch pwned",
+    "x && touch pwned",
+    "\\x5f\\x5fimport\\x5f\\x5f('os')",
+    "x @ x",
+    "...",
+    "I(...)",
+    "{}",
+    "{{x}}",
+    "{x!r}",
+    "\u202ex",
+    "x\u2028import os",
+)
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(set(TERMS)) == len(TERMS) >= 80
+
+
+class Sentinel:
+    """Notes what Python reports to its audit hooks while it is switched on; formulaic reads the intercept's "1" as a literal."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self.seen: list[str] = []
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self.on:
+            return
+        if event == "import" and arguments[0] not in sys.modules:
+            self.seen.append(f"import {arguments[0]}")
+        elif event == "open" and _writes(arguments[1], arguments[2]):
+            self.seen.append(f"open {arguments[0]}")
+        elif (event == "compile" and arguments[0] != b"1") or (
+            event == "exec" and not arguments[0].co_filename.startswith(os.sep)
+        ):
+            self.seen.append(f"{event} {arguments[0]}")
+        elif event.startswith(
+            ("os.system", "os.exec", "os.fork", "os.posix_spawn", "subprocess", "socket", "shutil", "ctypes")
+        ):
+            self.seen.append(f"{event} {arguments}")
+
+
+def _writes(mode: str | None, flags: int) -> bool:
+    return any(m in (mode or "") for m in "wax+") or bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
+
+
+SENTINEL = Sentinel()
+sys.addaudithook(SENTINEL)
+
+
+def test_the_sentinel_sees_what_it_is_for(tmp_path: Path) -> None:
+    SENTINEL.seen.clear()
+    SENTINEL.on = True
+    try:
+        eval("1 + 1")
+        (tmp_path / "written").write_text("x")
+        os.system("true")
+        import this_module_does_not_exist  # type: ignore[import-not-found]  # noqa: F401
+    except ModuleNotFoundError:
+        pass
+    finally:
+        SENTINEL.on = False
+    kinds = {line.split()[0] for line in SENTINEL.seen}
+    assert {"compile", "exec", "open", "os.system", "import"} <= kinds
+
+
+@pytest.fixture
+def data() -> pd.DataFrame:
+    rng = np.random.default_rng(2)
+    n = 60
+    levels = [f"l{k}" for k in range(30)]
+    frame = pd.DataFrame({"x": rng.normal(size=n), "y": rng.normal(size=n), "t": np.arange(n) % 2})
+    frame["g"] = np.resize(["a", "b", "c"], n)
+    return frame.assign(many=np.resize(levels, n), more=np.resize(levels[::-1], n), most=rng.choice(levels, n))
+
+
+@pytest.fixture
+def mechanism() -> pr.Mechanism:
+    return pr.Mechanism({"g": pr.TransitionMatrix.randomized_response(["a", "b", "c"], keep=0.9)})
+
+
+@pytest.fixture
+def folder(
+    tmp_path: Path, data: pd.DataFrame, mechanism: pr.Mechanism, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """An empty working folder, which stays empty; the files stand beside it."""
+    files, here = tmp_path / "files", tmp_path / "here"
+    files.mkdir()
+    here.mkdir()
+    data.to_csv(files / "data.csv", index=False)
+    mechanism.save(files / "m.json")
+    monkeypatch.chdir(here)
+    yield files
+    assert not list(here.iterdir())
+
+
+Door = Callable[[str], Any]
+
+
+COMMAND = get_command(app)
+
+
+def _commands(*before: str) -> Callable[[str, Path], Any]:
+    """A command, which raises its errors here."""
+
+    def run(text: str, files: Path) -> None:
+        words = [w.replace("DATA", str(files / "data.csv")).replace("TEXT", text) for w in before]
+        known = [] if before[0] == "plan" else ["--mechanism", str(files / "m.json")]
+        COMMAND.main([*words, *known], prog_name="pramana", standalone_mode=False)
+
+    return run
+
+
+def _design(text: str, files: Path) -> Any:
+    path = files / "design.toml"
+    path.write_text(f'[columns.g]\nlevels = ["a", "b"]\nkeep = {json.dumps(text)}\n', encoding="utf-8")
+    return pr.read_design(path)
+
+
+def _description(text: str, files: Path) -> Any:
+    document = json.loads((files / "m.json").read_text())
+    document["pram"]["channels"][0]["randomization"] = {"channel": text, "levels": ["a", "b"]}
+    (files / "hostile.json").write_text(json.dumps(document), encoding="utf-8")
+    return pr.Mechanism.load(files / "hostile.json")
+
+
+def _scenario(text: str, mechanism: pr.Mechanism) -> Any:
+    def generate(rng: np.random.Generator, n: int) -> dict[str, Any]:
+        return {"x": rng.normal(size=n), "y": rng.normal(size=n), "g": np.resize(["a", "b", "c"], n)}
+
+    scenario = pr.Scenario(generate, mechanism, f"y ~ x + {text}", (0.0, 0.0), 50)
+    return pr.simulate(scenario, ["naive"], replicates=1, seed=1)
+
+
+PYTHON: dict[str, Callable[[str, pd.DataFrame, pr.Mechanism], Any]] = {
+    "fit": lambda t, d, m: pr.fit(f"y ~ x + {t}", d, m),
+    "fit, clean": lambda t, d, _: pr.fit(f"y ~ {t}", d, None),
+    "fit, as response": lambda t, d, m: pr.fit(f"{t} ~ x", d, m),
+    "fit, as offset": lambda t, d, m: pr.fit(f"y ~ x + offset({t})", d, m),
+    "fit, whole": lambda t, d, m: pr.fit(t, d, m),
+    "fit, likelihood": lambda t, d, m: pr.fit(f"y ~ x + {t}", d, m, method="likelihood"),
+    "glm": lambda t, d, m: pr.fit(pr.glm(f"y ~ x + {t}"), d, m),
+    "negative binomial": lambda t, d, m: pr.fit(f"t ~ x + {t}", d, m, family="negative-binomial"),
+    "compare": lambda t, d, m: pr.compare(f"y ~ x + {t}", d, m),
+    "specification_test": lambda t, d, m: pr.specification_test(f"y ~ x + {t}", d, m, family="gaussian"),
+    "multinomial": lambda t, d, m: pr.fit(pr.multinomial(f"g ~ x + {t}"), d, m),
+    "ordinal": lambda t, d, m: pr.fit(pr.ordinal(f"t ~ x + {t}"), d, m),
+    "quantile_regression": lambda t, d, m: pr.fit(pr.quantile_regression(f"y ~ x + {t}"), d, m),
+    "two stages": lambda t, d, m: pr.fit(pr.two_stage_least_squares(f"y ~ x | t + {t}"), d, m),
+    "treatment effect, terms": lambda t, d, m: pr.fit(pr.average_treatment_effect("y", "t", f"x + {t}"), d, m),
+    "treatment effect, list": lambda t, d, m: pr.fit(pr.average_treatment_effect("y", "t", ["x", t]), d, m),
+    "treatment effect, outcome": lambda t, d, m: pr.fit(pr.average_treatment_effect(t, "t", ["x"]), d, m),
+    "margins": lambda t, d, m: pr.fit(pr.margins(f"y ~ x + {t}"), d, m),
+    "covariate model": lambda t, d, m: pr.fit("y ~ x + g", d, m, method=pr.Likelihood(covariate_model=f"x + {t}")),
+    "text parameter": lambda t, d, m: pr.fit(f"mean({t})", d, m),
+    "formula in a parameter": lambda t, d, m: pr.fit(f"quantile_regression(y ~ x + {t})", d, m),
+    "risk": lambda t, d, m: pr.risk(d, m, analyses=f"y ~ x + {t}"),
+    "plan": lambda t, d, _: pr.plan(d, "g", f"y ~ x + {t}", se={"x": 1.0}),
+    "scenario": lambda t, _, m: _scenario(t, m),
+}
+
+SHELL: dict[str, Callable[[str, Path], Any]] = {
+    "pramana fit": _commands("fit", "y ~ x + TEXT", "DATA"),
+    "pramana fit, whole": _commands("fit", "TEXT", "DATA"),
+    "pramana compare": _commands("compare", "y ~ x + TEXT", "DATA"),
+    "pramana fit --covariate-model": _commands(
+        "fit", "y ~ x + g", "DATA", "--method", "likelihood", "--covariate-model", "x + TEXT"
+    ),
+    "pramana risk": _commands("risk", "DATA", "--analysis", "y ~ x + TEXT"),
+    "pramana plan": _commands("plan", "DATA", "g", "--analysis", "y ~ x + TEXT", "--se", "x=1"),
+    "design file": _design,
+    "description": _description,
+}
+
+
+def _knock(door: Door, opening: str) -> None:
+    """Every text through one door, after one that is refused for an innocent reason, so that what is loaded is loaded."""
+    with pytest.raises(pr.PramanaError):
+        door(opening)
+    SENTINEL.seen.clear()
+    for text in TERMS:
+        started = time.perf_counter()
+        SENTINEL.on = True
+        try:
+            with pytest.raises(pr.PramanaError) as refusal:
+                door(text)
+        finally:
+            SENTINEL.on = False
+        took = time.perf_counter() - started
+        assert took < 2, f"{text[:60]!r} took {took:.1f} s"
+        assert str(refusal.value).strip(), text[:60]
+
+
+@pytest.mark.parametrize("name", PYTHON)
+def test_no_text_runs_in_python(name: str, data: pd.DataFrame, mechanism: pr.Mechanism, folder: Path) -> None:
+    _knock(lambda text: PYTHON[name](text, data, mechanism), "nosuchcolumn")
+    assert not SENTINEL.seen
+    assert folder.exists()
+
+
+@pytest.mark.parametrize("name", SHELL)
+def test_no_text_runs_in_the_shell_or_in_a_file(name: str, folder: Path) -> None:
+    _knock(lambda text: SHELL[name](text, folder), "nosuchcolumn")
+    own = (str(folder / "design.toml"), str(folder / "hostile.json"))  # written by this test
+    assert not [line for line in SENTINEL.seen if line.removeprefix("open ") not in own]
+
+
+def test_no_hypothesis_runs(data: pd.DataFrame, mechanism: pr.Mechanism, folder: Path) -> None:
+    result = pr.fit("y ~ x + g", data, mechanism)
+    _knock(result.test, "nosuchparameter")
+    _knock(lambda text: result.test(f"x = {text}"), "nosuchparameter")
+    assert not SENTINEL.seen
+    assert folder.exists()
+
+
+def test_a_family_is_a_name(data: pd.DataFrame) -> None:
+    for text in TERMS[:10]:
+        with pytest.raises(pr.PramanaError):
+            pr.fit("y ~ x", data, None, family=text)
