@@ -22,7 +22,7 @@ def coded(survey: pd.DataFrame) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("formula", "message"),
     [
-        ("income", r"'income' has no '~': write it as 'response ~ term \+ term'"),
+        ("income", "'income' has no '~' and is no call: give a formula such as"),
         ("", "'' has no '~'"),
         ("~ age", "'~ age' has no response: write it as"),
         ("income ~ 0", "has no terms and no intercept.*add a term"),

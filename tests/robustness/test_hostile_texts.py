@@ -16,6 +16,7 @@ import pytest
 from typer.main import get_command
 
 import pramana as pr
+import pramana.estimators.likelihood.specification
 from pramana.cli.application import app
 
 TERMS = (
