@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pramana.analysis.sampling import ColumnLike
 from pramana.analysis.task import Job
-from pramana.errors import FormulaError
+from pramana.errors import FormulaError, released
 from pramana.estimating import Family
 from pramana.estimators.likelihood.maximum import Likelihood
 from pramana.estimators.likelihood.specification import specification
@@ -18,6 +18,7 @@ from pramana.mechanism import Mechanism
 from pramana.models.negative_binomial import NO_LIKELIHOOD, NegativeBinomial
 
 
+@released
 def specification_test(
     formula: str,
     data: Any,

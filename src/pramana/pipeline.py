@@ -13,7 +13,7 @@ from pramana.analysis.again import Refit
 from pramana.analysis.sampling import ColumnLike
 from pramana.analysis.task import Job
 from pramana.comparison import Comparison
-from pramana.errors import PramanaError, suggestion
+from pramana.errors import PramanaError, confidential, released, suggestion
 from pramana.estimating import Family
 from pramana.estimators import ForwardCorrection, Likelihood, Method, Naive, Reversion, method_of
 from pramana.guidance import specification_test
@@ -26,6 +26,7 @@ from pramana.models.negative_binomial import NegativeBinomial
 from pramana.result import Result
 
 
+@released
 def fit(
     what: Any,
     data: Any,
@@ -74,6 +75,7 @@ def fit(
     return replace(result, again=Refit.of(model, job.mechanism, chosen, options, beside, missing))
 
 
+@released
 def compare(
     what: Any,
     data: Any,
@@ -128,6 +130,7 @@ def _suited(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
     return dict(options)
 
 
+@confidential
 def _oracle(what: Any, truth: Any, data: Any, mechanism: Any, options: Mapping[str, Any]) -> Result:
     """The naive estimator on the true file, so that levels and names match."""
     found = resolve_mechanism(mechanism, data)

@@ -53,9 +53,15 @@ RISK: list[tuple[Callable[[], Any], str]] = [
     (lambda: pr.risk(frame(), MECHANISM, keys=["sx"]), "'sx', which the data lack: did you mean 'sex'"),
     (lambda: pr.risk(frame(), MECHANISM, keys=["sex", "sex"]), "each once"),
     (lambda: pr.risk(frame(), MECHANISM, analyses="y ~ nope"), "'nope'"),
-    (lambda: pr.risk(frame(), MECHANISM, analyses="y ~ constant"), "'constant' is constant in all 200 records"),
+    (
+        lambda: pr.risk(frame(), MECHANISM, analyses="y ~ constant"),
+        "'constant' is constant, .withheld. in all 200 records",
+    ),
     (lambda: pr.risk(frame(), MECHANISM, analyses="job ~ edu"), "needs numbers"),
-    (lambda: pr.risk(frame(), MECHANISM, analyses=pr.glm("y ~ edu", "binomial")), r"value\(s\) outside \[0, 1\]:"),
+    (
+        lambda: pr.risk(frame(), MECHANISM, analyses=pr.glm("y ~ edu", "binomial")),
+        r"value\(s\) outside \[0, 1\], such as .withheld.:",
+    ),
     (lambda: pr.risk(frame(), MECHANISM, analyses=3), "analysis of type int"),
     (lambda: pr.risk(frame(), MECHANISM, analyses="y ~ edu", weights="edu"), "'edu' is a perturbed column"),
     (lambda: pr.risk(frame(), MECHANISM, analyses="y ~ edu", weights="y"), r"'y' have \d+ value.* first in row \d+"),

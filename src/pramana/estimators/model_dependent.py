@@ -99,7 +99,7 @@ class Nuisance:
         try:
             alpha = solve(self.equation, weights).beta
         except SolveError as error:
-            raise SolveError(f"the model of the released variable could not be fitted: {error}") from None
+            raise SolveError(f"the model of the released variable could not be fitted: {error.marked}") from None
         return self.posterior_from(self.probabilities(alpha, self.equation))
 
     @staticmethod

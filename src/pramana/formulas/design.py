@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Column, Float
-from pramana.errors import DataError, FormulaError, listing
+from pramana.errors import DataError, FormulaError, listing, quoted, quoted_terms
 from pramana.estimating.equation import broadcast
 from pramana.estimating.generalized_linear import as_numbers
 from pramana.formulas.parsed import ParsedFormula, calls_in, calls_of, names_in, stateful, variables_of
@@ -51,7 +51,7 @@ def _refuse_constant(parsed: ParsedFormula, table: Table, schema: Schema) -> Non
         counted = schema[name].levels is not None if name in schema else values.dtype.kind not in "iufb"
         if counted and bool(np.all(values == values[0])):
             raise FormulaError(
-                f"column {name!r} is constant, {values[:1].tolist()[0]!r} in all {table.n} records: drop it from the formula"
+                f"column {name!r} is constant, {quoted(repr(values[:1].tolist()[0]))} in all {table.n} records: drop it from the formula"
             )
 
 
@@ -91,7 +91,7 @@ class Design:
             if not apart.any():
                 continue
             raise FormulaError(
-                f"term {self.names[int(np.argmax(apart))]!r} of formula {text!r} mixes the values of different records of a perturbed column (a mean, a "
+                f"term {quoted_terms([self.names[int(np.argmax(apart))]])} of formula {text!r} mixes the values of different records of a perturbed column (a mean, a "
                 "rank or the like), but its true values are not in the data: use constants instead"
             )
 
@@ -113,7 +113,7 @@ class Design:
                     frame, output="numpy", na_action="raise", context={"np": np}
                 ).model_spec
         except Exception as error:
-            raise FormulaError(f"formula {parsed.text!r} could not be evaluated: {reason(error)}") from None
+            raise FormulaError(f"formula {parsed.text!r} could not be evaluated: {quoted(reason(error))}") from None
 
     def _pilot(self, n: int) -> dict[str, Column]:
         """Every perturbed column running through its levels, the first one first."""
@@ -225,7 +225,9 @@ def _clean_column(table: Table, name: str) -> Any:
 def _refuse_repeated(names: tuple[str, ...]) -> None:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise FormulaError(f"two terms of the formula are called {twice[0]!r}: rename the column of that name")
+        raise FormulaError(
+            f"two terms of the formula are called {quoted_terms(twice[:1])}: rename the column of that name"
+        )
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.errors import DataError, FormulaError, listing
+from pramana.errors import DataError, FormulaError, listing, quoted
 from pramana.estimating import Family
 from pramana.estimating.equation import broadcast
 from pramana.estimating.generalized_linear import as_numbers
@@ -29,7 +29,7 @@ def evaluate(expression: str, frame: Any, n: int, what: str) -> Float:
                 model_matrix(text, frame, output="numpy", na_action="ignore", context={"np": np}), dtype=float
             )
     except Exception as error:
-        raise FormulaError(f"{what} {expression!r} could not be evaluated: {reason(error)}") from None
+        raise FormulaError(f"{what} {expression!r} could not be evaluated: {quoted(reason(error))}") from None
     if value.shape != (n, 1):
         raise FormulaError(
             f"{what} {expression!r} must be one number a record; {listing(names)} gave shape {value.shape}"
@@ -55,7 +55,7 @@ class Response:
         if levels is not None and (family.name != "binomial" or len(levels) != 2):
             need = "two levels" if family.name == "binomial" else "numbers"
             raise DataError(
-                f"response {expression!r} has the levels {listing(levels)} but family {family.name!r} needs {need}: "
+                f"response {expression!r} has the levels {quoted(listing(levels))} but family {family.name!r} needs {need}: "
                 f"use proportions({expression!r}), family='binomial' with two levels, or numeric levels"
             )
         response = cls(expression, parsed.response_variables, levels)

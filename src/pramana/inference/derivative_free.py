@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.errors import SolveError
+from pramana.errors import SolveError, quoted_terms
 from pramana.estimating import Equation
 from pramana.kernels.newton import solve_each
 
@@ -44,7 +44,7 @@ def solve_steps(equation: Equation, weights: Float, start: Float, scale: Float) 
     polished = _polish(equation, weights, best, scale)
     if polished.norm > 0.5:
         raise SolveError(
-            f"no crossing of zero was found for {', '.join(map(repr, equation.parameters))}: the score stays "
+            f"no crossing of zero was found for {quoted_terms(equation.parameters)}: the score stays "
             f"{polished.norm:.2g} standard deviations away (limit 0.5). Give start= near the answer"
         )
     return polished

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.errors import SolveError
+from pramana.errors import SolveError, quoted_terms
 from pramana.estimating import Equation
 from pramana.inference.derivative_free import solve_steps
 from pramana.kernels.newton import ROUNDING, SETTLED, TOLERANCE, Roots, newton, solve_each
@@ -185,9 +185,9 @@ def _naive_root(equation: Equation, weights: Float, beta: Float, failed: Roots) 
 
 def _no_root(equation: Equation, direction: Float) -> str:
     share = np.abs(direction) / np.abs(direction).max()
-    names = [repr(p) for p, s in zip(equation.parameters, share, strict=True) if s > 1e-3]
+    names = [p for p, s in zip(equation.parameters, share, strict=True) if s > 1e-3]
     return (
-        f"no finite root exists: the fit improves for ever as {', '.join(names)} grow without bound (perfect separation, or "
+        f"no finite root exists: the fit improves for ever as {quoted_terms(names)} grow without bound (perfect separation, or "
         "too few records for this much noise). Drop or merge the terms involved, or use more data"
     )
 
@@ -197,6 +197,6 @@ def _gave_up(equation: Equation, norm: float, steps: int, how: str) -> str:
     if not np.isfinite(norm):
         left = "fades away without crossing zero (perfect separation, or too few records for this much noise)"
     return (
-        f"no root was found for {', '.join(map(repr, equation.parameters))}: after {steps} steps of {how}, the score {left}. "
+        f"no root was found for {quoted_terms(equation.parameters)}: after {steps} steps of {how}, the score {left}. "
         "Try start=, fewer terms, merged levels or more data"
     )

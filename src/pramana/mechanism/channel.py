@@ -52,7 +52,7 @@ class Channel(Protocol):
     @property
     def epsilon(self) -> float: ...
 
-    def encode(self, columns: Sequence[Column], names: Sequence[str], *, confidential: bool = False) -> Column:
+    def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Column:
         """Codes of the columns' values (or the numbers themselves); unknown values are an error."""
 
     def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Column:

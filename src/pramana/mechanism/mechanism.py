@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pramana.arrays import Column, Columns
-from pramana.errors import MechanismError, listing
+from pramana.errors import MechanismError, PramanaWarning, confidential, listing
 from pramana.frames import Level, Schema, Table, Variable, decode, infer_kind, read
 from pramana.frames.replacement import replace_columns as replace_columns
 from pramana.frames.table import require_columns
@@ -40,8 +40,8 @@ class Assignment:
             joint = len(self.columns) > 1 and levels is not None
             yield Variable(name, infer_kind(levels) if joint and levels else self.channel.kind, levels)
 
-    def encoded(self, table: Table, *, confidential: bool = False) -> Column:
-        return self.channel.encode([table.column(c) for c in self.columns], self.columns, confidential=confidential)
+    def encoded(self, table: Table) -> Column:
+        return self.channel.encode([table.column(c) for c in self.columns], self.columns)
 
     def context(self, table: Table) -> Columns:
         return {name: table.column(name) for name in self.channel.context}
@@ -114,6 +114,7 @@ class Mechanism:
         parts = [f"{' × '.join(a.columns)}: {_brief(a.channel)}" for a in self.assignments]
         return f"Mechanism({'; '.join(parts)})"
 
+    @confidential
     def perturb(
         self,
         frame: Any,
@@ -139,7 +140,8 @@ class Mechanism:
         if seed is not None:
             warnings.warn(
                 "perturb(seed=...) is reproducible and therefore not secure: leave the seed out for a release",
-                stacklevel=2,
+                PramanaWarning,
+                stacklevel=3,
             )
         source = source_of(self, key=key, named=id is not None, seed=seed)
         table = read(frame)

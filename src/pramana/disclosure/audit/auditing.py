@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pramana.errors import DataError, MechanismError
+from pramana.errors import DataError, MechanismError, confidential, released
 from pramana.frames.blocks.stream import open_reader, require
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.document import PramModel, from_document, parsed
@@ -71,6 +71,7 @@ EPSILON_LIMIT = 10.0
 CONDITION_LIMIT = 100.0
 
 
+@released
 def audit(
     path: str | Path,
     *,
@@ -124,6 +125,7 @@ def _mechanism(given: Any, path: Path, findings: list[Finding]) -> tuple[Mechani
         return None, None
 
 
+@confidential
 def _against_original(path: Path, original: Path, mechanism: Mechanism) -> list[Finding]:
     from pramana.disclosure.audit.giveaways import check_giveaways
     from pramana.disclosure.audit.values import check_transitions

@@ -13,7 +13,8 @@ from pramana.disclosure.audit.auditing import Finding, verdict
 from pramana.disclosure.release.card import matrices
 from pramana.disclosure.release.description import read_package, resource
 from pramana.disclosure.release.ledger import independent, read_ledger, spent
-from pramana.frames.blocks.stream import Reader, format_of
+from pramana.frames.blocks.stream import Reader
+from pramana.frames.files import format_of
 from pramana.frames.writing import sha256
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.document import PramModel

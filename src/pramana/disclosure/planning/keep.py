@@ -12,7 +12,7 @@ from pramana.arrays import Float
 from pramana.disclosure.confidential import Missing, levels_of, read_confidential
 from pramana.disclosure.reports import Report
 from pramana.disclosure.utility.pilot import Pilot, pilot_of, plan_of
-from pramana.errors import PramanaError, suggestion
+from pramana.errors import PramanaError, confidential, suggestion
 from pramana.frames import Kind, Level
 from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism, TransitionMatrix
@@ -77,6 +77,7 @@ class Plan(Report):
         return (Sheet(columns, tuple(rows), "Plan", facts, (self.note,) if self.note else ()),)
 
 
+@confidential
 def plan(
     data: Any,
     column: str,

@@ -25,7 +25,7 @@ from pramana.disclosure.reports import Report
 from pramana.disclosure.risk.assessment import several
 from pramana.disclosure.risk.keys import link
 from pramana.disclosure.utility.pilot import Pilot, pilot_of, plan_of
-from pramana.errors import PramanaError
+from pramana.errors import PramanaError, confidential
 from pramana.frames import Kind, Level, Table
 from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism, TransitionMatrix
@@ -291,6 +291,7 @@ class OptimalDesign(Report):
         )
 
 
+@confidential
 def optimal_design(
     analyses: Any,
     data: Any,

@@ -15,7 +15,7 @@ from pramana.disclosure.risk.keys import link
 from pramana.disclosure.risk.posterior import column_risk
 from pramana.disclosure.utility.losses import table_changes
 from pramana.disclosure.utility.pilot import Pilot, pilot_of, plan_of
-from pramana.errors import PramanaError
+from pramana.errors import PramanaError, confidential
 from pramana.frames import Kind, Level, Table, build
 from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism, TransitionMatrix
@@ -149,6 +149,7 @@ class Frontier(Report):
         return [attribute, linked]
 
 
+@confidential
 def frontier(
     data: Any,
     columns: str | Sequence[str],

@@ -11,8 +11,9 @@ from typing import Any
 from pramana.disclosure.release import ledger as ledgers
 from pramana.disclosure.release.description import PACKAGE, inside, merged, pram_object, read_package, resource
 from pramana.disclosure.release.streaming import Perturbation, Tally, component
-from pramana.errors import DataError, MechanismError, PramanaError
-from pramana.frames.blocks.stream import Reader, Writer, format_of, open_reader, require
+from pramana.errors import DataError, MechanismError, PramanaError, PramanaWarning, confidential
+from pramana.frames.blocks.stream import Reader, Writer, open_reader, require
+from pramana.frames.files import format_of
 from pramana.frames.writing import check_paths, locked, pending, publish, refuse_existing, settle, sha256, write_text
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.document import find_description
@@ -56,6 +57,7 @@ class _Plan:
         return (self.target.with_name(f"{stem}.card.md"), self.target.with_name(f"{stem}.card.html"))
 
 
+@confidential
 def release(
     source: str | Path,
     target: str | Path,
@@ -91,7 +93,9 @@ def release(
     known = mechanism if isinstance(mechanism, Mechanism) else Mechanism.load(mechanism)
     if seed is not None:
         warnings.warn(
-            "release(seed=...) is reproducible and therefore not secure: leave the seed out for a release", stacklevel=2
+            "release(seed=...) is reproducible and therefore not secure: leave the seed out for a release",
+            PramanaWarning,
+            stacklevel=3,
         )
     randomness = source_of(known, key=key, named=id is not None, seed=seed, blocks=True)
     paths = (Path(source), Path(target))
@@ -102,12 +106,6 @@ def release(
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise PramanaError(f"{plan.target.name!r} could not be written: {why}; nothing was published") from None
-    except Exception as error:
-        if isinstance(error, PramanaError) or not type(error).__module__.startswith("pyarrow"):
-            raise
-        # Arrow's own messages quote the values that they stumble over.
-        what = f"{plan.source.name!r} could not be copied ({type(error).__name__}); nothing was published"
-        raise DataError(what) from None
 
 
 def _opened(plan: _Plan) -> Reader:
@@ -196,7 +194,8 @@ def _record(plan: _Plan, rows: int, digest: str) -> None:
         warnings.warn(
             f"these records were released before with other draws of {', '.join(again)}: an attacker can combine the two, and "
             "their epsilons add; use a key to repeat the same draws",
-            stacklevel=4,
+            PramanaWarning,
+            stacklevel=5,
         )
     ledgers.append(plan.ledger, entry)
 

@@ -16,7 +16,7 @@ from pramana.disclosure.risk.keys import Linkage, link
 from pramana.disclosure.risk.posterior import ColumnRisk, LevelRisk, column_risk
 from pramana.disclosure.utility.losses import AnalysisCost, TableChange, Utility, rows_of_analysis, utility_of
 from pramana.disclosure.utility.pilot import pilot_of, plan_of
-from pramana.errors import MechanismError, PramanaError
+from pramana.errors import MechanismError, PramanaError, confidential
 from pramana.mechanism import Mechanism
 from pramana.progress import Tell, silent
 from pramana.render import Sheet
@@ -178,6 +178,7 @@ def _with_whole(sheet: Sheet, risk: Risk) -> Sheet:
     return replace(sheet, facts=(*whole, *sheet.facts))
 
 
+@confidential
 def risk(
     data: Any,
     mechanism: Mechanism | str | Path,

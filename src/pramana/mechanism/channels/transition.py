@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pramana.arrays import Column, Columns, Float, Int
-from pramana.errors import MechanismError, listing, suggestion
+from pramana.errors import DataError, MechanismError, listing, quoted, suggestion
 from pramana.frames import Kind, Level, checked_levels, decode, encode, infer_kind
 from pramana.frames.levels import is_number
 from pramana.mechanism.channel import Document, Nodes
@@ -114,7 +114,7 @@ class TransitionMatrix:
         if not condition < CONDITION_LIMIT:
             state = "singular" if condition > 1e15 else f"nearly singular (condition number {condition:.1e})"
             raise MechanismError(
-                f"the transition matrix of levels {listing(self.levels)} is {state}; the limit is {CONDITION_LIMIT:.0e}: "
+                f"the transition matrix of levels {quoted(listing(self.levels))} is {state}; the limit is {CONDITION_LIMIT:.0e}: "
                 "raise the keep probability or merge levels"
             )
 
@@ -254,17 +254,22 @@ class TransitionMatrix:
         """Reversion by released level (K, m) of a function tabulated by true level (K, m)."""
         return self.form.revert_table(table)
 
-    def encode(self, columns: Sequence[Column], names: Sequence[str], *, confidential: bool = False) -> Int:
+    def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Int:
         if len(names) == 1:
-            return encode(columns[0], self.levels, column=names[0], confidential=confidential)
+            return encode(columns[0], self.levels, column=names[0])
         parts: list[Int] = []
         sizes: list[int] = []
         for position, (column, name) in enumerate(zip(columns, names, strict=True)):
             levels = list(dict.fromkeys(level[position] for level in self.levels))  # type: ignore[index]
-            parts.append(encode(column, levels, column=name, confidential=confidential))
+            parts.append(encode(column, levels, column=name))
             sizes.append(len(levels))
         flat = np.ravel_multi_index(parts, sizes) if parts[0].size else parts[0]
-        return encode(flat, self._flat_levels(sizes), column=" × ".join(names), confidential=True)
+        try:
+            return encode(flat, self._flat_levels(sizes), column=" × ".join(names))
+        except DataError:  # once more, to name the combinations themselves
+            both = np.empty(flat.size, dtype=object)
+            both[:] = list(zip(*(column.tolist() for column in columns), strict=True))
+            return encode(both, self.levels, column=" × ".join(names))
 
     def _flat_levels(self, sizes: Sequence[int]) -> list[int]:
         """Joint levels as single integers, so that impossible combinations are found quickly."""
@@ -318,5 +323,7 @@ def _checked_kind(kind: Kind | None, levels: tuple[Level, ...]) -> Kind | None:
     if kind not in ("nominal", "ordinal", "numeric"):
         raise MechanismError(f"kind {kind!r} is unknown: {suggestion(kind, ['nominal', 'ordinal', 'numeric'])}")
     if kind == "numeric" and not all(is_number(v) for v in levels):
-        raise MechanismError(f"kind 'numeric' needs numeric levels, not {listing(levels)}: use 'nominal' or 'ordinal'")
+        raise MechanismError(
+            f"kind 'numeric' needs numeric levels, not {quoted(listing(levels))}: use 'nominal' or 'ordinal'"
+        )
     return kind

@@ -51,7 +51,7 @@ def _drawn(
         _filled(table.column(name), present, _stand_in(assignment, place))
         for place, name in enumerate(assignment.columns)
     ]
-    true = channel.encode(columns, assignment.columns, confidential=True)
+    true = channel.encode(columns, assignment.columns)
     codes = channel.perturb(true, context, source.stream(position, true, digests))
     out = {}
     for place, name in enumerate(assignment.columns):
