@@ -186,8 +186,8 @@ def listing(values: Iterable[object], limit: int = 5) -> str:
     return shown if len(items) <= limit else f"{shown} and {len(items) - limit} more"
 
 
-def suggestion(value: str, options: Iterable[str]) -> str:
-    """A closing phrase that names the nearest option and all of them.
+def suggestion(value: str, options: Iterable[str], show: Callable[[str], str] = str) -> str:
+    """A closing phrase that names the nearest option and all of them, these as `show` has it.
 
     >>> suggestion("binomal", ["binomial", "poisson"])
     "did you mean 'binomial'? Known: binomial, poisson"
@@ -196,4 +196,4 @@ def suggestion(value: str, options: Iterable[str]) -> str:
     folded = {option.lower(): option for option in known}
     close = difflib.get_close_matches(str(value).lower(), folded, n=1, cutoff=0.5)
     hint = f"did you mean {folded[close[0]]!r}? " if close else ""
-    return f"{hint}Known: {', '.join(known)}"
+    return f"{hint}Known: {show(', '.join(known))}"

@@ -60,7 +60,7 @@ def timed():
 
 timed()
 pr.audit(target)  # everything is imported now, so that later processes, forked from this one, are quick
-from pramana.disclosure import card
+from pramana.disclosure.release import card
 length = min(timed() for _ in range(3))
 whole = target.read_bytes()
 count = {"killed": 0, "absent": 0, "old": 0, "whole": 0, "leftovers": 0, "bad": 0}

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:perturb")
         (
             pr.Mechanism({"k": pr.TransitionMatrix.binary(0.9, 0.9)}),
             {"k": ["SECRET", "SECRET"]},
-            r"'k' holds text .* numbers, such as 0 .*Convert the column",
+            r"'k' holds text .* numbers, such as .withheld. .*Convert the column",
         ),
         (
             pr.Mechanism({("a", "b"): pr.TransitionMatrix([(1, 1), (2, 2)], [[0.9, 0.1], [0.1, 0.9]])}),

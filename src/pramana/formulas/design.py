@@ -29,7 +29,7 @@ def _refuse_unusable(parsed: ParsedFormula, schema: Schema) -> None:
         if undecided:
             name = undecided[0]
             raise FormulaError(
-                f"the levels of {name!r} are the numbers {listing(schema[name].levels or (), 4)}, which may be amounts or codes: "
+                f"the levels of {name!r} are the numbers {quoted(listing(schema[name].levels or (), 4))}, which may be amounts or codes: "
                 f"build its transition matrix with kind='numeric' or kind='nominal', or write C({name})"
             )
 

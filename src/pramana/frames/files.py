@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pramana.errors import DataError, quoted
+from pramana.errors import DataError, listing, quoted, suggestion
 
 NULLS = ("", "NA", "NaN", "nan", "null", "NULL")
 _ENDINGS = {".csv": "csv", ".csv.gz": "csv", ".parquet": "parquet", ".pq": "parquet"}
@@ -30,12 +30,23 @@ def check_header(names: Sequence[str], path: Path) -> None:
     """Columns with names of their own; a single one often means that the fields are not separated by commas."""
     if len(set(names)) < len(names):
         twice = next(name for name in names if list(names).count(name) > 1)
-        raise DataError(f"two columns of {path.name!r} have the same name, {twice!r}: rename or drop one of them")
+        raise DataError(
+            f"two columns of {path.name!r} have the same name, {quoted(repr(twice))}: rename or drop one of them"
+        )
     other = [mark for mark in ";\t|" if format_of(path) == "csv" and len(names) == 1 and mark in names[0]]
     if other:
         raise DataError(
-            f"file {str(path)!r} has one column, {names[0]!r}: its fields look separated by {other[0]!r}; separate them by commas"
+            f"file {str(path)!r} has one column, {quoted(repr(names[0]))}: its fields look separated by {other[0]!r}; separate them by commas"
         )
+
+
+def require_names(wanted: Iterable[str], names: Sequence[str], why: str, lacking: str) -> None:
+    """Refuse early when columns are absent, naming all of them at once."""
+    absent = [name for name in dict.fromkeys(wanted) if name not in names]
+    if absent:
+        # The names are quoted, for those of a file without a header are its first record.
+        known = suggestion(absent[0], names, quoted)
+        raise DataError(f"{why} needs column(s) {listing(absent)}, which {lacking}: {known}")
 
 
 def ragged(row: int, fields: int, expected: int) -> DataError:

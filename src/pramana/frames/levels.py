@@ -112,7 +112,7 @@ def _refuse_type_mismatch(values: Column, levels: Sequence[Level], column: str) 
         data_type, level_type = type(value).__name__, type(level).__name__
         raise DataError(
             f"column {column!r} holds {'text' if text_data else 'numbers'} ({data_type}) but the mechanism's levels are "
-            f"{'text' if text_levels else 'numbers'}, such as {level!r} ({level_type}): {_pair(level)} differ. "
+            f"{'text' if text_levels else 'numbers'}, such as {quoted(repr(level))} ({level_type}): {quoted(_pair(level))} differ. "
             f"Convert the column, or build the mechanism with levels of the column's type"
         )
 

@@ -13,8 +13,8 @@ import narwhals as nw
 import numpy as np
 
 from pramana.arrays import Bool, Column
-from pramana.errors import DataError, listing, quoted, suggestion
-from pramana.frames.files import NULLS, check_header, existing, not_utf8, ragged, unreadable
+from pramana.errors import DataError, quoted, suggestion
+from pramana.frames.files import NULLS, check_header, existing, not_utf8, ragged, require_names, unreadable
 
 FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow", "dict"]
 
@@ -39,7 +39,7 @@ class Table:
     def column(self, name: str) -> Column:
         """The values of one column; text as objects, numbers in their own type."""
         if name not in self.names:
-            raise DataError(f"column {name!r} is not in the data: {suggestion(name, self.names)}")
+            raise DataError(f"column {name!r} is not in the data: {suggestion(name, self.names, quoted)}")
         if name not in self._cache:
             self._cache[name] = _values(self.frame.get_column(name))
         return self._cache[name]
@@ -141,7 +141,7 @@ def _values(series: nw.Series[Any]) -> Column:
     values = np.asarray(series.to_numpy())
     if values.dtype.kind == "c" or series.dtype in (nw.List, nw.Struct, nw.Array):
         raise DataError(
-            f"column {series.name!r} of type {series.dtype} cannot be used: give numbers, text or true and false"
+            f"column {series.name!r} of type {type(series.dtype).__name__} cannot be used: give numbers, text or true and false"
         )
     if values.dtype.kind == "O":
         return _numbers_in_disguise(values)
@@ -220,8 +220,4 @@ def _read_parquet(path: Path) -> Any:
 
 def require_columns(table: Table, names: Collection[str], why: str) -> None:
     """Refuse early when columns are absent, naming all of them at once."""
-    absent = [name for name in names if name not in table.names]
-    if absent:
-        raise DataError(
-            f"{why} needs column(s) {listing(absent)}, which the data lack: {suggestion(absent[0], table.names)}"
-        )
+    require_names(names, table.names, why, "the data lack")

@@ -12,7 +12,7 @@ from pramana.arrays import Float
 from pramana.disclosure.confidential import Missing, levels_of, read_confidential
 from pramana.disclosure.reports import Report
 from pramana.disclosure.utility.pilot import Pilot, pilot_of, plan_of
-from pramana.errors import PramanaError, confidential, suggestion
+from pramana.errors import PramanaError, confidential, quoted_terms
 from pramana.frames import Kind, Level
 from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism, TransitionMatrix
@@ -173,7 +173,7 @@ def positions(name: str, parameters: tuple[str, ...]) -> list[int]:
     """Parameters of a term: its own name, or every level of it."""
     found = [j for j, p in enumerate(parameters) if p == name or p.startswith((f"{name}[", f"C({name})["))]
     if not found:
-        raise PramanaError(f"the analysis has no term {name!r}: {suggestion(name, parameters)}")
+        raise PramanaError(f"the analysis has no term {name!r}: its terms are {quoted_terms(parameters)}")
     return found
 
 
@@ -194,7 +194,7 @@ def _refuse_impossible(asked: Mapping[int, float], pilot: Pilot, clean: Float, n
         if clean[j] > limit:
             needed = int(np.ceil(n * (clean[j] / limit) ** 2))
             raise PramanaError(
-                f"a standard error of {limit:.4g} for {pilot.parameters[j]!r} cannot be reached with {n} records: without any "
+                f"a standard error of {limit:.4g} for {quoted_terms([pilot.parameters[j]])} (term {j + 1} of {len(pilot.parameters)}) cannot be reached with {n} records: without any "
                 f"perturbation it is {clean[j]:.4g}; use at least {needed} records, or ask for more than {clean[j]:.4g}"
             )
 

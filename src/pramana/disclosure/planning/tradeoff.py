@@ -15,7 +15,7 @@ from pramana.disclosure.risk.keys import link
 from pramana.disclosure.risk.posterior import column_risk
 from pramana.disclosure.utility.losses import table_changes
 from pramana.disclosure.utility.pilot import Pilot, pilot_of, plan_of
-from pramana.errors import PramanaError, confidential
+from pramana.errors import PramanaError, confidential, quoted_terms
 from pramana.frames import Kind, Level, Table, build
 from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism, TransitionMatrix
@@ -278,7 +278,7 @@ def _losing_most(pilots: Sequence[Pilot], mechanism: Mechanism, term: str | None
     places = [(i, j) for i, p in enumerate(pilots) for j, name in enumerate(p.parameters) if term in (None, name)]
     if not places:
         raise PramanaError(
-            f"the analysis has no term {term!r}: its terms are {', '.join(n for p in pilots for n in p.parameters)}"
+            f"the analysis has no term {term!r}: its terms are {quoted_terms(n for p in pilots for n in p.parameters)}"
         )
     inflation = [p.expected(mechanism).inflation for p in pilots]
     return max(places, key=lambda at: inflation[at[0]][at[1]])

@@ -11,7 +11,7 @@ from pramana.arrays import Float, Int
 from pramana.disclosure.confidential import codes_of, groups_of, strata_of
 from pramana.disclosure.risk import linkage
 from pramana.disclosure.utility.pilot import stratum
-from pramana.errors import DataError, listing
+from pramana.errors import DataError, listing, quoted
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism
 from pramana.progress import Tell, part_of, silent
@@ -110,7 +110,7 @@ def key_file(table: Table, mechanism: Mechanism, keys: Sequence[str]) -> KeyFile
     absent = [k for k in keys if k not in table.names]
     if absent or not keys or len(set(keys)) < len(keys):
         raise DataError(
-            f"keys {listing(keys)} must name columns of the data, each once: the columns are {listing(table.names, 20)}"
+            f"keys {listing(keys)} must name columns of the data, each once: the columns are {quoted(listing(table.names, 20))}"
         )
     assignments = tuple(mechanism.used_by(keys))
     hidden_names = {c for a in assignments for c in a.columns}

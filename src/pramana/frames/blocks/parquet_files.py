@@ -163,10 +163,11 @@ def _refuse_type_mismatch(levels: Sequence[Level], kind: Any, name: str) -> None
     what = "numbers" if is_number(levels[0]) else "true and false" if isinstance(levels[0], bool) else "text"
     number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     text = _is_text(kind) or pa.types.is_string_view(kind)
-    held = "numbers" if number else "text" if text else "true and false" if pa.types.is_boolean(kind) else str(kind)
+    shown = kind if not pa.types.is_nested(kind) else "nested"  # the fields of a nested type can be values
+    held = "numbers" if number else "text" if text else "true and false" if pa.types.is_boolean(kind) else str(shown)
     if held != what:
         raise DataError(
-            f"column {name!r} holds {held} ({kind}) but the mechanism's levels are {what}: convert the column, or build the "
+            f"column {name!r} holds {held} ({shown}) but the mechanism's levels are {what}: convert the column, or build the "
             "mechanism with levels of the column's type"
         )
 

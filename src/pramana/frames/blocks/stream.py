@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pramana.arrays import Column, Int
-from pramana.errors import DataError, listing, suggestion
-from pramana.frames.files import existing
+from pramana.frames.files import existing, require_names
 from pramana.frames.levels import Level
 
 MISSING = -1
@@ -84,8 +83,4 @@ def open_reader(path: Path, text: Sequence[str] = ()) -> Reader:
 
 def require(reader: Reader, names: Sequence[str], why: str) -> None:
     """Refuse a file that lacks columns, naming all of them at once."""
-    absent = [name for name in dict.fromkeys(names) if name not in reader.names]
-    if absent:
-        raise DataError(
-            f"{why} needs column(s) {listing(absent)}, which {reader.path.name!r} lacks: {suggestion(absent[0], reader.names)}"
-        )
+    require_names(names, reader.names, why, f"{reader.path.name!r} lacks")

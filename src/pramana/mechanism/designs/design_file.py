@@ -46,6 +46,7 @@ class Design:
     requests: tuple[Request, ...]
 
     @property
+    @confidential
     def mechanism(self) -> Mechanism:
         """The channels that answer the requests."""
         channels = {}
@@ -88,6 +89,7 @@ class Design:
         write_text(Path(path), _HEADER + f"version = {VERSION}\n" + "".join(_section(r) for r in self.requests))
 
 
+@confidential
 def read_design(path: str | Path, data: Any = None) -> Mechanism:
     """The mechanism that a design file asks for.
 
