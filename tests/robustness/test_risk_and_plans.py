@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import pramana as pr
 from pramana.cli.application import app
-from pramana.disclosure.planning.keep import keep_for_proportion
+from pramana.disclosure.planning.keep_probability import keep_for_proportion
 
 EDU = ("low", "mid", "high")
 SECRET = "xyzzy"
@@ -104,7 +104,7 @@ PLAN: list[tuple[Callable[[], Any], str]] = [
     (lambda: pr.plan(frame(), "edu", "y ~ edu", se=0.1, n=0), "n=0 must be a whole number"),
     (
         lambda: pr.plan(frame(), "edu", "y ~ edu", se={"edu[T.mid]": 0.001}),
-        r"0.001 for 'edu\[.withheld.\]' .term 2 of 3. cannot be reached with 200 records: without any perturbation it is 0.1\d+; use at least \d+",
+        r"0.001 for 'edu\[.withheld.\]' .term 3 of 3. cannot be reached with 200 records: without any perturbation it is 0.1\d+; use at least \d+",
     ),
     (lambda: pr.plan(frame(), "edu", pr.counts("edu"), se=9.0), "a total grows with the file"),
     (lambda: pr.plan(frame(), "code", "y ~ code", se=1.0), "may be amounts or codes"),

@@ -10,7 +10,7 @@ import pytest
 from montecarlo import BOUND, CLEAR
 
 import pramana as pr
-from pramana.disclosure.utility.pilot import pilot_of, plan_of
+from pramana.disclosure.utility.expected_variance import pilot_of, plan_of
 from pramana.frames import read
 
 EDU = ("low", "mid", "high")

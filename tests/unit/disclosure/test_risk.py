@@ -12,7 +12,7 @@ import pytest
 import pramana as pr
 from pramana.disclosure.release import ledger
 from pramana.disclosure.release.ledger import compose
-from pramana.disclosure.risk.keys import size_table
+from pramana.disclosure.risk.reidentification import size_table
 from pramana.mechanism.designs import band, blocks
 
 EDU = ("low", "mid", "high")

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from pramana.disclosure.confidential import Missing, read_confidential, read_released
 from pramana.disclosure.release.ledger import Composition, compose
 from pramana.disclosure.reports import Report
-from pramana.disclosure.risk.keys import Linkage, link
 from pramana.disclosure.risk.posterior import ColumnRisk, LevelRisk, column_risk
-from pramana.disclosure.utility.losses import AnalysisCost, TableChange, Utility, rows_of_analysis, utility_of
-from pramana.disclosure.utility.pilot import pilot_of, plan_of
+from pramana.disclosure.risk.reidentification import Linkage, link
+from pramana.disclosure.true_records import Missing, read_confidential, read_released
+from pramana.disclosure.utility.costs import AnalysisCost, TableChange, Utility, rows_of_analysis, utility_of
+from pramana.disclosure.utility.expected_variance import pilot_of, plan_of
 from pramana.errors import MechanismError, PramanaError, confidential
 from pramana.mechanism import Mechanism
 from pramana.progress import Tell, silent

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Bool, Float, Int
-from pramana.disclosure.confidential import codes_of, strata_of
-from pramana.disclosure.utility.pilot import stratum
+from pramana.disclosure.true_records import codes_of, strata_of
+from pramana.disclosure.utility.expected_variance import stratum
 from pramana.errors import DataError, MechanismError, listing
 from pramana.frames import Level, Table
 from pramana.mechanism import Assignment, Stratified, TransitionMatrix

@@ -1,4 +1,4 @@
-"""The text of a CSV field and the level that it stands for."""
+"""CSV, a few megabytes of whole records at a time; all bytes but those of the replaced fields are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The custodian's own file: read and checked so that no error message holds a value of it."""
+"""The custodian's own file: its complete records, their codes under a mechanism, and the levels of a column."""
 
 from __future__ import annotations
 

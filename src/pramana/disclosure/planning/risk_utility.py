@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from pramana.disclosure.confidential import Missing, levels_of, read_confidential
 from pramana.disclosure.reports import Report
 from pramana.disclosure.risk.assessment import several
-from pramana.disclosure.risk.keys import link
 from pramana.disclosure.risk.posterior import column_risk
-from pramana.disclosure.utility.losses import table_changes
-from pramana.disclosure.utility.pilot import Pilot, pilot_of, plan_of
+from pramana.disclosure.risk.reidentification import link
+from pramana.disclosure.true_records import Missing, levels_of, read_confidential
+from pramana.disclosure.utility.costs import table_changes
+from pramana.disclosure.utility.expected_variance import Pilot, pilot_of, plan_of
 from pramana.errors import PramanaError, confidential, quoted_terms
 from pramana.frames import Kind, Level, Table, build
 from pramana.frames.levels import is_number

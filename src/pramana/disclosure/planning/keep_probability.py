@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.disclosure.confidential import Missing, levels_of, read_confidential
 from pramana.disclosure.reports import Report
-from pramana.disclosure.utility.pilot import Pilot, pilot_of, plan_of
+from pramana.disclosure.true_records import Missing, levels_of, read_confidential
+from pramana.disclosure.utility.expected_variance import Pilot, pilot_of, plan_of
 from pramana.errors import PramanaError, confidential, quoted_terms
 from pramana.frames import Kind, Level
 from pramana.frames.levels import is_number
@@ -23,7 +23,7 @@ PRECISION = 1e-10
 
 
 @dataclass(frozen=True)
-class Target:
+class TermTarget:
     """One term: the standard error asked for, the one to expect, and the one that clean data would give."""
 
     term: str
@@ -44,7 +44,7 @@ class Plan(Report):
     transition: TransitionMatrix
     n: int
     pilot_n: int
-    targets: tuple[Target, ...]
+    targets: tuple[TermTarget, ...]
     note: str | None = None
 
     @property
@@ -219,10 +219,10 @@ def _smallest_keep(
 
 def _row(
     pilot: Pilot, j: int, limit: float, expected: Float, clean: Float, effect: Mapping[str, float] | None, alpha: float
-) -> Target:
+) -> TermTarget:
     name = pilot.parameters[j]
     size = None if effect is None else min(abs(v) for k, v in effect.items() if j in positions(k, pilot.parameters))
-    return Target(
+    return TermTarget(
         name,
         limit,
         float(expected[j]),

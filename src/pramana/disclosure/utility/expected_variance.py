@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.disclosure.confidential import codes_of, strata_of
+from pramana.disclosure.true_records import codes_of, strata_of
 from pramana.errors import DataError, PramanaError
 from pramana.estimating import EstimatingFunction, Records
 from pramana.frames import Table

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.disclosure.confidential import Missing, levels_of, read_confidential
 from pramana.disclosure.planning.limits import (
     EpsilonLimit,
     Limit,
@@ -23,8 +22,9 @@ from pramana.disclosure.planning.limits import (
 from pramana.disclosure.planning.variance import DesignVariance, design_variance
 from pramana.disclosure.reports import Report
 from pramana.disclosure.risk.assessment import several
-from pramana.disclosure.risk.keys import link
-from pramana.disclosure.utility.pilot import Pilot, pilot_of, plan_of
+from pramana.disclosure.risk.reidentification import link
+from pramana.disclosure.true_records import Missing, levels_of, read_confidential
+from pramana.disclosure.utility.expected_variance import Pilot, pilot_of, plan_of
 from pramana.errors import PramanaError, confidential
 from pramana.frames import Kind, Level, Table
 from pramana.frames.levels import is_number
