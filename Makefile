@@ -26,7 +26,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.many_columns
 
 schema: $(READY)
-	$(BIN)/python -m pramana.mechanism.published_schema
+	$(BIN)/python -c "from pramana.mechanism.description.document import SCHEMA, schema_text; SCHEMA.write_text(schema_text(), encoding='utf-8')"
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -14,35 +14,35 @@ import numpy as np
 from pramana.estimators import Reversion
 from pramana.inference import Resampling
 from pramana.kernels import accelerator
-from pramana.studies.simulation import Fleet, infer_fleet
+from pramana.studies.simulation import DataSets, standard_errors
 from pramana.studies.study import study_of
 from pramana.studies.summary import NORMAL_975
 
 
-def fleets(replicates: int) -> list[tuple[Fleet, np.ndarray, list[int]]]:
+def all_sets(replicates: int) -> list[tuple[DataSets, np.ndarray, list[int]]]:
     """Data sets and estimates of every cell."""
     out = []
     for scenario in study_of("a1").scenarios:
         _, released = scenario.data(1, range(replicates))
         function = scenario.plan.prepare(released, scenario.mechanism.schema)
         equation = Reversion().bind(function, scenario.mechanism, released, np.ones(released.n)).equation
-        fleet = Fleet(equation, replicates)
+        sets = DataSets(equation, replicates)
         seeds = [scenario.draw_seed(1, r) for r in range(replicates)]
-        out.append((fleet, fleet.solve(np.asarray(scenario.truth)), seeds))
+        out.append((sets, sets.solve(np.asarray(scenario.truth)), seeds))
     return out
 
 
 def solve_all(
-    made: list[tuple[Fleet, np.ndarray, list[int]]], resamples: int, device: str
+    made: list[tuple[DataSets, np.ndarray, list[int]]], resamples: int, device: str
 ) -> list[dict[str, np.ndarray]]:
-    return [infer_fleet(fleet, beta, Resampling(draws=resamples), seeds, device) for fleet, beta, seeds in made]
+    return [standard_errors(sets, beta, Resampling(draws=resamples), seeds, device) for sets, beta, seeds in made]
 
 
 def main() -> None:
     replicates, resamples = (int(v) for v in [*sys.argv[1:3], "2000", "500"][:2])
     print("device:", accelerator.devices("gpu")[0])
     start = time.perf_counter()
-    made = fleets(replicates)
+    made = all_sets(replicates)
     print(f"data sets and estimates on the CPU: {time.perf_counter() - start:.1f} s")
     for run in ("with compilation", "warm", "warm"):
         start = time.perf_counter()
@@ -51,9 +51,9 @@ def main() -> None:
         solves = len(made) * replicates * resamples
         print(f"{run}: {solves / 1e6:.1f} million solves and their statistics in {seconds:.2f} s")
     few = 20
-    fleet, beta, seeds = made[0]
-    part = Fleet(fleet.equation.rows(slice(0, few * fleet.size)), few)
-    reference = infer_fleet(part, beta[:few], Resampling(draws=resamples), seeds[:few], "cpu")
+    sets, beta, seeds = made[0]
+    part = DataSets(sets.equation.rows(slice(0, few * sets.size)), few)
+    reference = standard_errors(part, beta[:few], Resampling(draws=resamples), seeds[:few], "cpu")
     gap = max(
         float(np.nanmax(np.abs(reference[k] - found[0][k][:few]))) for k in ("se_iqr", "se_sandwich", "low", "high")
     )

@@ -1,15 +1,15 @@
-"""A Laplace channel, to show that the Channel protocol carries more than transition matrices."""
+"""A Laplace channel, to show that a Channel carries more than transition matrices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pramana.mechanism import Nodes
-from pramana.mechanism.channel import revert_through_nodes
+from pramana.frames import Kind
+from pramana.mechanism import Channel, Nodes
 
 SECOND_DERIVATIVE = np.array([2.0, -27.0, 270.0, -490.0, 270.0, -27.0, 2.0]) / 180
 """Central stencil of sixth order."""
@@ -18,16 +18,15 @@ STEP = 0.05
 
 
 @dataclass(frozen=True)
-class LaplaceChannel:
+class LaplaceChannel(Channel):
     """Additive noise of scale b: the reversion of u is u − b² u″."""
 
     scale: float
-    kind: str = "numeric"
+    kind: Kind = "numeric"
     levels: None = None
-    context: tuple[str, ...] = ()
     epsilon: float = float("inf")
 
-    def encode(self, columns: Sequence[Any], names: Sequence[str], *, confidential: bool = False) -> Any:  # noqa: ARG002
+    def encode(self, columns: Sequence[Any], names: Sequence[str]) -> Any:  # noqa: ARG002
         return np.asarray(columns[0], dtype=float)
 
     def perturb(self, encoded: Any, context: Mapping[str, Any], stream: Any) -> Any:  # noqa: ARG002
@@ -38,10 +37,7 @@ class LaplaceChannel:
         row = -((self.scale / STEP) ** 2) * SECOND_DERIVATIVE
         row[3] += 1
         values = tuple(encoded + k * STEP for k in range(-3, 4))
-        return Nodes(values, np.tile(row, (encoded.size, 1)), np.full(encoded.size, 3))
-
-    def revert_function(self, function: Callable[[Any], Any], encoded: Any, context: Mapping[str, Any]) -> Any:
-        return revert_through_nodes(self.revert(encoded, context), function)
+        return Nodes(values, row[None], np.zeros(encoded.size, dtype=int), np.array([3]))
 
     def document(self) -> dict[str, Any]:
         return {"channel": "laplace", "scale": self.scale}

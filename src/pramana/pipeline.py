@@ -20,7 +20,7 @@ from pramana.guidance import specification_test
 from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
 from pramana.inference.hypotheses import SpecificationTest
 from pramana.mechanism import Mechanism
-from pramana.mechanism.description.resolving import resolve_mechanism
+from pramana.mechanism.description.argument import resolve_mechanism
 from pramana.models.generalized_linear import Glm
 from pramana.models.negative_binomial import NegativeBinomial
 from pramana.result import Result

@@ -14,11 +14,11 @@ import pytest
 from pyarrow import parquet
 
 import pramana as pr
-from pramana.mechanism.channels.forms import Dense, Mixture
+from pramana.mechanism.channels.matrix_forms import Dense, Mixture
 from pramana.mechanism.channels.transition import TransitionMatrix
 from randomizations import random_channel, random_matrix
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "mechanism-1.0.json"
+GOLDEN = Path(__file__).parents[1] / "golden" / "mechanism-1.1.json"
 EDU = ["low", "mid", "high"]
 
 
@@ -115,8 +115,10 @@ def test_a_newer_minor_version_with_more_fields_is_read(tmp_path: Path) -> None:
     assert pr.Mechanism.load(changed(tmp_path, version="1.9", remark="new")) == pr.Mechanism.load(GOLDEN)
 
 
-def test_the_golden_file_is_read_as_it_was_written() -> None:
-    mechanism = pr.Mechanism.load(GOLDEN)
+@pytest.mark.parametrize(("version", "conditional"), [("1.0", []), ("1.1", ["job", "code"])])
+def test_the_golden_files_are_read_as_they_were_written(version: str, conditional: list[str]) -> None:
+    mechanism = pr.Mechanism.load(GOLDEN.with_name(f"mechanism-{version}.json"))
+    assert mechanism.conditional == conditional
     assert [a.columns for a in mechanism.assignments] == [("edu",), ("answer",), ("sex", "region"), ("job",), ("code",)]
     edu, answer, joint, job, code = (a.channel for a in mechanism.assignments)
     np.testing.assert_array_equal(edu.matrix, [[0.8, 0.1, 0.05], [0.15, 0.8, 0.15], [0.05, 0.1, 0.8]])

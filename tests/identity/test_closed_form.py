@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import pramana as pr
-from pramana.mechanism.channels.forms import Dense, Mixture
+from pramana.mechanism.channels.matrix_forms import Dense, Mixture
 
 HUGE = 1_000_000
 LEVELS = list("abcdefg")

@@ -13,6 +13,7 @@ import pramana as pr
 from pramana import designs
 from pramana.arrays import Float, Words
 from pramana.mechanism.designs.privacy import difference_sets, is_difference_set
+from pramana.mechanism.draws.keystream import Keystream
 
 LETTERS = "abcdefghijkl"
 SHARES = np.array([0.4, 0.3, 0.2, 0.1])
@@ -100,7 +101,7 @@ def test_zeros_are_exactly_zero() -> None:
     assert np.count_nonzero(groups.matrix) == 6
 
 
-class Extremes:
+class Extremes(Keystream):
     """The words at the ends of every interval, then random ones."""
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ from pramana import _HOME
 from pramana.cli.application import app
 from pramana.errors import PramanaWarning, confidential, quoted, released
 from pramana.mechanism.designs.design_file import Design, read_design
-from pramana.mechanism.designs.requests import Request
+from pramana.mechanism.designs.request import Request
 
 WORD = "zq" + "x"  # in two parts, so that a traceback's lines of code are no leak
 NUMBER = 7318281.25

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import pramana as pr
 from pramana import designs
 from pramana.cli.application import app
-from pramana.mechanism.designs.requests import Request
+from pramana.mechanism.designs.request import Request
 
 ABC = ("a", "b", "c")
 SHARES = (0.5, 0.3, 0.2)
@@ -87,7 +87,7 @@ def test_linked_columns(tmp_path: Path) -> None:
 def test_levels_and_frequencies_from_the_data_are_marked_as_conditional(tmp_path: Path) -> None:
     frame = pd.DataFrame({"z": ["b", "a", "a", None, "c"]})
     made = design('[columns.z]\nkeep = 0.8\ninvariant = true\nfrequencies = "data"', tmp_path, frame)
-    assert made.mechanism == pr.Mechanism({"z": designs.invariant(ABC, [0.5, 0.25, 0.25], 0.8)})
+    assert made.mechanism == pr.Mechanism({"z": designs.invariant(ABC, [0.5, 0.25, 0.25], 0.8, conditional=True)})
     assert made.conditional == ("z",)
     assert "conditional on the frequencies" in made.notes[0]
     made.write(tmp_path / "again.toml")
@@ -103,13 +103,55 @@ def test_frequencies_from_the_data_are_counted_within_strata(tmp_path: Path) -> 
     )
     made = design(text, tmp_path, frame)
     expected = {
-        "n": designs.invariant(["a", "b"], [0.5, 0.5], 0.8),
-        "s": designs.invariant(["a", "b"], [0.25, 0.75], 0.9),
+        "n": designs.invariant(["a", "b"], [0.5, 0.5], 0.8, conditional=True),
+        "s": designs.invariant(["a", "b"], [0.25, 0.75], 0.9, conditional=True),
     }
     assert made.mechanism == pr.Mechanism({"z": pr.Stratified("r", expected)})
     assert made.conditional == ("z",)
     made.write(tmp_path / "again.toml")
     assert pr.Design.read(tmp_path / "again.toml") == made
+
+
+FROM_DATA = '[columns.z]\nkeep = 0.8\ninvariant = true\nfrequencies = "data"\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        FROM_DATA,
+        FROM_DATA + "band = 1",
+        FROM_DATA + 'construction = "two-stage"',
+        FROM_DATA + 'by = "r"\n[[columns.z.strata]]\nvalue = 1',
+        HEAD + INVARIANT + "conditional = true",
+    ],
+    ids=["mixture", "band", "two-stage", "strata", "written out"],
+)
+def test_a_mechanism_remembers_that_its_epsilon_is_conditional(text: str, tmp_path: Path) -> None:
+    """It reaches the mechanism, its representation and its file, where it was lost before."""
+    frame = pd.DataFrame({"z": list("abcaab"), "r": [1] * 6})
+    made = design(text, tmp_path, frame).mechanism
+    assert made.conditional == ["z"]
+    assert "given the frequencies" in repr(made)
+    assert made.epsilon_condition == ", given the frequencies of 'z'"
+    made.save(tmp_path / "mechanism.json")
+    again = pr.Mechanism.load(tmp_path / "mechanism.json")
+    assert again.conditional == ["z"]
+    assert again == made
+
+
+def test_without_frequencies_of_the_data_nothing_is_conditional(tmp_path: Path) -> None:
+    made = design(HEAD + INVARIANT, tmp_path).mechanism
+    assert made.conditional == []
+    assert "given" not in repr(made) + made.epsilon_condition
+    assert '"conditional"' not in json.dumps(made.document())
+
+
+def test_a_conditional_matrix_says_so() -> None:
+    made = pr.TransitionMatrix.invariant(ABC, SHARES, 0.8, conditional=True)
+    assert made.conditional
+    assert "given the frequencies" in repr(made)
+    assert made != pr.TransitionMatrix.invariant(ABC, SHARES, 0.8)
+    assert pr.TransitionMatrix.from_document(made.document()) == made
 
 
 def test_a_stratum_that_the_data_lack(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from pramana.inference import Jackknife, Resampling, Sample, Sandwich, SurveyDes
 from pramana.inference.sample import multiplied
 from pramana.inference.survey import Stratification, stratified
 from pramana.mechanism import Mechanism
-from pramana.mechanism.description.resolving import resolve_mechanism
+from pramana.mechanism.description.argument import resolve_mechanism
 from pramana.models.generalized_linear import glm
 from pramana.models.negative_binomial import NO_LIKELIHOOD, NegativeBinomial, negative_binomial_plan
 from pramana.models.prediction import Prediction

@@ -12,7 +12,7 @@ from pramana.frames import Kind, Level, Table, read
 from pramana.mechanism import TransitionMatrix
 from pramana.mechanism.designs import best_for_epsilon
 from pramana.mechanism.designs.design_file import Design
-from pramana.mechanism.designs.requests import Request
+from pramana.mechanism.designs.request import Request
 from pramana.render import Sheet, render
 
 MATRIX_LIMIT = 10

@@ -12,7 +12,7 @@ import typer
 
 from pramana.cli.output import check_output
 from pramana.cli.progress import bar
-from pramana.errors import PramanaError
+from pramana.errors import PramanaError, listing
 
 
 def perturb(
@@ -46,7 +46,8 @@ def perturb(
             dataset=dataset,
             tell=tell,
         )
-    typer.echo(f"{made.rows} records, {made.randomness} draws, epsilon {made.epsilon:.4g} a record")
+    given = f", given the frequencies of {listing(made.conditional)}" if made.conditional else ""
+    typer.echo(f"{made.rows} records, {made.randomness} draws, epsilon {made.epsilon:.4g} a record{given}")
     for path in (made.path, made.description, *made.cards):
         typer.echo(f"wrote {path}")
 

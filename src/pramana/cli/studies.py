@@ -10,7 +10,7 @@ from pramana.cli.progress import bar
 from pramana.frames.writing import write_text
 from pramana.studies.application import own_data, page_of, run_application, wages
 from pramana.studies.report import save_page, write
-from pramana.studies.runner import Plan, run
+from pramana.studies.runner import RunSettings, run
 from pramana.studies.study import PAPER, study_of
 
 
@@ -33,10 +33,10 @@ def run_studies(
             yield from _application(out, command, replicates, resamples, seed, data)
             continue
         study = study_of(name)
-        plan = Plan(name, replicates, resamples, seed, device)
+        settings = RunSettings(name, replicates, resamples, seed, device)
         with bar(study.title, counted=True) as tell:
             try:
-                result = run(plan, out, workers=workers, resume=resume, tell=tell)
+                result = run(settings, out, workers=workers, resume=resume, tell=tell)
             except KeyboardInterrupt:
                 sys.stderr.write(
                     f"stopped: finished work is kept in {out / '.work'}; repeat the command with --resume\n"

@@ -93,7 +93,7 @@ def forward_classes(function: MultinomialFunction, mechanism: Mechanism | None, 
     """Bind to a table whose response alone is perturbed."""
     used = mechanism.used_by(function.variables) if mechanism is not None else []
     name = function.classes.column
-    if len(used) != 1 or used[0].columns != (name,) or not hasattr(used[0].channel, "likelihood"):
+    if len(used) != 1 or used[0].columns != (name,) or used[0].channel.levels is None:
         raise MechanismError(
             f"the forward correction is for noise in the response {name!r} alone: use method='reversion'"
         )

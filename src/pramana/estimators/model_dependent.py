@@ -90,7 +90,7 @@ class Nuisance:
         equation = _regression(options, design, names, records.released, size, records)
         contexts = [a.context(table) for a in used]
         encoded = [a.encoded(table) for a in used]
-        likelihood = _product([a.channel.likelihood(e, c) for a, e, c in zip(used, encoded, contexts, strict=True)])  # type: ignore[attr-defined]
+        likelihood = _product([a.channel.likelihood(e, c) for a, e, c in zip(used, encoded, contexts, strict=True)])
         reversion = tuple(reversion_at(used, contexts, k, table.n) for k in range(size))
         return cls(options, equation, records.released, likelihood, reversion)
 
@@ -122,7 +122,7 @@ class Nuisance:
 
 
 def _refuse_unsupported(assignment: Assignment, variables: tuple[str, ...]) -> None:
-    if not hasattr(assignment.channel, "likelihood"):
+    if assignment.channel.levels is None:
         raise MechanismError(
             f"the model-dependent estimator needs levels, and {assignment.columns} have a continuous channel"
         )

@@ -122,15 +122,15 @@ def _marginal(
 ) -> tuple[list[Mapping[str, object]], Float, Int]:
     """Values by column, with joint columns that the function does not use summed out."""
     if len(assignment.columns) == 1:
-        return [{assignment.columns[0]: v} for v in nodes.values], nodes.weights, nodes.released
+        return [{assignment.columns[0]: v} for v in nodes.values], nodes.weights, nodes.released_nodes
     kept = [i for i, name in enumerate(assignment.columns) if name in variables]
     keys = [tuple(value[i] for i in kept) for value in nodes.values]  # type: ignore[index]
     distinct = list(dict.fromkeys(keys))
     place: Int = np.array([distinct.index(key) for key in keys])
-    weights = np.zeros((len(nodes.weights), len(distinct)))
+    table = np.zeros((len(nodes.table), len(distinct)))
     for j, k in enumerate(place):
-        weights[:, k] += nodes.weights[:, j]
+        table[:, k] += nodes.table[:, j]
     values: list[Mapping[str, object]] = [
         {assignment.columns[i]: key[j] for j, i in enumerate(kept)} for key in distinct
     ]
-    return values, weights, place[nodes.released]
+    return values, table[nodes.row], place[nodes.released_nodes]

@@ -1,4 +1,4 @@
-"""The same resampled roots through JAX, for a GPU: all draws of all data sets of a fleet at once.
+"""The same resampled roots through JAX, for a GPU: all draws of many data sets at once.
 
 Nothing here changes JAX's global settings: 64-bit arithmetic is switched on for these calls alone.
 """

@@ -1,14 +1,16 @@
-"""The protocol that every randomisation follows: perturb, revert, document."""
+"""What every randomisation can do (`Channel`), and the signed measure by which it is undone (`Nodes`)."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from pramana.arrays import Column, Columns, Float, Int
+from pramana.errors import MechanismError
 from pramana.frames import Kind, Level
 from pramana.mechanism.draws.keystream import Keystream
 
@@ -17,69 +19,135 @@ Document: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True)
 class Nodes:
-    """The reversion of one released column, as a signed measure over true values.
+    """The reversion of one released column: every record is spread over candidate true values with signed weights.
 
-    For every function u, `u*(z*_i) = Σ_k weights[i, k] · u(values[k])`, where a value is a level shared by all
-    records or one number a record. Channels on different columns compose by multiplying their measures.
+    For every function u, `u*(z*_i) = Σ_c table[row_i, c] · u(values[c])`. Records that share their weights share a row of
+    the table: a transition matrix has one row a released level, additive noise one row for everybody. Channels on
+    different columns compose by multiplying their weights.
 
     Attributes
     ----------
-    values : one entry a node; a level, or an array (n,).
-    weights : (n, nodes), rows sum to 1, entries may be negative.
-    released : (n,), the node that stands for the released value itself.
+    values : one entry a node; a level shared by all records, or an array (n,) with a number for each record.
+    table : (R, nodes), rows sum to 1, entries may be negative.
+    row : (n,), the row of the table that holds for each record.
+    released : (R,), the node that stands for the released value itself, by row of the table.
+
+    >>> nodes = Nodes(("no", "yes"), np.array([[1.25, -0.25], [-0.25, 1.25]]), np.array([1, 1, 0]), np.array([0, 1]))
+    >>> nodes.weights
+    array([[-0.25,  1.25],
+           [-0.25,  1.25],
+           [ 1.25, -0.25]])
+    >>> nodes.softened(0.5).table
+    array([[ 1.125, -0.125],
+           [-0.125,  1.125]])
     """
 
     values: tuple[object, ...]
-    weights: Float
+    table: Float
+    row: Int
     released: Int
 
-
-@runtime_checkable
-class Channel(Protocol):
-    """A known randomisation of one column (or of several columns at once)."""
-
-    @property
-    def kind(self) -> Kind | None: ...
+    @staticmethod
+    def by_record(values: tuple[object, ...], weights: Float, released: Int) -> Nodes:
+        """Weights (n, nodes) of each record's own, where no two records share them."""
+        return Nodes(values, weights, np.arange(len(weights)), released)
 
     @property
-    def levels(self) -> tuple[Level, ...] | None:
-        """Ordered levels (tuples for a joint channel), or None for a continuous column."""
+    def n(self) -> int:
+        return self.row.size
 
     @property
-    def context(self) -> tuple[str, ...]:
-        """Unperturbed columns on which the randomisation depends."""
+    def weights(self) -> Float:
+        """Weights of every record (n, nodes), written out."""
+        return self.table[self.row]
 
     @property
-    def epsilon(self) -> float: ...
+    def released_nodes(self) -> Int:
+        """The node of every record's released value (n,)."""
+        return self.released[self.row]
 
-    def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Column:
-        """Codes of the columns' values (or the numbers themselves); unknown values are an error."""
+    def block(self, rows: slice) -> Nodes:
+        """The same for some of the records; a table that they share is not copied."""
+        values = tuple(v[rows] if isinstance(v, np.ndarray) else v for v in self.values)
+        row = self.row[rows]
+        if len(self.table) < self.n:
+            return Nodes(values, self.table, row, self.released)
+        return Nodes.by_record(values, self.table[row], self.released[row])
 
-    def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Column:
-        """Draw released codes (or numbers) for true ones."""
+    def softened(self, t: float) -> Nodes:
+        """A share t of the noise undone: 0 takes the released values for the truth, 1 is the reversion."""
+        naive = np.zeros_like(self.table)
+        naive[np.arange(len(naive)), self.released] = 1.0
+        return replace(self, table=(1 - t) * naive + t * self.table)
 
-    def revert(self, encoded: Column, context: Columns) -> Nodes:
-        """The signed measure whose expectation over the channel is a point mass at the truth."""
-
-    def revert_function(self, function: Callable[[Column], Float], encoded: Column, context: Columns) -> Float:
-        """Reversion (n, m) of a function from true values (k,) to (k, m)."""
-
-    def document(self) -> Document:
-        """What a reader needs to rebuild the channel; JSON types only."""
-
-
-def revert_through_nodes(nodes: Nodes, function: Callable[[Column], Float]) -> Float:
-    """Reversion of a function of the column alone, for channels with no faster way."""
-    total: Float | None = None
-    for value, weight in zip(nodes.values, nodes.weights.T, strict=True):
-        column = value if isinstance(value, np.ndarray) else _singleton(value)
-        term = weight[:, None] * function(column)
-        total = term if total is None else total + term
-    assert total is not None
-    return total
+    def reverted(self, function: Callable[[Column], Float]) -> Float:
+        """Reversion (n, m) of a function from values (k,) to (k, m)."""
+        total: Float | None = None
+        for value, weight in zip(self.values, self.table.T, strict=True):
+            column = value if isinstance(value, np.ndarray) else _singleton(value)
+            term = weight[self.row, None] * function(column)
+            total = term if total is None else total + term
+        assert total is not None
+        return total
 
 
 def _singleton(value: object) -> Column:
     column = np.empty(1, dtype=object)
     column[0] = value
     return column if isinstance(value, str) else np.asarray([value])
+
+
+class Channel(ABC):
+    """A known randomisation of one column, or of several columns at once."""
+
+    @property
+    @abstractmethod
+    def kind(self) -> Kind | None:
+        """Scale of the column: "nominal", "ordinal", "numeric", or None where it was not stated."""
+
+    @property
+    @abstractmethod
+    def levels(self) -> tuple[Level, ...] | None:
+        """Ordered levels (tuples for a joint channel), or None for a continuous column."""
+
+    @property
+    @abstractmethod
+    def epsilon(self) -> float:
+        """Privacy loss: the largest log ratio of the chances of one released value under two true ones."""
+
+    @property
+    def context(self) -> tuple[str, ...]:
+        """Unperturbed columns on which the randomisation depends."""
+        return ()
+
+    @property
+    def conditional(self) -> bool:
+        """Whether epsilon holds only given frequencies that come from the confidential data."""
+        return False
+
+    @abstractmethod
+    def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Column:
+        """Codes of the columns' values (or the numbers themselves); unknown values are an error."""
+
+    @abstractmethod
+    def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Column:
+        """Draw released codes (or numbers) for true ones."""
+
+    @abstractmethod
+    def revert(self, encoded: Column, context: Columns) -> Nodes:
+        """The signed measure whose expectation over the channel is a point mass at the truth."""
+
+    def revert_function(self, function: Callable[[Column], Float], encoded: Column, context: Columns) -> Float:
+        """Reversion (n, m) of a function from true values (k,) to (k, m)."""
+        return self.revert(encoded, context).reverted(function)
+
+    def likelihood(self, encoded: Column, context: Columns) -> Float:  # noqa: ARG002
+        """Pr(released | true) for every true level, as rows (n, K)."""
+        raise MechanismError(
+            f"{type(self).__name__} gives no probability of a released value for each true level, which this method "
+            "needs: use method='reversion'"
+        )
+
+    @abstractmethod
+    def document(self) -> Document:
+        """What a reader needs to rebuild the channel; JSON types only."""

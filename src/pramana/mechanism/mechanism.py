@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pramana.arrays import Column, Columns
 from pramana.errors import MechanismError, PramanaWarning, confidential, listing
 from pramana.frames import Level, Schema, Table, Variable, decode, infer_kind, read
-from pramana.frames.replacement import replace_columns as replace_columns
+from pramana.frames.replacement import replace_columns
 from pramana.frames.table import require_columns
 from pramana.mechanism.channel import Channel, Document
 
@@ -39,6 +39,13 @@ class Assignment:
             levels = self.component(position)
             joint = len(self.columns) > 1 and levels is not None
             yield Variable(name, infer_kind(levels) if joint and levels else self.channel.kind, levels)
+
+    def values(self, place: int, codes: Column) -> Column:
+        """Values of one of the columns, from codes of the channel."""
+        levels = self.channel.levels
+        if levels is None:
+            return codes
+        return decode(codes, levels if len(self.columns) == 1 else [level[place] for level in levels])  # type: ignore[index]
 
     def encoded(self, table: Table) -> Column:
         return self.channel.encode([table.column(c) for c in self.columns], self.columns)
@@ -99,6 +106,16 @@ class Mechanism:
         """Privacy loss of a whole record: the columns' losses add."""
         return float(sum(a.channel.epsilon for a in self.assignments))
 
+    @property
+    def conditional(self) -> list[str]:
+        """Columns whose epsilon holds only given frequencies that come from the confidential data."""
+        return [c for a in self.assignments if a.channel.conditional for c in a.columns]
+
+    @property
+    def epsilon_condition(self) -> str:
+        """What must be said after epsilon: nothing, or on which columns' frequencies it is conditional."""
+        return f", given the frequencies of {listing(self.conditional)}" if self.conditional else ""
+
     def used_by(self, variables: Iterable[str]) -> list[Assignment]:
         """The assignments that touch any of the variables."""
         wanted = set(variables)
@@ -134,8 +151,7 @@ class Mechanism:
         id : with a key, the column (or an array) that identifies the records; no two may be equal.
         seed : for tests and examples: it makes the draws repeatable, so anyone who knows it can undo them.
         """
-        from pramana.mechanism.draws.perturbing import perturbed
-        from pramana.mechanism.draws.sources import source_of
+        from pramana.mechanism.draws.perturbation import perturbed, source_of
 
         if seed is not None:
             warnings.warn(
@@ -195,13 +211,4 @@ def _check_assignment(assignment: Assignment) -> None:
 def _brief(channel: Channel) -> str:
     size = f"{len(channel.levels)} levels, " if channel.levels is not None else ""
     by = f" by {', '.join(channel.context)}" if channel.context else ""
-    return f"{size}epsilon {channel.epsilon:.3g}{by}"
-
-
-def component_values(assignment: Assignment, position: int, codes: Column) -> Column:
-    levels = assignment.channel.levels
-    if levels is None:
-        return codes
-    if len(assignment.columns) == 1:
-        return decode(codes, levels)
-    return decode(codes, [level[position] for level in levels])  # type: ignore[index]
+    return f"{size}epsilon {channel.epsilon:.3g}{by}{' given the frequencies' * channel.conditional}"

@@ -1,8 +1,8 @@
-"""Pictures of estimates with their intervals."""
+"""Pictures: estimates with their intervals, risk against utility, and simulation studies. Each returns a matplotlib Figure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from pramana.arrays import Float
 
 PALETTE = ("#1b6ca8", "#d1495b", "#7a7a7a", "#2e8b57", "#8e5ea2", "#c77f1a")
 MARKERS = ("o", "s", "D", "^", "v", "P")
+Lines = Mapping[str, tuple[Sequence[float], Sequence[float]]]
+"""Label ↦ (x, y)."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Series:
 def coefficients(
     terms: Sequence[str], series: Sequence[Series], *, title: str = "", reference: float | None = 0.0
 ) -> Any:
-    """Dots with intervals, one row a term, several series side by side. Returns a matplotlib Figure."""
+    """Dots with intervals, one row a term, several series side by side."""
     from matplotlib.figure import Figure
 
     height = 1.3 + max(len(terms) * (0.28 + 0.17 * len(series)), 0.8)
@@ -47,10 +49,153 @@ def coefficients(
     axes.set_ylim(-0.6, len(terms) - 0.4)
     axes.set_xlabel("estimate with interval")
     axes.set_title(title, fontsize=11, loc="left")
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    _bare(axes)
     axes.grid(axis="x", color="#e4e4e4", linewidth=0.6)
-    axes.set_axisbelow(True)
     if len(series) > 1:
         figure.legend(loc="outside lower center", ncols=min(len(series), 3), frameon=False, fontsize=9)
+    return figure
+
+
+def _bare(axes: Any) -> None:
+    """No box around the panel, and the grid behind what is drawn."""
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.set_axisbelow(True)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One measure of risk along a grid of designs: a point a keep probability, and the chosen one."""
+
+    label: str
+    risk: Sequence[float]
+    chosen: float | None
+    reference: tuple[float, str] | None = None
+
+
+def risk_utility(
+    curves: Sequence[Curve],
+    utility: Sequence[float],
+    keeps: Sequence[float],
+    *,
+    chosen: float | None,
+    chosen_label: str,
+    y_label: str,
+    title: str,
+) -> Any:
+    """Utility over risk, a panel a measure of risk."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.5 * len(curves) + 0.8, 4.3), layout="constrained")
+    panels = figure.subplots(1, len(curves), squeeze=False, sharey=True)[0]
+    for axes, curve in zip(panels, curves, strict=True):
+        _draw_curve(axes, curve, utility, keeps, chosen, chosen_label)
+    panels[0].set_ylabel(y_label)
+    figure.suptitle(title, fontsize=11, x=0.02, ha="left")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
+    return figure
+
+
+def _draw_curve(
+    axes: Any, curve: Curve, utility: Sequence[float], keeps: Sequence[float], chosen: float | None, label: str
+) -> None:
+    axes.plot(
+        curve.risk, utility, "-o", color=PALETTE[0], markersize=4, linewidth=1.2, label="keep probability on the grid"
+    )
+    for k, (x, y, keep) in enumerate(zip(curve.risk, utility, keeps, strict=True)):
+        if k % max(len(keeps) // 6, 1) == 0 or k == len(keeps) - 1:
+            axes.annotate(
+                f"{keep:.2g}",
+                (x, y),
+                textcoords="offset points",
+                xytext=(-6, 4),
+                ha="right",
+                fontsize=8,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4},
+            )
+    if chosen is not None and curve.chosen is not None:
+        axes.plot([curve.chosen], [chosen], "D", color=PALETTE[1], markersize=8, label=label, zorder=3)
+    if curve.reference is not None:
+        _mark_limit(axes, *curve.reference, left=curve.reference[0] <= min(curve.risk))
+    axes.set_xlabel(curve.label)
+    axes.set_ylim(0, 1.05)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _place: f"{100 * value:.3g} %")
+    axes.margins(x=0.12)
+    axes.grid(color="#e8e8e8", linewidth=0.5)
+    _bare(axes)
+
+
+def _mark_limit(axes: Any, place: float, text: str, *, left: bool) -> None:
+    """A dashed line at a limit of the risk, named where the curve is not."""
+    axes.axvline(place, color="#7a7a7a", linewidth=0.8, linestyle="--")
+    axes.annotate(
+        text,
+        (place, 0.97 if left else 0.03),
+        xycoords=("data", "axes fraction"),
+        textcoords="offset points",
+        xytext=(5, 0),
+        ha="left",
+        va="top" if left else "bottom",
+        rotation=90,
+        fontsize=8,
+        color="#555555",
+    )
+
+
+def line_grid(
+    panels: Sequence[Sequence[Lines]],
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    x_label: str,
+    zero: Sequence[bool],
+) -> Any:
+    """Panels of lines: `panels[row][column]`; rows share a y-axis label, all share the legend."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(2.35 * len(columns) + 1, 2.6 * len(rows) + 0.7), layout="constrained")
+    axes = figure.subplots(len(rows), len(columns), squeeze=False, sharex=True, sharey="row")
+    for i, row in enumerate(panels):
+        for j, lines in enumerate(row):
+            _draw_lines(axes[i][j], lines)
+            if zero[i]:
+                axes[i][j].axhline(0.0, color="black", linewidth=0.6, linestyle=":")
+            if i == 0:
+                axes[i][j].set_title(columns[j], fontsize=9)
+            if i == len(rows) - 1:
+                axes[i][j].set_xlabel(x_label, fontsize=9)
+        axes[i][0].set_ylabel(rows[i])
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
+    return figure
+
+
+def _draw_lines(axes: Any, lines: Lines) -> None:
+    for k, (label, (x, y)) in enumerate(lines.items()):
+        axes.plot(x, y, marker=MARKERS[k % 6], color=PALETTE[k % 6], markersize=3.5, linewidth=1.1, label=label)
+    axes.tick_params(labelsize=8)
+    axes.grid(color="#e8e8e8", linewidth=0.5)
+    _bare(axes)
+
+
+def heat_maps(maps: Mapping[str, Float], ticks: Sequence[float], *, x_label: str, y_label: str, title: str) -> Any:
+    """One map a parameter, values by (x, y), with a common colour scale that is white at 1."""
+    from matplotlib.colors import TwoSlopeNorm
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.6 * len(maps) + 0.8, 4.4), layout="constrained")
+    axes = figure.subplots(1, len(maps), squeeze=False)[0]
+    low = min(float(np.min(m)) for m in maps.values())
+    high = max(float(np.max(m)) for m in maps.values())
+    norm = TwoSlopeNorm(1.0, vmin=min(low, 0.95), vmax=max(high, 1.05))
+    extent = (ticks[0] - 0.005, ticks[-1] + 0.005, ticks[0] - 0.005, ticks[-1] + 0.005)
+    for one, (name, values) in zip(axes, maps.items(), strict=True):
+        image = one.imshow(values.T, origin="lower", cmap="RdBu", norm=norm, extent=extent, aspect="equal")
+        one.set_title(name, fontsize=10)
+        one.set_xlabel(x_label)
+        one.set_ylabel(y_label)
+    figure.colorbar(image, ax=list(axes), shrink=0.85, label="relative efficiency")
+    figure.suptitle(title, fontsize=11)
     return figure

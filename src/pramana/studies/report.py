@@ -10,8 +10,8 @@ import numpy as np
 
 from pramana.frames.writing import write_text
 from pramana.render import Sheet
+from pramana.render.figures import heat_maps, line_grid
 from pramana.render.pages import Code, Heading, Page, Picture
-from pramana.render.studies import heat_maps, line_grid
 from pramana.studies.published import REPLICATES, TABLE_1
 from pramana.studies.study import CLIPPED, GREEK, GRID, KEEPS, MODEL_1, MODEL_2, NAMES, SIZES, Study
 from pramana.studies.summary import Row, StudyResult

@@ -9,14 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import reduce
 from multiprocessing import get_context
+from operator import add
 from pathlib import Path
 
 import numpy as np
 
 from pramana.errors import PramanaError
 from pramana.inference import Resampling
-from pramana.studies.simulation import Replicates, run_replicates
+from pramana.studies.simulation import ReplicateEstimates, run_replicates
 from pramana.studies.study import Study, study_of
 from pramana.studies.summary import StudyResult, combine, summarize
 
@@ -25,7 +27,7 @@ _THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunSettings:
     """Everything that the numbers of a study depend on."""
 
     source: str
@@ -39,7 +41,7 @@ class Plan:
 class Unit:
     """Some replicates of one scenario."""
 
-    plan: Plan
+    settings: RunSettings
     cell: int
     first: int
     last: int
@@ -48,16 +50,18 @@ class Unit:
         return work / f"{self.cell:04d}-{self.first:06d}.npz"
 
 
-def run(plan: Plan, out: Path, *, workers: int, resume: bool, tell: Callable[[int, int], None]) -> StudyResult:
+def run(
+    settings: RunSettings, out: Path, *, workers: int, resume: bool, tell: Callable[[int, int], None]
+) -> StudyResult:
     """All units of a study, then its summary.
 
     Parameters
     ----------
     tell : called with (units done, units in all) as they finish.
     """
-    study = study_of(plan.source)
-    work = prepared(out / ".work" / study.name, plan, resume)
-    units = units_of(study, plan)
+    study = study_of(settings.source)
+    work = prepared(out / ".work" / study.name, settings, resume)
+    units = units_of(study, settings)
     todo = [unit for unit in units if not unit.path(work).is_file()]
     done = len(units) - len(todo)
     tell(done, len(units))
@@ -67,19 +71,19 @@ def run(plan: Plan, out: Path, *, workers: int, resume: bool, tell: Callable[[in
     return gather(study, units, work)
 
 
-def units_of(study: Study, plan: Plan) -> list[Unit]:
+def units_of(study: Study, settings: RunSettings) -> list[Unit]:
     return [
-        Unit(plan, cell, first, min(first + study.block, plan.replicates))
+        Unit(settings, cell, first, min(first + study.block, settings.replicates))
         for cell in range(len(study.scenarios))
-        for first in range(0, plan.replicates, study.block)
+        for first in range(0, settings.replicates, study.block)
     ]
 
 
-def prepared(work: Path, plan: Plan, resume: bool) -> Path:
+def prepared(work: Path, settings: RunSettings, resume: bool) -> Path:
     """The folder of finished units, emptied unless they are to be kept; other settings cannot be resumed."""
     work.mkdir(parents=True, exist_ok=True)
-    note = work / "plan.json"
-    wanted = {"format": FORMAT, **asdict(plan)}
+    note = work / "settings.json"
+    wanted = {"format": FORMAT, **asdict(settings)}
     if resume and note.is_file():
         found = json.loads(note.read_text(encoding="utf-8"))
         other = {k: (found.get(k), v) for k, v in wanted.items() if found.get(k) != v}
@@ -97,16 +101,16 @@ def prepared(work: Path, plan: Plan, resume: bool) -> Path:
 
 def work_on(unit: Unit, work: Path) -> None:
     """Run one unit and keep its numbers; the file appears complete or not at all."""
-    study = study_of(unit.plan.source)
-    inference = Resampling(draws=unit.plan.resamples) if study.inferred else None
+    study = study_of(unit.settings.source)
+    inference = Resampling(draws=unit.settings.resamples) if study.inferred else None
     replicates = run_replicates(
         study.scenarios[unit.cell],
         study.methods,
         range(unit.first, unit.last),
-        unit.plan.seed,
+        unit.settings.seed,
         inference=inference,
         inferred=study.inferred,
-        device=unit.plan.device,
+        device=unit.settings.device,
     )
     flat = {f"{method}|{name}": v for method, numbers in replicates.values.items() for name, v in numbers.items()}
     path = unit.path(work)
@@ -116,7 +120,7 @@ def work_on(unit: Unit, work: Path) -> None:
     part.replace(path)
 
 
-def kept(path: Path) -> Replicates:
+def kept(path: Path) -> ReplicateEstimates:
     """The numbers of a finished unit."""
     with np.load(path) as file:
         values: dict[str, dict[str, np.ndarray]] = {}
@@ -124,7 +128,7 @@ def kept(path: Path) -> Replicates:
             if key != "parameters":
                 method, name = key.split("|")
                 values.setdefault(method, {})[name] = file[key]
-        return Replicates(tuple(str(p) for p in file["parameters"]), values)
+        return ReplicateEstimates(tuple(str(p) for p in file["parameters"]), values)
 
 
 def gather(study: Study, units: Sequence[Unit], work: Path) -> StudyResult:
@@ -132,10 +136,7 @@ def gather(study: Study, units: Sequence[Unit], work: Path) -> StudyResult:
     results = []
     for cell, scenario in enumerate(study.scenarios):
         parts = [kept(u.path(work)) for u in units if u.cell == cell]
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part
-        results.append(summarize(scenario, total, study.reference))
+        results.append(summarize(scenario, reduce(add, parts), study.reference))
     return combine(results)
 
 
@@ -143,7 +144,7 @@ def _finished(todo: Sequence[Unit], work: Path, workers: int) -> Iterator[None]:
     """Units as they finish. On an interrupt the workers stop after the units they hold, which are kept."""
     if not todo:
         return
-    if todo[0].plan.device != "cpu":
+    if todo[0].settings.device != "cpu":
         for unit in todo:
             work_on(unit, work)
             yield

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Float, Words
+from pramana.arrays import Float, Int, Words
 from pramana.errors import PramanaError
 from pramana.frames import Table, read
 from pramana.frames.replacement import replace_columns
 from pramana.mechanism import Mechanism
-from pramana.mechanism.mechanism import Assignment
+from pramana.mechanism.draws.keystream import Keystream
+from pramana.mechanism.draws.perturbation import OneStream, perturbed
 from pramana.models.generalized_linear import glm
 
 
@@ -61,9 +62,8 @@ class Scenario:
         truth = read(columns)
         if truth.n != self.n * len(streams):
             raise PramanaError(f"generate() gave {truth.n // len(streams)} records where n={self.n} were asked for")
-        released = dict(columns)
-        for assignment in self.mechanism.assignments:
-            released.update(_released(assignment, truth, streams, self.n))
+        words = _Generators(streams, np.repeat(np.arange(len(streams)), self.n))
+        released = perturbed(self.mechanism, truth, OneStream("seeded (insecure)", words))
         return truth, read(replace_columns(columns, truth, released))
 
     def draw_seed(self, seed: int, replicate: int) -> int:
@@ -75,27 +75,29 @@ def _sequence(seed: int, key: str, replicate: int) -> np.random.SeedSequence:
     return np.random.SeedSequence([seed, *key.encode(), replicate])
 
 
-@dataclass
-class _Words:
-    """A replicate's generator as a keystream."""
+@dataclass(frozen=True)
+class _Generators(Keystream):
+    """The generators of several replicates as one keystream: every record gets words of its own replicate's.
 
-    generator: np.random.Generator
+    Attributes
+    ----------
+    owner : (n,), the replicate of each record; records of a replicate stand together, in the order of the generators.
+    """
+
+    generators: Sequence[np.random.Generator]
+    owner: Int
 
     def words(self, count: int) -> Words:
-        return self.generator.integers(0, 2**64 - 1, size=count, dtype=np.uint64, endpoint=True)
+        assert count == self.owner.size
+        sizes = np.bincount(self.owner, minlength=len(self.generators))
+        drawn = [
+            generator.integers(0, 2**64 - 1, size=size, dtype=np.uint64, endpoint=True)
+            for generator, size in zip(self.generators, sizes, strict=True)
+        ]
+        return np.concatenate(drawn)
 
-
-def _released(assignment: Assignment, truth: Table, streams: list[np.random.Generator], n: int) -> dict[str, Any]:
-    from pramana.mechanism.mechanism import component_values
-
-    encoded, context = assignment.encoded(truth), assignment.context(truth)
-    drawn = []
-    for r, stream in enumerate(streams):
-        rows = slice(r * n, (r + 1) * n)
-        inside = {name: values[rows] for name, values in context.items()}
-        drawn.append(assignment.channel.perturb(encoded[rows], inside, _Words(stream)))
-    codes = np.concatenate(drawn)
-    return {name: component_values(assignment, k, codes) for k, name in enumerate(assignment.columns)}
+    def at(self, rows: Int) -> _Generators:
+        return _Generators(self.generators, self.owner[rows])
 
 
 def truth_of(scenario: Scenario, parameters: Sequence[str]) -> Float:

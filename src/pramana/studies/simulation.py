@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -23,23 +25,19 @@ from pramana.studies.scenario import Scenario, truth_of
 
 
 @dataclass(frozen=True)
-class Fleet:
+class DataSets:
     """An equation over `groups` data sets that lie one after the other."""
 
     equation: PredictorEquation
     groups: int
-    _packed: Packed = field(init=False, repr=False)
+    packed: Packed = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_packed", self.equation.data.packed_in(self.groups))
+        object.__setattr__(self, "packed", self.equation.data.packed_in(self.groups))
 
     @property
     def size(self) -> int:
         return self.equation.n // self.groups
-
-    @property
-    def packed(self) -> Packed:
-        return self._packed
 
     def part(self, group: int) -> PredictorEquation:
         """One data set's equation."""
@@ -54,7 +52,7 @@ class Fleet:
         betas = np.tile(start, (self.groups, 1))
 
         def evaluate(b: Float, rows: Int) -> tuple[Float, Float]:
-            return predictor.grouped_score_and_slope(data, self._packed, self.groups, b, rows)
+            return predictor.grouped_score_and_slope(data, self.packed, self.groups, b, rows)
 
         roots = newton(evaluate, betas, self.scales(start))
         beta = roots.beta
@@ -84,18 +82,18 @@ Statistics = Callable[[Float], tuple[Float, Float]]
 
 
 @dataclass(frozen=True)
-class Replicates:
+class ReplicateEstimates:
     """What each method gave in each replicate: arrays (R, d) by method and name, NaN where it failed."""
 
     parameters: tuple[str, ...]
     values: Mapping[str, Numbers]
 
-    def __add__(self, other: Replicates) -> Replicates:
+    def __add__(self, other: ReplicateEstimates) -> ReplicateEstimates:
         joined = {
             m: {k: np.concatenate([v, other.values[m][k]]) for k, v in numbers.items()}
             for m, numbers in self.values.items()
         }
-        return Replicates(self.parameters, joined)
+        return ReplicateEstimates(self.parameters, joined)
 
 
 def run_replicates(
@@ -108,7 +106,7 @@ def run_replicates(
     inferred: Sequence[str] = ("reversion",),
     block: int = 250,
     device: str = "cpu",
-) -> Replicates:
+) -> ReplicateEstimates:
     """Run a scenario.
 
     Parameters
@@ -123,10 +121,7 @@ def run_replicates(
         _block(scenario, methods, indices[k : k + block], seed, inference, inferred, device)
         for k in range(0, len(indices), block)
     ]
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+    return reduce(add, parts)
 
 
 def label_of(method: str | Method) -> str:
@@ -141,24 +136,24 @@ def _block(
     inference: Sandwich | Resampling | None,
     inferred: Sequence[str],
     device: str,
-) -> Replicates:
+) -> ReplicateEstimates:
     truth, released = scenario.data(seed, indices)
     values: dict[str, Numbers] = {}
     parameters: tuple[str, ...] = ()
     for method in methods:
-        fleet, beta = _estimates(scenario, method, truth, released, len(indices))
-        parameters = fleet.equation.parameters
+        sets, beta = _estimates(scenario, method, truth, released, len(indices))
+        parameters = sets.equation.parameters
         numbers: Numbers = {"estimate": beta}
         if inference is not None and label_of(method) in inferred:
             seeds = [scenario.draw_seed(seed, r) for r in indices]
-            numbers |= infer_fleet(fleet, beta, inference, seeds, device)
+            numbers |= standard_errors(sets, beta, inference, seeds, device)
         values[label_of(method)] = numbers
-    return Replicates(parameters, values)
+    return ReplicateEstimates(parameters, values)
 
 
 def _estimates(
     scenario: Scenario, method: str | Method, truth: Table, released: Table, groups: int
-) -> tuple[Fleet, Float]:
+) -> tuple[DataSets, Float]:
     """Estimates (R, d) of one method in every replicate."""
     table, chosen = (truth, Naive()) if method == "oracle" else (released, method_of(method))
     function = scenario.plan.prepare(table, scenario.mechanism.schema)
@@ -173,8 +168,8 @@ def _estimates(
         raise PramanaError(
             "simulate needs a formula or a mean: other estimating functions go through fit, one data set at a time"
         )
-    fleet = Fleet(bound, groups)
-    return fleet, fleet.solve(truth_of(scenario, bound.parameters))
+    sets = DataSets(bound, groups)
+    return sets, sets.solve(truth_of(scenario, bound.parameters))
 
 
 def _fitted(nuisance: Nuisance, groups: int) -> Float:
@@ -182,57 +177,58 @@ def _fitted(nuisance: Nuisance, groups: int) -> Float:
     equation = nuisance.equation
     if not isinstance(equation, PredictorEquation):
         raise PramanaError("simulate fits the model-dependent estimator for two released levels only")
-    fleet = Fleet(equation, groups)
-    alpha = fleet.solve(np.zeros(len(equation.parameters)))
-    parts = [nuisance.probabilities(alpha[g], fleet.part(g)) for g in range(groups)]
+    sets = DataSets(equation, groups)
+    alpha = sets.solve(np.zeros(len(equation.parameters)))
+    parts = [nuisance.probabilities(alpha[g], sets.part(g)) for g in range(groups)]
     return np.concatenate(parts)
 
 
-def infer_fleet(
-    fleet: Fleet, beta: Float, inference: Sandwich | Resampling, seeds: Sequence[int], device: str
+def standard_errors(
+    sets: DataSets, beta: Float, inference: Sandwich | Resampling, seeds: Sequence[int], device: str
 ) -> Numbers:
+    """Standard errors and what else the resamples say, in every data set that has an estimate; NaN in the others."""
     if device != "cpu" and isinstance(inference, Resampling):
-        return _inferred_on_device(fleet, beta, inference, seeds, device)
+        return _on_device(sets, beta, inference, seeds, device)
     rows: list[Numbers | None] = []
-    for g in range(fleet.groups):
+    for g in range(sets.groups):
         if not np.all(np.isfinite(beta[g])):
             rows.append(None)
             continue
-        sample = Sample(fleet.part(g))
+        sample = Sample(sets.part(g))
         try:
-            rows.append(_one(sample, fleet, g, beta, inference, seeds[g]))
+            rows.append(_one(sample, sets, g, beta, inference, seeds[g]))
         except SolveError:
             rows.append(None)
     return _stacked(rows, beta.shape[1])
 
 
-def _one(sample: Sample, fleet: Fleet, g: int, beta: Float, inference: Sandwich | Resampling, seed: int) -> Numbers:
+def _one(sample: Sample, sets: DataSets, g: int, beta: Float, inference: Sandwich | Resampling, seed: int) -> Numbers:
     from pramana.estimators.estimate import sandwich_errors
 
     out: Numbers = {"se_sandwich": sandwich_errors(sample, beta[g])}
     if isinstance(inference, Resampling):
         options = replace(inference, seed=seed)
-        draws = resample(sample, fleet.root(g, beta), options)
+        draws = resample(sample, sets.root(g, beta), options)
         out |= {name: v[0] for name, v in draw_statistics(draws.values[None]).items()}
         out["rootless"] = np.full(beta.shape[1], float(draws.rootless))
         out["se_one_step"] = _one_step(sample, beta[g], options, seed)
     return out
 
 
-def _inferred_on_device(fleet: Fleet, beta: Float, inference: Resampling, seeds: Sequence[int], device: str) -> Numbers:
+def _on_device(sets: DataSets, beta: Float, inference: Resampling, seeds: Sequence[int], device: str) -> Numbers:
     """The same numbers with every draw solved on the device; draws without a root there go to the careful solver."""
     from pramana.kernels import accelerator
     from pramana.kernels.streams import keys_of
 
     accelerator.devices(device)
-    curve = fleet.equation.data.curve
+    curve = sets.equation.data.curve
     safe = np.where(np.isfinite(beta).all(axis=1, keepdims=True), beta, 0.0)
-    errors, scale = accelerator.sandwich_errors(fleet.packed, curve, safe)
+    errors, scale = accelerator.sandwich_errors(sets.packed, curve, safe)
     words = keys_of(seeds, np.arange(inference.draws))
-    values, found, first = accelerator.resampled_roots(fleet.packed, curve, safe, words, scale)
+    values, found, first = accelerator.resampled_roots(sets.packed, curve, safe, words, scale)
     for g in map(int, np.flatnonzero(~found.all(axis=1))):
         options = replace(inference, seed=seeds[g])
-        _resolve(Sample(fleet.part(g)), options, seeds[g], beta[g], values[g], found[g])
+        _resolve(Sample(sets.part(g)), options, seeds[g], beta[g], values[g], found[g])
     numbers = draw_statistics(values, accelerator.statistics) | {"se_sandwich": errors, "se_one_step": first}
     failed = ~np.isfinite(beta).all(axis=1, keepdims=True)
     return {name: np.where(failed, np.nan, v) for name, v in numbers.items()}
@@ -249,16 +245,16 @@ def _resolve(sample: Sample, options: Resampling, seed: int, beta: Float, values
 def draw_statistics(values: Float, statistics: Statistics | None = None) -> Numbers:
     """Scales and percentiles (G, d) of draws (G, M, d), those without a root (NaN) left out and counted."""
     rootless = np.isnan(values).any(axis=2).sum(axis=1)
-    out = _statistics_of(values, statistics or _on_host)
+    out = _statistics_of(values, statistics or _quantiles_and_spread)
     for g in np.flatnonzero(rootless):
         kept = values[g][np.isfinite(values[g]).all(axis=1)]
-        for name, numbers in _statistics_of(kept[None], _on_host).items():
+        for name, numbers in _statistics_of(kept[None], _quantiles_and_spread).items():
             out[name][g] = numbers[0]
     out["rootless"] = np.repeat(rootless[:, None].astype(float), values.shape[2], axis=1)
     return out
 
 
-def _on_host(values: Float) -> tuple[Float, Float]:
+def _quantiles_and_spread(values: Float) -> tuple[Float, Float]:
     return np.quantile(values, [0.25, 0.75, 0.025, 0.975], axis=1), values.std(axis=1, ddof=1)
 
 

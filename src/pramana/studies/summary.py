@@ -14,7 +14,7 @@ from pramana.arrays import Bool, Float
 from pramana.estimators import Method
 from pramana.render import Sheet, render
 from pramana.studies.scenario import Scenario
-from pramana.studies.simulation import Replicates, run_replicates
+from pramana.studies.simulation import ReplicateEstimates, run_replicates
 
 NORMAL_975 = 1.959963984540054
 Row = dict[str, Any]
@@ -25,7 +25,7 @@ class StudyResult:
     """One row for each scenario, method and parameter; `replicates` holds the numbers behind them after `simulate`."""
 
     rows: tuple[Row, ...]
-    replicates: Replicates | None = field(default=None, repr=False)
+    replicates: ReplicateEstimates | None = field(default=None, repr=False)
 
     def __add__(self, other: StudyResult) -> StudyResult:
         return StudyResult(self.rows + other.rows)
@@ -83,7 +83,7 @@ def _cell(value: object) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
-def summarize(scenario: Scenario, replicates: Replicates, reference: str | None = None) -> StudyResult:
+def summarize(scenario: Scenario, replicates: ReplicateEstimates, reference: str | None = None) -> StudyResult:
     """Statistics of every method and parameter; relative efficiency is MSE(reversion) / MSE(reference)."""
     truth = np.asarray(scenario.truth, dtype=float)
     rows = []
@@ -148,7 +148,7 @@ def _coverage(name: str, covered: Bool) -> Row:
     return {name: share, f"{name}_mcse": float(np.sqrt(max(share * (1 - share), 1e-12) / max(len(covered), 1)))}
 
 
-def _with_efficiency(found: StudyResult, replicates: Replicates, truth: Float, reference: str) -> StudyResult:
+def _with_efficiency(found: StudyResult, replicates: ReplicateEstimates, truth: Float, reference: str) -> StudyResult:
     rows = []
     for row in found.rows:
         if row["method"] == "reversion" and reference in replicates.values:

@@ -14,8 +14,7 @@ import pytest
 import pramana as pr
 from pramana.disclosure.release.description import merged
 from pramana.disclosure.utility.costs import share_inflation
-from pramana.mechanism.description import published_schema
-from pramana.mechanism.description.document import from_document, parsed
+from pramana.mechanism.description.document import SCHEMA, from_document, parsed, schema_text
 
 pytestmark = pytest.mark.filterwarnings("ignore:release")
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -33,7 +32,8 @@ def golden_release(folder: Path) -> Path:
         {"edu": pr.TransitionMatrix.randomized_response(EDU, 0.8), "smoker": pr.Stratified("region", strata)}
     )
     pr.release(folder / "raw.csv", public / "seeded.csv", first, seed=1)
-    second = pr.Mechanism({"edu": pr.TransitionMatrix(EDU, [[0.8, 0.1, 0], [0.2, 0.8, 0.3], [0, 0.1, 0.7]])})
+    given = pr.TransitionMatrix(EDU, [[0.8, 0.1, 0], [0.2, 0.8, 0.3], [0, 0.1, 0.7]], conditional=True)
+    second = pr.Mechanism({"edu": given})
     pr.release(folder / "raw.csv", public / "keyed.csv", second, key=bytes(range(32)), id="id", card=True)
     return public
 
@@ -41,11 +41,13 @@ def golden_release(folder: Path) -> Path:
 def test_the_description_is_word_for_word_the_golden_one(tmp_path: Path) -> None:
     """One golden file per version: a change here is a change of the published format."""
     found = (golden_release(tmp_path) / "datapackage.json").read_text(encoding="utf-8")
-    assert found == (GOLDEN / "datapackage-1.0.json").read_text(encoding="utf-8")
+    assert found == (GOLDEN / "datapackage-1.1.json").read_text(encoding="utf-8")
 
 
-def test_the_golden_description_is_read() -> None:
-    resources = json.loads((GOLDEN / "datapackage-1.0.json").read_text())["resources"]
+@pytest.mark.parametrize(("version", "conditional"), [("1.0", []), ("1.1", ["edu"])])
+def test_the_golden_descriptions_are_read(version: str, conditional: list[str]) -> None:
+    resources = json.loads((GOLDEN / f"datapackage-{version}.json").read_text())["resources"]
+    assert [from_document(resource, "golden").conditional for resource in resources] == [[], conditional]
     columns = [from_document(resource, "golden").columns for resource in resources]
     facts = [parsed(resource, "golden") for resource in resources]
     assert columns == [["edu", "smoker"], ["edu"]]
@@ -55,14 +57,15 @@ def test_the_golden_description_is_read() -> None:
 
 def test_the_json_schema_that_ships_is_that_of_the_models() -> None:
     """`make schema` writes it anew."""
-    assert published_schema.PATH.read_text(encoding="utf-8") == published_schema.text()
+    assert SCHEMA.read_text(encoding="utf-8") == schema_text()
 
 
-def test_descriptions_satisfy_the_json_schema() -> None:
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_descriptions_satisfy_the_json_schema(version: str) -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    validator = jsonschema.Draft202012Validator(json.loads(published_schema.PATH.read_text()))
-    validator.validate(json.loads((GOLDEN / "mechanism-1.0.json").read_text()))
-    resources = json.loads((GOLDEN / "datapackage-1.0.json").read_text())["resources"]
+    validator = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
+    validator.validate(json.loads((GOLDEN / f"mechanism-{version}.json").read_text()))
+    resources = json.loads((GOLDEN / f"datapackage-{version}.json").read_text())["resources"]
     for resource in resources:
         validator.validate(resource)
     broken = json.loads(json.dumps(resources[0]))
@@ -99,6 +102,17 @@ def test_merging_replaces_the_entry_of_the_same_path_only() -> None:
     assert json.loads(text)["resources"] == ["odd", {"path": "x.csv", "name": "x.csv"}]
 
 
+def test_a_release_says_on_which_frequencies_its_epsilon_is_conditional(tmp_path: Path) -> None:
+    (tmp_path / "raw.csv").write_text("edu\n" + "\n".join(EDU * 40) + "\n")
+    plain = pr.TransitionMatrix.invariant(EDU, [0.2, 0.3, 0.5], 0.7)
+    given = pr.TransitionMatrix.invariant(EDU, [0.2, 0.3, 0.5], 0.7, conditional=True)
+    for name, matrix, said in (("plain", plain, False), ("given", given, True)):
+        made = pr.release(tmp_path / "raw.csv", tmp_path / f"{name}.csv", pr.Mechanism({"edu": matrix}))
+        assert made.conditional == (("edu",) if said else ())
+        assert pr.Mechanism.load(made.path).conditional == (["edu"] if said else [])
+        assert ("a record, given the frequencies of 'edu'" in str(pr.audit(made.path))) == said
+
+
 def test_infinite_epsilon_is_null(tmp_path: Path) -> None:
     golden = golden_release(tmp_path)
     entry = json.loads((golden / "datapackage.json").read_text())["resources"][1]["pram"]
@@ -111,6 +125,7 @@ def test_the_card_says_what_how_and_at_what_cost(tmp_path: Path) -> None:
     text, page = ((public / f"keyed.csv.card.{e}").read_text() for e in ("md", "html"))
     for part in (
         "edu",
+        "inf, given the frequencies of 'edu'",
         "0.7 to 0.8",
         "secret key",
         "Limit: ",

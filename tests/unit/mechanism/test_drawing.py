@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from pramana.mechanism.channels.forms import Dense, Mixture
+from pramana.mechanism.channels.matrix_forms import Dense, Mixture
 from pramana.mechanism.draws import drawing
 from pramana.mechanism.draws.drawing import dense_numpy, mixture_numpy, pick, thresholds
-from pramana.mechanism.draws.keystream import BLOCK, FreshKeystream, RowWords, SeededKeystream, SeededLanes, restricted
+from pramana.mechanism.draws.keystream import BLOCK, FreshKeystream, Keystream, RowWords, SeededKeystream, SeededLanes
 
 FIVE = np.array(
     [
@@ -25,7 +25,7 @@ FIVE = np.array(
 SIZE = 1e-6
 
 
-class Words:
+class Words(Keystream):
     """A stream that gives the words it was given."""
 
     def __init__(self, *lanes: Any) -> None:
@@ -181,9 +181,9 @@ def test_seeded_lanes_do_not_depend_on_the_blocks() -> None:
         np.testing.assert_array_equal(expected.words(100), found)
 
 
-def test_words_of_rows_can_be_restricted() -> None:
+def test_words_of_rows_can_be_asked_for_some_rows() -> None:
     words = RowWords(lambda k: np.arange(10, dtype=np.uint64) + np.uint64(100 * k))
-    some = restricted(words, np.array([1, 3]))
+    some = words.at(np.array([1, 3]))
     assert some.words(2).tolist() == [1, 3]
     assert some.words(2).tolist() == [101, 103]
     with pytest.raises(ValueError, match="3 words asked for 10 rows"):

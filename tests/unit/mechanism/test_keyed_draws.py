@@ -85,6 +85,8 @@ def test_canonical_bytes_tell_values_apart(a: Any, b: Any) -> None:
 def test_the_hash_of_a_matrix_ignores_its_kind_alone() -> None:
     same = pr.TransitionMatrix.randomized_response(EDU, 0.5, kind="ordinal")
     assert channel_hash(same) == channel_hash(P)
+    given = pr.TransitionMatrix.from_document({**P.document(), "conditional": True})
+    assert channel_hash(given) == channel_hash(P)
     assert channel_hash(pr.TransitionMatrix.randomized_response(EDU[::-1], 0.5)) != channel_hash(P)
 
 

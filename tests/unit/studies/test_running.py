@@ -13,7 +13,7 @@ import pytest
 
 from pramana.cli.studies import run_studies
 from pramana.errors import PramanaError
-from pramana.studies.runner import Plan, prepared, run
+from pramana.studies.runner import RunSettings, prepared, run
 
 SCENARIO = """
 import numpy as np
@@ -75,14 +75,14 @@ def test_an_interrupt_keeps_finished_units_and_names_the_way_on(scenario: Path, 
 
 
 def test_other_settings_cannot_be_resumed(tmp_path: Path) -> None:
-    prepared(tmp_path / "w", Plan("a1", 10, 50, 1), resume=False)
+    prepared(tmp_path / "w", RunSettings("a1", 10, 50, 1), resume=False)
     with pytest.raises(PramanaError, match="seed was 1 and is now 2"):
-        prepared(tmp_path / "w", Plan("a1", 10, 50, 2), resume=True)
+        prepared(tmp_path / "w", RunSettings("a1", 10, 50, 2), resume=True)
 
 
 def test_progress_counts_every_unit(scenario: Path, tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
-    run(Plan(str(scenario), 120, 20, 1), tmp_path, workers=1, resume=False, tell=lambda *n: told.append(n))
+    run(RunSettings(str(scenario), 120, 20, 1), tmp_path, workers=1, resume=False, tell=lambda *n: told.append(n))
     assert told == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
 
 

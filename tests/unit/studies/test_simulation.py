@@ -8,7 +8,7 @@ import pytest
 import pramana as pr
 from pramana.kernels import backend, predictor
 from pramana.studies import Scenario, run_replicates, simulate
-from pramana.studies.simulation import Fleet, infer_fleet
+from pramana.studies.simulation import DataSets, standard_errors
 from pramana.studies.study import MODEL_1, linear, logistic, study_of
 from pramana.studies.summary import jackknife, jackknife_pairs, summarize
 
@@ -34,7 +34,7 @@ def test_another_seed_gives_other_data() -> None:
 
 
 @pytest.mark.parametrize("method", ["reversion", "naive", "model1", "model2"])
-def test_a_fleet_gives_what_fit_gives(method: str) -> None:
+def test_many_data_sets_at_once_give_what_fit_gives(method: str) -> None:
     scenario = small()
     truth, released = scenario.data(1, [4])
     alone = pr.fit(
@@ -45,7 +45,7 @@ def test_a_fleet_gives_what_fit_gives(method: str) -> None:
     assert truth.n == scenario.n
 
 
-def test_numpy_and_compiled_kernels_agree_in_a_fleet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numpy_and_compiled_kernels_agree_on_many_data_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
     fast = run_replicates(small(1000, 0.75), ["reversion"], 3, inference=pr.Resampling(300)).values["reversion"]
     monkeypatch.setattr(backend, "compiled", lambda: None)
@@ -91,9 +91,9 @@ def test_jax_and_compiled_kernels_agree(monkeypatch: pytest.MonkeyPatch) -> None
     function = scenario.plan.prepare(released, scenario.mechanism.schema)
     from pramana.estimators import Reversion
 
-    fleet = Fleet(Reversion().bind(function, scenario.mechanism, released, np.ones(released.n)).equation, 5)
-    beta, seeds = fleet.solve(np.array([-1.0, 1.5])), list(range(5))
-    host, device = (infer_fleet(fleet, beta, pr.Resampling(60), seeds, where) for where in ("cpu", "gpu"))
+    sets = DataSets(Reversion().bind(function, scenario.mechanism, released, np.ones(released.n)).equation, 5)
+    beta, seeds = sets.solve(np.array([-1.0, 1.5])), list(range(5))
+    host, device = (standard_errors(sets, beta, pr.Resampling(60), seeds, where) for where in ("cpu", "gpu"))
     for name in host:
         np.testing.assert_allclose(host[name], device[name], atol=1e-8, err_msg=name)
 
@@ -112,11 +112,11 @@ def test_data_sets_one_after_the_other_are_solved_as_by_themselves() -> None:
     function = scenario.plan.prepare(released, scenario.mechanism.schema)
     from pramana.estimators import Naive
 
-    fleet = Fleet(Naive().bind(function, scenario.mechanism, released, np.ones(released.n)).equation, 3)
+    sets = DataSets(Naive().bind(function, scenario.mechanism, released, np.ones(released.n)).equation, 3)
     beta = np.array([[-0.5, 0.9], [0.1, 0.2], [0.0, 0.0]])
-    score, slope = predictor.grouped_score_and_slope(fleet.equation.data, fleet.packed, 3, beta, np.arange(3))
+    score, slope = predictor.grouped_score_and_slope(sets.equation.data, sets.packed, 3, beta, np.arange(3))
     for g in range(3):
-        one = fleet.part(g).score_and_slope(beta[g][None], np.ones((1, 300)))
+        one = sets.part(g).score_and_slope(beta[g][None], np.ones((1, 300)))
         np.testing.assert_allclose(score[g], one[0][0], rtol=1e-11)
         np.testing.assert_allclose(slope[g], one[1][0], rtol=1e-11)
 

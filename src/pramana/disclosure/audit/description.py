@@ -148,12 +148,20 @@ def check_strength(
     epsilon = mechanism.epsilon
     if not epsilon <= epsilon_limit:
         said = "infinite (some transitions are impossible)" if math.isinf(epsilon) else f"{epsilon:.3g}"
-        found.append(Finding("epsilon", "warning", f"a record's epsilon is {said}, above {epsilon_limit:g}"))
+        found.append(
+            Finding(
+                "epsilon",
+                "warning",
+                f"a record's epsilon is {said}{mechanism.epsilon_condition}, above {epsilon_limit:g}",
+            )
+        )
     if body.randomness == "seeded (insecure)":
         found.append(Finding("randomness", "warning", "drawn from a seed: whoever knows or guesses it undoes the file"))
     if body.randomness is None:
         found.append(Finding("randomness", "warning", "the description does not say how the draws were made"))
-    return verdict("strength", found, f"epsilon {epsilon:.3g} a record, {body.randomness} draws")
+    return verdict(
+        "strength", found, f"epsilon {epsilon:.3g} a record{mechanism.epsilon_condition}, {body.randomness} draws"
+    )
 
 
 def check_ledger(ledger: Path, path: Path, mechanism: Mechanism) -> list[Finding]:

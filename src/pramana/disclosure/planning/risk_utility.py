@@ -105,7 +105,7 @@ class Frontier(Report):
 
     def plot(self, *, title: str = "") -> Any:
         """Utility over risk, as a matplotlib Figure."""
-        from pramana.render.disclosure import risk_utility
+        from pramana.render.figures import risk_utility
 
         if self.chosen is None and not self.points:
             raise PramanaError("there is nothing to plot")
@@ -129,7 +129,7 @@ class Frontier(Report):
         return 1 - point.moved if point.effective is None else point.effective
 
     def _curves(self) -> list[Any]:
-        from pramana.render.disclosure import Curve
+        from pramana.render.figures import Curve
 
         chosen = self.chosen
         attribute = Curve(

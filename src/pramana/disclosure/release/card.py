@@ -10,7 +10,7 @@ import numpy as np
 from pramana.arrays import Int
 from pramana.disclosure.utility.costs import share_inflation
 from pramana.mechanism import Assignment, Mechanism, Stratified, TransitionMatrix
-from pramana.mechanism.channels.forms import Mixture
+from pramana.mechanism.channels.matrix_forms import Mixture
 from pramana.render import Sheet
 from pramana.render.pages import Code, Heading, Page
 
@@ -67,7 +67,7 @@ def _summary(mechanism: Mechanism) -> Sheet:
                 f", {assignment.channel.context[0]} {stratum}" if stratum is not None else ""
             )
             rows.append((where, len(matrix), kept, matrix.epsilon, matrix.condition_number))
-    total = ("Epsilon of a whole record", f"{mechanism.epsilon:.4g}")
+    total = ("Epsilon of a whole record", f"{mechanism.epsilon:.4g}{mechanism.epsilon_condition}")
     return Sheet(
         ("column", "levels", "kept with probability", "epsilon", "condition number"), tuple(rows), facts=(total,)
     )

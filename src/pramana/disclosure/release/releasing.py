@@ -10,7 +10,7 @@ from typing import Any
 
 from pramana.disclosure.release import ledger as ledgers
 from pramana.disclosure.release.description import PACKAGE, inside, merged, pram_object, read_package, resource
-from pramana.disclosure.release.streaming import Perturbation, Tally, component
+from pramana.disclosure.release.streaming import FilePerturbation, Tally, component
 from pramana.errors import DataError, MechanismError, PramanaError, PramanaWarning, confidential
 from pramana.frames.blocks.stream import Reader, Writer, open_reader, require
 from pramana.frames.files import format_of
@@ -19,7 +19,7 @@ from pramana.mechanism import Mechanism
 from pramana.mechanism.description.document import find_description
 from pramana.mechanism.draws.keyed import Key
 from pramana.mechanism.draws.keystream import RandomnessKind
-from pramana.mechanism.draws.sources import Keyed, Source, source_of
+from pramana.mechanism.draws.perturbation import Keyed, Source, source_of
 from pramana.progress import Tell
 
 
@@ -34,6 +34,8 @@ class Release:
     sha256: str
     epsilon: float
     randomness: RandomnessKind
+    conditional: tuple[str, ...] = ()
+    """Columns whose epsilon holds only given frequencies that come from the confidential file."""
 
 
 @dataclass(frozen=True)
@@ -145,13 +147,13 @@ def _released(order: _Order, reader: Reader) -> Release:
         _publish(order, temporary, entry, counts)
     cards = order.cards if order.card else ()
     description = order.target.with_name(PACKAGE)
-    kind = order.randomness.kind
-    return Release(order.target, description, cards, rows, digest, order.mechanism.epsilon, kind)
+    kind, known = order.randomness.kind, order.mechanism
+    return Release(order.target, description, cards, rows, digest, known.epsilon, kind, tuple(known.conditional))
 
 
 def _written(order: _Order, reader: Reader, temporary: Path) -> tuple[int, list[Tally]]:
     """The perturbed copy under its temporary name; nothing but released values ever reaches it."""
-    perturbation = Perturbation(order.mechanism, order.randomness, order.identifier)
+    perturbation = FilePerturbation(order.mechanism, order.randomness, order.identifier)
     rows = 0
     with closing(_writer(order, reader, temporary)) as writer:
         for block in reader.blocks():

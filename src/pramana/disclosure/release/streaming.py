@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from pramana.arrays import Bool, Columns, Int, Words
+from pramana.arrays import Bool, Columns, Int
 from pramana.errors import DataError, MechanismError
 from pramana.frames import Level, decode
 from pramana.frames.blocks.stream import MISSING, UNKNOWN, Block, Replacement
 from pramana.mechanism import Assignment, Mechanism, Stratified
-from pramana.mechanism.draws.keyed import Repeats
-from pramana.mechanism.draws.sources import Keyed, Source
-
-
-@dataclass(frozen=True)
-class Cells:
-    """Codes of one assignment in a block; where `present` is false a column was missing and the code means nothing."""
-
-    codes: Int
-    present: Bool
-    context: Columns
+from pramana.mechanism.draws.perturbation import Cells, Perturbation, Source
 
 
 def cells_of(assignment: Assignment, block: Block) -> Cells:
@@ -108,39 +97,27 @@ class Tally(dict[object, Int]):
             total += np.bincount(codes[rows], minlength=total.size)
 
 
-class Perturbation:
-    """The state that goes along a file: the source of randomness and the identifiers seen so far."""
+class FilePerturbation:
+    """The mechanism applied to the blocks of a file, with the released codes counted."""
 
     def __init__(self, mechanism: Mechanism, source: Source, identifier: str | None) -> None:
-        self._mechanism = mechanism
-        self._source = source
         self._identifier = identifier
-        self._repeats = Repeats(identifier) if identifier is not None else None
+        self._loop = Perturbation(mechanism, source, identifier or "id")
         self._tables = [components(assignment) for assignment in mechanism.assignments]
         self.counts = [Tally(assignment) for assignment in mechanism.assignments]
 
     def released(self, block: Block) -> dict[str, Replacement]:
         """Drawn values of every perturbed column of the next block."""
-        digests = self._digests(block)
+        identifiers = None if self._identifier is None else block.values(self._identifier)
         out: dict[str, Replacement] = {}
-        for position, assignment in enumerate(self._mechanism.assignments):
-            cells = cells_of(assignment, block)
-            stream = self._source.stream(position, cells.codes, digests)
-            drawn = assignment.channel.perturb(cells.codes, cells.context, stream)
+        loop = self._loop.drawn(lambda a: cells_of(a, block), identifiers, block.first_row)
+        for position, (assignment, cells, drawn) in enumerate(loop):
             self.counts[position].add(drawn, cells)
             for place, name in enumerate(assignment.columns):
                 codes = np.where(cells.present, self._tables[position][place][drawn], MISSING)
                 out[name] = Replacement(codes, component(assignment, place))
         return out
 
-    def _digests(self, block: Block) -> Words | None:
-        if not isinstance(self._source, Keyed) or self._identifier is None or self._repeats is None:
-            return None
-        digests = self._source.digests(block.values(self._identifier), self._identifier, block.first_row)
-        self._repeats.add(digests)
-        return digests
-
     def finish(self) -> None:
         """Refuse identifiers that occurred twice."""
-        if self._repeats is not None:
-            self._repeats.check()
+        self._loop.finish()

@@ -14,7 +14,7 @@ from pramana.disclosure.utility.expected_variance import stratum
 from pramana.errors import DataError, MechanismError, listing
 from pramana.frames import Level, Table
 from pramana.mechanism import Assignment, Stratified, TransitionMatrix
-from pramana.mechanism.channels.forms import Mixture
+from pramana.mechanism.channels.matrix_forms import Mixture
 from pramana.mechanism.designs import epsilon_within
 
 LEVELS_LIMIT = 50_000

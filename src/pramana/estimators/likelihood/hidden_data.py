@@ -142,7 +142,7 @@ def channel_probabilities(used: list[Assignment], table: Table) -> Float:
     """Pr(released | node), (n, C)."""
     out = np.ones((table.n, 1))
     for assignment in used:
-        part = assignment.channel.likelihood(assignment.encoded(table), assignment.context(table))  # type: ignore[attr-defined]
+        part = assignment.channel.likelihood(assignment.encoded(table), assignment.context(table))
         out = (out[:, :, None] * part[:, None, :]).reshape(table.n, -1)
     return out
 
@@ -173,7 +173,7 @@ def _responses(model: GeneralizedLinear, observed: Columns, nodes: tuple[Node, .
 
 def _refuse_unsupported(assignment: Assignment, variables: tuple[str, ...]) -> None:
     names = " × ".join(assignment.columns)
-    if not hasattr(assignment.channel, "likelihood") or assignment.channel.levels is None:
+    if assignment.channel.levels is None:
         raise MechanismError(f"a likelihood needs levels, and {names!r} has a continuous channel: use 'reversion'")
     unused = [c for c in assignment.columns if c not in variables]
     if unused:

@@ -121,7 +121,7 @@ def _channel_at(used: list[Assignment], contexts: list[Columns], outcome: int, n
     codes = np.unravel_index(outcome, [len(a.channel.levels or ()) for a in used])
     out = np.ones((n, 1))
     for assignment, context, code in zip(used, contexts, codes, strict=True):
-        part = assignment.channel.likelihood(np.full(n, code), context)  # type: ignore[attr-defined]
+        part = assignment.channel.likelihood(np.full(n, code), context)
         out = (out[:, :, None] * part[:, None, :]).reshape(n, -1)
     return out
 

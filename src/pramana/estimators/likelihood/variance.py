@@ -72,7 +72,7 @@ def faint_channels(model: ObservedLikelihood, assignments: Sequence[Assignment],
             or not hidden.intersection(assignment.columns)
         ):
             continue
-        matrix = assignment.channel.likelihood(np.arange(len(levels)), {})  # type: ignore[attr-defined]
+        matrix = assignment.channel.likelihood(np.arange(len(levels)), {})
         signal = float(np.linalg.svd(matrix, compute_uv=False)[-1] * np.sqrt(records))
         if signal < WEAK:
             message = (

@@ -67,8 +67,7 @@ def _chances(assignment: Assignment, variables: tuple[str, ...], table: Table) -
         raise MechanismError(
             f"maximum likelihood needs every column of a joint channel in the table; {unused[0]!r} is not in it: add it"
         )
-    likelihood: Float = assignment.channel.likelihood(assignment.encoded(table), assignment.context(table))  # type: ignore[attr-defined]
-    return likelihood
+    return assignment.channel.likelihood(assignment.encoded(table), assignment.context(table))
 
 
 @dataclass(frozen=True)

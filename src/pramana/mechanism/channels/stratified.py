@@ -10,13 +10,13 @@ import numpy as np
 from pramana.arrays import Column, Columns, Float, Int
 from pramana.errors import DataError, MechanismError, listing
 from pramana.frames import Kind, Level, encode
-from pramana.mechanism.channel import Document, Nodes
+from pramana.mechanism.channel import Channel, Document, Nodes
 from pramana.mechanism.channels.transition import TransitionMatrix
-from pramana.mechanism.draws.keystream import Keystream, restricted
+from pramana.mechanism.draws.keystream import Keystream
 
 
 @dataclass(frozen=True)
-class Stratified:
+class Stratified(Channel):
     """One transition matrix for each value of column `by`; all over the same levels.
 
     >>> keep = lambda p: TransitionMatrix.randomized_response(["a", "b"], p)
@@ -65,6 +65,10 @@ class Stratified:
     def epsilon(self) -> float:
         return max(channel.epsilon for channel in self.strata.values())
 
+    @property
+    def conditional(self) -> bool:
+        return any(channel.conditional for channel in self.strata.values())
+
     def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Int:
         return self._first.encode(columns, names)
 
@@ -81,17 +85,19 @@ class Stratified:
     def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Int:
         released = np.empty_like(encoded)
         for rows, channel in self._rows(context):
-            released[rows] = channel.perturb(encoded[rows], context, restricted(stream, rows))
+            released[rows] = channel.perturb(encoded[rows], context, stream.at(rows))
         return released
 
     def revert(self, encoded: Column, context: Columns) -> Nodes:
-        weights = np.empty((encoded.size, len(self.levels)))
+        row, height, parts = np.empty(encoded.size, dtype=np.int64), 0, []
         for rows, channel in self._rows(context):
-            weights[rows] = channel.revert(encoded[rows], context).weights
-        return Nodes(self.levels, weights, encoded)
+            parts.append(channel.revert(encoded[rows], context))
+            row[rows] = height + parts[-1].row
+            height += len(parts[-1].table)
+        tables, released = [p.table for p in parts], [p.released for p in parts]
+        return Nodes(self.levels, np.concatenate(tables), row, np.concatenate(released))
 
     def likelihood(self, encoded: Column, context: Columns) -> Float:
-        """Pr(released | true) for every true level, as rows (n, K)."""
         out = np.empty((encoded.size, len(self.levels)))
         for rows, channel in self._rows(context):
             out[rows] = channel.likelihood(encoded[rows], context)

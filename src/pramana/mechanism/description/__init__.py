@@ -1,1 +1,1 @@
-"""The published description of a mechanism: its JSON, its schema, and how a reader finds it."""
+"""The published description of a mechanism: its JSON and schema, and which mechanism an analysis means."""

@@ -19,8 +19,10 @@ from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.draws.keystream import RandomnessKind
 from pramana.mechanism.mechanism import Mechanism
 
-VERSION = "1.0"
+VERSION = "1.1"
 PARQUET_KEY = b"pram"
+SCHEMA = Path(__file__).with_name("pram-1.schema.json")
+"""The JSON Schema of the `pram` object, shipped with the package; `make schema` writes it anew from the models."""
 
 LevelValue = bool | int | float | str
 KindName = Literal["nominal", "ordinal", "numeric"]
@@ -37,6 +39,7 @@ class MatrixModel(_Model):
     channel: Literal["transition_matrix"]
     kind: KindName | None = None
     levels: Levels
+    conditional: bool = False
     orientation: Literal["columns", "rows"]
     matrix: list[list[float]]
 
@@ -45,6 +48,7 @@ class MixtureModel(_Model):
     channel: Literal["mixture"]
     kind: KindName | None = None
     levels: Levels
+    conditional: bool = False
     refill: Annotated[float, Field(ge=0, lt=1)]
     frequencies: list[Annotated[float, Field(ge=0)]] | None = None
 
@@ -79,6 +83,23 @@ class PramModel(_Model):
     randomness: RandomnessKind | None = None
     limits: list[str] | None = None
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+
+
+def schema_text() -> str:
+    """The JSON Schema that the models stand for."""
+    body = PramModel.model_json_schema()
+    definitions = body.pop("$defs")
+    definitions["Pram"] = body
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Description of a perturbed file, version 1",
+        "description": "An object with a `pram` property: a mechanism alone, or a resource of a Data Package.",
+        "type": "object",
+        "required": ["pram"],
+        "properties": {"pram": {"$ref": "#/$defs/Pram"}},
+        "$defs": dict(sorted(definitions.items())),
+    }
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
 def to_document(mechanism: Mechanism) -> Document:

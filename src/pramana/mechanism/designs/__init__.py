@@ -1,4 +1,4 @@
-"""Ways to make a transition matrix: from frequencies, from a structure of allowed moves, from epsilon, from a survey."""
+"""Ways to make a transition matrix (from frequencies, allowed moves, epsilon, a survey), and design files that ask for one."""
 
 from pramana.mechanism.designs.combinations import by_stratum, linked, observed_combinations
 from pramana.mechanism.designs.invariance import invariant, per_level

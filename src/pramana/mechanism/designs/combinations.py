@@ -49,7 +49,7 @@ def linked(
     if epsilon is not None:
         return TransitionMatrix.from_epsilon(levels, epsilon)
     assert channels is not None
-    return TransitionMatrix.from_columns(levels, _restricted_product(levels, channels))
+    return TransitionMatrix.from_columns(levels, _product_over(levels, channels))
 
 
 @confidential
@@ -109,7 +109,7 @@ def _checked_combinations(combinations: Sequence[tuple[Level, ...]]) -> tuple[tu
     return levels  # type: ignore[return-value]
 
 
-def _restricted_product(levels: Sequence[tuple[Level, ...]], channels: Sequence[TransitionMatrix]) -> Float:
+def _product_over(levels: Sequence[tuple[Level, ...]], channels: Sequence[TransitionMatrix]) -> Float:
     width = len(levels[0])
     if len(channels) != width:
         raise MechanismError(f"{len(channels)} channels for combinations of {width} columns: give one a column")

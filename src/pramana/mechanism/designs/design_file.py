@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from pramana.errors import MechanismError, confidential, suggestion
 from pramana.frames import Table, read
 from pramana.frames.writing import write_text
-from pramana.mechanism.designs.requests import Request
+from pramana.mechanism.designs.request import Request
 from pramana.mechanism.mechanism import Mechanism
 
 VERSION = 1
@@ -212,7 +212,7 @@ def _section(request: Request) -> str:
     name = _key(request.columns[0])
     single = len(request.columns) == 1
     head = f"[columns.{name}]" if single else f"[[linked]]\ncolumns = {_toml(request.columns)}"
-    lines = _lines({key: getattr(request, key) for key in _COLUMN if key != "strata"}, request)
+    lines = _lines({key: vars(request)[key] for key in _COLUMN if key != "strata"}, request)
     for value, changes in request.strata:
         lines += [f"\n[[columns.{name}.strata]]", f"value = {_toml(value)}", *_lines(changes, request)]
     return "\n" + "\n".join([head, *lines]) + "\n"
@@ -243,7 +243,7 @@ def _toml(value: Any) -> str:
         return "{ " + ", ".join(f"{_key(str(k))} = {_toml(v)}" for k, v in value.items()) + " }"
     if isinstance(value, int | float):
         return repr(value)
-    if hasattr(value, "__iter__"):
+    if isinstance(value, Iterable):
         return "[" + ", ".join(_toml(v) for v in value) + "]"
     raise MechanismError(
         f"a level of type {type(value).__name__} cannot be written to a design file: use text or numbers"

@@ -10,15 +10,16 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.errors import MechanismError, quoted, suggestion
 from pramana.frames import Kind, Level, checked_levels
-from pramana.mechanism.channels.forms import Mixture
-from pramana.mechanism.channels.transition import Frequencies, TransitionMatrix
-from pramana.mechanism.designs.probabilities import (
+from pramana.mechanism.channels.checks import (
+    Frequencies,
     Keep,
     checked_epsilon,
     checked_floor,
     checked_frequencies,
     checked_keep,
 )
+from pramana.mechanism.channels.matrix_forms import Mixture
+from pramana.mechanism.channels.transition import TransitionMatrix
 
 Construction: TypeAlias = Literal["mixture", "two-stage", "equal-diagonal"]
 CONSTRUCTIONS: tuple[str, ...] = get_args(Construction)
@@ -61,10 +62,11 @@ def invariant(
     epsilon: float | None = None,
     construction: Construction = "mixture",
     kind: Kind | None = None,
+    conditional: bool = False,
 ) -> TransitionMatrix:
     """A matrix with P π = π: released frequencies equal the true ones in expectation.
 
-    P reveals π, so take the frequencies from a public or noised table, or state epsilon as conditional on them.
+    P reveals π, so take the frequencies from a public or noised table, or say that epsilon is conditional on them.
 
     Parameters
     ----------
@@ -75,6 +77,7 @@ def invariant(
     construction : "mixture", `(1 − λ) I + λ π 1ᵀ` with an O(K) inverse; "two-stage", randomised response followed by its
         reverse by Bayes' rule; "equal-diagonal", which exists if and only if no level has more than half of the moved mass
         `Σ_j (1 − keep_j) π_j`, that is, with one keep probability, if and only if no frequency exceeds 1/2.
+    conditional : the frequencies come from the confidential data; the description of the mechanism then says so.
 
     >>> invariant(["a", "b", "c"], [0.5, 0.3, 0.2], 0.8).diagonal.round(4)
     array([0.875, 0.825, 0.8  ])
@@ -96,12 +99,13 @@ def invariant(
     if construction == "equal-diagonal":
         assert keep is not None
         matrix = _given_diagonal(checked_keep(keep, levels), shares, levels)
-        return TransitionMatrix.from_columns(levels, matrix, kind=kind)
+        return TransitionMatrix.from_columns(levels, matrix, kind=kind, conditional=conditional)
     if construction == "two-stage":
         first = TransitionMatrix.randomized_response(levels, checked_floor(keep))
-        return TransitionMatrix.from_columns(levels, _there_and_back(first.matrix, shares), kind=kind)
+        matrix = _there_and_back(first.matrix, shares)
+        return TransitionMatrix.from_columns(levels, matrix, kind=kind, conditional=conditional)
     refill = _refill_of_epsilon(shares, epsilon) if epsilon is not None else _refill_of_keep(shares, keep, levels)
-    return TransitionMatrix._from_form(levels, Mixture(refill, shares), kind)
+    return TransitionMatrix.from_form(levels, Mixture(refill, shares), kind, conditional=conditional)
 
 
 def _refill_of_keep(shares: Float, keep: object, levels: Sequence[Level]) -> float:

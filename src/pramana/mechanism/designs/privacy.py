@@ -1,4 +1,7 @@
-"""Cyclic difference sets: k residues modulo v whose differences hit every other residue equally often."""
+"""Designs for a given epsilon: block designs from cyclic difference sets, and the better of several by total variance.
+
+A cyclic difference set is k residues modulo v whose differences hit every other residue equally often.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.errors import MechanismError, listing
 from pramana.frames import Kind, Level, checked_levels
-from pramana.mechanism.channels.forms import Mixture
-from pramana.mechanism.channels.transition import Frequencies, TransitionMatrix
-from pramana.mechanism.designs.probabilities import checked_epsilon, checked_frequencies
+from pramana.mechanism.channels.checks import Frequencies, checked_epsilon, checked_frequencies
+from pramana.mechanism.channels.matrix_forms import Mixture
+from pramana.mechanism.channels.transition import TransitionMatrix
 
 DIFFERENCE_SET_LIMIT = 256
 

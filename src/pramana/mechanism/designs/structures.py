@@ -10,14 +10,15 @@ import numpy.typing as npt
 from pramana.arrays import Bool, Float
 from pramana.errors import MechanismError, listing, quoted
 from pramana.frames import Kind, Level, checked_levels
-from pramana.mechanism.channels.transition import Frequencies, TransitionMatrix
-from pramana.mechanism.designs.probabilities import (
+from pramana.mechanism.channels.checks import (
+    Frequencies,
     Keep,
     checked_epsilon,
     checked_floor,
     checked_frequencies,
     checked_keep,
 )
+from pramana.mechanism.channels.transition import TransitionMatrix
 
 
 def restricted(

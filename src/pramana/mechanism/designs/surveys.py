@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pramana.errors import MechanismError
 from pramana.frames import Level
-from pramana.frames.levels import is_number
+from pramana.mechanism.channels.checks import check_probabilities
 from pramana.mechanism.channels.transition import TransitionMatrix
 
 _BINARY = (0, 1)
@@ -23,7 +23,7 @@ def warner(p: float, *, levels: Sequence[Level] = _BINARY) -> TransitionMatrix:
     array([[0.7, 0.3],
            [0.3, 0.7]])
     """
-    _check(p=p)
+    check_probabilities(p=p)
     return _answers("Warner's design", p, 1 - p, f"p={p:.6g} must differ from 1/2", levels)
 
 
@@ -34,7 +34,7 @@ def forced_response(truth: float, yes: float, *, levels: Sequence[Level] = _BINA
     array([[0.875, 0.125],
            [0.125, 0.875]])
     """
-    _check(truth=truth, yes=yes)
+    check_probabilities(truth=truth, yes=yes)
     if truth + yes > 1 + 1e-12:
         raise MechanismError(
             f"truth={truth:.6g} and yes={yes:.6g} sum to {truth + yes:.6g}: at most 1, the rest says no"
@@ -49,7 +49,7 @@ def unrelated_question(p: float, prevalence: float, *, levels: Sequence[Level] =
     array([[0.875, 0.375],
            [0.125, 0.625]])
     """
-    _check(p=p, prevalence=prevalence)
+    check_probabilities(p=p, prevalence=prevalence)
     innocent = (1 - p) * prevalence
     return _answers("the unrelated question", p + innocent, innocent, "p=0 must be positive", levels)
 
@@ -61,7 +61,7 @@ def kuk(theta1: float, theta0: float, *, levels: Sequence[Level] = _BINARY) -> T
     array([[0.8, 0.2],
            [0.2, 0.8]])
     """
-    _check(theta1=theta1, theta0=theta0)
+    check_probabilities(theta1=theta1, theta0=theta0)
     return _answers("Kuk's design", theta1, theta0, f"theta1 and theta0, both {theta1:.6g}, must differ", levels)
 
 
@@ -75,7 +75,7 @@ def crosswise(prevalence: float, *, levels: Sequence[Level] = _BINARY) -> Transi
     array([[0.25, 0.75],
            [0.75, 0.25]])
     """
-    _check(prevalence=prevalence)
+    check_probabilities(prevalence=prevalence)
     wanted = f"prevalence={prevalence:.6g} must differ from 1/2"
     return _answers("the crosswise design", prevalence, 1 - prevalence, wanted, levels)
 
@@ -87,7 +87,7 @@ def mangat(p: float, *, levels: Sequence[Level] = _BINARY) -> TransitionMatrix:
     array([[0.75, 0.  ],
            [0.25, 1.  ]])
     """
-    _check(p=p)
+    check_probabilities(p=p)
     return _answers("Mangat's design", 1.0, 1 - p, "p=0 must be positive", levels)
 
 
@@ -98,15 +98,9 @@ def mangat_singh(direct: float, p: float, *, levels: Sequence[Level] = _BINARY) 
     array([[0.875, 0.125],
            [0.125, 0.875]])
     """
-    _check(direct=direct, p=p)
+    check_probabilities(direct=direct, p=p)
     yes_with, yes_without = direct + (1 - direct) * p, (1 - direct) * (1 - p)
     return _answers("Mangat and Singh's design", yes_with, yes_without, "direct + (1 - direct) (2 p - 1) is 0", levels)
-
-
-def _check(**probabilities: float) -> None:
-    for name, value in probabilities.items():
-        if not (is_number(value) and 0 <= value <= 1):
-            raise MechanismError(f"{name}={value!r} must be a probability: probabilities lie between 0 and 1")
 
 
 def _answers(

@@ -1,1 +1,1 @@
-"""From true codes to released ones: keystreams, keyed draws, compiled draws, and frames put back together."""
+"""From true codes to released ones: where random words come from, draws from them, and the loop over records."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float, Int, Words
-from pramana.mechanism.draws.keystream import FreshKeystream, Keystream
+from pramana.mechanism.draws.keystream import Keystream
 
 WORTHWHILE = 50_000
 """Cells from which loading the compiled draws pays."""
@@ -40,11 +40,8 @@ def draw_dense(codes: Int, cuts: Words, stream: Keystream) -> Int:
     kernel = _kernels(codes.size)
     dense = dense_numpy if kernel is None else kernel.dense
     out = np.empty_like(codes)
-    if isinstance(stream, FreshKeystream):
-        for rows, (words,) in stream.blocks(codes.size, 1):
-            dense(codes[rows], words, cuts, out[rows])
-    else:
-        dense(codes, stream.words(codes.size), cuts, out)
+    for rows, (words,) in stream.blocks(codes.size, 1):
+        dense(codes[rows], words, cuts, out[rows])
     return out
 
 
@@ -53,12 +50,8 @@ def draw_mixture(codes: Int, keep: np.uint64, cuts: Words, stream: Keystream) ->
     kernel = _kernels(codes.size)
     mixture = mixture_numpy if kernel is None else kernel.mixture
     out = np.empty_like(codes)
-    if isinstance(stream, FreshKeystream):
-        for rows, (words, others) in stream.blocks(codes.size, 2):
-            mixture(codes[rows], words, others, keep, cuts, out[rows])
-    else:
-        words = stream.words(codes.size)
-        mixture(codes, words, stream.words(codes.size), keep, cuts, out)
+    for rows, (words, others) in stream.blocks(codes.size, 2):
+        mixture(codes[rows], words, others, keep, cuts, out[rows])
     return out
 
 

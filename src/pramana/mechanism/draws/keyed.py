@@ -105,15 +105,15 @@ def _joined(*parts: str) -> bytes:
 
 
 def channel_hash(channel: Channel) -> str:
-    """SHA-256 of a channel's description, without the kind, which changes no draw."""
-    text = json.dumps(_without_kind(channel.document()), sort_keys=True, ensure_ascii=False)
+    """SHA-256 of a channel's description, without the kind and the condition of epsilon, which change no draw."""
+    text = json.dumps(_of_draws(channel.document()), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _without_kind(value: Any) -> Any:
+def _of_draws(value: Any) -> Any:
     if isinstance(value, dict):
-        return {k: _without_kind(v) for k, v in value.items() if k != "kind"}
-    return [_without_kind(v) for v in value] if isinstance(value, list) else value
+        return {k: _of_draws(v) for k, v in value.items() if k not in ("kind", "conditional")}
+    return [_of_draws(v) for v in value] if isinstance(value, list) else value
 
 
 class KeyedRecords:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -19,14 +20,29 @@ _APART = 0x5052414D
 RandomnessKind: TypeAlias = Literal["fresh", "keyed", "seeded (insecure)"]
 
 
-class Keystream(Protocol):
-    """A source of independent uniform 64-bit words."""
+class Keystream(ABC):
+    """Independent uniform 64-bit words."""
 
-    def words(self, count: int) -> Words: ...
+    repeatable: bool = True
+    """Whether anyone can draw the same words again, so that how many a cell takes is part of the answer."""
+
+    @abstractmethod
+    def words(self, count: int) -> Words:
+        """The next words (count,), one a record."""
+
+    def blocks(self, count: int, lanes: int) -> Iterator[tuple[slice, list[Words]]]:
+        """Rows, and `lanes` words for each of them; all rows at once unless a stream does better."""
+        yield slice(0, count), [self.words(count) for _ in range(lanes)]
+
+    def at(self, rows: Int) -> Keystream:  # noqa: ARG002
+        """The stream for some of the records: a plain stream just goes on, words that belong to records are picked."""
+        return self
 
 
-class FreshKeystream:
+class FreshKeystream(Keystream):
     """AES-256 in counter mode under a key drawn here and never stored."""
+
+    repeatable = False
 
     def __init__(self) -> None:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -38,7 +54,7 @@ class FreshKeystream:
         return np.frombuffer(self._encryptor.update(bytes(8 * count)), dtype="<u8")
 
     def blocks(self, count: int, lanes: int) -> Iterator[tuple[slice, list[Words]]]:
-        """Rows, and `lanes` words for each of them, block by block; the memory is used again for the next block."""
+        """Block by block; the memory is used again for the next block."""
         zeros = memoryview(bytes(8 * min(count, BLOCK)))
         memory = [bytearray(len(zeros) + 15) for _ in range(lanes)]
         for low in range(0, count, BLOCK):
@@ -48,7 +64,7 @@ class FreshKeystream:
             yield slice(low, low + size), [np.frombuffer(lane, "<u8", size) for lane in memory]
 
 
-class SeededKeystream:
+class SeededKeystream(Keystream):
     """Reproducible words for tests and examples: anyone who knows the seed can undo the perturbation."""
 
     def __init__(self, seed: int, *path: int) -> None:
@@ -60,7 +76,7 @@ class SeededKeystream:
 
 
 @dataclass
-class RowWords:
+class RowWords(Keystream):
     """Words that belong to rows: the k-th request gets every row's k-th word, whatever was asked for before.
 
     Attributes
@@ -82,13 +98,7 @@ class RowWords:
         return found
 
     def at(self, rows: Int) -> RowWords:
-        """The same words, for some of the rows."""
         return RowWords(self.lane, rows if self.rows is None else self.rows[rows])
-
-
-def restricted(stream: Keystream, rows: Int) -> Keystream:
-    """The stream for some rows of a block: a plain stream just goes on, words that belong to rows are picked."""
-    return stream.at(rows) if isinstance(stream, RowWords) else stream
 
 
 class SeededLanes:

@@ -1,4 +1,4 @@
-"""The arithmetic of a transition matrix: one form for any P, one for a mixture with O(K) cost.
+"""The two forms in which a transition matrix is held: any P as an array, or a mixture whose arithmetic costs O(K).
 
 Orientation throughout: `P[i, j] = Pr(released = i | true = j)`, columns sum to 1, and `Q = P⁻¹`.
 """
@@ -13,24 +13,38 @@ import numpy as np
 
 from pramana.arrays import Float, Int, Words
 from pramana.mechanism.draws.drawing import draw_dense, draw_mixture, thresholds
-from pramana.mechanism.draws.keystream import FreshKeystream, Keystream
+from pramana.mechanism.draws.keystream import Keystream
 
 _FEW = 32
 
 
 class Form(Protocol):
-    """What the rest of the package needs of a transition matrix."""
+    """How a transition matrix is held, and what the rest of the package computes with it."""
 
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """Number of levels K."""
+
     @property
-    def matrix(self) -> Float: ...
+    def matrix(self) -> Float:
+        """P (K, K)."""
+
     @property
-    def inverse(self) -> Float: ...
+    def inverse(self) -> Float:
+        """Q = P⁻¹ (K, K)."""
+
     @property
-    def epsilon(self) -> float: ...
+    def diagonal(self) -> Float:
+        """Probability that each level is released as it is (K,)."""
+
     @property
-    def condition_number(self) -> float: ...
+    def epsilon(self) -> float:
+        """Largest log ratio of two entries in one row of P; infinite with a zero beside a non-zero."""
+
+    @property
+    def condition_number(self) -> float:
+        """Ratio of the extreme singular values of P."""
+
     def revert_table(self, table: Float) -> Float:
         """`Qᵀ table` (K, m): row i is the reversion, at released level i, of the function tabulated by true level."""
 
@@ -50,6 +64,10 @@ class Dense:
     @property
     def size(self) -> int:
         return len(self.matrix)
+
+    @property
+    def diagonal(self) -> Float:
+        return self.matrix.diagonal().copy()
 
     @cached_property
     def inverse(self) -> Float:
@@ -107,6 +125,10 @@ class Mixture:
         return (np.eye(self.size) - self.refill * self.frequencies[:, None]) / (1 - self.refill)
 
     @property
+    def diagonal(self) -> Float:
+        return 1 - self.refill * (1 - self.frequencies)
+
+    @property
     def condition_number(self) -> float:
         """Singular values are 1 − λ off the span of (1, π), and those of a 2×2 matrix on it."""
         if self.size == 1:
@@ -151,6 +173,6 @@ class Mixture:
 
     def draw(self, codes: Int, stream: Keystream) -> Int:
         """Two words a cell; with few levels one is enough, which matters where nobody will repeat the draws."""
-        if isinstance(stream, FreshKeystream) and self.size <= _FEW:
+        if not stream.repeatable and self.size <= _FEW:
             return draw_dense(codes, self.dense_cuts, stream)
         return draw_mixture(codes, *self.cuts, stream)

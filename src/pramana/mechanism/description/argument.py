@@ -1,4 +1,4 @@
-"""Which mechanism was meant: an object, a file, the description beside the data, or none at all."""
+"""The `mechanism` argument of an analysis: an object, a file, the description beside the data, or none at all."""
 
 from __future__ import annotations
 

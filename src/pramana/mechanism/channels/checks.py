@@ -1,4 +1,4 @@
-"""The numbers a person gives to a design, checked once: frequencies, keep probabilities, epsilon."""
+"""The numbers a person gives for a transition matrix, checked once: arrays, frequencies, keep probabilities, epsilon."""
 
 from __future__ import annotations
 
@@ -12,10 +12,64 @@ from pramana.arrays import Float
 from pramana.errors import MechanismError, listing, quoted
 from pramana.frames import Level
 from pramana.frames.levels import is_number
-from pramana.mechanism.channels.transition import Frequencies
 
 Keep: TypeAlias = "float | Sequence[float] | npt.NDArray[np.float64] | Mapping[Any, float]"
+Frequencies: TypeAlias = "npt.ArrayLike | Mapping[Any, float]"
 SUM_TOLERANCE = 1e-9
+TOLERANCE = 1e-8
+
+
+def checked_array(matrix: npt.ArrayLike, size: int) -> Float:
+    """A square array of probabilities."""
+    try:
+        dense = np.array(matrix, dtype=float)
+    except (TypeError, ValueError):
+        raise MechanismError("the transition matrix must be a rectangular array of numbers") from None
+    if dense.shape != (size, size):
+        raise MechanismError(
+            f"the transition matrix has shape {dense.shape} but there are {size} levels: give {size} × {size}"
+        )
+    if not np.all(np.isfinite(dense)):
+        i, j = np.argwhere(~np.isfinite(dense))[0]
+        raise MechanismError(
+            f"entry [{i}, {j}] of the transition matrix is {dense[i, j]}: every entry must be a probability"
+        )
+    if dense.min() < 0 or dense.max() > 1 + TOLERANCE:
+        i, j = np.argwhere((dense < 0) | (dense > 1 + TOLERANCE))[0]
+        raise MechanismError(
+            f"entry [{i}, {j}] of the transition matrix is {dense[i, j]:.6g}: probabilities lie between 0 and 1"
+        )
+    return dense
+
+
+def stochastic(dense: Float, axis: int) -> bool:
+    """Whether the sums along an axis are 1."""
+    return bool(np.all(np.abs(dense.sum(axis=axis) - 1) < TOLERANCE))
+
+
+def refuse_wrong_orientation(dense: Float) -> None:
+    """Columns must sum to 1, and rows must not leave a doubt about which is which."""
+    columns, rows = stochastic(dense, 0), stochastic(dense, 1)
+    if columns and rows and not np.allclose(dense, dense.T, rtol=0, atol=TOLERANCE):
+        raise MechanismError(
+            "both rows and columns of the transition matrix sum to 1 and it is not symmetric, so its orientation is "
+            "ambiguous: use TransitionMatrix.from_columns (entry [i, j] = Pr(released i | true j)) or "
+            "TransitionMatrix.from_rows (entry [i, j] = Pr(released j | true i))"
+        )
+    if not columns:
+        refuse_sums(dense.sum(axis=0), "column", "from_rows" if rows else None)
+
+
+def refuse_sums(sums: Float, what: str, instead: str | None) -> None:
+    """An error for the first sum that is not 1, naming the constructor that fits instead."""
+    bad = np.flatnonzero(np.abs(sums - 1) >= TOLERANCE)
+    if not bad.size:
+        return
+    said = f"{what} {bad[0]} of the transition matrix sums to {sums[bad[0]]:.10g}, not 1 (tolerance {TOLERANCE:.0e})"
+    if instead:
+        other = "rows" if instead == "from_rows" else "columns"
+        raise MechanismError(f"{said}, but its {other} do: use TransitionMatrix.{instead}")
+    raise MechanismError(f"{said}: {what}s are conditional distributions; give them with full precision")
 
 
 def checked_frequencies(frequencies: Frequencies, levels: Sequence[Level]) -> Float:
@@ -58,6 +112,13 @@ def checked_epsilon(epsilon: object) -> float:
     if not (is_number(epsilon) and 0 < epsilon < 700):  # type: ignore[operator]
         raise MechanismError(f"epsilon={epsilon!r} must be positive and below 700")
     return float(epsilon)  # type: ignore[arg-type]
+
+
+def check_probabilities(**named: object) -> None:
+    """Refuse the first that is no probability, by its name."""
+    for name, value in named.items():
+        if not (is_number(value) and 0 <= value <= 1):  # type: ignore[operator]
+            raise MechanismError(f"{name}={value!r} must be a probability: probabilities lie between 0 and 1")
 
 
 def _in_order(values: Any, levels: Sequence[Level], what: str) -> Float:

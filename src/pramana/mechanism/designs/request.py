@@ -14,10 +14,10 @@ from pramana.frames import Kind, Level, Table
 from pramana.frames.table import require_columns
 from pramana.mechanism import designs
 from pramana.mechanism.channel import Channel
+from pramana.mechanism.channels.checks import Keep, checked_epsilon
 from pramana.mechanism.channels.stratified import Stratified
 from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.designs.invariance import CONSTRUCTIONS
-from pramana.mechanism.designs.probabilities import Keep, checked_epsilon
 
 FROM_EPSILON = ("randomized-response", "block-design", "best")
 LEVEL_LIMIT = 1000
@@ -121,7 +121,8 @@ class Request:
 
 def transition(request: Request) -> TransitionMatrix:
     """The matrix of a request without strata, checked against its ceiling."""
-    structure = [name for name in ("band", "blocks", "fixed") if getattr(request, name)]
+    asked = {"band": request.band, "blocks": request.blocks, "fixed": request.fixed}
+    structure = [name for name, value in asked.items() if value]
     if len(structure) > 1:
         raise MechanismError(f"{' and '.join(structure)} cannot be asked for together: choose one structure")
     if request.keep is None and request.epsilon is None:
@@ -131,7 +132,9 @@ def transition(request: Request) -> TransitionMatrix:
     built = _structured(request, structure[0]) if structure else _plain(request)
     if request.keep is not None and request.epsilon is not None:
         _refuse_above(built, checked_epsilon(request.epsilon), request)
-    return built
+    if not request.conditional:
+        return built
+    return TransitionMatrix.from_form(built.levels, built.form, built.kind, conditional=True)
 
 
 def _structured(request: Request, structure: str) -> TransitionMatrix:

@@ -1,0 +1,217 @@
+"""Encode, draw, decode: one loop for a frame in memory, the blocks of a file and the replicates of a study."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pramana.arrays import Bool, Column, Columns, Words
+from pramana.errors import DataError, MechanismError
+from pramana.frames import Table
+from pramana.mechanism.draws.keyed import Key, KeyedColumn, KeyedRecords, Repeats, key_of
+from pramana.mechanism.draws.keystream import FreshKeystream, Keystream, RandomnessKind, SeededKeystream, SeededLanes
+from pramana.mechanism.mechanism import Assignment, Mechanism
+
+
+class Source(ABC):
+    """Where the words of a perturbation come from: a fresh key, a kept one, or a seed."""
+
+    kind: RandomnessKind
+
+    @abstractmethod
+    def stream(self, position: int, codes: Column, digests: Words | None) -> Keystream:
+        """Words for the next block of true codes of the assignment at `position`."""
+
+    def digests(self, identifiers: Column | None, name: str, first_row: int) -> Words | None:  # noqa: ARG002
+        """What the draws take from the records' identifiers; nothing, unless they are keyed."""
+        return None
+
+
+@dataclass(frozen=True)
+class OneStream(Source):
+    """One keystream for everything: no two draws share a word."""
+
+    kind: RandomnessKind
+    keystream: Keystream
+
+    def stream(self, position: int, codes: Column, digests: Words | None) -> Keystream:  # noqa: ARG002
+        return self.keystream
+
+
+class SeededBlocks(Source):
+    """Repeatable draws of a file that is read in blocks; the blocks change nothing."""
+
+    kind = "seeded (insecure)"
+
+    def __init__(self, seed: int, assignments: int) -> None:
+        self._lanes = [SeededLanes(seed, position) for position in range(assignments)]
+
+    def stream(self, position: int, codes: Column, digests: Words | None) -> Keystream:  # noqa: ARG002
+        return self._lanes[position].block(codes.size)
+
+
+class Keyed(Source):
+    """Draws that belong to a record and its true level."""
+
+    kind = "keyed"
+
+    def __init__(self, key: Key, mechanism: Mechanism) -> None:
+        self.key = key
+        self._records = KeyedRecords(key)
+        self._columns = [KeyedColumn(key, a.columns, a.channel) for a in mechanism.assignments]
+
+    def digests(self, identifiers: Column | None, name: str, first_row: int) -> Words:
+        assert identifiers is not None
+        return self._records.digests(identifiers, name, first_row)
+
+    def stream(self, position: int, codes: Column, digests: Words | None) -> Keystream:
+        assert digests is not None
+        return self._columns[position].words(digests, codes)
+
+
+def source_of(
+    mechanism: Mechanism, *, key: Key | bytes | str | Path | None, named: bool, seed: int | None, blocks: bool = False
+) -> Source:
+    """The source asked for; `named` says whether the records' identifier was given, `blocks` that a file is read in parts."""
+    if key is not None and seed is not None:
+        raise MechanismError("key and seed exclude each other: a key is for releases, a seed for tests")
+    if named != (key is not None):
+        lacking = (
+            "key draws need id, the column that identifies the records"
+            if not named
+            else "id is for keyed draws: give a key"
+        )
+        raise MechanismError(f"{lacking}, or leave out both for fresh draws")
+    if seed is not None and not (isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0):
+        raise MechanismError(f"seed={seed!r} must be a whole number of at least 0")
+    if key is not None:
+        return Keyed(key_of(key), mechanism)
+    if seed is None:
+        return OneStream("fresh", FreshKeystream())
+    if blocks:
+        return SeededBlocks(seed, len(mechanism.assignments))
+    return OneStream("seeded (insecure)", SeededKeystream(seed))
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Codes of one assignment in a block of records; where `present` is false a column was missing and the code means nothing."""
+
+    codes: Column
+    present: Bool
+    context: Columns
+
+
+class Perturbation:
+    """The loop over blocks and assignments, with what goes along it: source of randomness and identifiers seen so far.
+
+    Parameters
+    ----------
+    identifier : with keyed draws, what the column that identifies the records is called.
+    """
+
+    def __init__(self, mechanism: Mechanism, source: Source, identifier: str = "id") -> None:
+        self.mechanism = mechanism
+        self._source = source
+        self._identifier = identifier
+        self._repeats = Repeats(identifier)
+
+    def drawn(
+        self, read: Callable[[Assignment], Cells], identifiers: Column | None = None, first_row: int = 0
+    ) -> Iterator[tuple[Assignment, Cells, Column]]:
+        """True cells of the next block and the codes released for them, assignment by assignment.
+
+        Parameters
+        ----------
+        read : from an assignment to its cells in the block; unknown values are its errors, which quote none.
+        identifiers : with keyed draws, the identifier of every record of the block.
+        """
+        digests = self._source.digests(identifiers, self._identifier, first_row)
+        if digests is not None:
+            self._repeats.add(digests)
+        for position, assignment in enumerate(self.mechanism.assignments):
+            cells = read(assignment)
+            stream = self._source.stream(position, cells.codes, digests)
+            codes = cells.codes
+            if cells.present.any():
+                codes = assignment.channel.perturb(codes, cells.context, stream)
+            yield assignment, cells, codes
+
+    def finish(self) -> None:
+        """Refuse identifiers that occurred twice."""
+        self._repeats.check()
+
+
+def perturbed(mechanism: Mechanism, table: Table, source: Source, identifiers: Any = None) -> dict[str, Column]:
+    """New values of every perturbed column; rows with a missing value keep what they had."""
+    name = identifiers if isinstance(identifiers, str) else "id"
+    values = None if identifiers is None else _identifiers(mechanism, table, identifiers)
+    perturbation = Perturbation(mechanism, source, name)
+    out = {}
+    for assignment, cells, codes in perturbation.drawn(lambda a: cells_in(table, a), values):
+        for place, column in enumerate(assignment.columns):
+            out[column] = _with_gaps(table.column(column), cells.present, assignment.values(place, codes))
+    perturbation.finish()
+    return out
+
+
+def _identifiers(mechanism: Mechanism, table: Table, given: Any) -> Column:
+    if isinstance(given, str) and given in mechanism.columns:
+        raise DataError(f"the identifier {given!r} is perturbed itself: use an unperturbed column")
+    values = table.column(given) if isinstance(given, str) else np.asarray(given)
+    if values.shape != (table.n,):
+        raise DataError(f"id has shape {values.shape} but the data have {table.n} records: give one value a record")
+    return values
+
+
+def cells_in(table: Table, assignment: Assignment) -> Cells:
+    """The true codes of an assignment in a table; errors name column, row and count."""
+    present = ~table.missing(assignment.columns)
+    if not present.any():
+        return Cells(np.zeros(table.n, dtype=np.int64), present, {})
+    for name in assignment.channel.context:
+        _refuse_unknown_stratum(table, name, present)
+    context = {name: _filled(values, present) for name, values in assignment.context(table).items()}
+    columns = [
+        _filled(table.column(name), present, _stand_in(assignment, place))
+        for place, name in enumerate(assignment.columns)
+    ]
+    return Cells(assignment.channel.encode(columns, assignment.columns), present, context)
+
+
+def _refuse_unknown_stratum(table: Table, name: str, present: Bool) -> None:
+    """Without its stratum a record cannot be perturbed, and it must not be released as it is."""
+    rows = np.flatnonzero(table.missing([name]) & present)
+    if rows.size:
+        raise DataError(
+            f"column {name!r} has {rows.size} missing value(s), first in row {rows[0]}, and decides which transition matrix "
+            "applies: fill them in, or give them a stratum of their own"
+        )
+
+
+def _stand_in(assignment: Assignment, place: int) -> object:
+    """A value that the channel knows, or None for a continuous one."""
+    levels = assignment.component(place)
+    return None if levels is None else levels[0]
+
+
+def _filled(values: Column, present: Bool, stand_in: object = None) -> Column:
+    """Gaps filled, so that row numbers stay true; what is drawn for them is not used."""
+    if present.all():
+        return values
+    out = values.copy()
+    out[~present] = values[np.argmax(present)] if stand_in is None else stand_in
+    return out
+
+
+def _with_gaps(original: Column, present: Bool, values: Column) -> Column:
+    if present.all():
+        return values
+    out = original.astype(object)
+    out[present] = values[present]
+    return out
