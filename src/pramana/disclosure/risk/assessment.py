@@ -16,7 +16,7 @@ from pramana.disclosure.risk.reidentification import Linkage, link
 from pramana.disclosure.true_records import Missing, read_confidential, read_released
 from pramana.disclosure.utility.costs import AnalysisCost, TableChange, Utility, rows_of_analysis, utility_of
 from pramana.disclosure.utility.expected_variance import pilot_of, plan_of
-from pramana.errors import MechanismError, PramanaError, confidential
+from pramana.errors import MechanismError, PramanaError, confidential, listing
 from pramana.mechanism import Mechanism
 from pramana.progress import Tell, silent
 from pramana.render import Sheet
@@ -31,7 +31,8 @@ def column_sheet(column: ColumnRisk) -> Sheet:
     strata = any(v.stratum is not None for v in column.levels)
     head = ("stratum",) if strata else ()
     exposure = column.exposure
-    facts = [("Epsilon", f"{column.epsilon:.4g}")]
+    given = ", given the frequencies, which come from the confidential data" if column.conditional else ""
+    facts = [("Epsilon", f"{column.epsilon:.4g}{given}")]
     facts.append(("Posterior of the true value", f"{exposure.mean:.4f} on average over records and draws"))
     facts.append(
         (
@@ -174,7 +175,10 @@ class Risk(Report):
 
 
 def _with_whole(sheet: Sheet, risk: Risk) -> Sheet:
-    whole = (("Records", f"{risk.n}"), ("Epsilon of all sensitive columns given the rest", f"{risk.epsilon:.4g}"))
+    names = [c.name for c in risk.columns if c.conditional]
+    given = f", given the frequencies of {listing(names)}" if names else ""
+    epsilon = ("Epsilon of all sensitive columns given the rest", f"{risk.epsilon:.4g}{given}")
+    whole = (("Records", f"{risk.n}"), epsilon)
     return replace(sheet, facts=(*whole, *sheet.facts))
 
 

@@ -62,10 +62,11 @@ class Exposure:
 
 @dataclass(frozen=True)
 class ColumnRisk:
-    """One column, or several that are perturbed together."""
+    """One column, or several that are perturbed together; `conditional`: epsilon holds only given the file's frequencies."""
 
     columns: tuple[str, ...]
     epsilon: float
+    conditional: bool
     epsilon_within: float
     blocks: tuple[tuple[Level, ...], ...]
     levels: tuple[LevelRisk, ...]
@@ -116,6 +117,7 @@ def column_risk(
     return ColumnRisk(
         assignment.columns,
         assignment.channel.epsilon,
+        assignment.channel.conditional,
         max(epsilon_within(m) for m in matrices.values()),
         _blocks(list(matrices.values())),
         tuple(levels),
