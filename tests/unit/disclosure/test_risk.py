@@ -214,6 +214,9 @@ def test_an_epsilon_that_holds_given_the_frequencies_says_so(tmp_path: Path) -> 
     assert str(report).count("given the frequencies") == 2
     assert [c["conditional"] for c in json.loads(report.summary("json"))["columns"]] == [True, False]
     out = pr.release(tmp_path / "in.csv", tmp_path / "out.csv", made, card=True)
-    assert json.loads(out.description.read_text())["resources"][0]["pram"]["channels"][0]["conditional"] is True
+    assert (
+        json.loads(out.description.read_text())["resources"][0]["pram"]["channels"][0]["randomization"]["conditional"]
+        is True
+    )
     assert "given the frequencies of 'edu'" in out.cards[0].read_text()
     assert "given the frequencies of 'edu'" in str(pr.audit(out.path))
