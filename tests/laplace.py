@@ -26,7 +26,7 @@ class LaplaceChannel(Channel):
     levels: None = None
     epsilon: float = float("inf")
 
-    def encode(self, columns: Sequence[Any], names: Sequence[str], *, confidential: bool = False) -> Any:  # noqa: ARG002
+    def encode(self, columns: Sequence[Any], names: Sequence[str]) -> Any:  # noqa: ARG002
         return np.asarray(columns[0], dtype=float)
 
     def perturb(self, encoded: Any, context: Mapping[str, Any], stream: Any) -> Any:  # noqa: ARG002

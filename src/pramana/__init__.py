@@ -69,12 +69,12 @@ _HOME = {
     "specification_test": "pipeline",
     "Risk": "disclosure.risk.assessment",
     "risk": "disclosure.risk.assessment",
-    "Frontier": "disclosure.planning.tradeoff",
-    "frontier": "disclosure.planning.tradeoff",
-    "Plan": "disclosure.planning.keep",
-    "plan": "disclosure.planning.keep",
-    "OptimalDesign": "disclosure.planning.optimum",
-    "optimal_design": "disclosure.planning.optimum",
+    "Frontier": "disclosure.planning.risk_utility",
+    "frontier": "disclosure.planning.risk_utility",
+    "Plan": "disclosure.planning.keep_probability",
+    "plan": "disclosure.planning.keep_probability",
+    "OptimalDesign": "disclosure.planning.optimal_matrix",
+    "optimal_design": "disclosure.planning.optimal_matrix",
     "Release": "disclosure.release.releasing",
     "release": "disclosure.release.releasing",
     "Audit": "disclosure.audit.auditing",
@@ -92,9 +92,9 @@ if TYPE_CHECKING:
     from pramana.comparison import Comparison
     from pramana.diagnostic import Diagnostic
     from pramana.disclosure.audit.auditing import Audit, audit
-    from pramana.disclosure.planning.keep import Plan, plan
-    from pramana.disclosure.planning.optimum import OptimalDesign, optimal_design
-    from pramana.disclosure.planning.tradeoff import Frontier, frontier
+    from pramana.disclosure.planning.keep_probability import Plan, plan
+    from pramana.disclosure.planning.optimal_matrix import OptimalDesign, optimal_design
+    from pramana.disclosure.planning.risk_utility import Frontier, frontier
     from pramana.disclosure.release.releasing import Release, release
     from pramana.disclosure.risk.assessment import Risk, risk
     from pramana.errors import DataError, FormulaError, MechanismError, PramanaError, SolveError

@@ -1,17 +1,60 @@
-"""The errors a user can meet. Each message names the value, the limit and the remedy."""
+"""The errors a user can meet. Each message names the value, the limit and the remedy; a value of the data is marked as quoted.
+
+The text of an error withholds what it quotes. Functions on released data ask for it (`released`); those on confidential data drop
+it for good, together with whatever other libraries had to say (`confidential`).
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import os
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+_OPEN, _CLOSE = "\ue000", "\ue001"  # private characters, which `repr` escapes and `quoted` takes out
+_QUOTED = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
+WITHHELD = "(withheld)"
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class PramanaError(Exception):
-    """Root of every error that Pramana raises on purpose."""
+    """Root of every error that Pramana raises on purpose.
+
+    Attributes
+    ----------
+    marked : the message, with the values of the data that it quotes between marks; for a message that quotes this one.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        self.marked = message
+        super().__init__(_QUOTED.sub(WITHHELD, message))
+
+    @property
+    def quoted(self) -> tuple[str, ...]:
+        """The values of the data that the message quotes."""
+        return tuple(_QUOTED.findall(self.marked))
+
+    def show(self) -> None:
+        """Let the text hold the values that it quotes: the data are released."""
+        self.args = (_QUOTED.sub(r"\1", self.marked),)
+
+    def forget(self) -> None:
+        """Drop the values that the message quotes: the data are confidential."""
+        self.marked = _QUOTED.sub(WITHHELD, self.marked)
+        self.args = (self.marked,)
 
 
 class MechanismError(PramanaError):
-    """The description of the randomisation is wrong or does not fit the data."""
+    """The description of the randomisation is wrong or does not fit the data; it shows the levels that it was given."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+        self.show()
 
 
 class DataError(PramanaError):
@@ -26,6 +69,112 @@ class SolveError(PramanaError):
     """The estimating equation has no root that could be found."""
 
 
+class PramanaWarning(UserWarning):
+    """A warning of Pramana's own, which quotes no value of the data."""
+
+
+def quoted(text: str) -> str:
+    """A value of the data, as text, for the message of an error.
+
+    >>> error = DataError(f"column 'age' holds {quoted('199')}, above the limit of 120")
+    >>> str(error), error.quoted
+    ("column 'age' holds (withheld), above the limit of 120", ('199',))
+    """
+    return f"{_OPEN}{text.replace(_OPEN, '').replace(_CLOSE, '')}{_CLOSE}"
+
+
+def quoted_terms(names: Iterable[str]) -> str:
+    """Names of terms for the message of an error: columns are no secret, the levels in such names are.
+
+    >>> str(PramanaError(quoted_terms(["age", "job[T.nurse]", "low|high"])))
+    "'age', 'job[(withheld)]', (withheld)"
+    """
+    return ", ".join(map(_quoted_term, names))
+
+
+def _quoted_term(name: str) -> str:
+    found = re.fullmatch(r"(['\"](?:[\w.]+|C\(\w+\)))(?:(\[)(.*)(\]))?(['\"])", repr(name))
+    if found is None:
+        return quoted(repr(name))
+    column, opened, level, closed, end = found.groups(default="")
+    return f"{column}{opened}{quoted(level) if level else ''}{closed}{end}"
+
+
+def released(function: Callable[P, R]) -> Callable[P, R]:
+    """A function on released data: its errors show the values that they quote."""
+
+    @wraps(function)
+    def door(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except PramanaError as error:
+            error.show()
+            raise
+
+    return door
+
+
+def confidential(function: Callable[P, R]) -> Callable[P, R]:
+    """A function on confidential data: no error or warning that leaves it quotes a value, whoever raised it."""
+
+    @wraps(function)
+    def door(*args: P.args, **kwargs: P.kwargs) -> R:
+        with _warnings_without_values():
+            try:
+                return function(*args, **kwargs)
+            except (PramanaError, PramanaWarning) as error:
+                kept: Exception = error
+            except Exception as error:
+                kept = _without_values(error)
+        # Outside the handlers, or Python would chain what was caught.
+        if isinstance(kept, PramanaError):
+            kept.forget()
+        kept.__cause__ = kept.__context__ = None
+        kept.__dict__.pop("__notes__", None)
+        try:
+            raise kept
+        finally:
+            del kept
+
+    return door
+
+
+def _without_values(error: Exception) -> PramanaError:
+    """Another library's error, of which only what holds no value is kept: its type and where it came from."""
+    if isinstance(error, OSError) and error.errno is not None:
+        where = f": {os.fspath(error.filename)!r}" if isinstance(error.filename, str | os.PathLike) else ""
+        return PramanaError(f"{os.strerror(error.errno)}{where}")
+    places = []
+    step = error.__traceback__
+    while step is not None:
+        places.append((step.tb_frame.f_globals.get("__name__", "?"), step.tb_lineno))
+        step = step.tb_next
+    module, line = [place for place in places if place[0].startswith("pramana.")][-1]
+    return PramanaError(
+        f"{type(error).__name__} of {places[-1][0].split('.')[0]}, called in line {line} of {module}: its text is withheld, since it "
+        "may quote confidential values; check the types of the columns, or repeat the call on invented data to read it"
+    )
+
+
+@contextmanager
+def _warnings_without_values() -> Iterator[None]:
+    """Warnings of other libraries keep their category and place, and lose their text."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            ours = issubclass(category, PramanaWarning)
+            show(
+                message if ours else f"{category.__name__}, its text withheld: it may quote confidential values",
+                category,
+                *where,
+                **more,
+            )
+
+        warnings.showwarning = shown
+        yield
+
+
 def listing(values: Iterable[object], limit: int = 5) -> str:
     """The first few values, quoted, with a count of the rest.
 
@@ -37,8 +186,8 @@ def listing(values: Iterable[object], limit: int = 5) -> str:
     return shown if len(items) <= limit else f"{shown} and {len(items) - limit} more"
 
 
-def suggestion(value: str, options: Iterable[str]) -> str:
-    """A closing phrase that names the nearest option and all of them.
+def suggestion(value: str, options: Iterable[str], show: Callable[[str], str] = str) -> str:
+    """A closing phrase that names the nearest option and all of them, these as `show` has it.
 
     >>> suggestion("binomal", ["binomial", "poisson"])
     "did you mean 'binomial'? Known: binomial, poisson"
@@ -47,4 +196,4 @@ def suggestion(value: str, options: Iterable[str]) -> str:
     folded = {option.lower(): option for option in known}
     close = difflib.get_close_matches(str(value).lower(), folded, n=1, cutoff=0.5)
     hint = f"did you mean {folded[close[0]]!r}? " if close else ""
-    return f"{hint}Known: {', '.join(known)}"
+    return f"{hint}Known: {show(', '.join(known))}"

@@ -11,7 +11,7 @@ from pramana.analysis.question import question
 from pramana.analysis.sampling import Beside, ColumnLike
 from pramana.analysis.task import Options, Task, inference_of
 from pramana.comparison import Comparison
-from pramana.errors import PramanaError
+from pramana.errors import PramanaError, confidential, released
 from pramana.estimating import Family
 from pramana.estimators import Likelihood, Method, Naive, method_of
 from pramana.formulas.functions import Functions
@@ -23,6 +23,7 @@ from pramana.mechanism.description.argument import resolve_mechanism
 from pramana.result import Result
 
 
+@released
 def fit(
     what: Any,
     data: Any,
@@ -69,6 +70,7 @@ def fit(
     return method_of(method).estimate(Task.read(plan, data, mechanism, beside, options))
 
 
+@released
 def compare(
     what: Any,
     data: Any,
@@ -98,6 +100,7 @@ def compare(
     try:
         return Comparison(results, specification=_tested(assuming, what, data, mechanism, **options))
     except PramanaError as reason:
+        reason.show()
         return Comparison(results, untested=str(reason))
 
 
@@ -119,6 +122,7 @@ def _tested(
     return method.specification(Task.read(plan, data, mechanism, Beside(**beside), Options(missing=missing)))
 
 
+@confidential
 def _oracle(what: Any, truth: Any, data: Any, mechanism: Any, options: Mapping[str, Any]) -> Result:
     """The naive estimator on the true file, so that levels and names match."""
     found = resolve_mechanism(mechanism, data)
@@ -126,6 +130,7 @@ def _oracle(what: Any, truth: Any, data: Any, mechanism: Any, options: Mapping[s
     return replace(result, method="oracle")
 
 
+@released
 def specification_test(
     formula: str,
     data: Any,

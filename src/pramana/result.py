@@ -10,7 +10,7 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
-from pramana.errors import PramanaError, suggestion
+from pramana.errors import PramanaError, released, suggestion
 from pramana.frames import FrameKind, build
 from pramana.inference.hypotheses import WaldTest, wald_test
 from pramana.inference.options import check_level
@@ -216,6 +216,7 @@ class Result:
         """Wald test of linear hypotheses, such as "edu[T.high] = 0, age = female"; an F test where `df` is given."""
         return wald_test(hypothesis, self.parameters, self.estimate, self.covariance, self.df)
 
+    @released
     def predict(self, data: Any, *, level: float = 0.95) -> Any:
         """Means of new records, whose columns hold true values, with delta-method errors and limits, as a frame."""
         check_level(level)
@@ -224,6 +225,7 @@ class Result:
         columns = self.model.at(data, self.estimate, self.covariance, self._quantile((1 + level) / 2))
         return build(columns, self.frame_kind)
 
+    @released
     def margins(self, data: Any, *variables: str, **given: Any) -> Result:
         """Average marginal effects of covariates, all of them by default, over the records of the released `data`.
 

@@ -12,7 +12,7 @@ import pytest
 import pramana as pr
 from pramana.analysis.question import question
 from pramana.disclosure.planning.variance import design_variance
-from pramana.disclosure.utility.pilot import pilot_of
+from pramana.disclosure.utility.expected_variance import pilot_of
 from pramana.estimators.reversion import reverted_records
 from pramana.frames import Table, read
 

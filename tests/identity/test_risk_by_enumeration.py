@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import pramana as pr
-from pramana.disclosure.risk.keys import link
-from pramana.disclosure.risk.linkage import expected_links, rule_for
+from pramana.disclosure.risk.link_chances import expected_links, rule_for
+from pramana.disclosure.risk.reidentification import link
 from pramana.frames import read
 
 EDU = ("low", "mid", "high")

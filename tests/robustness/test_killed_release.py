@@ -16,8 +16,8 @@ import json, os, random, signal, sys, time
 from pathlib import Path
 import pyarrow as pa, pyarrow.parquet as pq
 import pramana as pr
-from pramana.disclosure import csv_blocks, parquet_blocks
-from pramana.disclosure.release import release
+from pramana.frames.blocks import csv_files as csv_blocks, parquet_files as parquet_blocks
+from pramana.disclosure.release.releasing import release
 
 # P exchanges the two levels, so a true value in the output would be seen; blocks are small, so there are many of them.
 folder, ending, again, kills = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "again", int(sys.argv[4])
@@ -60,7 +60,7 @@ def timed():
 
 timed()
 pr.audit(target)  # everything is imported now, so that later processes, forked from this one, are quick
-from pramana.disclosure import card
+from pramana.disclosure.release import card
 length = min(timed() for _ in range(3))
 whole = target.read_bytes()
 count = {"killed": 0, "absent": 0, "old": 0, "whole": 0, "leftovers": 0, "bad": 0}

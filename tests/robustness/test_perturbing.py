@@ -20,17 +20,25 @@ pytestmark = pytest.mark.filterwarnings("ignore:perturb")
 @pytest.mark.parametrize(
     ("mechanism", "data", "message"),
     [
-        (pr.Mechanism({"edu": EVEN}), {"edu": ["low", "SECRET"]}, r"'edu' has 1 value\(s\) .* first in row 1: add"),
-        (pr.Mechanism({"edu": EVEN}), {"edu": [None, "SECRET"]}, r"'edu' has 1 value\(s\) .* first in row 1: add"),
+        (
+            pr.Mechanism({"edu": EVEN}),
+            {"edu": ["low", "SECRET"]},
+            r"'edu' has 1 value\(s\) .* first in row 1: .*add the level",
+        ),
+        (
+            pr.Mechanism({"edu": EVEN}),
+            {"edu": [None, "SECRET"]},
+            r"'edu' has 1 value\(s\) .* first in row 1: .*add the level",
+        ),
         (
             pr.Mechanism({"k": pr.TransitionMatrix.binary(0.9, 0.9)}),
             {"k": ["SECRET", "SECRET"]},
-            r"'k' holds text .* numbers, such as 0 .*Convert the column",
+            r"'k' holds text .* numbers, such as .withheld. .*Convert the column",
         ),
         (
             pr.Mechanism({("a", "b"): pr.TransitionMatrix([(1, 1), (2, 2)], [[0.9, 0.1], [0.1, 0.9]])}),
             {"a": [1, 2], "b": [1, 1]},
-            r"'a × b' has 1 value\(s\) .* first in row 1: add",
+            r"'a × b' has 1 value\(s\) .* first in row 1: .*add the level",
         ),
         (
             pr.Mechanism({"edu": pr.Stratified("region", {"north": EVEN})}),

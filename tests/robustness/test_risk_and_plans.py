@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import pramana as pr
 from pramana.cli.application import app
-from pramana.disclosure.planning.keep import keep_for_proportion
+from pramana.disclosure.planning.keep_probability import keep_for_proportion
 
 EDU = ("low", "mid", "high")
 SECRET = "xyzzy"
@@ -53,9 +53,15 @@ RISK: list[tuple[Callable[[], Any], str]] = [
     (lambda: pr.risk(frame(), MECHANISM, keys=["sx"]), "'sx', which the data lack: did you mean 'sex'"),
     (lambda: pr.risk(frame(), MECHANISM, keys=["sex", "sex"]), "each once"),
     (lambda: pr.risk(frame(), MECHANISM, analyses="y ~ nope"), "'nope'"),
-    (lambda: pr.risk(frame(), MECHANISM, analyses="y ~ constant"), "'constant' is constant in all 200 records"),
+    (
+        lambda: pr.risk(frame(), MECHANISM, analyses="y ~ constant"),
+        "'constant' is constant, .withheld. in all 200 records",
+    ),
     (lambda: pr.risk(frame(), MECHANISM, analyses="job ~ edu"), "needs numbers"),
-    (lambda: pr.risk(frame(), MECHANISM, analyses=pr.glm("y ~ edu", "binomial")), r"value\(s\) outside \[0, 1\]:"),
+    (
+        lambda: pr.risk(frame(), MECHANISM, analyses=pr.glm("y ~ edu", "binomial")),
+        r"value\(s\) outside \[0, 1\], such as .withheld.:",
+    ),
     (lambda: pr.risk(frame(), MECHANISM, analyses=3), "analysis of type int"),
     (lambda: pr.risk(frame(), MECHANISM, analyses="y ~ edu", weights="edu"), "'edu' is a perturbed column"),
     (lambda: pr.risk(frame(), MECHANISM, analyses="y ~ edu", weights="y"), r"'y' have \d+ value.* first in row \d+"),
@@ -98,7 +104,7 @@ PLAN: list[tuple[Callable[[], Any], str]] = [
     (lambda: pr.plan(frame(), "edu", "y ~ edu", se=0.1, n=0), "n=0 must be a whole number"),
     (
         lambda: pr.plan(frame(), "edu", "y ~ edu", se={"edu[T.mid]": 0.001}),
-        r"0.001 for 'edu\[T.mid\]' cannot be reached with 200 records: without any perturbation it is 0.1\d+; use at least \d+",
+        r"0.001 for 'edu\[.withheld.\]' .term 3 of 3. cannot be reached with 200 records: without any perturbation it is 0.1\d+; use at least \d+",
     ),
     (lambda: pr.plan(frame(), "edu", pr.counts("edu"), se=9.0), "a total grows with the file"),
     (lambda: pr.plan(frame(), "code", "y ~ code", se=1.0), "may be amounts or codes"),

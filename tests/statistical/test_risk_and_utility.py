@@ -11,7 +11,7 @@ from montecarlo import BOUND, CLEAR
 
 import pramana as pr
 from pramana.analysis.question import question
-from pramana.disclosure.utility.pilot import pilot_of
+from pramana.disclosure.utility.expected_variance import pilot_of
 from pramana.frames import read
 
 EDU = ("low", "mid", "high")

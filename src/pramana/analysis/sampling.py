@@ -11,7 +11,7 @@ import numpy as np
 from pramana.arrays import Bool, Column, Float, Int
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Sampling, Stratification
-from pramana.errors import DataError, PramanaError, suggestion
+from pramana.errors import DataError, PramanaError, quoted, suggestion
 from pramana.frames import Table
 from pramana.frames.table import is_missing
 from pramana.inference import SurveyDesign
@@ -165,24 +165,26 @@ def checked_weights(values: Column | None, name: str) -> Float | None:
     try:
         numbers = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
-        raise DataError(f"{name} must be numbers, not {values.tolist()[0]!r}: give a numeric column or array") from None
+        raise DataError(
+            f"{name} must be numbers, not {quoted(repr(values.tolist()[0]))}: give a numeric column or array"
+        ) from None
     if not np.all(np.isfinite(numbers)):
         count = int(np.sum(~np.isfinite(numbers)))
         raise DataError(f"{name} hold {count} infinite or missing value(s): every one must be a finite number")
     if np.any(numbers < 0):
         raise DataError(
-            f"{name} hold {int(np.sum(numbers < 0))} negative value(s), the smallest {numbers.min():g}: the limit is 0"
+            f"{name} hold {int(np.sum(numbers < 0))} negative value(s), the smallest {quoted(f'{numbers.min():g}')}: the limit is 0"
         )
     if not np.any(numbers > 0):
         raise DataError(f"{name} are zero throughout: at least one must be positive")
     if not 1e-100 < numbers.max() < 1e100:
         raise DataError(
-            f"the largest of the {name} is {numbers.max():g}: rescale them to lie between 1e-100 and 1e+100"
+            f"the largest of the {name} is {quoted(f'{numbers.max():g}')}: rescale them to lie between 1e-100 and 1e+100"
         )
     broken = np.flatnonzero(numbers != np.round(numbers))
     if name == "frequencies" and broken.size:
         raise DataError(
-            f"frequencies hold {broken.size} value(s) such as {numbers[broken[0]]:g}; they are counts of equal records and must be whole numbers: use weights= for sampling weights"
+            f"frequencies hold {broken.size} value(s) such as {quoted(f'{numbers[broken[0]]:g}')}; they are counts of equal records and must be whole numbers: use weights= for sampling weights"
         )
     return numbers
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pramana.errors import DataError, PramanaError, suggestion
+from pramana.errors import DataError, PramanaError, confidential, suggestion
 from pramana.frames import Kind, Level, Table, read
 from pramana.mechanism import TransitionMatrix
 from pramana.mechanism.designs import best_for_epsilon
@@ -20,6 +20,7 @@ LISTED_LIMIT = 20
 _SHARES = ("frequency", "share", "count")
 
 
+@confidential
 def run_design(
     column: str,
     *,
@@ -125,7 +126,7 @@ def _refuse_other_values(request: Request, table: Table | None) -> None:
         values = values.copy()
         values[~present] = values[rows[0]]
     if rows.size:
-        probe.encode([values], request.columns, confidential=True)
+        probe.encode([values], request.columns)
 
 
 def _sheet(transition: TransitionMatrix, request: Request) -> Sheet:

@@ -96,5 +96,5 @@ def _warnings_in_a_line() -> Iterator[None]:
         try:
             yield
         finally:
-            for message in (w.message for w in caught if w.category is UserWarning):
+            for message in (w.message for w in caught if issubclass(w.category, UserWarning)):
                 typer.echo(f"warning: {message}", err=True)

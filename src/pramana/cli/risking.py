@@ -40,7 +40,7 @@ def risk(
     ] = None,
 ) -> None:
     """Weigh what an attacker gains from a release against what an analyst loses."""
-    from pramana.disclosure.planning.tradeoff import frontier
+    from pramana.disclosure.planning.risk_utility import frontier
     from pramana.disclosure.risk.assessment import risk as assess
     from pramana.mechanism import Mechanism
 
@@ -91,7 +91,7 @@ def plan(
     shared: dict[str, Any] = {"weights": weights, "kind": kind, "missing": missing}
     found: Any
     if optimal:
-        from pramana.disclosure.planning.optimum import optimal_design
+        from pramana.disclosure.planning.optimal_matrix import optimal_design
 
         limits: dict[str, Any] = {"epsilon": epsilon, "odds": odds, "reidentification": reidentification}
         limits |= {"keys": names(keys), "starts": starts}
@@ -99,7 +99,7 @@ def plan(
         with bar(f"Looking for the best design of {column}"):
             found = optimal_design(plans or _shares(column), data, column, **limits, **shared)
     else:
-        from pramana.disclosure.planning.keep import plan as make_plan
+        from pramana.disclosure.planning.keep_probability import plan as make_plan
 
         if len(plans) > 1:
             raise PramanaError(f"{len(plans)} analyses: a plan takes one --analysis; --optimal takes several")

@@ -1,1 +1,1 @@
-"""The custodian's side: release a file with its description, and audit a release."""
+"""The custodian's side. Every public function here works on true records, so none of its errors quotes a value."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +20,10 @@ class Report:
 
     def summary(self, style: str = "text") -> str:
         """The tables one below the other; one object in JSON."""
-        return render_all(self.sheets(), style, self.to_dict())
+        sheets = self.sheets()
+        if style == "json":
+            return render(replace(sheets[0], data=self.to_dict()), style)
+        return "\n\n".join(render(sheet, style) for sheet in sheets)
 
     def __str__(self) -> str:
         return self.summary()
@@ -34,10 +36,3 @@ class Report:
 
     def to_latex(self) -> str:
         return self.summary("latex")
-
-
-def render_all(sheets: Sequence[Sheet], style: str, data: Any) -> str:
-    """Several tables in one rendering."""
-    if style == "json":
-        return render(replace(sheets[0], data=data), style)
-    return "\n\n".join(render(sheet, style) for sheet in sheets)

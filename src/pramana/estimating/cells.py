@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Column, Columns, Float, Int
-from pramana.errors import DataError, FormulaError, listing
+from pramana.errors import DataError, FormulaError, listing, quoted
 from pramana.estimating.records import Records
 from pramana.frames import Kind, Level, Schema, Table, encode
 from pramana.frames.levels import infer_kind
@@ -139,7 +139,7 @@ def refuse_unordered(factor: Factor, purpose: str, instead: str) -> None:
     if factor.ordered:
         return
     raise FormulaError(
-        f"{purpose} needs ordered levels, and the order of those of {factor.name!r} ({listing(factor.levels)}) was not stated: "
+        f"{purpose} needs ordered levels, and the order of those of {factor.name!r} ({quoted(listing(factor.levels))}) was not stated: "
         "list them in order in its transition matrix and give that kind='ordinal', make an unperturbed column an ordered "
         f"category (pandas.Categorical(..., categories=[...], ordered=True) or a polars Enum), or use {instead}"
     )
@@ -149,7 +149,7 @@ def two_levels(factor: Factor, purpose: str) -> Factor:
     """A factor with exactly two levels, the second of which is the exposed or the success."""
     if len(factor.levels) != 2:
         raise FormulaError(
-            f"{purpose} needs two levels, and column {factor.name!r} has {len(factor.levels)}: {listing(factor.levels)}. "
+            f"{purpose} needs two levels, and column {factor.name!r} has {len(factor.levels)}: {quoted(listing(factor.levels))}. "
             "Merge levels before the release, or use crosstab() and result.test()"
         )
     return factor

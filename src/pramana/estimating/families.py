@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Column, Float
-from pramana.errors import DataError, FormulaError, listing, suggestion
+from pramana.errors import DataError, FormulaError, listing, quoted, suggestion
 from pramana.kernels.predictor import IDENTITY, LOGIT, NEGATIVE_BINOMIAL, POWER, Curve
 
 _Value = Float | float
@@ -48,7 +48,7 @@ class Family:
             open_, close = ("(", ")") if self.strict else ("[", "]")
             raise DataError(
                 f"response {name!r} has {int(bad.sum())} value(s) outside {open_}{self.lower:g}, {self.upper:g}{close}, such as "
-                f"{listing(dict.fromkeys(values[bad].tolist()), 3)}: family {self.name!r} cannot have them; "
+                f"{quoted(listing(dict.fromkeys(values[bad].tolist()), 3))}: family {self.name!r} cannot have them; "
                 "choose another family or transform the response"
             )
 

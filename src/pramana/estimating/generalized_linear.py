@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Column, Float, Int
-from pramana.errors import DataError, FormulaError, SolveError
+from pramana.errors import DataError, FormulaError, SolveError, quoted, quoted_terms
 from pramana.estimating.equation import About, Ascent, Equation, Solve
 from pramana.estimating.families import FAMILIES, Family
 from pramana.estimating.function import EstimatingFunction
@@ -330,21 +330,21 @@ def judge_collinear(low: Float, high: Float, gram: Float, parameters: tuple[str,
     """Name the columns behind a deficient rank, from their smallest and largest values and Σ xxᵀ; no silent pseudo-inverse."""
     largest = np.maximum(-low, high)
     if not np.all(np.isfinite(largest)):
-        bad = [repr(p) for p, value in zip(parameters, largest, strict=True) if not np.isfinite(value)]
-        raise DataError(f"the design column(s) {', '.join(bad)} hold infinite or missing values: clean the data")
+        bad = [p for p, value in zip(parameters, largest, strict=True) if not np.isfinite(value)]
+        raise DataError(f"the design column(s) {quoted_terms(bad)} hold infinite or missing values: clean the data")
     for name, value in zip(parameters, largest, strict=True):
         _refuse_size(float(value), name)
     scale = np.sqrt(np.diag(gram))
     if np.any(scale == 0):
         zero = [p for p, s in zip(parameters, scale, strict=True) if s == 0]
-        raise FormulaError(f"the design column(s) {', '.join(map(repr, zero))} are zero throughout: drop the term(s)")
+        raise FormulaError(f"the design column(s) {quoted_terms(zero)} are zero throughout: drop the term(s)")
     values, vectors = np.linalg.eigh(gram / np.outer(scale, scale))
     if values[0] > 1e-11 * values[-1]:
         return
     involved = np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3 * np.abs(vectors[:, 0]).max())
     constant = [parameters[j] for j in involved if low[j] == high[j] and parameters[j] != "Intercept"]
-    hint = f"{constant[0]!r} is constant; " if constant else ""
-    names = ", ".join(repr(parameters[j]) for j in involved)
+    hint = f"{quoted_terms(constant[:1])} is constant; " if constant else ""
+    names = quoted_terms(parameters[j] for j in involved)
     raise FormulaError(
         f"the design is collinear in {names} ({hint}smallest eigenvalue {max(values[0], 0):.1e}): drop one of them, or center a number "
         "that varies little around a large value"
@@ -359,7 +359,7 @@ def refuse_extreme(values: Float, name: str) -> None:
 def _refuse_size(largest: float, name: str) -> None:
     if largest > 1e100 or 0 < largest < 1e-100:
         raise DataError(
-            f"{name!r} has values up to {largest:.2g} in size: change its unit, to lie between 1e-100 and 1e+100"
+            f"{quoted_terms([name])} has values up to {quoted(f'{largest:.2g}')} in size: change its unit, to lie between 1e-100 and 1e+100"
         )
 
 
@@ -389,7 +389,7 @@ def _refuse_dates_and_text(values: Column, name: str) -> None:
     )
     if text:
         raise DataError(
-            f"column {name!r} holds text, such as {text[0]!r}, where numbers are needed: convert the column if it is meant as "
+            f"column {name!r} holds text, such as {quoted(repr(text[0]))}, where numbers are needed: convert the column if it is meant as "
             f"numbers, or use proportions({name!r})"
         )
 

@@ -121,7 +121,7 @@ class Nuisance:
         try:
             alpha = solve(Engine.of(self.equation, weights=weights)).beta
         except SolveError as error:
-            raise SolveError(f"the model of the released variable could not be fitted: {error}") from None
+            raise SolveError(f"the model of the released variable could not be fitted: {error.marked}") from None
         return self.posterior_from(self.probabilities(alpha, self.equation))
 
     @staticmethod

@@ -14,7 +14,7 @@ from formulaic.materializers.types import FactorValues
 from formulaic.parser.types import Factor, Term
 
 from pramana.arrays import Column, Columns, Float
-from pramana.errors import DataError, FormulaError, listing
+from pramana.errors import DataError, FormulaError, listing, quoted, quoted_terms
 from pramana.estimating.generalized_linear import as_numbers
 from pramana.estimating.products import Part
 from pramana.estimating.records import broadcast
@@ -40,7 +40,7 @@ def _refuse_unusable(parsed: ParsedFormula, schema: Schema) -> None:
         if undecided and factor not in parsed.offsets:
             name = undecided[0]
             raise FormulaError(
-                f"the levels of {name!r} are the numbers {listing(schema[name].levels or (), 4)}, which may be amounts or codes: "
+                f"the levels of {name!r} are the numbers {quoted(listing(schema[name].levels or (), 4))}, which may be amounts or codes: "
                 f"build its transition matrix with kind='numeric' or kind='nominal', or write C({name})"
             )
 
@@ -52,7 +52,7 @@ def _refuse_constant(parsed: ParsedFormula, table: Table, schema: Schema) -> Non
         counted = schema[name].levels is not None if name in schema else values.dtype.kind not in "iufb"
         if counted and bool(np.all(values == values[0])):
             raise FormulaError(
-                f"column {name!r} is constant, {values[:1].tolist()[0]!r} in all {table.n} records: drop it from the formula"
+                f"column {name!r} is constant, {quoted(repr(values[:1].tolist()[0]))} in all {table.n} records: drop it from the formula"
             )
 
 
@@ -104,7 +104,7 @@ class Design:
             if not apart.any():
                 continue
             raise FormulaError(
-                f"term {self.names[int(np.argmax(apart))]!r} of formula {self.parsed.text!r} mixes the values of different records of a perturbed column (a mean, a "
+                f"term {quoted_terms([self.names[int(np.argmax(apart))]])} of formula {self.parsed.text!r} mixes the values of different records of a perturbed column (a mean, a "
                 "rank or the like), but its true values are not in the data: use constants instead"
             )
 
@@ -129,7 +129,9 @@ class Design:
                 warnings.simplefilter("ignore")
                 return terms.get_model_matrix(frame[[]], output="numpy", na_action="raise", context=values).model_spec
         except Exception as error:
-            raise FormulaError(f"formula {self.parsed.text!r} could not be evaluated: {reason(error)}") from None
+            raise FormulaError(
+                f"formula {self.parsed.text!r} could not be evaluated: {quoted(reason(error))}"
+            ) from None
 
     def _values(self, frame: Any) -> dict[str, Any]:
         """The factors of the formula for the records of a frame, by their spelling."""
@@ -144,7 +146,7 @@ class Design:
             raise
         except Exception as error:
             text = f"{written(factor)!r} of formula {self.parsed.text!r}"
-            raise FormulaError(f"{text} could not be evaluated: {reason(error)}") from None
+            raise FormulaError(f"{text} could not be evaluated: {quoted(reason(error))}") from None
         if np.isscalar(value) or (isinstance(value, np.ndarray) and value.shape[:1] != (len(frame),)):
             raise FormulaError(
                 f"{written(factor)!r} of formula {self.parsed.text!r} gives {np.size(value)} value(s) for {len(frame)} records: it "
@@ -230,7 +232,9 @@ def _checked_column(table: Table, name: str) -> Column:
 def _refuse_repeated(names: tuple[str, ...]) -> None:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise FormulaError(f"two terms of the formula are called {twice[0]!r}: rename the column of that name")
+        raise FormulaError(
+            f"two terms of the formula are called {quoted_terms(twice[:1])}: rename the column of that name"
+        )
 
 
 def _refuse_wide(parsed: ParsedFormula, values: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.errors import DataError, FormulaError, listing
+from pramana.errors import DataError, FormulaError, listing, quoted
 from pramana.formulas.functions import FUNCTIONS, VALUES, Own, implementation
 from pramana.formulas.tree import Call, Items, Listed, Literal, Name, Node, Operation, names, written
 
@@ -114,7 +114,7 @@ def one_number(node: Node, frame: Any, n: int, what: str, own: Own = ()) -> Floa
     except FormulaError:
         raise
     except Exception as error:
-        raise FormulaError(f"{what} {text!r} could not be evaluated: {reason(error)}") from None
+        raise FormulaError(f"{what} {text!r} could not be evaluated: {quoted(reason(error))}") from None
     if values.shape not in ((n,), (n, 1)):
         raise FormulaError(
             f"{what} {text!r} must be one number a record; {listing(names(node))} gave shape {values.shape}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.errors import DataError, FormulaError, listing
+from pramana.errors import DataError, FormulaError, listing, quoted
 from pramana.estimating import Family
 from pramana.estimating.generalized_linear import as_numbers
 from pramana.estimating.records import broadcast
@@ -36,7 +36,7 @@ class Response:
         if levels is not None and (family.name != "binomial" or len(levels) != 2):
             need = "two levels" if family.name == "binomial" else "numbers"
             raise DataError(
-                f"response {expression!r} has the levels {listing(levels)} but family {family.name!r} needs {need}: "
+                f"response {expression!r} has the levels {quoted(listing(levels))} but family {family.name!r} needs {need}: "
                 f"use proportions({expression!r}), family='binomial' with two levels, or numeric levels"
             )
         response = cls(expression, parsed.response_variables, levels, parsed.response, parsed.own)

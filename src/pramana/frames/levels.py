@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pramana.arrays import Column, Int
-from pramana.errors import DataError, MechanismError, listing
+from pramana.errors import DataError, MechanismError, listing, quoted
 
 Level: TypeAlias = Hashable
 Kind: TypeAlias = Literal["nominal", "ordinal", "numeric"]
@@ -43,15 +43,17 @@ def checked_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
         raise MechanismError("a missing value cannot be a level: recode it to a value such as 'missing' first")
     types = {"text" if isinstance(v, str) else "number" if is_number(v) else type(v).__name__ for v in plain}
     if types & {"list", "dict", "set", "ndarray"}:
-        raise MechanismError(f"level {plain[0]!r} is a {type(plain[0]).__name__}: use a tuple for a joint level")
+        raise MechanismError(
+            f"level {quoted(repr(plain[0]))} is a {type(plain[0]).__name__}: use a tuple for a joint level"
+        )
     if len(set(plain)) < len(plain):
         seen: set[Level] = set()
         twice = [v for v in plain if v in seen or seen.add(v)]  # type: ignore[func-returns-value]
         raise MechanismError(
-            f"levels {listing(dict.fromkeys(twice))} appear more than once: each level must be listed once"
+            f"levels {quoted(listing(dict.fromkeys(twice)))} appear more than once: each level must be listed once"
         )
     if len(types) > 1:
-        raise MechanismError(f"levels {listing(plain)} mix {' and '.join(sorted(types))}: use one type")
+        raise MechanismError(f"levels {quoted(listing(plain))} mix {' and '.join(sorted(types))}: use one type")
     return plain
 
 
@@ -61,10 +63,8 @@ def _lacks_value(level: object) -> bool:
     return level is None or level is pd.NA or level is pd.NaT or (isinstance(level, float) and not np.isfinite(level))
 
 
-def encode(values: Column, levels: Sequence[Level], *, column: str, confidential: bool = False) -> Int:
+def encode(values: Column, levels: Sequence[Level], *, column: str) -> Int:
     """Position of every value among `levels`; an unknown value is an error.
-
-    On confidential data the error names row and count, never a value.
 
     >>> encode(np.array(["b", "a"]), ["a", "b"], column="x")
     array([1, 0])
@@ -73,7 +73,12 @@ def encode(values: Column, levels: Sequence[Level], *, column: str, confidential
     codes = pd.Index(list(levels), tupleize_cols=False).get_indexer(_comparable(values, levels))
     unknown = np.flatnonzero(codes < 0)
     if unknown.size:
-        raise DataError(_unknown_levels(values, unknown, levels, column, confidential))
+        unseen = list(dict.fromkeys(values[unknown].tolist()))
+        raise DataError(
+            f"column {column!r} has {unknown.size} value(s) that are not levels of the mechanism, first in row {unknown[0]}: "
+            f"{quoted(listing(unseen))}. The levels are {listing(levels, 10)}: recode the column, or add the level to the "
+            "mechanism if it is yours"
+        )
     return codes.astype(np.int64)
 
 
@@ -107,7 +112,7 @@ def _refuse_type_mismatch(values: Column, levels: Sequence[Level], column: str) 
         data_type, level_type = type(value).__name__, type(level).__name__
         raise DataError(
             f"column {column!r} holds {'text' if text_data else 'numbers'} ({data_type}) but the mechanism's levels are "
-            f"{'text' if text_levels else 'numbers'}, such as {level!r} ({level_type}): {_pair(level)} differ. "
+            f"{'text' if text_levels else 'numbers'}, such as {quoted(repr(level))} ({level_type}): {quoted(_pair(level))} differ. "
             f"Convert the column, or build the mechanism with levels of the column's type"
         )
 
@@ -115,14 +120,6 @@ def _refuse_type_mismatch(values: Column, levels: Sequence[Level], column: str) 
 def _pair(level: Level) -> str:
     other = repr(str(level)) if is_number(level) else f"{level} as a number"
     return f"{level!r} and {other}"
-
-
-def _unknown_levels(values: Column, rows: Int, levels: Sequence[Level], column: str, confidential: bool) -> str:
-    where = f"column {column!r} has {rows.size} value(s) that are not levels of the mechanism, first in row {rows[0]}"
-    if confidential:
-        return f"{where}: add the missing level to the mechanism or recode the column"
-    unseen = list(dict.fromkeys(values[rows].tolist()))
-    return f"{where}: {listing(unseen)}. The levels are {listing(levels, 10)}: recode the column or use the right mechanism"
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def _like_series(nw: Any, name: str, values: Column, table: Table) -> Any:
     try:
         return nw.new_series(name, plain, dtype=dtype, backend=table.frame.implementation)
     except Exception:
-        raise _too_narrow(name, dtype) from None
+        raise _too_narrow(name, type(dtype).__name__) from None  # an Enum would list its categories
 
 
 def _arrow_array(pa: Any, values: list[object], kind: Any) -> Any:

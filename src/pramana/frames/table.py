@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -12,9 +13,9 @@ import narwhals as nw
 import numpy as np
 
 from pramana.arrays import Bool, Column
-from pramana.errors import DataError, listing, suggestion
+from pramana.errors import DataError, quoted, suggestion
+from pramana.frames.files import NULLS, check_header, existing, not_utf8, ragged, require_names, unreadable
 
-NULLS = ("", "NA", "NaN", "nan", "null", "NULL")
 FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow", "dict"]
 
 
@@ -38,7 +39,7 @@ class Table:
     def column(self, name: str) -> Column:
         """The values of one column; text as objects, numbers in their own type."""
         if name not in self.names:
-            raise DataError(f"column {name!r} is not in the data: {suggestion(name, self.names)}")
+            raise DataError(f"column {name!r} is not in the data: {suggestion(name, self.names, quoted)}")
         if name not in self._cache:
             self._cache[name] = _values(self.frame.get_column(name))
         return self._cache[name]
@@ -112,7 +113,7 @@ def _framed(native: object) -> nw.DataFrame[Any]:
         frame = nw.from_native(cast(Any, native), eager_only=True)
         names = list(frame.columns)
     except nw.exceptions.DuplicateError as error:
-        what = " ".join(str(error).split())
+        what = " ".join(str(error).split())  # it names columns alone
         raise DataError(f"two columns have the same name ({what}): rename or drop one of them") from None
     nested = [name for name in names if isinstance(name, tuple)]
     if nested:
@@ -140,7 +141,7 @@ def _values(series: nw.Series[Any]) -> Column:
     values = np.asarray(series.to_numpy())
     if values.dtype.kind == "c" or series.dtype in (nw.List, nw.Struct, nw.Array):
         raise DataError(
-            f"column {series.name!r} of type {series.dtype} cannot be used: give numbers, text or true and false"
+            f"column {series.name!r} of type {type(series.dtype).__name__} cannot be used: give numbers, text or true and false"
         )
     if values.dtype.kind == "O":
         return _numbers_in_disguise(values)
@@ -163,7 +164,7 @@ def _from_mapping(data: Mapping[Any, Any]) -> Table:
     try:
         columns = {str(k): np.asarray(v) for k, v in data.items()}
     except ValueError as error:
-        raise DataError(f"the columns must be one-dimensional and of equal length: {_first_line(error)}") from None
+        raise DataError(f"the columns must be one-dimensional and of equal length: {quoted(str(error))}") from None
     lengths = {k: v.shape for k, v in columns.items()}
     if len(set(lengths.values())) > 1 or any(len(s) != 1 for s in lengths.values()):
         raise DataError(f"the columns must be one-dimensional and of equal length; their shapes are {lengths}")
@@ -171,15 +172,9 @@ def _from_mapping(data: Mapping[Any, Any]) -> Table:
 
 
 def _from_path(path: Path, text: Mapping[str, Collection[object]]) -> Table:
-    if not path.is_file():
-        raise DataError(f"file {str(path)!r} does not exist" if not path.exists() else f"{str(path)!r} is not a file")
-    suffix = path.suffix.lower()
-    readers = {".csv": _read_csv, ".parquet": _read_parquet, ".pq": _read_parquet}
-    if path.name.lower().endswith(".csv.gz"):
-        suffix = ".csv"
-    if suffix not in readers:
-        raise DataError(f"file {str(path)!r} has an unknown ending {suffix!r}: use .csv, .csv.gz or .parquet")
-    return Table(_framed(readers[suffix](path, text)), "pyarrow", str(path))
+    table = _read_csv(path, text) if existing(path) == "csv" else _read_parquet(path)
+    check_header(table.column_names, path)
+    return Table(_framed(table), "pyarrow", str(path))
 
 
 def _read_csv(path: Path, text: Mapping[str, Collection[object]]) -> Any:
@@ -192,46 +187,37 @@ def _read_csv(path: Path, text: Mapping[str, Collection[object]]) -> Any:
         quoted_strings_can_be_null=False,
         null_values=[v for v in NULLS if not any(v in levels for levels in text.values())],
     )
+    wrong: list[Any] = []
+
+    def refuse(row: Any) -> str:
+        wrong.append(row)
+        return "error"
+
+    parse = csv.ParseOptions(invalid_row_handler=refuse)
     try:
-        table = csv.read_csv(path, convert_options=options)
+        table = csv.read_csv(path, parse_options=parse, convert_options=options)
     except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as error:
-        raise DataError(f"file {str(path)!r} could not be read as CSV: {_first_line(error)}") from None
-    _refuse_other_dialect(table, path)
+        if not wrong:
+            raise unreadable(path, error) from None
+        with suppress(pa.ArrowInvalid):  # a single thread knows the line's number, the header being line 1
+            csv.read_csv(path, csv.ReadOptions(use_threads=False), parse)
+        raise ragged(wrong[-1].number - 2, wrong[-1].actual_columns, wrong[-1].expected_columns) from None
+    bytes_ = [f.name for f in table.schema if pa.types.is_binary(f.type)]
+    if bytes_:
+        raise not_utf8(f"column {bytes_[0]!r} of file {str(path)!r}")
     return table
 
 
-def _refuse_other_dialect(table: Any, path: Path) -> None:
-    import pyarrow as pa
-
-    other = [mark for mark in ";\t|" if table.num_columns == 1 and mark in table.column_names[0]]
-    if other:
-        raise DataError(
-            f"file {str(path)!r} has one column, {table.column_names[0]!r}: its fields look separated by {other[0]!r}; "
-            "separate them by commas"
-        )
-    bytes_ = [f.name for f in table.schema if pa.types.is_binary(f.type)]
-    if bytes_:
-        raise DataError(f"column {bytes_[0]!r} of file {str(path)!r} is not UTF-8 text: save the file as UTF-8")
-
-
-def _read_parquet(path: Path, text: Mapping[str, Collection[object]]) -> Any:  # noqa: ARG001 - Parquet carries its own types
+def _read_parquet(path: Path) -> Any:
     import pyarrow as pa
     from pyarrow import parquet
 
     try:
         return parquet.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"file {str(path)!r} could not be read as Parquet: {_first_line(error)}") from None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable(path, error) from None
 
 
 def require_columns(table: Table, names: Collection[str], why: str) -> None:
     """Refuse early when columns are absent, naming all of them at once."""
-    absent = [name for name in names if name not in table.names]
-    if absent:
-        raise DataError(
-            f"{why} needs column(s) {listing(absent)}, which the data lack: {suggestion(absent[0], table.names)}"
-        )
+    require_names(names, table.names, why, "the data lack")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pramana.errors import DataError, PramanaError
-from pramana.frames.blocks.stream import format_of
+from pramana.frames.files import existing, format_of
 
 
 def write_text(path: Path, text: str) -> None:
@@ -37,9 +37,7 @@ def write_text(path: Path, text: str) -> None:
 
 def check_paths(source: Path, target: Path, *, force: bool) -> None:
     """Refuse to touch the input, under whatever name, and to replace a file without being asked."""
-    if not source.is_file():
-        raise DataError(f"file {str(source)!r} does not exist")
-    if format_of(source) != format_of(target):
+    if existing(source) != format_of(target):
         raise DataError(
             f"{source.name!r} and {target.name!r} have different formats: a release keeps the format of its source"
         )

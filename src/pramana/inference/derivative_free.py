@@ -8,7 +8,7 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.engines import Engine, Weights
-from pramana.errors import SolveError
+from pramana.errors import SolveError, quoted_terms
 from pramana.kernels.newton import solve_each
 
 
@@ -44,7 +44,7 @@ def solve_steps(engine: Engine, weights: Weights, start: Float, scale: Float) ->
     polished = _polish(engine, weights, best, scale)
     if polished.norm > 0.5:
         raise SolveError(
-            f"no crossing of zero was found for {', '.join(map(repr, engine.about.parameters))}: the score stays "
+            f"no crossing of zero was found for {quoted_terms(engine.about.parameters)}: the score stays "
             f"{polished.norm:.2g} standard deviations away (limit 0.5). Give start= near the answer"
         )
     return polished

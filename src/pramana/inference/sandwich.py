@@ -8,7 +8,7 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.engines import Engine, Totals
-from pramana.errors import SolveError
+from pramana.errors import SolveError, quoted_terms
 from pramana.inference.options import Sandwich
 
 
@@ -21,10 +21,10 @@ def bread(totals: Totals, parameters: tuple[str, ...]) -> Float:
     condition = float(np.linalg.cond(scaled)) if np.all(np.isfinite(scaled)) else np.inf
     if not condition < 1e12:
         _, _, rows = np.linalg.svd(np.nan_to_num(scaled))
-        involved = [repr(p) for p, v in zip(parameters, np.abs(rows[-1]), strict=True) if v > 0.1]
+        involved = [p for p, v in zip(parameters, np.abs(rows[-1]), strict=True) if v > 0.1]
         raise SolveError(
             f"the slope of the estimating equation cannot be inverted (condition number {condition:.1e}, limit 1e+12); "
-            f"{', '.join(involved)} are not separately identified: drop one of them"
+            f"{quoted_terms(involved)} are not separately identified: drop one of them"
         )
     return np.asarray(np.linalg.inv(scaled) / np.outer(scale, scale))
 

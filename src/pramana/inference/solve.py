@@ -9,7 +9,7 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.engines import Engine, Weights
-from pramana.errors import SolveError
+from pramana.errors import SolveError, quoted_terms
 from pramana.inference.derivative_free import solve_steps
 from pramana.kernels.newton import ROUNDING, SETTLED, TOLERANCE, Roots, newton, solve_each
 
@@ -189,9 +189,9 @@ def _naive_root(engine: Engine, weights: Weights, beta: Float, failed: Roots) ->
 
 def _no_root(engine: Engine, direction: Float) -> str:
     share = np.abs(direction) / np.abs(direction).max()
-    names = [repr(p) for p, s in zip(engine.about.parameters, share, strict=True) if s > 1e-3]
+    names = [p for p, s in zip(engine.about.parameters, share, strict=True) if s > 1e-3]
     return (
-        f"no finite root exists: the fit improves for ever as {', '.join(names)} grow without bound (perfect separation, or "
+        f"no finite root exists: the fit improves for ever as {quoted_terms(names)} grow without bound (perfect separation, or "
         "too few records for this much noise). Drop or merge the terms involved, or use more data"
     )
 
@@ -201,6 +201,6 @@ def _gave_up(engine: Engine, norm: float, steps: int, how: str) -> str:
     if not np.isfinite(norm):
         left = "fades away without crossing zero (perfect separation, or too few records for this much noise)"
     return (
-        f"no root was found for {', '.join(map(repr, engine.about.parameters))}: after {steps} steps of {how}, the score {left}. "
+        f"no root was found for {quoted_terms(engine.about.parameters)}: after {steps} steps of {how}, the score {left}. "
         "Try start=, fewer terms, merged levels or more data"
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from pramana.arrays import Column, Float, Int
 from pramana.engines.sampling import Stratification, Target
-from pramana.errors import DataError, PramanaError, suggestion
+from pramana.errors import DataError, PramanaError, quoted, suggestion
 from pramana.inference.options import Sandwich
 
 TARGETS = ("superpopulation", "finite", "file")
@@ -106,7 +106,7 @@ def stratified(
         )
     if lonely:
         raise DataError(
-            f"{len(lonely)} of {len(sizes)} strata hold a single sampling unit ({', '.join(lonely[:5])}), which shows no variance: "
+            f"{len(lonely)} of {len(sizes)} strata hold a single sampling unit ({quoted(', '.join(lonely[:5]))}), which shows no variance: "
             "merge each with a stratum like it, or, where it was sampled with certainty, make its records the units"
         )
     return units, Stratification(stratum, _fractions(fpc, stratum_codes, sizes, stratum_names), target)
@@ -125,16 +125,16 @@ def _fractions(fpc: Column | None, codes: Any, sizes: Int, names: Any) -> Float:
     if astray.size:
         where, here = codes[astray[0]], values[astray[0]]
         raise DataError(
-            f"fpc differs within a stratum ({own[where]:g} and {here:g} in {names[where]}): give one population size or fraction "
+            f"fpc differs within a stratum ({quoted(f'{own[where]:g} and {here:g} in {names[where]}')}): give one population size or fraction "
             "for each stratum"
         )
     if np.any(own <= 0) or not np.all(np.isfinite(own)):
-        raise DataError(f"fpc holds {own.min():g}: population sizes and fractions are positive")
+        raise DataError(f"fpc holds {quoted(f'{own.min():g}')}: population sizes and fractions are positive")
     fractions = np.where(own <= 1, own, sizes / own)
     if np.any(fractions > 1):
         worst = int(np.argmax(fractions))
         raise DataError(
-            f"a stratum ({names[worst]}) has {sizes[worst]} sampling units but fpc says that its population has {own[worst]:g}: "
+            f"a stratum ({quoted(str(names[worst]))}) has {sizes[worst]} sampling units but fpc says that its population has {quoted(f'{own[worst]:g}')}: "
             "count sampling units there, not records or people"
         )
     return np.asarray(fractions)

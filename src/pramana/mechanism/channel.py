@@ -126,7 +126,7 @@ class Channel(ABC):
         return False
 
     @abstractmethod
-    def encode(self, columns: Sequence[Column], names: Sequence[str], *, confidential: bool = False) -> Column:
+    def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Column:
         """Codes of the columns' values (or the numbers themselves); unknown values are an error."""
 
     @abstractmethod

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pramana.arrays import Column, Columns
-from pramana.errors import MechanismError, listing
+from pramana.errors import MechanismError, PramanaWarning, confidential, listing
 from pramana.frames import Level, Schema, Table, Variable, decode, infer_kind, read
 from pramana.frames.replacement import replace_columns
 from pramana.frames.table import require_columns
@@ -47,8 +47,8 @@ class Assignment:
             return codes
         return decode(codes, levels if len(self.columns) == 1 else [level[place] for level in levels])  # type: ignore[index]
 
-    def encoded(self, table: Table, *, confidential: bool = False) -> Column:
-        return self.channel.encode([table.column(c) for c in self.columns], self.columns, confidential=confidential)
+    def encoded(self, table: Table) -> Column:
+        return self.channel.encode([table.column(c) for c in self.columns], self.columns)
 
     def context(self, table: Table) -> Columns:
         return {name: table.column(name) for name in self.channel.context}
@@ -131,6 +131,7 @@ class Mechanism:
         parts = [f"{' × '.join(a.columns)}: {_brief(a.channel)}" for a in self.assignments]
         return f"Mechanism({'; '.join(parts)})"
 
+    @confidential
     def perturb(
         self,
         frame: Any,
@@ -155,7 +156,8 @@ class Mechanism:
         if seed is not None:
             warnings.warn(
                 "perturb(seed=...) is reproducible and therefore not secure: leave the seed out for a release",
-                stacklevel=2,
+                PramanaWarning,
+                stacklevel=3,
             )
         source = source_of(self, key=key, named=id is not None, seed=seed)
         table = read(frame)

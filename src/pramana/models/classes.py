@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pramana.arrays import Int
-from pramana.errors import DataError, FormulaError, listing
+from pramana.errors import DataError, FormulaError, listing, quoted
 from pramana.estimating.records import broadcast
 from pramana.formulas.parsed import ParsedFormula
 from pramana.frames import Level, Schema, Table, encode
@@ -35,7 +35,7 @@ class Classes:
         levels = _levels(name, table, schema)
         if not 2 < len(levels) <= CLASS_LIMIT:
             raise DataError(
-                f"response {name!r} has {len(levels)} levels ({listing(levels)}): 3 to {CLASS_LIMIT} are needed; "
+                f"response {name!r} has {len(levels)} levels ({quoted(listing(levels))}): 3 to {CLASS_LIMIT} are needed; "
                 "use family='binomial' for two, and a linear model for amounts"
             )
         return cls(name, levels)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import expit
 
 from pramana.arrays import Float
-from pramana.errors import DataError, FormulaError, listing, suggestion
+from pramana.errors import DataError, FormulaError, listing, quoted, suggestion
 from pramana.estimating import Family, family_of
 from pramana.estimating.equation import Note
 from pramana.estimating.function import Plan
@@ -253,7 +253,7 @@ class Treatment:
         other = values[(values != 0) & (values != 1)]
         if other.size:
             raise DataError(
-                f"treatment {self.name!r} has values such as {listing(dict.fromkeys(np.unique(other).tolist()), 3)}: it must be "
+                f"treatment {self.name!r} has values such as {quoted(listing(dict.fromkeys(np.unique(other).tolist()), 3))}: it must be "
                 "0 or 1, or have two levels"
             )
         return values

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from pramana.arrays import Float, Int
-from pramana.errors import FormulaError, SolveError
+from pramana.errors import FormulaError, SolveError, quoted
 from pramana.estimating.cells import factor_of, refuse_unordered
 from pramana.estimating.function import Plan
 from pramana.estimating.products import FromColumns
@@ -59,7 +59,7 @@ class OrdinalSystem(System):
         if np.any(shares <= 0):
             k = int(np.argmin(shares))
             raise SolveError(
-                f"the reverted share of level {self.levels[k]!r} is {shares[k]:.3g}, so that its thresholds would be out of "
+                f"the reverted share of level {quoted(repr(self.levels[k]))} is {shares[k]:.3g}, so that its thresholds would be out of "
                 "order: merge it with a neighbour, or use more data"
             )
         return np.concatenate([logit(np.cumsum(shares)[:-1]), np.zeros(len(self.terms))])
@@ -101,7 +101,7 @@ class OrdinalSystem(System):
         cuts = beta[: self.cuts]
         if np.any(np.diff(cuts) <= 0):
             named = ", ".join(f"{p} = {c:.4g}" for p, c in zip(self.parameters, cuts, strict=False))
-            raise SolveError(f"the thresholds {named} are out of order: give start= with thresholds that rise")
+            raise SolveError(f"the thresholds {quoted(named)} are out of order: give start= with thresholds that rise")
 
     def _ends(self, beta: Float, arrays: Mapping[str, Float]) -> tuple[Float, Float, Float]:
         """Where each record's class begins and ends on the scale of the link, and its probability."""

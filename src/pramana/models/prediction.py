@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Column, Float
-from pramana.errors import DataError
+from pramana.errors import DataError, quoted
 from pramana.estimating import GeneralizedLinear
 from pramana.formulas.design import Design, Offset
 from pramana.frames import Table, read
@@ -82,7 +82,7 @@ def _computed(design: Design, columns: Mapping[str, object], n: int) -> Float:
         except DataMismatchWarning as warning:
             unseen = str(warning).partition("{")[2].partition("}")[0]
             raise DataError(
-                f"the new data have levels that the fit did not see ({unseen}): recode or drop them"
+                f"the new data have levels that the fit did not see ({quoted(unseen)}): recode or drop them"
             ) from None
     if not np.all(np.isfinite(x)):
         raise DataError("the new data give terms that are infinite or missing: check the columns that are transformed")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pramana.errors import DataError
+from pramana.errors import DataError, confidential
 from pramana.estimators import Method, ModelDependent
 from pramana.frames import read
 from pramana.frames.table import require_columns
@@ -61,6 +61,7 @@ def _standardised(values: Any) -> Any:
     return (values - values.mean()) / values.std(ddof=1)
 
 
+@confidential
 def own_data(path: Path) -> Any:
     """A user's file with the columns income, age, edu (0/1) and female (0/1); income and age are standardised here."""
     table = read(path)
@@ -95,6 +96,7 @@ class Application:
         return out
 
 
+@confidential
 def run_application(
     data: Any, *, replicates: int, resamples: int, seed: int, tell: Callable[[int, int], None]
 ) -> Application:

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import pramana as pr
+from pramana.disclosure.audit.contents import chi_square
 from pramana.disclosure.audit.giveaways import telling
-from pramana.disclosure.audit.values import chi_square
 
 pytestmark = pytest.mark.filterwarnings("ignore:release", "ignore:these records")
 EDU = ["low", "mid", "high"]

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import pramana as pr
-from pramana.disclosure.planning.keep import keep_for_proportion
+from pramana.disclosure.planning.keep_probability import keep_for_proportion
 from pramana.disclosure.planning.limits import EpsilonLimit, OddsLimit, pulled_inside
 
 EDU = ("low", "mid", "high")

@@ -12,7 +12,7 @@ import pytest
 import pramana as pr
 from pramana.disclosure.release import ledger
 from pramana.disclosure.release.ledger import compose
-from pramana.disclosure.risk.keys import size_table
+from pramana.disclosure.risk.reidentification import size_table
 from pramana.mechanism.designs import band, blocks
 
 EDU = ("low", "mid", "high")
@@ -197,3 +197,26 @@ def test_a_level_that_does_not_occur_has_an_infinite_inflation() -> None:
     json.loads(report.summary("json"))
     with pytest.raises(pr.PramanaError, match=r"'z\[c\]' of 'z' has no variance in the pilot"):
         pr.optimal_design(pr.proportions("z"), {"z": ["a", "b"] * 20}, "z", epsilon=1, levels=["a", "b", "c"])
+
+
+def test_an_epsilon_that_holds_given_the_frequencies_says_so(tmp_path: Path) -> None:
+    """From the design file, through the mechanism, to the report, the description, the card and the audit."""
+    pd.DataFrame({"edu": np.resize(EDU, 120), "sex": np.resize(["f", "m"], 120)}).to_csv(
+        tmp_path / "in.csv", index=False
+    )
+    (tmp_path / "d.toml").write_text(
+        '[columns.edu]\nkeep = 0.8\ninvariant = true\nfrequencies = "data"\n[columns.sex]\nkeep = 0.9\n'
+    )
+    made = pr.read_design(tmp_path / "d.toml", tmp_path / "in.csv")
+    report = pr.risk(tmp_path / "in.csv", made)
+    assert report["edu"].conditional
+    assert not report["sex"].conditional
+    assert str(report).count("given the frequencies") == 2
+    assert [c["conditional"] for c in json.loads(report.summary("json"))["columns"]] == [True, False]
+    out = pr.release(tmp_path / "in.csv", tmp_path / "out.csv", made, card=True)
+    assert (
+        json.loads(out.description.read_text())["resources"][0]["pram"]["channels"][0]["randomization"]["conditional"]
+        is True
+    )
+    assert "given the frequencies of 'edu'" in out.cards[0].read_text()
+    assert "given the frequencies of 'edu'" in str(pr.audit(out.path))

@@ -84,7 +84,7 @@ def test_additive_noise_needs_one_row_for_everybody() -> None:
 
 def test_hooks_without_a_default_must_be_written() -> None:
     class Half(pr.Channel):
-        def encode(self, columns: Any, names: Any, *, confidential: bool = False) -> Any: ...
+        def encode(self, columns: Any, names: Any) -> Any: ...
 
     with pytest.raises(TypeError, match=r"document.*epsilon.*kind.*levels.*perturb.*revert"):
         Half()  # type: ignore[abstract]

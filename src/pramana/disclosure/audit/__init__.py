@@ -1,1 +1,1 @@
-"""Does a released file match its description, and does anything in it give the secrets away?"""
+"""Checks of a released file: against its description, and against the original for what gives secrets away."""

@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pramana.errors import DataError, MechanismError
+from pramana.disclosure.reports import Report
+from pramana.errors import DataError, MechanismError, confidential, released
 from pramana.frames.blocks.stream import open_reader, require
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.document import PramModel, from_document, parsed
-from pramana.render import Sheet, render
+from pramana.render import Sheet
 
 Severity = Literal["error", "warning", "ok"]
 _ORDER: dict[str, int] = {"error": 0, "warning": 1, "ok": 2}
@@ -27,7 +28,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Audit:
+class Audit(Report):
     """All findings about a released file. `clean` when none is an error."""
 
     path: str
@@ -43,23 +44,11 @@ class Audit:
     def to_dict(self) -> dict[str, Any]:
         return {"path": self.path, "clean": self.clean, "findings": [asdict(f) for f in self.findings]}
 
-    def summary(self, style: str = "text") -> str:
-        """The findings as a table, the worst first."""
+    def sheets(self) -> tuple[Sheet, ...]:
+        """The findings, the worst first."""
         rows = sorted(((f.severity, f.check, f.message) for f in self.findings), key=lambda row: _ORDER[row[0]])
         counts = [f"{len(self.of(s))} {s}" for s in ("error", "warning", "ok") if self.of(s)]
-        sheet = Sheet(
-            ("severity", "check", "finding"),
-            tuple(rows),
-            f"Audit of {self.path}: {', '.join(counts)}",
-            data=self.to_dict(),
-        )
-        return render(sheet, style)
-
-    def to_markdown(self) -> str:
-        return self.summary("markdown")
-
-    def __str__(self) -> str:
-        return self.summary()
+        return (Sheet(("severity", "check", "finding"), tuple(rows), f"Audit of {self.path}: {', '.join(counts)}"),)
 
 
 def verdict(check: str, problems: Sequence[Finding], good: str) -> list[Finding]:
@@ -71,6 +60,7 @@ EPSILON_LIMIT = 10.0
 CONDITION_LIMIT = 100.0
 
 
+@released
 def audit(
     path: str | Path,
     *,
@@ -89,7 +79,7 @@ def audit(
     epsilon_limit, condition_limit : a record's epsilon and a matrix's condition number above them are warned of.
     """
     from pramana.disclosure.audit import description as audit_description
-    from pramana.disclosure.audit import values as audit_frequencies
+    from pramana.disclosure.audit.contents import check_contents
 
     path = Path(path)
     reader = open_reader(path)
@@ -107,7 +97,7 @@ def audit(
         require(reader, [*mechanism.columns, *mechanism.context], "the description")
     except DataError as error:
         return Audit(path.name, (*findings, Finding("columns", "error", str(error))))
-    findings += audit_frequencies.check_contents(path, mechanism, body)
+    findings += check_contents(path, mechanism, body)
     if original is not None and not any(f.check == "levels" and f.severity == "error" for f in findings):
         findings += _against_original(path, Path(original), mechanism)
     return Audit(path.name, tuple(findings))
@@ -124,9 +114,10 @@ def _mechanism(given: Any, path: Path, findings: list[Finding]) -> tuple[Mechani
         return None, None
 
 
+@confidential
 def _against_original(path: Path, original: Path, mechanism: Mechanism) -> list[Finding]:
+    from pramana.disclosure.audit.contents import check_transitions
     from pramana.disclosure.audit.giveaways import check_giveaways
-    from pramana.disclosure.audit.values import check_transitions
 
     reader = open_reader(original)
     require(reader, [*mechanism.columns, *mechanism.context], "the description")

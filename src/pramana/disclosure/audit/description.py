@@ -12,8 +12,9 @@ from typing import Any
 from pramana.disclosure.audit.auditing import Finding, verdict
 from pramana.disclosure.release.card import matrices
 from pramana.disclosure.release.description import read_package, resource
-from pramana.disclosure.release.ledger import independent, read_ledger, spent
-from pramana.frames.blocks.stream import Reader, format_of
+from pramana.disclosure.release.ledger import independent_draws, read_ledger, spent
+from pramana.frames.blocks.stream import Reader
+from pramana.frames.files import format_of
 from pramana.frames.writing import sha256
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.document import PramModel
@@ -170,7 +171,7 @@ def check_ledger(ledger: Path, path: Path, mechanism: Mechanism) -> list[Finding
     mine = next((e for e in entries if e.released == digest), None)
     if mine is None:
         return [Finding("ledger", "warning", "this file is not in the ledger")]
-    others = independent(entries, mine)
+    others = independent_draws(entries, mine)
     problems = [
         Finding(
             "ledger",

@@ -16,7 +16,8 @@ import numpy as np
 
 from pramana.arrays import Column, Int
 from pramana.disclosure.audit.auditing import Finding, verdict
-from pramana.errors import DataError, PramanaError
+from pramana.disclosure.true_records import groups_of, text_levels
+from pramana.errors import DataError
 from pramana.frames import Table, read
 from pramana.mechanism import Assignment, Mechanism
 
@@ -29,7 +30,7 @@ MOST_ROWS = 1_000_000
 
 def check_giveaways(original: Path, mechanism: Mechanism) -> list[Finding]:
     """Every clear column against every perturbed one, on at most a million records."""
-    table = _sampled(_read(original, mechanism))
+    table = _sampled(read(original, text=text_levels(mechanism)))
     clear = [name for name in table.names if name not in mechanism.columns]
     context = mechanism.context
     problems = []
@@ -40,13 +41,6 @@ def check_giveaways(original: Path, mechanism: Mechanism) -> list[Finding]:
             problems += _judged(assignment, name, true, _coded(table, name, present), name in context)
     shown = f"none of {len(clear)} clear column(s) tells a perturbed one (rule: majority vote, two halves)"
     return verdict("give-aways", problems, shown)
-
-
-def _read(original: Path, mechanism: Mechanism) -> Table:
-    levels = {
-        v.name: v.levels for v in mechanism.schema.variables.values() if v.levels and isinstance(v.levels[0], str)
-    }
-    return read(original, text=levels)
 
 
 def _sampled(table: Table) -> Table:
@@ -61,25 +55,18 @@ def _factorized_rows(assignment: Assignment, table: Table) -> Int:
     """True levels as whole numbers; those of joint columns together."""
     codes = np.zeros(table.n, dtype=np.int64)
     for name in assignment.columns:
-        part = _factorized(table.column(name))
+        part = groups_of(table.column(name))
         codes = codes * (part.max(initial=0) + 1) + part
-    return _factorized(codes)
-
-
-def _factorized(values: Column) -> Int:
-    import pandas as pd
-
-    codes, _ = pd.factorize(pd.Series(values), use_na_sentinel=False)
-    return np.asarray(codes, dtype=np.int64)
+    return groups_of(codes)
 
 
 def _coded(table: Table, name: str, present: Column) -> list[Int]:
     """The clear column as it is, and its groups where it has many numbers."""
     try:
         values = table.column(name)[present]
-    except (DataError, PramanaError):
+    except DataError:
         return []  # nested types: not a code of anything
-    out = [_factorized(values)]
+    out = [groups_of(values)]
     if values.dtype.kind in "iuf" and np.unique(values).size > GROUPS:
         edges = np.quantile(values[np.isfinite(values)], np.linspace(0, 1, GROUPS + 1)[1:-1])
         out.append(np.searchsorted(edges, values).astype(np.int64))

@@ -1,1 +1,1 @@
-"""Which randomisation to choose: a keep probability, a frontier, an optimal matrix."""
+"""Searches for a mechanism before the release: a keep probability, a frontier, the best matrix under a limit."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.disclosure.planning.keep import positions
-from pramana.disclosure.utility.pilot import Pilot
+from pramana.disclosure.planning.keep_probability import positions
+from pramana.disclosure.utility.expected_variance import Pilot
 from pramana.errors import PramanaError
 from pramana.frames.levels import is_number
 

@@ -1,1 +1,1 @@
-"""Perturb a file and publish it with its description, card and ledger."""
+"""What is written at a release: the perturbed file, its description, its card, and the custodian's ledger."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Int
-from pramana.disclosure.utility.losses import share_inflation
+from pramana.disclosure.utility.costs import share_inflation
 from pramana.mechanism import Assignment, Mechanism, Stratified, TransitionMatrix
 from pramana.mechanism.channels.matrix_forms import Mixture
 from pramana.render import Sheet

@@ -11,9 +11,9 @@ from typing import Any
 from pramana.disclosure.release.ledger import finite
 from pramana.errors import MechanismError
 from pramana.frames import Variable
-from pramana.frames.blocks.stream import Reader, format_of
+from pramana.frames.blocks.stream import Reader
+from pramana.frames.files import NULLS, format_of
 from pramana.frames.levels import is_number
-from pramana.frames.table import NULLS
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.document import PARQUET_KEY, parsed
 from pramana.mechanism.draws.keyed import LIMITS

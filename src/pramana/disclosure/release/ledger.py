@@ -77,7 +77,7 @@ def append(path: Path, entry: Entry) -> None:
         os.close(handle)
 
 
-def independent(earlier: Sequence[Entry], new: Entry) -> dict[str, list[Entry]]:
+def independent_draws(earlier: Sequence[Entry], new: Entry) -> dict[str, list[Entry]]:
     """Earlier releases of the same records that hold another independent draw of a column, by column."""
     found: dict[str, list[Entry]] = {}
     for old in earlier:
@@ -105,7 +105,7 @@ def _same_draw(old: Entry, theirs: str, new: Entry, mine: str) -> bool:
 def spent(entries: Sequence[Entry], new: Entry, column: str) -> float:
     """Epsilon of a column over the releases that drew it independently, this one included; infinite if any is."""
     parts = [new.columns[column]["epsilon"]]
-    for old in independent(entries, new).get(column, []):
+    for old in independent_draws(entries, new).get(column, []):
         parts += [c["epsilon"] for name, c in old.columns.items() if set(name.split(" × ")) & set(column.split(" × "))]
     return float("inf") if None in parts else float(sum(parts))
 

@@ -11,8 +11,9 @@ from typing import Any
 from pramana.disclosure.release import ledger as ledgers
 from pramana.disclosure.release.description import PACKAGE, inside, merged, pram_object, read_package, resource
 from pramana.disclosure.release.streaming import FilePerturbation, Tally, component
-from pramana.errors import DataError, MechanismError, PramanaError
-from pramana.frames.blocks.stream import Reader, Writer, format_of, open_reader, require
+from pramana.errors import DataError, MechanismError, PramanaError, PramanaWarning, confidential
+from pramana.frames.blocks.stream import Reader, Writer, open_reader, require
+from pramana.frames.files import format_of
 from pramana.frames.writing import check_paths, locked, pending, publish, refuse_existing, settle, sha256, write_text
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.document import find_description
@@ -38,7 +39,7 @@ class Release:
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _Order:
     """A release that passed every check that needs no row."""
 
     source: Path
@@ -58,6 +59,7 @@ class _Plan:
         return (self.target.with_name(f"{stem}.card.md"), self.target.with_name(f"{stem}.card.html"))
 
 
+@confidential
 def release(
     source: str | Path,
     target: str | Path,
@@ -93,126 +95,123 @@ def release(
     known = mechanism if isinstance(mechanism, Mechanism) else Mechanism.load(mechanism)
     if seed is not None:
         warnings.warn(
-            "release(seed=...) is reproducible and therefore not secure: leave the seed out for a release", stacklevel=2
+            "release(seed=...) is reproducible and therefore not secure: leave the seed out for a release",
+            PramanaWarning,
+            stacklevel=3,
         )
     randomness = source_of(known, key=key, named=id is not None, seed=seed, blocks=True)
     paths = (Path(source), Path(target))
-    plan = _Plan(*paths, known, randomness, id, Path(ledger) if ledger else None, dataset, force, card, tell)
-    reader = _opened(plan)
+    order = _Order(*paths, known, randomness, id, Path(ledger) if ledger else None, dataset, force, card, tell)
+    reader = _opened(order)
     try:
-        return _released(plan, reader)
+        return _released(order, reader)
     except OSError as error:
         why = error.strerror or type(error).__name__
-        raise PramanaError(f"{plan.target.name!r} could not be written: {why}; nothing was published") from None
-    except Exception as error:
-        if isinstance(error, PramanaError) or not type(error).__module__.startswith("pyarrow"):
-            raise
-        # Arrow's own messages quote the values that they stumble over.
-        what = f"{plan.source.name!r} could not be copied ({type(error).__name__}); nothing was published"
-        raise DataError(what) from None
+        raise PramanaError(f"{order.target.name!r} could not be written: {why}; nothing was published") from None
 
 
-def _opened(plan: _Plan) -> Reader:
+def _opened(order: _Order) -> Reader:
     """Everything that can be wrong without looking at a row."""
-    check_paths(plan.source, plan.target, force=plan.force)
-    if plan.card:
-        refuse_existing(list(plan.cards), force=plan.force)
-    read_package(plan.target.parent)
-    if plan.ledger is not None:
-        ledgers.read_ledger(plan.ledger, missing=True)
-    if find_description(plan.source) is not None:
+    check_paths(order.source, order.target, force=order.force)
+    if order.card:
+        refuse_existing(list(order.cards), force=order.force)
+    read_package(order.target.parent)
+    if order.ledger is not None:
+        ledgers.read_ledger(order.ledger, missing=True)
+    if find_description(order.source) is not None:
         raise MechanismError(
-            f"{plan.source.name!r} was perturbed already, as its description says: release from the original file"
+            f"{order.source.name!r} was perturbed already, as its description says: release from the original file"
         )
-    for assignment in plan.mechanism.assignments:
+    for assignment in order.mechanism.assignments:
         for place in range(len(assignment.columns)):
             component(assignment, place)
-    strata = plan.mechanism.context
-    reader = open_reader(plan.source, plan.mechanism.columns)
-    require(reader, plan.mechanism.columns, "the mechanism")
+    strata = order.mechanism.context
+    reader = open_reader(order.source, order.mechanism.columns)
+    require(reader, order.mechanism.columns, "the mechanism")
     require(reader, strata, "the mechanism's strata")
-    if plan.identifier is not None:
-        require(reader, [plan.identifier], "the keyed release")
-        if plan.identifier in plan.mechanism.columns:
-            raise DataError(f"the identifier {plan.identifier!r} is perturbed itself: use an unperturbed column")
+    if order.identifier is not None:
+        require(reader, [order.identifier], "the keyed release")
+        if order.identifier in order.mechanism.columns:
+            raise DataError(f"the identifier {order.identifier!r} is perturbed itself: use an unperturbed column")
     return reader
 
 
-def _released(plan: _Plan, reader: Reader) -> Release:
-    with pending(plan.target) as temporary:
-        rows, counts = _written(plan, reader, temporary)
+def _released(order: _Order, reader: Reader) -> Release:
+    with pending(order.target) as temporary:
+        rows, counts = _written(order, reader, temporary)
         settle(temporary)
         digest = sha256(temporary)
-        body = pram_object(plan.mechanism, rows=rows, randomness=plan.randomness.kind, sha256=digest)
-        entry = resource(plan.target, reader, plan.mechanism, body, temporary.stat().st_size)
-        _record(plan, rows, digest)
-        _publish(plan, temporary, entry, counts)
-    cards = plan.cards if plan.card else ()
-    description = plan.target.with_name(PACKAGE)
-    kind, known = plan.randomness.kind, plan.mechanism
-    return Release(plan.target, description, cards, rows, digest, known.epsilon, kind, tuple(known.conditional))
+        body = pram_object(order.mechanism, rows=rows, randomness=order.randomness.kind, sha256=digest)
+        entry = resource(order.target, reader, order.mechanism, body, temporary.stat().st_size)
+        _record(order, rows, digest)
+        _publish(order, temporary, entry, counts)
+    cards = order.cards if order.card else ()
+    description = order.target.with_name(PACKAGE)
+    kind, known = order.randomness.kind, order.mechanism
+    return Release(order.target, description, cards, rows, digest, known.epsilon, kind, tuple(known.conditional))
 
 
-def _written(plan: _Plan, reader: Reader, temporary: Path) -> tuple[int, list[Tally]]:
+def _written(order: _Order, reader: Reader, temporary: Path) -> tuple[int, list[Tally]]:
     """The perturbed copy under its temporary name; nothing but released values ever reaches it."""
-    perturbation = FilePerturbation(plan.mechanism, plan.randomness, plan.identifier)
+    perturbation = FilePerturbation(order.mechanism, order.randomness, order.identifier)
     rows = 0
-    with closing(_writer(plan, reader, temporary)) as writer:
+    with closing(_writer(order, reader, temporary)) as writer:
         for block in reader.blocks():
             writer.write(block.replaced(perturbation.released(block)))
             rows += block.rows
-            if plan.tell is not None:
-                plan.tell(*reader.progress)
+            if order.tell is not None:
+                order.tell(*reader.progress)
         perturbation.finish()
     return rows, perturbation.counts
 
 
-def _writer(plan: _Plan, reader: Any, temporary: Path) -> Writer:
-    if format_of(plan.target) == "csv":
+def _writer(order: _Order, reader: Any, temporary: Path) -> Writer:
+    if format_of(order.target) == "csv":
         from pramana.frames.blocks.csv_files import CsvWriter
 
-        return CsvWriter(temporary, reader, compressed=plan.target.suffix.lower() == ".gz")
+        return CsvWriter(temporary, reader, compressed=order.target.suffix.lower() == ".gz")
     from pramana.frames.blocks.parquet_files import ParquetWriter
 
-    body = pram_object(plan.mechanism, rows=reader.rows, randomness=plan.randomness.kind)
+    body = pram_object(order.mechanism, rows=reader.rows, randomness=order.randomness.kind)
     return ParquetWriter(temporary, reader, inside(body))
 
 
-def _record(plan: _Plan, rows: int, digest: str) -> None:
+def _record(order: _Order, rows: int, digest: str) -> None:
     """The ledger first: a release that it does not know must not exist."""
-    if plan.ledger is None:
+    if order.ledger is None:
         return
     entry = ledgers.Entry(
-        dataset=plan.dataset,
-        source=sha256(plan.source),
+        dataset=order.dataset,
+        source=sha256(order.source),
         released=digest,
-        target=plan.target.name,
+        target=order.target.name,
         rows=rows,
-        randomness=plan.randomness.kind,
-        key=plan.randomness.key.fingerprint if isinstance(plan.randomness, Keyed) else None,
-        epsilon=ledgers.finite(plan.mechanism.epsilon),
-        columns=ledgers.column_records(plan.mechanism),
+        randomness=order.randomness.kind,
+        key=order.randomness.key.fingerprint if isinstance(order.randomness, Keyed) else None,
+        epsilon=ledgers.finite(order.mechanism.epsilon),
+        columns=ledgers.column_records(order.mechanism),
     )
-    again = ledgers.independent(ledgers.read_ledger(plan.ledger, missing=True), entry)
+    again = ledgers.independent_draws(ledgers.read_ledger(order.ledger, missing=True), entry)
     if again:
         warnings.warn(
             f"these records were released before with other draws of {', '.join(again)}: an attacker can combine the two, and "
             "their epsilons add; use a key to repeat the same draws",
-            stacklevel=4,
+            PramanaWarning,
+            stacklevel=5,
         )
-    ledgers.append(plan.ledger, entry)
+    ledgers.append(order.ledger, entry)
 
 
-def _publish(plan: _Plan, temporary: Path, entry: dict[str, Any], counts: list[Tally]) -> None:
+def _publish(order: _Order, temporary: Path, entry: dict[str, Any], counts: list[Tally]) -> None:
     """First the description, then the data; where the data cannot follow, the description goes back."""
-    package = plan.target.with_name(PACKAGE)
-    with locked(plan.target.parent):
+    package = order.target.with_name(PACKAGE)
+    with locked(order.target.parent):
         before = package.read_text(encoding="utf-8") if package.exists() else None
-        write_text(package, merged(read_package(plan.target.parent), entry))
+        write_text(package, merged(read_package(order.target.parent), entry))
         try:
-            if plan.card:
-                _write_cards(plan, entry, counts)
-            publish(temporary, plan.target)
+            if order.card:
+                _write_cards(order, entry, counts)
+            publish(temporary, order.target)
         except BaseException:
             if before is None:
                 package.unlink(missing_ok=True)
@@ -221,9 +220,9 @@ def _publish(plan: _Plan, temporary: Path, entry: dict[str, Any], counts: list[T
             raise
 
 
-def _write_cards(plan: _Plan, entry: dict[str, Any], counts: list[Tally]) -> None:
+def _write_cards(order: _Order, entry: dict[str, Any], counts: list[Tally]) -> None:
     from pramana.disclosure.release.card import card_page
 
-    page = card_page(plan.target.name, plan.mechanism, entry["pram"], counts)
-    for path, text in zip(plan.cards, (page.markdown(), page.html()), strict=True):
+    page = card_page(order.target.name, order.mechanism, entry["pram"], counts)
+    for path, text in zip(order.cards, (page.markdown(), page.html()), strict=True):
         write_text(path, text)

@@ -1,1 +1,1 @@
-"""What an attacker gains from a release."""
+"""What an attacker gains from a release: posteriors of true values, links to persons."""

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from pramana.analysis.question import question
-from pramana.disclosure.confidential import Missing, read_confidential, read_released
 from pramana.disclosure.release.ledger import Composition, compose
 from pramana.disclosure.reports import Report
-from pramana.disclosure.risk.keys import Linkage, link
 from pramana.disclosure.risk.posterior import ColumnRisk, LevelRisk, column_risk
-from pramana.disclosure.utility.losses import AnalysisCost, TableChange, Utility, rows_of_analysis, utility_of
-from pramana.disclosure.utility.pilot import pilot_of
-from pramana.errors import MechanismError, PramanaError
+from pramana.disclosure.risk.reidentification import Linkage, link
+from pramana.disclosure.true_records import Missing, read_confidential, read_released
+from pramana.disclosure.utility.costs import AnalysisCost, TableChange, Utility, rows_of_analysis, utility_of
+from pramana.disclosure.utility.expected_variance import pilot_of
+from pramana.errors import MechanismError, PramanaError, confidential, listing
 from pramana.mechanism import Mechanism
 from pramana.progress import Tell, silent
 from pramana.render import Sheet
@@ -32,7 +32,8 @@ def column_sheet(column: ColumnRisk) -> Sheet:
     strata = any(v.stratum is not None for v in column.levels)
     head = ("stratum",) if strata else ()
     exposure = column.exposure
-    facts = [("Epsilon", f"{column.epsilon:.4g}")]
+    given = ", given the frequencies, which come from the confidential data" if column.conditional else ""
+    facts = [("Epsilon", f"{column.epsilon:.4g}{given}")]
     facts.append(("Posterior of the true value", f"{exposure.mean:.4f} on average over records and draws"))
     facts.append(
         (
@@ -175,10 +176,14 @@ class Risk(Report):
 
 
 def _with_whole(sheet: Sheet, risk: Risk) -> Sheet:
-    whole = (("Records", f"{risk.n}"), ("Epsilon of all sensitive columns given the rest", f"{risk.epsilon:.4g}"))
+    names = [c.name for c in risk.columns if c.conditional]
+    given = f", given the frequencies of {listing(names)}" if names else ""
+    epsilon = ("Epsilon of all sensitive columns given the rest", f"{risk.epsilon:.4g}{given}")
+    whole = (("Records", f"{risk.n}"), epsilon)
     return replace(sheet, facts=(*whole, *sheet.facts))
 
 
+@confidential
 def risk(
     data: Any,
     mechanism: Mechanism | str | Path,

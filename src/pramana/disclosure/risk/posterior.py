@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Bool, Float, Int
-from pramana.disclosure.confidential import codes_of, strata_of
-from pramana.disclosure.utility.pilot import stratum
+from pramana.disclosure.true_records import codes_of, strata_of
+from pramana.disclosure.utility.expected_variance import stratum
 from pramana.errors import DataError, MechanismError, listing
 from pramana.frames import Level, Table
 from pramana.mechanism import Assignment, Stratified, TransitionMatrix
@@ -62,10 +62,11 @@ class Exposure:
 
 @dataclass(frozen=True)
 class ColumnRisk:
-    """One column, or several that are perturbed together."""
+    """One column, or several that are perturbed together; `conditional`: epsilon holds only given the file's frequencies."""
 
     columns: tuple[str, ...]
     epsilon: float
+    conditional: bool
     epsilon_within: float
     blocks: tuple[tuple[Level, ...], ...]
     levels: tuple[LevelRisk, ...]
@@ -116,6 +117,7 @@ def column_risk(
     return ColumnRisk(
         assignment.columns,
         assignment.channel.epsilon,
+        assignment.channel.conditional,
         max(epsilon_within(m) for m in matrices.values()),
         _blocks(list(matrices.values())),
         tuple(levels),

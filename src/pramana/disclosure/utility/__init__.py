@@ -1,1 +1,1 @@
-"""What the randomisation costs the analysts."""
+"""What analysts lose by a release: variance of their estimates, changes of tables."""

@@ -13,7 +13,7 @@ from pramana.analysis.sampling import Beside, ColumnLike
 from pramana.analysis.task import Options, Task
 from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
-from pramana.errors import PramanaError
+from pramana.errors import PramanaError, released
 from pramana.estimators import Likelihood
 from pramana.estimators.tables.outcome import TableResult
 from pramana.mechanism import Mechanism
@@ -21,6 +21,7 @@ from pramana.parameters.tables import crosstab
 from pramana.result import Result
 
 
+@released
 def table_em(
     columns: str | Sequence[str],
     data: Any,

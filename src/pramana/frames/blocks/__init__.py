@@ -1,1 +1,1 @@
-"""A file as a stream of blocks whose columns are level codes, whatever its format."""
+"""Files read and written a block of rows at a time, whose columns are level codes; one module a format."""

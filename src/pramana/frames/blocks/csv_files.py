@@ -1,4 +1,4 @@
-"""The text of a CSV field and the level that it stands for."""
+"""CSV, a few megabytes of whole records at a time; all bytes but those of the replaced fields are kept."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ import pyarrow.compute as pc
 
 from pramana.arrays import Bool, Column, Int
 from pramana.errors import DataError
-from pramana.frames import Level
 from pramana.frames.blocks.stream import MISSING, UNKNOWN, Replacement
-from pramana.frames.levels import is_number
-from pramana.frames.table import NULLS
+from pramana.frames.files import NULLS, check_header, not_utf8, ragged
+from pramana.frames.levels import Level, is_number
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 
@@ -136,15 +135,14 @@ def _names(header: bytes, path: Path) -> list[str]:
     try:
         text = header.removeprefix(_BOM).decode("utf-8")
     except UnicodeDecodeError:
-        raise DataError(f"the header of {str(path)!r} is not UTF-8 text: save the file as UTF-8") from None
+        raise not_utf8(f"the header of {str(path)!r}") from None
     records = list(csv.reader(io.StringIO(text, newline="")))
     if len(records) > 1:
         raise DataError(f"the lines of {str(path)!r} do not end with a line feed: save the file with such line ends")
     names = records[0] if records else []
     if not names or "\0" in text:
         raise DataError(f"file {str(path)!r} has no header: its first line must name the columns")
-    if len(set(names)) < len(names):
-        raise DataError(f"two columns of {path.name!r} have the same name: rename or drop one of them")
+    check_header(names, path)
     return names
 
 
@@ -237,7 +235,7 @@ class CsvBlock:
         try:
             text = fields.cast(pa.large_string())
         except pa.ArrowInvalid:
-            raise DataError(f"column {name!r} is not UTF-8 text: save the file as UTF-8") from None
+            raise not_utf8(f"column {name!r}") from None
         if pc.all(pc.match_substring_regex(text, _WHOLE)).as_py():
             return np.asarray(text.cast(pa.int64()).to_numpy())
         whole = re.compile(_WHOLE)
@@ -297,7 +295,4 @@ def _stray(data: bytes, place: int, first_row: int, what: str) -> DataError:
 def _refuse_ragged(fields: Int, expected: int, first_row: int) -> None:
     wrong = np.flatnonzero(fields != expected)
     if wrong.size:
-        raise DataError(
-            f"row {first_row + wrong[0]} has {fields[wrong[0]]} field(s) where the header names {expected}: every record needs "
-            "one field a column"
-        )
+        raise ragged(first_row + int(wrong[0]), int(fields[wrong[0]]), expected)

@@ -15,9 +15,9 @@ from pyarrow import parquet
 
 from pramana.arrays import Column, Int
 from pramana.errors import DataError
-from pramana.frames import Level
 from pramana.frames.blocks.stream import MISSING, UNKNOWN, Replacement
-from pramana.frames.levels import is_number
+from pramana.frames.files import check_header, unreadable
+from pramana.frames.levels import Level, is_number
 
 CELLS = 1 << 21
 LONGEST = 1 << 18
@@ -37,14 +37,11 @@ class ParquetReader:
             self._file = parquet.ParquetFile(
                 path, read_dictionary=self._texts(text), buffer_size=BUFFER, pre_buffer=False
             )
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DataError(
-                f"file {str(path)!r} could not be read as Parquet ({type(error).__name__}): is it complete?"
-            ) from None
+        except (pa.ArrowException, OSError) as error:
+            raise unreadable(path, error) from None
         self.metadata = plain.metadata
         self._done = 0
-        if len(set(self.names)) < len(self.names):
-            raise DataError(f"two columns of {path.name!r} have the same name: rename or drop one of them")
+        check_header(self.names, path)
 
     def _texts(self, names: Sequence[str]) -> list[str]:
         """Text columns that are read as codes straight from the pages."""
@@ -77,9 +74,7 @@ class ParquetReader:
                 yield ParquetBlock(batch, self.schema, self._done)
                 self._done += batch.num_rows
         except pa.ArrowException as error:
-            raise DataError(
-                f"file {str(self.path)!r} could not be read after row {self._done} ({type(error).__name__}): is it complete?"
-            ) from None
+            raise unreadable(self.path, error, f" after row {self._done}") from None
 
 
 class ParquetWriter:
@@ -168,10 +163,11 @@ def _refuse_type_mismatch(levels: Sequence[Level], kind: Any, name: str) -> None
     what = "numbers" if is_number(levels[0]) else "true and false" if isinstance(levels[0], bool) else "text"
     number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     text = _is_text(kind) or pa.types.is_string_view(kind)
-    held = "numbers" if number else "text" if text else "true and false" if pa.types.is_boolean(kind) else str(kind)
+    shown = kind if not pa.types.is_nested(kind) else "nested"  # the fields of a nested type can be values
+    held = "numbers" if number else "text" if text else "true and false" if pa.types.is_boolean(kind) else str(shown)
     if held != what:
         raise DataError(
-            f"column {name!r} holds {held} ({kind}) but the mechanism's levels are {what}: convert the column, or build the "
+            f"column {name!r} holds {held} ({shown}) but the mechanism's levels are {what}: convert the column, or build the "
             "mechanism with levels of the column's type"
         )
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pramana.arrays import Column, Int
-from pramana.errors import DataError, listing, suggestion
-from pramana.frames import Level
+from pramana.frames.files import existing, require_names
+from pramana.frames.levels import Level
 
 MISSING = -1
 UNKNOWN = -2
@@ -70,21 +70,9 @@ class Writer(Protocol):
     def close(self) -> None: ...
 
 
-def format_of(path: Path) -> str:
-    """ "csv" or "parquet", from the file's name."""
-    name = path.name.lower()
-    if name.endswith((".csv", ".csv.gz")):
-        return "csv"
-    if name.endswith((".parquet", ".pq")):
-        return "parquet"
-    raise DataError(f"file {str(path)!r} has an unknown ending {path.suffix!r}: use .csv, .csv.gz or .parquet")
-
-
 def open_reader(path: Path, text: Sequence[str] = ()) -> Reader:
     """The file as a stream; `text` names the columns that will be asked for by level."""
-    if not path.is_file():
-        raise DataError(f"file {str(path)!r} does not exist" if not path.exists() else f"{str(path)!r} is not a file")
-    if format_of(path) == "csv":
+    if existing(path) == "csv":
         from pramana.frames.blocks.csv_files import CsvReader
 
         return CsvReader(path)
@@ -95,8 +83,4 @@ def open_reader(path: Path, text: Sequence[str] = ()) -> Reader:
 
 def require(reader: Reader, names: Sequence[str], why: str) -> None:
     """Refuse a file that lacks columns, naming all of them at once."""
-    absent = [name for name in dict.fromkeys(names) if name not in reader.names]
-    if absent:
-        raise DataError(
-            f"{why} needs column(s) {listing(absent)}, which {reader.path.name!r} lacks: {suggestion(absent[0], reader.names)}"
-        )
+    require_names(names, reader.names, why, f"{reader.path.name!r} lacks")

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pramana.arrays import Float
-from pramana.errors import MechanismError, listing
+from pramana.errors import MechanismError, listing, quoted
 from pramana.frames import Level
 from pramana.frames.levels import is_number
 
@@ -78,7 +78,7 @@ def checked_frequencies(frequencies: Frequencies, levels: Sequence[Level]) -> Fl
     if values.min() <= 0:
         level = levels[int(np.argmin(values))]
         raise MechanismError(
-            f"the frequency of level {level!r} is {values.min():.6g}: frequencies must be positive; leave out a level that never "
+            f"the frequency of level {quoted(repr(level))} is {values.min():.6g}: frequencies must be positive; leave out a level that never "
             "occurs, or give it a small share"
         )
     if abs(values.sum() - 1) > SUM_TOLERANCE:
@@ -96,7 +96,7 @@ def checked_keep(keep: Keep, levels: Sequence[Level]) -> Float:
     outside = np.flatnonzero(~((values >= 0) & (values <= 1)))
     if outside.size:
         raise MechanismError(
-            f"keep={values[outside[0]]:.6g} of level {levels[outside[0]]!r} must be a probability: probabilities lie between 0 and 1"
+            f"keep={values[outside[0]]:.6g} of level {quoted(repr(levels[outside[0]]))} must be a probability: probabilities lie between 0 and 1"
         )
     return values
 
@@ -126,8 +126,12 @@ def _in_order(values: Any, levels: Sequence[Level], what: str) -> Float:
         absent = [level for level in levels if level not in values]
         unknown = [level for level in values if level not in levels]
         if absent or unknown:
-            problem = f"lack level(s) {listing(absent)}" if absent else f"name {listing(unknown)}, which are no levels"
-            raise MechanismError(f"the {what} {problem}: give one for each of {listing(levels, 10)}")
+            problem = (
+                f"lack level(s) {quoted(listing(absent))}"
+                if absent
+                else f"name {listing(unknown)}, which are no levels"
+            )
+            raise MechanismError(f"the {what} {problem}: give one for each of {quoted(listing(levels, 10))}")
         values = [values[level] for level in levels]
     try:
         array = np.asarray(values, dtype=float)

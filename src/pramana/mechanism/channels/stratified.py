@@ -69,20 +69,22 @@ class Stratified(Channel):
     def conditional(self) -> bool:
         return any(channel.conditional for channel in self.strata.values())
 
-    def encode(self, columns: Sequence[Column], names: Sequence[str], *, confidential: bool = False) -> Int:
-        return self._first.encode(columns, names, confidential=confidential)
+    def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Int:
+        return self._first.encode(columns, names)
 
-    def _rows(self, context: Columns, *, confidential: bool = False) -> Iterator[tuple[Int, TransitionMatrix]]:
+    def _rows(self, context: Columns) -> Iterator[tuple[Int, TransitionMatrix]]:
         try:
-            codes = encode(context[self.by], list(self.strata), column=self.by, confidential=confidential)
+            codes = encode(context[self.by], list(self.strata), column=self.by)
         except DataError as error:
-            raise DataError(f"{error} (every value of the stratifying column needs its transition matrix)") from None
+            raise DataError(
+                f"{error.marked} (every value of the stratifying column needs its transition matrix)"
+            ) from None
         for position, channel in enumerate(self.strata.values()):
             yield np.flatnonzero(codes == position), channel
 
     def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Int:
         released = np.empty_like(encoded)
-        for rows, channel in self._rows(context, confidential=True):
+        for rows, channel in self._rows(context):
             released[rows] = channel.perturb(encoded[rows], context, stream.at(rows))
         return released
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pramana.arrays import Column, Columns, Float, Int
-from pramana.errors import MechanismError, listing, suggestion
+from pramana.errors import DataError, MechanismError, listing, quoted, suggestion
 from pramana.frames import Kind, Level, checked_levels, decode, encode, infer_kind
 from pramana.frames.levels import is_number
 from pramana.mechanism.channel import Channel, Document, Nodes
@@ -75,7 +75,7 @@ class TransitionMatrix(Channel):
         if not condition < CONDITION_LIMIT:
             state = "singular" if condition > 1e15 else f"nearly singular (condition number {condition:.1e})"
             raise MechanismError(
-                f"the transition matrix of levels {listing(self.levels)} is {state}; the limit is {CONDITION_LIMIT:.0e}: "
+                f"the transition matrix of levels {quoted(listing(self.levels))} is {state}; the limit is {CONDITION_LIMIT:.0e}: "
                 "raise the keep probability or merge levels"
             )
 
@@ -217,18 +217,23 @@ class TransitionMatrix(Channel):
         """Reversion by released level (K, m) of a function tabulated by true level (K, m)."""
         return self.form.revert_table(table)
 
-    def encode(self, columns: Sequence[Column], names: Sequence[str], *, confidential: bool = False) -> Int:
+    def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Int:
         if len(names) == 1:
-            return encode(columns[0], self.levels, column=names[0], confidential=confidential)
+            return encode(columns[0], self.levels, column=names[0])
         own = [self.component(place) for place in range(len(names))]
         pairs = zip(columns, own, names, strict=True)
-        parts = [encode(column, levels, column=name, confidential=confidential) for column, levels, name in pairs]
+        parts = [encode(column, levels, column=name) for column, levels, name in pairs]
         sizes = [len(levels) for levels in own]
         flat = np.ravel_multi_index(parts, sizes) if parts[0].size else parts[0]
         listed = [[levels.index(level[p]) for level in self.levels] for p, levels in enumerate(own)]  # type: ignore[index]
         # Joint levels as single integers, so that impossible combinations are found quickly.
         joint = np.ravel_multi_index(listed, sizes).tolist()
-        return encode(flat, joint, column=" × ".join(names), confidential=True)
+        try:
+            return encode(flat, joint, column=" × ".join(names))
+        except DataError:  # once more, to name the combinations themselves
+            both = np.empty(flat.size, dtype=object)
+            both[:] = list(zip(*(column.tolist() for column in columns), strict=True))
+            return encode(both, self.levels, column=" × ".join(names))
 
     def component(self, place: int) -> tuple[Level, ...]:
         """Levels of one of the columns that a joint matrix covers."""
@@ -284,5 +289,7 @@ def _checked_kind(kind: Kind | None, levels: tuple[Level, ...]) -> Kind | None:
     if kind not in ("nominal", "ordinal", "numeric"):
         raise MechanismError(f"kind {kind!r} is unknown: {suggestion(kind, ['nominal', 'ordinal', 'numeric'])}")
     if kind == "numeric" and not all(is_number(v) for v in levels):
-        raise MechanismError(f"kind 'numeric' needs numeric levels, not {listing(levels)}: use 'nominal' or 'ordinal'")
+        raise MechanismError(
+            f"kind 'numeric' needs numeric levels, not {quoted(listing(levels))}: use 'nominal' or 'ordinal'"
+        )
     return kind

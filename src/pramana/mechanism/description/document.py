@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pramana.errors import DataError, MechanismError
+from pramana.errors import MechanismError
+from pramana.frames.files import unreadable
 from pramana.frames.writing import write_text
 from pramana.mechanism.channel import Channel, Document
 from pramana.mechanism.channels.stratified import Stratified
@@ -241,7 +242,7 @@ def inside_parquet(path: Path) -> Document | None:
     try:
         metadata = parquet.read_schema(path).metadata or {}
     except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"file {str(path)!r} could not be read as Parquet: {str(error).splitlines()[0]}") from None
+        raise unreadable(path, error) from None
     return inside_metadata(metadata, str(path))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.errors import DataError, MechanismError, listing
+from pramana.errors import DataError, MechanismError, confidential, listing, quoted
 from pramana.frames import Level, checked_levels, read
 from pramana.frames.table import require_columns
 from pramana.mechanism.channels.stratified import Stratified
@@ -52,6 +52,7 @@ def linked(
     return TransitionMatrix.from_columns(levels, _product_over(levels, channels))
 
 
+@confidential
 def observed_combinations(data: Any, columns: Sequence[str]) -> list[tuple[Level, ...]]:
     """The combinations that occur in a frame or file, sorted; rows with a missing value are left out.
 
@@ -94,7 +95,7 @@ def by_stratum(
         except TypeError as error:
             raise MechanismError(f"stratum {value!r} of {by!r}: {error}") from None
         except MechanismError as error:
-            raise MechanismError(f"stratum {value!r} of {by!r}: {error}") from None
+            raise MechanismError(f"stratum {value!r} of {by!r}: {error.marked}") from None
     return Stratified(by, made)
 
 
@@ -103,7 +104,7 @@ def _checked_combinations(combinations: Sequence[tuple[Level, ...]]) -> tuple[tu
     widths = {len(level) if isinstance(level, tuple) else 0 for level in levels}
     if widths == {0} or widths == {1} or len(widths) > 1:
         raise MechanismError(
-            f"combinations {listing(levels, 3)} must be tuples of equal length, one value for each of at least 2 columns"
+            f"combinations {quoted(listing(levels, 3))} must be tuples of equal length, one value for each of at least 2 columns"
         )
     return levels  # type: ignore[return-value]
 
@@ -124,7 +125,7 @@ def _positions(values: Sequence[Level], channel: TransitionMatrix, position: int
     unknown = [value for value in dict.fromkeys(values) if value not in channel.levels]
     if unknown:
         raise MechanismError(
-            f"{listing(unknown)} in column {position + 1} of the combinations are no levels of its channel, which has "
+            f"{quoted(listing(unknown))} in column {position + 1} of the combinations are no levels of its channel, which has "
             f"{listing(channel.levels, 10)}"
         )
     return [channel.levels.index(value) for value in values]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pramana.errors import MechanismError, suggestion
+from pramana.errors import MechanismError, confidential, suggestion
 from pramana.frames import Table, read
 from pramana.frames.writing import write_text
 from pramana.mechanism.designs.request import Request
@@ -46,6 +46,7 @@ class Design:
     requests: tuple[Request, ...]
 
     @property
+    @confidential
     def mechanism(self) -> Mechanism:
         """The channels that answer the requests."""
         channels = {}
@@ -54,7 +55,7 @@ class Design:
             try:
                 channels[key] = request.channel()
             except MechanismError as error:
-                raise MechanismError(f"design of {request.name!r}: {error}") from None
+                raise MechanismError(f"design of {request.name!r}: {error.marked}") from None
         return Mechanism(channels)
 
     @property
@@ -67,6 +68,7 @@ class Design:
         """What must be said beside the epsilons."""
         return tuple(note for request in self.requests if (note := request.note()) is not None)
 
+    @confidential
     def resolved(self, data: Any) -> Design:
         """Levels and frequencies written out; `data` is the confidential frame or file, or None."""
         needed = [r for r in self.requests if r.levels is None or _draws(r)]
@@ -87,6 +89,7 @@ class Design:
         write_text(Path(path), _HEADER + f"version = {VERSION}\n" + "".join(_section(r) for r in self.requests))
 
 
+@confidential
 def read_design(path: str | Path, data: Any = None) -> Mechanism:
     """The mechanism that a design file asks for.
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.errors import MechanismError, suggestion
+from pramana.errors import MechanismError, quoted, suggestion
 from pramana.frames import Kind, Level, checked_levels
 from pramana.mechanism.channels.checks import (
     Frequencies,
@@ -113,7 +113,7 @@ def _refill_of_keep(shares: Float, keep: object, levels: Sequence[Level]) -> flo
     floor, rarest = checked_floor(keep), int(np.argmin(shares))
     if floor <= shares[rarest]:
         raise MechanismError(
-            f"keep={floor:.6g} must lie above {shares[rarest]:.6g}, the smallest frequency (level {levels[rarest]!r}): there an "
+            f"keep={floor:.6g} must lie above {shares[rarest]:.6g}, the smallest frequency (level {quoted(repr(levels[rarest]))}): there an "
             "invariant mixture says nothing any more. Raise keep"
         )
     return (1 - floor) / (1 - float(shares[rarest]))
@@ -143,9 +143,9 @@ def _given_diagonal(keep: Float, shares: Float, levels: Sequence[Level]) -> Floa
         return np.eye(shares.size)
     if leaving[most] > total / 2 * (1 + 1e-12):
         raise MechanismError(
-            f"no invariant matrix has this diagonal: level {levels[most]!r} is to move {leaving[most]:.6g} of the records, more than "
+            f"no invariant matrix has this diagonal: level {quoted(repr(levels[most]))} is to move {leaving[most]:.6g} of the records, more than "
             f"half of the {total:.6g} that move in all, so the others cannot fill its place. Use construction='mixture', or raise "
-            f"the keep probability of {levels[most]!r}"
+            f"the keep probability of {quoted(repr(levels[most]))}"
         )
     if leaving[most] >= total / 2 * (1 - 1e-13):
         return _star(keep, shares, most)

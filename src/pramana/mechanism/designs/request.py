@@ -72,7 +72,7 @@ class Request:
             try:
                 matrices[value] = transition(request)
             except MechanismError as error:
-                raise MechanismError(f"stratum {value!r} of {self.by!r}: {error}") from None
+                raise MechanismError(f"stratum {value!r} of {self.by!r}: {error.marked}") from None
         return Stratified(self.by, matrices)
 
     def _by_value(self) -> list[tuple[Level, Request]]:
@@ -246,6 +246,6 @@ def _counted(request: Request, table: Table, rows: Bool) -> tuple[float, ...]:
         raise DataError(f"column {request.name!r} has no value to count frequencies from: give frequencies")
     probe = TransitionMatrix.randomized_response(request.levels, 1.0)
     columns = [table.column(name)[rows] for name in request.columns]
-    codes = probe.encode(columns, request.columns, confidential=True)
+    codes = probe.encode(columns, request.columns)
     counts = np.bincount(codes, minlength=len(request.levels))
     return tuple((counts / counts.sum()).tolist())

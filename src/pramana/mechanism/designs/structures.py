@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pramana.arrays import Bool, Float
-from pramana.errors import MechanismError, listing
+from pramana.errors import MechanismError, listing, quoted
 from pramana.frames import Kind, Level, checked_levels
 from pramana.mechanism.channels.checks import (
     Frequencies,
@@ -127,7 +127,7 @@ def _mask(levels: Sequence[Level], allowed: npt.ArrayLike | None, fixed: Sequenc
         )
     unknown = [level for level in fixed if level not in levels]
     if isinstance(fixed, str) or unknown:
-        raise MechanismError(f"fixed={fixed!r} must be a list of levels, out of {listing(levels, 10)}")
+        raise MechanismError(f"fixed={fixed!r} must be a list of levels, out of {quoted(listing(levels, 10))}")
     still = np.array([level in fixed for level in levels])
     mask = mask & ~still & ~still[:, None]
     np.fill_diagonal(mask, False)
@@ -154,7 +154,7 @@ def _balanced_flow(keep: float, shares: Float, mask: Bool, levels: Sequence[Leve
     oneway = np.flatnonzero(mask.any(axis=0) & ~both.any(axis=0))
     if oneway.size:
         raise MechanismError(
-            f"level {levels[oneway[0]]!r} may move but nothing that it moves to may move back, so its frequency cannot be kept: "
+            f"level {quoted(repr(levels[oneway[0]]))} may move but nothing that it moves to may move back, so its frequency cannot be kept: "
             "allow the move in both directions, or give up invariance"
         )
     leaving = shares @ both
@@ -184,6 +184,8 @@ def _members(levels: Sequence[Level], groups: Sequence[Sequence[Level]]) -> npt.
     twice = [level for level in dict.fromkeys(flat) if flat.count(level) > 1]
     for wrong, what in ((unknown, "are no levels"), (absent, "are in no block"), (twice, "are in several blocks")):
         if wrong:
-            raise MechanismError(f"{listing(wrong)} {what}: put each of {listing(levels, 10)} into one block")
+            raise MechanismError(
+                f"{quoted(listing(wrong))} {what}: put each of {quoted(listing(levels, 10))} into one block"
+            )
     block = {level: number for number, group in enumerate(groups) for level in group}
     return np.array([block[level] for level in levels])

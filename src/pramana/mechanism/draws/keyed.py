@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Column, Int, Words
-from pramana.errors import DataError, MechanismError
+from pramana.errors import DataError, MechanismError, PramanaWarning
 from pramana.frames import Level
 from pramana.frames.levels import is_number
 from pramana.frames.table import is_missing
@@ -60,7 +60,7 @@ class Key:
         if path.stat().st_mode & 0o077:
             import warnings
 
-            warnings.warn(f"key file {path.name!r} can be read by others: chmod 600 it", stacklevel=3)
+            warnings.warn(f"key file {path.name!r} can be read by others: chmod 600 it", PramanaWarning, stacklevel=3)
         return Key(path.read_bytes())
 
     @staticmethod

@@ -181,7 +181,7 @@ def cells_in(table: Table, assignment: Assignment) -> Cells:
         _filled(table.column(name), present, _stand_in(assignment, place))
         for place, name in enumerate(assignment.columns)
     ]
-    return Cells(assignment.channel.encode(columns, assignment.columns, confidential=True), present, context)
+    return Cells(assignment.channel.encode(columns, assignment.columns), present, context)
 
 
 def _refuse_unknown_stratum(table: Table, name: str, present: Bool) -> None:

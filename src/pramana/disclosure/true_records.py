@@ -1,10 +1,8 @@
-"""The custodian's own file: read and checked so that no error message holds a value of it."""
+"""The custodian's own file: its complete records, their codes under a mechanism, and the levels of a column."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -86,7 +84,7 @@ def _complete(table: Table, columns: Sequence[str], missing: Missing) -> tuple[T
 
 def codes_of(assignment: Assignment, table: Table) -> Int:
     """Codes of the true values; an unknown one is named by row and count alone."""
-    return np.asarray(assignment.encoded(table, confidential=True), dtype=np.int64)
+    return np.asarray(assignment.encoded(table), dtype=np.int64)
 
 
 def strata_of(assignment: Assignment, table: Table) -> Int:
@@ -94,7 +92,7 @@ def strata_of(assignment: Assignment, table: Table) -> Int:
     channel = assignment.channel
     if not isinstance(channel, Stratified):
         return np.zeros(table.n, dtype=np.int64)
-    return encode(table.column(channel.by), list(channel.strata), column=channel.by, confidential=True)
+    return encode(table.column(channel.by), list(channel.strata), column=channel.by)
 
 
 def groups_of(values: Column) -> Int:
@@ -113,26 +111,3 @@ def levels_of(table: Table, column: str) -> tuple[Level, ...]:
     if len(values) < 2:
         raise DataError(f"column {column!r} has {len(values)} distinct value(s): there is nothing to randomise")
     return tuple(values)
-
-
-@contextmanager
-def withholding(table: Table, columns: Collection[str]) -> Iterator[None]:
-    """Errors of the estimation code speak of released data and may name values; here they must not."""
-    try:
-        yield
-    except PramanaError as error:
-        raise type(error)(_redacted(str(error), table, columns)) from None
-
-
-def _redacted(message: str, table: Table, columns: Collection[str]) -> str:
-    message = re.sub(r",? such as [^:]*", "", message)
-    message = re.sub(r"constant, .*? in all", "constant in all", message)
-    message = re.sub(r"has the levels .*? but", "has levels that do not suit it:", message)
-    names = set(table.names)
-    texts = {
-        str(v) for c in columns if c in names and table.column(c).dtype.kind not in "iufb" for v in table.column(c)
-    }
-    for value in re.findall(r"'([^']*)'", message):
-        if value in texts and value not in names:
-            message = message.replace(f"'{value}'", "'…'")
-    return message

@@ -1,4 +1,4 @@
-"""Key variables of a file: which are clear, which are perturbed, and how many records share them."""
+"""How often a record is linked to its person through key variables, before and after the release."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.disclosure.confidential import codes_of, groups_of, strata_of
-from pramana.disclosure.risk import linkage
-from pramana.disclosure.utility.pilot import stratum
-from pramana.errors import DataError, listing
+from pramana.disclosure.risk import link_chances
+from pramana.disclosure.true_records import codes_of, groups_of, strata_of
+from pramana.disclosure.utility.expected_variance import stratum
+from pramana.errors import DataError, listing, quoted
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism
 from pramana.progress import Tell, part_of, silent
@@ -110,7 +110,7 @@ def key_file(table: Table, mechanism: Mechanism, keys: Sequence[str]) -> KeyFile
     absent = [k for k in keys if k not in table.names]
     if absent or not keys or len(set(keys)) < len(keys):
         raise DataError(
-            f"keys {listing(keys)} must name columns of the data, each once: the columns are {listing(table.names, 20)}"
+            f"keys {listing(keys)} must name columns of the data, each once: the columns are {quoted(listing(table.names, 20))}"
         )
     assignments = tuple(mechanism.used_by(keys))
     hidden_names = {c for a in assignments for c in a.columns}
@@ -186,17 +186,17 @@ def link(
         counts, place = cells(file.clear[rows], file.hidden[rows], file.combinations)
         distinct, again, times = np.unique(counts, axis=0, return_inverse=True, return_counts=True)
         at = again.ravel()[place], file.hidden[rows]
-        after[rows] = linkage.expected_links(matrix, distinct, tell=tells[0])[at]
-        ratios = linkage.likelihood_ratios(matrix, counts)
-        ratio[rows] = linkage.expected_links(matrix, distinct, ratios, tells[1])[at]
-        exact[rows] = linkage.expected_exact_links(matrix, distinct)[at]
-        alone[rows] = linkage.survival(matrix, distinct)[at]
+        after[rows] = link_chances.expected_links(matrix, distinct, tell=tells[0])[at]
+        ratios = link_chances.likelihood_ratios(matrix, counts)
+        ratio[rows] = link_chances.expected_links(matrix, distinct, ratios, tells[1])[at]
+        exact[rows] = link_chances.expected_exact_links(matrix, distinct)[at]
+        alone[rows] = link_chances.survival(matrix, distinct)[at]
         released_uniques += sum(
-            t * linkage.expected_uniques(matrix, c[None]) for c, t in zip(distinct, times.tolist(), strict=True)
+            t * link_chances.expected_uniques(matrix, c[None]) for c, t in zip(distinct, times.tolist(), strict=True)
         )
         if seen is not None:
             shown, place = cells(file.clear[rows], seen.hidden[rows], file.combinations)
-            realised[rows] = linkage.realised_links(matrix, shown, place, file.hidden[rows], seen.hidden[rows])
+            realised[rows] = link_chances.realised_links(matrix, shown, place, file.hidden[rows], seen.hidden[rows])
     return _linkage(file, (after, exact, ratio), alone, released_uniques, _realised(seen, realised))
 
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from pramana.analysis.question import question
 from pramana.arrays import Float
-from pramana.disclosure.confidential import Missing, levels_of, read_confidential
 from pramana.disclosure.reports import Report
-from pramana.disclosure.utility.pilot import Pilot, pilot_of
-from pramana.errors import PramanaError, suggestion
+from pramana.disclosure.true_records import Missing, levels_of, read_confidential
+from pramana.disclosure.utility.expected_variance import Pilot, pilot_of
+from pramana.errors import PramanaError, confidential, quoted_terms
 from pramana.frames import Kind, Level
 from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism, TransitionMatrix
@@ -24,7 +24,7 @@ PRECISION = 1e-10
 
 
 @dataclass(frozen=True)
-class Target:
+class TermTarget:
     """One term: the standard error asked for, the one to expect, and the one that clean data would give."""
 
     term: str
@@ -45,7 +45,7 @@ class Plan(Report):
     transition: TransitionMatrix
     n: int
     pilot_n: int
-    targets: tuple[Target, ...]
+    targets: tuple[TermTarget, ...]
     note: str | None = None
 
     @property
@@ -78,6 +78,7 @@ class Plan(Report):
         return (Sheet(columns, tuple(rows), "Plan", facts, (self.note,) if self.note else ()),)
 
 
+@confidential
 def plan(
     data: Any,
     column: str,
@@ -173,7 +174,7 @@ def positions(name: str, parameters: tuple[str, ...]) -> list[int]:
     """Parameters of a term: its own name, or every level of it."""
     found = [j for j, p in enumerate(parameters) if p == name or p.startswith((f"{name}[", f"C({name})["))]
     if not found:
-        raise PramanaError(f"the analysis has no term {name!r}: {suggestion(name, parameters)}")
+        raise PramanaError(f"the analysis has no term {name!r}: its terms are {quoted_terms(parameters)}")
     return found
 
 
@@ -194,7 +195,7 @@ def _refuse_impossible(asked: Mapping[int, float], pilot: Pilot, clean: Float, n
         if clean[j] > limit:
             needed = int(np.ceil(n * (clean[j] / limit) ** 2))
             raise PramanaError(
-                f"a standard error of {limit:.4g} for {pilot.parameters[j]!r} cannot be reached with {n} records: without any "
+                f"a standard error of {limit:.4g} for {quoted_terms([pilot.parameters[j]])} (term {j + 1} of {len(pilot.parameters)}) cannot be reached with {n} records: without any "
                 f"perturbation it is {clean[j]:.4g}; use at least {needed} records, or ask for more than {clean[j]:.4g}"
             )
 
@@ -219,10 +220,10 @@ def _smallest_keep(
 
 def _row(
     pilot: Pilot, j: int, limit: float, expected: Float, clean: Float, effect: Mapping[str, float] | None, alpha: float
-) -> Target:
+) -> TermTarget:
     name = pilot.parameters[j]
     size = None if effect is None else min(abs(v) for k, v in effect.items() if j in positions(k, pilot.parameters))
-    return Target(
+    return TermTarget(
         name,
         limit,
         float(expected[j]),

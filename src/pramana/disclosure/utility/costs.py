@@ -9,22 +9,10 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.disclosure.confidential import codes_of, groups_of, strata_of
-from pramana.disclosure.utility.pilot import ExpectedVariance, Pilot, stratum
+from pramana.disclosure.true_records import codes_of, groups_of, strata_of
+from pramana.disclosure.utility.expected_variance import ExpectedVariance, Pilot, stratum
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
-
-
-def reverted_shares(matrix: TransitionMatrix, counts: Int) -> tuple[Float, Float]:
-    """Estimated true shares (K,) from released counts, and their standard errors.
-
-    `π̂ = Q r̂` has variance `(Q diag(r) Qᵀ − π πᵀ) / n` when every record is drawn anew.
-    """
-    n = max(int(counts.sum()), 1)
-    released = counts / n
-    shares = matrix.inverse @ released
-    variance = np.maximum(matrix.inverse**2 @ released - shares**2, 0) / n
-    return shares, np.sqrt(variance)
 
 
 def share_inflation(matrix: TransitionMatrix, counts: Int) -> Float:

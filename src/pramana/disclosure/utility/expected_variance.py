@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.disclosure.confidential import codes_of, strata_of, withholding
+from pramana.disclosure.true_records import codes_of, strata_of
 from pramana.engines import Engine
 from pramana.errors import DataError, PramanaError
 from pramana.estimating import EstimatingFunction, Records
@@ -162,8 +162,7 @@ def pilot_of(plan: Plan, table: Table, mechanism: Mechanism, weights: str | None
     the privacy part then hold their squares (a rule of any sampling design, as the draws are independent).
     """
     given = np.ones(table.n) if weights is None else _weights(table, weights, mechanism)
-    with withholding(table, plan.variables):
-        return _pilot(plan, table, mechanism, given)
+    return _pilot(plan, table, mechanism, given)
 
 
 def _weights(table: Table, name: str, mechanism: Mechanism) -> Float:

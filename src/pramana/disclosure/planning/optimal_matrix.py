@@ -11,7 +11,6 @@ import numpy as np
 
 from pramana.analysis.question import question
 from pramana.arrays import Float
-from pramana.disclosure.confidential import Missing, levels_of, read_confidential
 from pramana.disclosure.planning.limits import (
     EpsilonLimit,
     Limit,
@@ -24,9 +23,10 @@ from pramana.disclosure.planning.limits import (
 from pramana.disclosure.planning.variance import DesignVariance, design_variance
 from pramana.disclosure.reports import Report
 from pramana.disclosure.risk.assessment import several
-from pramana.disclosure.risk.keys import link
-from pramana.disclosure.utility.pilot import Pilot, pilot_of
-from pramana.errors import PramanaError
+from pramana.disclosure.risk.reidentification import link
+from pramana.disclosure.true_records import Missing, levels_of, read_confidential
+from pramana.disclosure.utility.expected_variance import Pilot, pilot_of
+from pramana.errors import PramanaError, confidential
 from pramana.frames import Kind, Level, Table
 from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism, TransitionMatrix
@@ -292,6 +292,7 @@ class OptimalDesign(Report):
         )
 
 
+@confidential
 def optimal_design(
     analyses: Any,
     data: Any,

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from pramana.analysis.question import question
-from pramana.disclosure.confidential import Missing, levels_of, read_confidential
 from pramana.disclosure.reports import Report
 from pramana.disclosure.risk.assessment import several
-from pramana.disclosure.risk.keys import link
 from pramana.disclosure.risk.posterior import column_risk
-from pramana.disclosure.utility.losses import table_changes
-from pramana.disclosure.utility.pilot import Pilot, pilot_of
-from pramana.errors import PramanaError
+from pramana.disclosure.risk.reidentification import link
+from pramana.disclosure.true_records import Missing, levels_of, read_confidential
+from pramana.disclosure.utility.costs import table_changes
+from pramana.disclosure.utility.expected_variance import Pilot, pilot_of
+from pramana.errors import PramanaError, confidential, quoted_terms
 from pramana.frames import Kind, Level, Table, build
 from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism, TransitionMatrix
@@ -150,6 +150,7 @@ class Frontier(Report):
         return [attribute, linked]
 
 
+@confidential
 def frontier(
     data: Any,
     columns: str | Sequence[str],
@@ -278,7 +279,7 @@ def _losing_most(pilots: Sequence[Pilot], mechanism: Mechanism, term: str | None
     places = [(i, j) for i, p in enumerate(pilots) for j, name in enumerate(p.parameters) if term in (None, name)]
     if not places:
         raise PramanaError(
-            f"the analysis has no term {term!r}: its terms are {', '.join(n for p in pilots for n in p.parameters)}"
+            f"the analysis has no term {term!r}: its terms are {quoted_terms(n for p in pilots for n in p.parameters)}"
         )
     inflation = [p.expected(mechanism).inflation for p in pilots]
     return max(places, key=lambda at: inflation[at[0]][at[1]])

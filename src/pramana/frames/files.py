@@ -1,0 +1,68 @@
+"""What holds for every file, whether it is read whole or in blocks: its format, its marks for missing values, its refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pramana.errors import DataError, listing, quoted, suggestion
+
+NULLS = ("", "NA", "NaN", "nan", "null", "NULL")
+_ENDINGS = {".csv": "csv", ".csv.gz": "csv", ".parquet": "parquet", ".pq": "parquet"}
+
+
+def format_of(path: Path) -> str:
+    """ "csv" or "parquet", from the file's name."""
+    for ending, kind in _ENDINGS.items():
+        if path.name.lower().endswith(ending):
+            return kind
+    raise DataError(f"file {str(path)!r} has an unknown ending {path.suffix!r}: use .csv, .csv.gz or .parquet")
+
+
+def existing(path: Path) -> str:
+    """The format of a file that must exist."""
+    if not path.is_file():
+        raise DataError(f"file {str(path)!r} does not exist" if not path.exists() else f"{str(path)!r} is not a file")
+    return format_of(path)
+
+
+def check_header(names: Sequence[str], path: Path) -> None:
+    """Columns with names of their own; a single one often means that the fields are not separated by commas."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if list(names).count(name) > 1)
+        raise DataError(
+            f"two columns of {path.name!r} have the same name, {quoted(repr(twice))}: rename or drop one of them"
+        )
+    other = [mark for mark in ";\t|" if format_of(path) == "csv" and len(names) == 1 and mark in names[0]]
+    if other:
+        raise DataError(
+            f"file {str(path)!r} has one column, {quoted(repr(names[0]))}: its fields look separated by {other[0]!r}; separate them by commas"
+        )
+
+
+def require_names(wanted: Iterable[str], names: Sequence[str], why: str, lacking: str) -> None:
+    """Refuse early when columns are absent, naming all of them at once."""
+    absent = [name for name in dict.fromkeys(wanted) if name not in names]
+    if absent:
+        # The names are quoted, for those of a file without a header are its first record.
+        known = suggestion(absent[0], names, quoted)
+        raise DataError(f"{why} needs column(s) {listing(absent)}, which {lacking}: {known}")
+
+
+def ragged(row: int, fields: int, expected: int) -> DataError:
+    return DataError(
+        f"row {row} has {fields} field(s) where the header names {expected}: every record needs one field a column"
+    )
+
+
+def not_utf8(what: str) -> DataError:
+    return DataError(f"{what} is not UTF-8 text: save the file as UTF-8")
+
+
+def unreadable(path: Path, error: Exception, after: str = "") -> DataError:
+    """What another library says of a file may quote its content."""
+    kind = {"csv": "CSV", "parquet": "Parquet"}[format_of(path)]
+    said = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+    return DataError(
+        f"file {str(path)!r} could not be read as {kind}{after}: {quoted(said)} ({type(error).__name__}); is it complete?"
+    )
