@@ -9,6 +9,7 @@ from typing import Any
 
 from pramana.errors import DataError, PramanaError, confidential, suggestion
 from pramana.frames import Kind, Level, Table, read
+from pramana.frames.files import format_of
 from pramana.mechanism import TransitionMatrix
 from pramana.mechanism.designs import best_for_epsilon
 from pramana.mechanism.designs.design_file import Design
@@ -72,10 +73,9 @@ def _confidential(path: Path, column: str, levels: str | None) -> Table:
     wanted = _split(levels) if levels else []
     table = read(path, text={column: wanted})
     values = table.column(column)
-    is_csv = path.suffix.lower() in (".csv", ".gz")
     text = [v for v in values[~table.missing([column])].tolist() if isinstance(v, str)]
     padded = any(re.match(r"[+-]?0\d", v) for v in text)
-    return table if not is_csv or padded else read(path)
+    return table if padded or format_of(path) != "csv" else read(path)
 
 
 def _split(levels: str) -> list[str]:

@@ -49,7 +49,7 @@ def resource(target: Path, reader: Reader, mechanism: Mechanism, body: Mapping[s
     """One released file as a Data Package v2 describes it."""
     kind = format_of(target)
     variables = mechanism.schema.variables
-    types = _arrow_types(reader)
+    types = {name: _type_name(arrow) for name, arrow in reader.types.items()}
     fields = [_field(name, variables.get(name), types.get(name, "any")) for name in reader.names]
     levels = {level for v in variables.values() for level in v.levels or ()}
     schema: dict[str, Any] = {"$schema": f"{_PROFILES}/tableschema.json", "fields": fields}
@@ -76,12 +76,6 @@ def _field(name: str, variable: Variable | None, kind: str) -> dict[str, Any]:
     own = "boolean" if isinstance(values[0], bool) else "number" if is_number(values[0]) else "string"
     own = "integer" if own == "number" and all(isinstance(v, int) for v in values) else own
     return {"name": name, "type": own, "constraints": {"enum": list(values)}}
-
-
-def _arrow_types(reader: Reader) -> dict[str, str]:
-    """Types of the columns that Parquet knows; text files say nothing of theirs."""
-    schema = getattr(reader, "schema", None)
-    return {} if schema is None else {field.name: _type_name(str(field.type)) for field in schema}
 
 
 def _type_name(arrow: str) -> str:

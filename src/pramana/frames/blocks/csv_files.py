@@ -80,6 +80,7 @@ class CsvReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.rows: int | None = None
+        self.types: dict[str, str] = {}
         self._size = path.stat().st_size
         self._raw = path.open("rb")
         self._file: Any = gzip.GzipFile(fileobj=self._raw) if path.suffix.lower() == ".gz" else self._raw

@@ -52,6 +52,10 @@ class ParquetReader:
         return list(self.schema.names)
 
     @property
+    def types(self) -> dict[str, str]:
+        return {field.name: str(field.type) for field in self.schema}
+
+    @property
     def rows(self) -> int:
         return int(self.metadata.num_rows)
 

@@ -52,6 +52,10 @@ class Reader(Protocol):
     def names(self) -> list[str]: ...
 
     @property
+    def types(self) -> dict[str, str]:
+        """Arrow's names of the columns' types; of a text file, which says nothing of them, none."""
+
+    @property
     def rows(self) -> int | None:
         """Records, where the format says so without reading them."""
 
