@@ -1,5 +1,6 @@
 """What was done to the data. Knows nothing of estimation."""
 
+from pramana.mechanism import designs
 from pramana.mechanism.channel import Channel, Nodes
 from pramana.mechanism.channels.stratified import Stratified
 from pramana.mechanism.channels.transition import TransitionMatrix
