@@ -2,6 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+RIVALS := $(VENV)/.rivals
 
 .PHONY: demo test lint verify bench schema clean
 
@@ -18,12 +19,13 @@ test: $(READY)
 verify: $(READY)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/verify.py -n auto --dist worksteal
 
-bench: $(READY)
+bench: $(RIVALS)
 	$(BIN)/python -m benchmarks.resampling
 	$(BIN)/python -m benchmarks.perturbing
 	$(BIN)/python -m benchmarks.likelihood
 	$(BIN)/python -m benchmarks.multinomial
 	$(BIN)/python -m benchmarks.many_columns
+	$(BIN)/python -m benchmarks.in_memory
 
 schema: $(READY)
 	$(BIN)/python -c "from pramana.mechanism.description.document import SCHEMA, schema_text; SCHEMA.write_text(schema_text(), encoding='utf-8')"
@@ -36,3 +38,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]' --group dev
 	touch $(READY)
+
+$(RIVALS): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group bench
+	touch $(RIVALS)

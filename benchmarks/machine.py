@@ -8,11 +8,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 
-def described() -> str:
-    """Processor, interpreter and libraries, in a sentence."""
-    packages = ", ".join(
-        f"{name} {version(name)}" for name in ("numpy", "scipy", "numba", "delicatessen", "statsmodels")
-    )
+def described(*rivals: str) -> str:
+    """Processor, interpreter and libraries, in a sentence; by default with the rivals of resampling."""
+    names = ("numpy", "scipy", "numba", *(rivals or ("delicatessen", "statsmodels")))
+    packages = ", ".join(f"{name} {version(name)}" for name in names)
     return f"Measured on {_processor()} ({os.cpu_count()} cores), Python {platform.python_version()}, {packages}."
 
 
