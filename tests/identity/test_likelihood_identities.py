@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import pramana as pr
-from pramana.engines import Engine
+from pramana.analysis.task import Task
+from pramana.engines import Engine, Sampling
 from pramana.estimators.likelihood.maximization import em_step, maximize
 from pramana.estimators.likelihood.maximum import Likelihood, observed_likelihood
 from pramana.estimators.likelihood.observed import ObservedLikelihood, Theta
@@ -38,8 +39,8 @@ def model_of(
     formula: str, data: dict[str, Any], mechanism: pr.Mechanism, family: str, **options: Any
 ) -> ObservedLikelihood:
     table = read(data)
-    function = pr.glm(formula, family).prepare(table, mechanism.schema)
-    return observed_likelihood(Likelihood(**options), function, mechanism, table, np.linspace(0.5, 1.5, table.n))
+    sampling = Sampling(table.n, np.linspace(0.5, 1.5, table.n))
+    return observed_likelihood(Likelihood(**options), Task(pr.glm(formula, family), table, mechanism, sampling))
 
 
 CASES: list[tuple[str, pr.Mechanism, str, dict[str, Any]]] = [

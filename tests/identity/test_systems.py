@@ -55,9 +55,9 @@ def channel_of(column: str, rng: np.random.Generator) -> pr.TransitionMatrix:
 
 
 def beta_of(equation: Any, rng: np.random.Generator) -> np.ndarray:
-    d = len(equation.parameters)
+    d = len(equation.about.parameters)
     beta = 0.3 * rng.normal(size=d)
-    if "|" in equation.parameters[0]:
+    if "|" in equation.about.parameters[0]:
         beta[:2] = np.sort(beta[:2]) + np.array([-0.5, 0.5])
     return beta
 

@@ -192,7 +192,7 @@ def test_a_projection_must_be_asked_for_and_says_so() -> None:
     assert projected.estimate.min() == 0
     assert projected.estimate.sum() == pytest.approx(1)
     assert "projected" in [d.code for d in projected.diagnostics]
-    with pytest.raises(pr.PramanaError, match="so they are no distribution"):
+    with pytest.raises(pr.PramanaError, match="is no cell of a table"):
         pr.to_simplex(fit(pr.odds_ratio("x", "y"), counted(90, 45, 45, 90)))
 
 

@@ -62,7 +62,7 @@ RISK: list[tuple[Callable[[], Any], str]] = [
         lambda: pr.risk(frame(), MECHANISM, analyses=pr.glm("y ~ edu", "binomial")),
         r"value\(s\) outside \[0, 1\], such as .withheld.:",
     ),
-    (lambda: pr.risk(frame(), MECHANISM, analyses=3), "analysis of type int"),
+    (lambda: pr.risk(frame(), MECHANISM, analyses=3), "cannot estimate a int"),
     (lambda: pr.risk(frame(), MECHANISM, analyses="y ~ edu", weights="edu"), "'edu' is a perturbed column"),
     (lambda: pr.risk(frame(), MECHANISM, analyses="y ~ edu", weights="y"), r"'y' have \d+ value.* first in row \d+"),
     (lambda: pr.risk(frame(), MECHANISM, analyses="y ~ edu", weights="job"), "'job' have 200 value"),

@@ -66,8 +66,12 @@ class GeneralizedLinear(EstimatingFunction):
 
     def equation(self, records: Records) -> PredictorEquation:
         design = ProductDesign.of(self.design_of, self.parts, len(self.parameters), records)
+        return self.bound(records, design, self._responses(records))
+
+    def bound(self, records: Records, design: ProductDesign, responses: Float) -> PredictorEquation:
+        """The equation of a design that is at hand, with responses (1 or C, n)."""
         judge_collinear(*design.limits(), design.gram(), self.parameters)
-        return PredictorEquation(self, records, design, self._offset(records), self._responses(records))
+        return PredictorEquation(self, records, design, self._offset(records), responses)
 
     def _offset(self, records: Records) -> Float:
         """(0, n) without one, (1, n) where all nodes share it, else (C, n)."""

@@ -70,6 +70,12 @@ class ProductDesign:
         """Evaluate a design on records, each kind of column no more often than it must be."""
         return _Builder(design_of, parts, d, records).built()
 
+    @classmethod
+    def given(cls, design: Float) -> ProductDesign:
+        """A design (n, d) without perturbed columns."""
+        n, d = design.shape
+        return cls(np.ascontiguousarray(design.T), np.arange(d), np.ones((1, d)), np.empty((1, 0, n)))
+
     @property
     def n(self) -> int:
         return self.clean.shape[1]
@@ -145,8 +151,7 @@ class _Builder:
 
     def built(self) -> ProductDesign:
         if self._size == 1 and self._parts is None:
-            clean, none = self._at(0, np.arange(self._d)).T, np.empty((1, 0, self._records.n))
-            return ProductDesign(np.ascontiguousarray(clean), np.arange(self._d), np.ones((1, self._d)), none)
+            return ProductDesign.given(self._at(0, np.arange(self._d)))
         kinds = [self._kind(j) for j in range(self._d)]
         columns = {name: [j for j, kind in enumerate(kinds) if kind == name] for name in KINDS}
         shared = bool(columns["constant"])
@@ -187,8 +192,8 @@ class _Builder:
 
     def _as_they_are(self, columns: list[int]) -> None:
         """Columns that read no hidden variable, numbers as they are without an evaluation of the formula."""
-        assert self._parts is not None
-        found = {j: _plain(self._parts[j], self._records.columns) for j in columns}
+        parts = self._parts or ()
+        found = {j: _plain(parts[j], self._records.columns) for j in columns}
         rest = [j for j in columns if found[j] is None]
         values = dict(zip(rest, self._at(0, np.array(rest)).T, strict=True)) if rest else {}
         for j in columns:

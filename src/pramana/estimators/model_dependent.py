@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from pramana.engines import Engine
 from pramana.errors import MechanismError, PramanaError, SolveError, suggestion
 from pramana.estimating import FAMILIES, Equation, EstimatingFunction, GeneralizedLinear, Records
 from pramana.estimating.generalized_linear import PredictorEquation
+from pramana.estimating.products import ProductDesign
 from pramana.estimators.method import Binding, EquationMethod
 from pramana.estimators.reversion import reverted_records
 from pramana.frames import Table
@@ -196,12 +198,9 @@ def _regression(
         return MultinomialEquation(names, design, np.eye(size)[released], clean)
     if size != 2:
         raise PramanaError(f"link 'probit' needs two released levels, not {size}: use link='logit' (multinomial)")
-    function = GeneralizedLinear(
-        parameters=names,
-        variables=(),
-        response=None,
-        family=FAMILIES["binomial", options.link],
-        design_of=lambda _columns, _n: design,
-        response_of=lambda _columns, _n: released.astype(float),
-    )
-    return function.equation(Records.clean(records.n, {}))
+    function = GeneralizedLinear(names, (), FAMILIES["binomial", options.link], _at_hand, _at_hand)
+    return function.bound(Records.clean(records.n, {}), ProductDesign.given(design), released[None].astype(float))
+
+
+def _at_hand(columns: Mapping[str, object], n: int) -> Float:
+    raise NotImplementedError("design and response of a nuisance model are given as arrays")
