@@ -6,85 +6,12 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pramana.names import HOME
+
 __version__ = "0.1.0"
 
-_HOME = {
-    "PramanaError": "errors",
-    "MechanismError": "errors",
-    "DataError": "errors",
-    "FormulaError": "errors",
-    "SolveError": "errors",
-    "TransitionMatrix": "mechanism",
-    "Mechanism": "mechanism",
-    "Stratified": "mechanism",
-    "Channel": "mechanism",
-    "Nodes": "mechanism",
-    "designs": "mechanism",
-    "Design": "mechanism.designs.design_file",
-    "read_design": "mechanism.designs.design_file",
-    "EstimatingFunction": "estimating",
-    "from_callable": "estimating",
-    "mean": "parameters.means",
-    "proportions": "parameters.means",
-    "total": "parameters.means",
-    "counts": "parameters.means",
-    "crosstab": "parameters.tables",
-    "odds_ratio": "parameters.ratios",
-    "risk_ratio": "parameters.ratios",
-    "risk_difference": "parameters.ratios",
-    "correlation": "parameters.correlation",
-    "table_em": "estimators.tables.simplex",
-    "to_simplex": "estimators.tables.simplex",
-    "quantile": "parameters.quantiles",
-    "median": "parameters.quantiles",
-    "gini": "parameters.inequality",
-    "poverty_rate": "parameters.inequality",
-    "negative_binomial": "estimating.families",
-    "glm": "models.generalized_linear",
-    "parameter": "formulas.text",
-    "multinomial": "models.multinomial",
-    "ordinal": "models.ordinal",
-    "margins": "models.marginal",
-    "quantile_regression": "models.quantile_regression",
-    "two_stage_least_squares": "models.two_stage",
-    "average_treatment_effect": "models.effects",
-    "Sandwich": "inference",
-    "Resampling": "inference",
-    "Jackknife": "inference",
-    "SurveyDesign": "inference",
-    "Reversion": "estimators",
-    "Naive": "estimators",
-    "ModelDependent": "estimators",
-    "Likelihood": "estimators",
-    "LikelihoodResult": "estimators",
-    "lr_test": "estimators",
-    "ForwardCorrection": "estimators",
-    "BackwardCorrection": "estimators",
-    "Result": "result",
-    "Comparison": "comparison",
-    "Diagnostic": "diagnostic",
-    "fit": "pipeline",
-    "compare": "pipeline",
-    "SpecificationTest": "inference.hypotheses",
-    "specification_test": "pipeline",
-    "Risk": "disclosure.risk.assessment",
-    "risk": "disclosure.risk.assessment",
-    "Frontier": "disclosure.planning.risk_utility",
-    "frontier": "disclosure.planning.risk_utility",
-    "Plan": "disclosure.planning.keep_probability",
-    "plan": "disclosure.planning.keep_probability",
-    "OptimalDesign": "disclosure.planning.optimal_matrix",
-    "optimal_design": "disclosure.planning.optimal_matrix",
-    "Release": "disclosure.release.releasing",
-    "release": "disclosure.release.releasing",
-    "Audit": "disclosure.audit.auditing",
-    "audit": "disclosure.audit.auditing",
-    "Scenario": "studies",
-    "StudyResult": "studies",
-    "simulate": "studies",
-}
 
-__all__ = ["__version__", *_HOME]
+__all__ = ["__version__", *HOME]
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
@@ -136,9 +63,9 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     """Names arrive when they are first used, so that `import pramana` stays light."""
-    if name not in _HOME:
+    if name not in HOME:
         raise AttributeError(f"module 'pramana' has no attribute {name!r}")
-    return getattr(import_module(f"pramana.{_HOME[name]}"), name)
+    return getattr(import_module(f"pramana.{HOME[name]}"), name)
 
 
 def __dir__() -> list[str]:

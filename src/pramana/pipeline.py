@@ -11,6 +11,7 @@ from pramana.analysis.question import question
 from pramana.analysis.sampling import Beside, ColumnLike
 from pramana.analysis.task import Options, Task, inference_of
 from pramana.comparison import Comparison
+from pramana.engines import MakeEngine, engine_of
 from pramana.errors import PramanaError, confidential, released
 from pramana.estimating import Family
 from pramana.estimators import Likelihood, Method, Naive, method_of
@@ -40,6 +41,7 @@ def fit(
     missing: Literal["error", "drop"] = "error",
     start: Sequence[float] | None = None,
     functions: Functions | None = None,
+    engine: str | MakeEngine | None = None,
 ) -> Result:
     """Estimate parameters from released data.
 
@@ -57,6 +59,7 @@ def fit(
     design : a `SurveyDesign` in place of weights and clusters: strata, sampling units, finite populations, replicate weights.
     missing : "error" refuses missing values with their count, "drop" leaves those records out and says so.
     functions : functions of your own that the formula may call, by name: columns in, one value a record out.
+    engine : who adds up the sums over records: "local" (in memory, on threads), or an engine of your own.
 
     >>> import pramana as pr
     >>> mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(sensitivity=0.3, specificity=0.96)})
@@ -65,7 +68,7 @@ def fit(
     0.3461538
     """
     beside = Beside(weights, frequencies, clusters, design)
-    options = Options(inference_of(inference), start, missing)
+    options = Options(inference_of(inference), start, missing, engine_of(engine))
     plan = question(what, family, link, functions)
     return method_of(method).estimate(Task.read(plan, data, mechanism, beside, options))
 
@@ -93,7 +96,9 @@ def compare(
     asked = inference_of(options.pop("inference", None))
     chosen = [method_of(method) for method in methods]
     for method in chosen:
-        results[method.label] = fit(what, data, mechanism, method=method, inference=method.suited(asked), **options)
+        again = sum(name.partition(" (again")[0] == method.label for name in results)
+        label = method.label if not again else f"{method.label} (again, {again + 1})"
+        results[label] = fit(what, data, mechanism, method=method, inference=method.suited(asked), **options)
     assuming = next((method for method in chosen if method.has_model), None)
     if assuming is None or not any(method.reverts for method in chosen):
         return Comparison(results)
@@ -114,7 +119,8 @@ def _tested(
     link: str | None = None,
     functions: Functions | None = None,
     missing: str = "error",
-    start: object = None,  # noqa: ARG001 - a test starts where it likes
+    start: object = None,  # noqa: ARG001 - a test starts where it likes,
+    engine: object = None,  # noqa: ARG001 - and the likelihood adds up by itself
     **beside: Any,
 ) -> SpecificationTest:
     """The test of a method's model on the same analysis."""

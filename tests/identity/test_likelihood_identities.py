@@ -10,7 +10,7 @@ import pytest
 
 import pramana as pr
 from pramana.analysis.task import Task
-from pramana.engines import Engine, Sampling
+from pramana.engines import LocalEngine, Sampling
 from pramana.estimators.likelihood.maximization import em_step, maximize
 from pramana.estimators.likelihood.maximum import Likelihood, observed_likelihood
 from pramana.estimators.likelihood.observed import ObservedLikelihood, Theta
@@ -196,7 +196,7 @@ def test_the_equation_that_simulate_solves_is_the_likelihood(data: dict[str, Any
     function = pr.glm("y ~ x", "binomial").prepare(table, RESPONSE.schema)
     equation = Likelihood().bind_each(function, RESPONSE, table, 1)
     result = pr.fit("y ~ x", data, RESPONSE, family="binomial", method="likelihood")
-    np.testing.assert_allclose(solve(Engine.of(equation)).beta, result.estimate, atol=1e-7)
+    np.testing.assert_allclose(solve(LocalEngine.of(equation)).beta, result.estimate, atol=1e-7)
 
 
 def classes(rng: np.random.Generator) -> tuple[dict[str, Any], pr.Mechanism]:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import pramana as pr
-from pramana.engines import Engine
+from pramana.engines import LocalEngine
 from pramana.estimating.generalized_linear import PredictorEquation
 from pramana.estimators.reversion import reverted_records
 from pramana.frames import read
@@ -127,11 +127,11 @@ def test_blocks_and_threads_change_nothing(
     rng = np.random.default_rng(4)
     beta, clusters = 0.2 * rng.normal(size=equation.d), rng.integers(0, 9, N)
     sampling = {"weights": rng.uniform(0.5, 2, N), "clusters": clusters}
-    whole = Engine.of(equation, **sampling)
+    whole = LocalEngine.of(equation, **sampling)
     before = [whole.totals(beta), whole.spread(beta, whole.own), whole.absolute_slopes(beta)]
     monkeypatch.setattr("pramana.engines.local.SMALLEST", 64)
     monkeypatch.setattr("pramana.engines.local.BLOCK_ENTRIES", 64)
-    cut = replace(Engine.of(equation, **sampling), threads=threads)
+    cut = replace(LocalEngine.of(equation, **sampling), threads=threads)
     after = [cut.totals(beta), cut.spread(beta, cut.own), cut.absolute_slopes(beta)]
     for name in ("score", "slope", "outer", "clean_outer", "clusters", "meat"):
         np.testing.assert_allclose(getattr(after[0], name), getattr(before[0], name), rtol=1e-12, atol=1e-11)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import pramana as pr
-from pramana.engines import Engine
+from pramana.engines import LocalEngine
 from pramana.inference import resampling
 from pramana.kernels.streams import LAWS, multipliers, uniforms
 from randomizations import bound
@@ -76,7 +76,7 @@ def test_a_draw_is_the_fit_under_its_weights(survey: pd.DataFrame, mechanism: pr
 
 def test_the_records_of_a_cluster_share_their_multiplier(survey: pd.DataFrame, mechanism: pr.Mechanism) -> None:
     clusters = np.arange(len(survey)) % 9
-    engine = Engine.of(bound(pr.mean("income"), survey, mechanism), clusters=clusters)
+    engine = LocalEngine.of(bound(pr.mean("income"), survey, mechanism), clusters=clusters)
     weights = engine.drawn("exponential", 7, np.arange(4)).values
     for g in range(9):
         assert np.all(np.ptp(weights[:, clusters == g], axis=1) == 0)
@@ -86,6 +86,6 @@ def test_the_records_of_a_cluster_share_their_multiplier(survey: pd.DataFrame, m
 @pytest.mark.parametrize("law", ["exponential", "poisson", "two-point"])
 def test_sampling_weights_scale_their_multipliers(law: Any, survey: pd.DataFrame, mechanism: pr.Mechanism) -> None:
     equation = bound(pr.mean("income"), survey, mechanism)
-    plain = Engine.of(equation).drawn(law, 1, DRAWS).values
-    scaled = Engine.of(equation, weights=np.full(400, 2.5)).drawn(law, 1, DRAWS).values
+    plain = LocalEngine.of(equation).drawn(law, 1, DRAWS).values
+    scaled = LocalEngine.of(equation, weights=np.full(400, 2.5)).drawn(law, 1, DRAWS).values
     np.testing.assert_allclose(scaled, 2.5 * plain, rtol=1e-15)

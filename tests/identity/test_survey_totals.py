@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import pramana as pr
-from pramana.engines import Engine, Sampling
+from pramana.engines import LocalEngine, Sampling
 from pramana.estimating import Records
 from pramana.frames import Schema, read
 
@@ -199,13 +199,13 @@ def test_units_without_a_complete_record_were_sampled_too(released: pd.DataFrame
 def test_the_totals_of_two_parts_add_up_for_sums_too(released: pd.DataFrame) -> None:
     """Parts that share clusters: the variance is formed once, around the mean of all."""
 
-    def sample(rows: slice) -> Engine:
+    def sample(rows: slice) -> LocalEngine:
         part = released.iloc[rows]
         columns = {"y": part["y"].to_numpy(), "region": part["region"].to_numpy()}
         function = pr.total("y", by="region").prepare(read(released), Schema())
         clusters = released["c"].to_numpy()[rows]
         equation = function.equation(Records.clean(len(part), columns))
-        return Engine(equation, Sampling(len(part), part["w"].to_numpy(), clusters=clusters))
+        return LocalEngine(equation, Sampling(len(part), part["w"].to_numpy(), clusters=clusters))
 
     beta, half = np.zeros(2), len(released) // 2 + 1
     whole = sample(slice(None)).totals(beta)

@@ -10,15 +10,15 @@ import pandas as pd
 import pytest
 
 import pramana as pr
-from pramana.engines import Engine, Totals
+from pramana.engines import LocalEngine, Totals
 from randomizations import bound
 
 BETA = np.array([0.3, -0.2, 0.5, 0.1])
 
 
-def sample_of(frame: pd.DataFrame, mechanism: pr.Mechanism, clusters: Any, **options: Any) -> Engine:
+def sample_of(frame: pd.DataFrame, mechanism: pr.Mechanism, clusters: Any, **options: Any) -> LocalEngine:
     equation = bound(pr.glm("employed ~ age + edu", "binomial"), frame, mechanism)
-    return Engine.of(equation, clusters=clusters, **options)
+    return LocalEngine.of(equation, clusters=clusters, **options)
 
 
 @pytest.fixture

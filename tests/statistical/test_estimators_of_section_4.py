@@ -11,7 +11,7 @@ import settings
 from montecarlo import BOUND, CLEAR, samples
 
 import pramana as pr
-from pramana.engines import Engine
+from pramana.engines import LocalEngine
 from pramana.estimators import method_of
 from pramana.frames import read
 from pramana.inference import solve
@@ -43,7 +43,7 @@ def point_estimate(method: str, data: dict[str, np.ndarray], setting: settings.S
     """The root alone: `fit` would resample the nuisance model of Models 1 and 2 for their standard errors."""
     table = read(data)
     function = pr.glm("y ~ x", "binomial").prepare(table, setting.mechanism.schema)
-    return solve(Engine.of(method_of(method).bind_each(function, setting.mechanism, table, 1))).beta
+    return solve(LocalEngine.of(method_of(method).bind_each(function, setting.mechanism, table, 1))).beta
 
 
 @pytest.mark.parametrize("replicates", [100, pytest.param(2000, marks=pytest.mark.verify)])

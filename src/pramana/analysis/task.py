@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 from pramana.analysis.sampling import Beside, checked_start, complete
 from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
-from pramana.engines import Sampling
+from pramana.engines import Engine, LocalEngine, MakeEngine, Sampling
 from pramana.errors import DataError, PramanaError, suggestion
+from pramana.estimating import Equation
 from pramana.estimating.function import EstimatingFunction, Plan
 from pramana.frames import Schema, Table, read
 from pramana.frames.table import require_columns
@@ -25,11 +26,13 @@ Inference: TypeAlias = Sandwich | Resampling | Jackknife
 
 @dataclass(frozen=True)
 class Options:
-    """How the answer is wanted: inference (None: whatever suits), starting values, what to do with missing values."""
+    """How the answer is wanted: inference (None: whatever suits), starting values, what to do with missing values, and who adds
+    up the sums."""
 
     inference: Inference | None = None
     start: Sequence[float] | None = None
     missing: str = "error"
+    engine: MakeEngine = LocalEngine
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,10 @@ class Task:
     def start(self) -> Float | None:
         """The starting values given (d,), or None."""
         return checked_start(self.options.start, len(self.function.parameters))
+
+    def engine(self, equation: Equation) -> Engine:
+        """Sums over the task's records."""
+        return self.options.engine(equation, self.sampling)
 
     def weighing(self) -> Task:
         """The records with a positive weight; all of them under a design, whose units count without records too."""

@@ -11,7 +11,7 @@ from pramana.frames.writing import write_text
 from pramana.studies.application import own_data, page_of, run_application, wages
 from pramana.studies.report import save_page, write
 from pramana.studies.runner import RunSettings, run
-from pramana.studies.study import PAPER, study_of
+from pramana.studies.study import ALL, study_of
 
 
 def run_studies(
@@ -27,7 +27,7 @@ def run_studies(
     data: Path | None,
 ) -> Iterator[Path]:
     """Run one study or all of them; yields the files written."""
-    for name in PAPER if what == "all" else (what,):
+    for name in ALL if what == "all" else (what,):
         command = _command(name, replicates, resamples, seed, data)
         if name == "application":
             yield from _application(out, command, replicates, resamples, seed, data)

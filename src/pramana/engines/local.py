@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pramana.arrays import Float, Int
+from pramana.engines.engine import Engine
 from pramana.engines.sampling import Sampling
 from pramana.engines.totals import Totals
-from pramana.estimating.equation import About, Equation, Note, Solve
+from pramana.estimating.equation import Equation, Note, Solve
 from pramana.kernels.blocks import by_group, gram
 
 BLOCK_ENTRIES = 2_000_000
@@ -28,17 +29,17 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Weights:
-    """Row weights of several draws. Whoever holds them passes them on to the engine, and knows no more than their number."""
+class HeldWeights:
+    """Row weights of several draws (B, n)."""
 
     values: Float
 
     def __len__(self) -> int:
         return len(self.values)
 
-    def draw(self, position: int) -> Weights:
+    def draw(self, position: int) -> HeldWeights:
         """One of the draws."""
-        return Weights(self.values[position : position + 1])
+        return HeldWeights(self.values[position : position + 1])
 
     @property
     def average(self) -> float:
@@ -46,8 +47,8 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Engine:
-    """An equation with the sampling of its records, answering with sums alone.
+class LocalEngine(Engine):
+    """Records in memory.
 
     Blocks depend on the number of records and the width of the equation, never on the number of threads, and are added in
     their order: the same sums come out whatever the machine.
@@ -58,102 +59,64 @@ class Engine:
     threads: int | None = None
 
     @classmethod
-    def of(cls, equation: Equation, **sampling: Any) -> Engine:
+    def of(cls, equation: Equation, **sampling: Any) -> LocalEngine:
         """An engine for records that were sampled so; see `Sampling`."""
         return cls(equation, Sampling(equation.n, **sampling))
 
-    @cached_property
-    def about(self) -> About:
-        return self.equation.about
-
-    @property
-    def d(self) -> int:
-        return len(self.about.parameters)
-
-    @property
-    def n(self) -> float:
-        """Number of records that the rows stand for."""
-        return self.sampling.n
-
-    @property
-    def units(self) -> float:
-        """Records that a variance counts: those of weight zero are absent, but for sums, to which they add a zero."""
-        return self.n if self.about.sums else self.sampling.counted
-
-    @property
-    def concave(self) -> bool:
-        """The score is the gradient of a concave objective."""
-        return self.equation.ascent is not None
-
-    def over(self, equation: Equation) -> Engine:
-        """The same records with another equation."""
+    def over(self, equation: Equation) -> LocalEngine:
         return replace(self, equation=equation)
 
-    def learned(self) -> Engine:
-        """With whatever the equation learns from its records learned at their weights."""
+    def learned(self) -> LocalEngine:
         return self.over(self.equation.learned(self.sampling.row_weights, self.sampling.effective_n))
 
-    def softened(self, t: float) -> Engine:
-        """A share t of the noise undone."""
-        return self.over(self.equation.softened(t))
+    def refitted(self, rebind: Callable[[Float], Equation], weights: HeldWeights) -> LocalEngine:
+        return self.over(rebind(weights.values[0])).learned()
 
     # Weights: the sample's own, drawn ones, those that leave units out, published ones.
 
     @cached_property
-    def own(self) -> Weights:
-        return Weights(self.sampling.row_weights[None])
+    def own(self) -> HeldWeights:
+        return HeldWeights(self.sampling.row_weights[None])
 
-    def drawn(self, law: str, seed: int, draws: Int) -> Weights:
-        return Weights(self.sampling.drawn(law, seed, draws, sums=self.about.sums))
+    def drawn(self, law: str, seed: int, draws: Int) -> HeldWeights:
+        return HeldWeights(self.sampling.drawn(law, seed, draws, sums=self.about.sums))
 
-    def without(self, deleted: Int) -> Weights:
-        return Weights(self.sampling.deletions(sums=self.about.sums).weights(deleted))
+    def without(self, deleted: Int) -> HeldWeights:
+        return HeldWeights(self.sampling.deletions(sums=self.about.sums).weights(deleted))
 
-    def replicated(self) -> Weights:
+    def replicated(self) -> HeldWeights:
         assert self.sampling.replicates is not None
-        return Weights(self.sampling.replicates)
-
-    def given(self, weights: Float) -> Weights:
-        """Row weights (B, n) that a method computed itself."""
-        return Weights(np.atleast_2d(weights))
+        return HeldWeights(self.sampling.replicates)
 
     # Sums.
 
-    def score(self, betas: Float, weights: Weights) -> Float:
-        """Σ w φ (B, d); one draw serves several values."""
+    def score(self, betas: Float, weights: HeldWeights) -> Float:
         return self._added(lambda e, rows: e.score(betas, _shared(weights.values[:, rows], len(betas))))
 
-    def score_and_slope(self, betas: Float, weights: Weights, draws: Int | None = None) -> tuple[Float, Float]:
-        """Σ w φ (B, d) and Σ w ∂φ (B, d, d); `draws` names the draw of each value, one after the other by default."""
+    def score_and_slope(self, betas: Float, weights: HeldWeights, draws: Int | None = None) -> tuple[Float, Float]:
         return self._added(lambda e, rows: _Pair(*e.score_and_slope(betas, weights.values[:, rows], draws))).both
 
-    def score_and_slope_from_one(self, beta: Float, weights: Weights) -> tuple[Float, Float]:
-        """The same for all draws at one value (d,)."""
+    def score_and_slope_from_one(self, beta: Float, weights: HeldWeights) -> tuple[Float, Float]:
         return self._added(lambda e, rows: _Pair(*e.score_and_slope_from_one(beta, weights.values[:, rows]))).both
 
     def slopes_at(self, betas: Float, weight: float) -> Float:
-        """Σ ∂φ (B, d, d) at several values, all records weighing the same."""
 
         def part(e: Equation, _rows: slice) -> Float:
             return e.score_and_slope(betas, np.full((len(betas), e.n), weight))[1]
 
         return self._added(part)
 
-    def objective(self, betas: Float, weights: Weights) -> Float:
-        """The concave objective (B,)."""
+    def objective(self, betas: Float, weights: HeldWeights) -> Float:
         return self._added(lambda e, rows: _ascent(e).objective(betas, weights.values[:, rows]))
 
-    def recedes(self, direction: Float, weights: Weights) -> bool:
-        """True when the objective never falls along the direction, so that no finite root exists."""
+    def recedes(self, direction: Float, weights: HeldWeights) -> bool:
         gain, loss, size, moved = self._added(lambda e, rows: _ascent(e).recession(direction, weights.values[0, rows]))
         return bool(gain - loss >= -1e-9 * size and moved > 0)
 
-    def spread(self, beta: Float, weights: Weights) -> Float:
-        """Root of Σ (w φ_j)² (d,)."""
+    def spread(self, beta: Float, weights: HeldWeights) -> Float:
         return np.sqrt(self._added(lambda e, rows: e.squared_scores(beta, weights.values[0, rows])))
 
-    def outer(self, beta: Float, weights: Weights) -> Float:
-        """Σ w² φφᵀ (d, d)."""
+    def outer(self, beta: Float, weights: HeldWeights) -> Float:
         return self._added(lambda e, rows: gram(e.influence(beta), weights.values[0, rows] ** 2))
 
     def totals(self, beta: Float, slope: Float | None = None) -> Totals:
@@ -179,7 +142,6 @@ class Engine:
         return replace(found, n=s.n, slope=slope)
 
     def absolute_slopes(self, beta: Float) -> Float:
-        """Σ w |∂φ_j/∂β_j| (d,)."""
         weights = self.sampling.row_weights
         return self._added(lambda e, rows: e.absolute_slopes(beta, weights[rows]))
 
@@ -205,35 +167,31 @@ class Engine:
 
     # Roots, starts and remarks.
 
-    def direct(self, weights: Weights) -> Float | None:
-        """Roots (B, d) without iteration, NaN where a draw has none; None where the equation must be solved."""
+    def direct(self, weights: HeldWeights) -> Float | None:
         return None if self.equation.direct is None else self.equation.direct.solution(self._moments(weights))
 
-    def refusal(self, weights: Weights) -> str:
-        """Why there is no root under the first draw."""
+    def refusal(self, weights: HeldWeights) -> str:
         assert self.equation.direct is not None
         return self.equation.direct.refusal(self._moments(weights)[0])
 
-    def _moments(self, weights: Weights) -> Float:
+    def _moments(self, weights: HeldWeights) -> Float:
         def part(e: Equation, rows: slice) -> Float:
             assert e.direct is not None
             return e.direct.moments(weights.values[:, rows])
 
         return self._added(part)
 
-    def start(self, weights: Weights, solve: Callable[[Engine], Float]) -> Float:
-        """A starting value (d,)."""
+    def start(self, weights: HeldWeights, solve: Callable[[Engine], Float]) -> Float:
         easier: Solve = lambda equation: solve(self.over(equation))  # noqa: E731
         return self.equation.start(weights.values[0], easier)
 
-    def pilot(self) -> Engine | None:
+    def pilot(self) -> LocalEngine | None:
         """Every so many-th record, on which a first root is found when there are very many; None elsewhere."""
         step = self.sampling.rows // PILOT
         thinned = self.equation.thinned(step) if step >= 4 else None
-        return None if thinned is None else Engine(thinned, self.sampling.thinned(step), self.threads)
+        return None if thinned is None else replace(self, equation=thinned, sampling=self.sampling.thinned(step))
 
     def remarks(self, beta: Float, covariance: Float) -> list[Note]:
-        """What the analyst should know at the root."""
         return self.equation.remarks(beta, self.sampling.row_weights, covariance)
 
     # Blocks.

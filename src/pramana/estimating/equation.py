@@ -160,6 +160,7 @@ class Equation(ABC):
         quick to evaluate there."""
         return False
 
+    @property
     def fades(self) -> bool:
         """Whether the score may also vanish at infinity, where its slope does: that is no root."""
         return False

@@ -244,6 +244,7 @@ class PredictorEquation(Equation):
     def curved(self) -> bool:
         return True
 
+    @property
     def fades(self) -> bool:
         return True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.records import Records
 
 
-class System:
+class System(ABC):
     """U(β; arrays), where the arrays (designs, responses) were computed from columns once. To be subclassed.
 
     `shown` names the parameters that a result lists; the others are nuisance, whose uncertainty stays in the covariance.
@@ -25,8 +26,9 @@ class System:
     """
 
     @property
+    @abstractmethod
     def parameters(self) -> tuple[str, ...]:
-        raise NotImplementedError
+        """Names (d), nuisance parameters first."""
 
     @property
     def shown(self) -> tuple[str, ...] | None:
@@ -50,13 +52,13 @@ class System:
         """A system with the same regressors about which more records tell, to judge identification by."""
         return self
 
+    @abstractmethod
     def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
         """Arrays with n rows each."""
-        raise NotImplementedError
 
+    @abstractmethod
     def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:
-        """(d,); weights (m,) are signed."""
-        raise NotImplementedError
+        """A starting value (d,); weights (m,) are signed."""
 
     @property
     def first(self) -> EstimatingFunction | None:
@@ -65,18 +67,18 @@ class System:
         return None
 
     def completed(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
-        """A starting value (d,) from the root of `first`."""
-        raise NotImplementedError
+        """A starting value (d,) from the root of `first`; for systems that have one."""
+        raise NotImplementedError("a system without a first stage completes nothing")
 
+    @abstractmethod
     def u(self, beta: Float, arrays: Mapping[str, Float]) -> Float:
-        """(m, d)."""
-        raise NotImplementedError
+        """U (m, d)."""
 
     def slope(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
         """Σ w ∂U/∂β (d, d); by central differences unless a subclass knows better."""
         return central_slopes(lambda b: np.asarray(weights @ self.u(b, arrays)), beta)
 
-    def refuse_start(self, beta: Float) -> None:
+    def refuse_start(self, beta: Float) -> None:  # noqa: B027 - nothing is refused by default
         """Raise where no score exists at a user's starting value."""
 
     def tuned(self, arrays: Mapping[str, Float], weights: Float, size: float) -> System:  # noqa: ARG002

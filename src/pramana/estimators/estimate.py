@@ -11,7 +11,7 @@ import numpy as np
 from pramana.analysis.task import Settings, Task
 from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
-from pramana.engines import Engine, Totals, Weights
+from pramana.engines import Engine, Totals
 from pramana.errors import DataError, PramanaError, SolveError
 from pramana.estimating.function import Plan
 from pramana.estimators.method import EquationMethod, Method, Rebind
@@ -36,7 +36,7 @@ ROOTLESS_LIMIT = 0.01
 def estimate(method: EquationMethod, task: Task) -> Result:
     """Bind, solve, and attach the uncertainty."""
     binding = method.bind(task.function, task.mechanism, task.table, task.sampling.row_weights)
-    engine = Engine(binding.equation, task.sampling).learned()
+    engine = task.engine(binding.equation).learned()
     _refuse_few(engine)
     chosen = _chosen(task.options.inference, engine, binding.rebind is not None)
     root = solve(engine, start=task.start)
@@ -54,7 +54,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
     about = engine.about
     result = Result(
         parameters=about.parameters,
-        estimate=engine.equation.debiased(root.beta, covariance),
+        estimate=engine.debiased(root.beta, covariance),
         covariance=covariance,
         n=engine.n,
         method=method.label,
@@ -96,10 +96,7 @@ def _rebound(engine: Engine, rebind: Rebind | None) -> resampled.Rebind | None:
     if rebind is None:
         return None
 
-    def again(weights: Weights) -> Engine:
-        return engine.over(rebind(weights.values[0])).learned()
-
-    return again
+    return lambda weights: engine.refitted(rebind, weights)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from pramana.analysis.task import Inference
 from pramana.arrays import Column, Columns, Float, Int
-from pramana.engines import Engine
+from pramana.engines import LocalEngine
 from pramana.errors import MechanismError, PramanaError, SolveError, suggestion
 from pramana.estimating import FAMILIES, Equation, EstimatingFunction, GeneralizedLinear, Records
 from pramana.estimating.generalized_linear import PredictorEquation
@@ -121,7 +121,7 @@ class Nuisance:
     def posterior(self, weights: Float) -> Float:
         """p(z | z*, x) for every node (n, C); it can leave [0, 1] when not clipped."""
         try:
-            alpha = solve(Engine.of(self.equation, weights=weights)).beta
+            alpha = solve(LocalEngine.of(self.equation, weights=weights)).beta
         except SolveError as error:
             raise SolveError(f"the model of the released variable could not be fitted: {error.marked}") from None
         return self.posterior_from(self.probabilities(alpha, self.equation))

@@ -114,7 +114,7 @@ def spread_over(records: Records, assignment: Assignment, nodes: Nodes, variable
     """
     values, table, released = _marginal(assignment, nodes, variables)
     row = nodes.row
-    if len(records.table) > 1:
+    if records.table.size > 1:
         pairs, row = np.unique(records.row * len(table) + nodes.row, return_inverse=True)
         old, new = np.divmod(pairs, len(table))
         table = (records.table[old][:, :, None] * table[new][:, None, :]).reshape(len(pairs), -1)

@@ -27,7 +27,7 @@ COLUMNS = 5_000
 """Most columns of a design: what a person can read, and far more than records can tell apart."""
 
 
-def _refuse_unusable(parsed: ParsedFormula, schema: Schema) -> None:
+def refuse_unusable(parsed: ParsedFormula, schema: Schema) -> None:
     """A perturbed column cannot feed a transform that learns from data, and its kind must be known."""
     for factor in (*parsed.factors.values(), parsed.response, *parsed.offsets):
         hidden = [v for v in names(factor) if schema.perturbed(v)]
@@ -45,7 +45,7 @@ def _refuse_unusable(parsed: ParsedFormula, schema: Schema) -> None:
             )
 
 
-def _refuse_constant(parsed: ParsedFormula, table: Table, schema: Schema) -> None:
+def refuse_constant(parsed: ParsedFormula, table: Table, schema: Schema) -> None:
     """A column with one value has no effect to estimate; formulaic would drop its term without a word."""
     for name in parsed.covariates:
         values = table.column(name)
@@ -300,6 +300,6 @@ def regressors(parsed: ParsedFormula, table: Table, schema: Schema) -> Design:
     for name in (*parsed.response_variables, *parsed.covariates):
         if name not in schema:
             table.column(name)
-    _refuse_unusable(parsed, schema)
-    _refuse_constant(parsed, table, schema)
+    refuse_unusable(parsed, schema)
+    refuse_constant(parsed, table, schema)
     return Design.fit(parsed, table, schema)

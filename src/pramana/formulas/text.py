@@ -13,30 +13,12 @@ from typing import Any
 from pramana.errors import FormulaError, suggestion
 from pramana.formulas.functions import Functions
 from pramana.formulas.language import Reader, Token, refuse_long, tokens
+from pramana.names import HOME
 
 PARAMETERS = {
-    "average_treatment_effect": "models.effects",
-    "correlation": "parameters.correlation",
-    "counts": "parameters.means",
-    "crosstab": "parameters.tables",
-    "gini": "parameters.inequality",
-    "glm": "models.generalized_linear",
-    "margins": "models.marginal",
-    "mean": "parameters.means",
-    "median": "parameters.quantiles",
-    "multinomial": "models.multinomial",
-    "odds_ratio": "parameters.ratios",
-    "ordinal": "models.ordinal",
-    "poverty_rate": "parameters.inequality",
-    "proportions": "parameters.means",
-    "quantile": "parameters.quantiles",
-    "quantile_regression": "models.quantile_regression",
-    "risk_difference": "parameters.ratios",
-    "risk_ratio": "parameters.ratios",
-    "total": "parameters.means",
-    "two_stage_least_squares": "models.two_stage",
+    name: home for name, home in HOME.items() if home.startswith(("parameters.", "models.")) and name.islower()
 }
-"""Every parameter that can be asked for by name, and the module that has its function."""
+"""Every parameter that can be asked for by name, and the module that has its function: those that the package exports."""
 
 ARGUMENTS = {"negative_binomial": "estimating.families"}
 """Functions whose value can be an argument."""

@@ -37,10 +37,9 @@ def weakest(engine: Engine, beta: Float, slope: Float) -> Identification | None:
     same regressors. A slope without such blocks is taken for a curvature of either sign where it is symmetric; elsewhere its
     symmetric part says nothing about identification.
     """
-    judge = engine.equation.judge()
-    if judge is not engine.equation:
-        engine = engine.over(judge)
-        slope = engine.score_and_slope(beta[None], engine.own)[1][0]
+    judge = engine.judge()
+    if judge is not engine:
+        engine, slope = judge, judge.score_and_slope(beta[None], judge.own)[1][0]
     judged = [identification(engine, beta, slope, block) for block in engine.about.curvatures]
     return min((one for one in judged if one is not None), key=lambda one: one.ratio, default=None)
 

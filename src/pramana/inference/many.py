@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.engines import Engine
+from pramana.engines import LocalEngine
 from pramana.errors import SolveError
 from pramana.estimating.generalized_linear import PredictorEquation
 from pramana.inference.solve import Root, solve
@@ -31,9 +31,9 @@ class DataSets:
     def size(self) -> int:
         return self.equation.n // self.groups
 
-    def part(self, group: int) -> Engine:
+    def part(self, group: int) -> LocalEngine:
         """One data set alone."""
-        return Engine.of(self.equation.rows(slice(group * self.size, (group + 1) * self.size)))
+        return LocalEngine.of(self.equation.rows(slice(group * self.size, (group + 1) * self.size)))
 
     def solve(self, start: Float) -> Float:
         """Roots (G, d) from a common start; NaN where a data set has none.

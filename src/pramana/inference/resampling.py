@@ -98,7 +98,7 @@ def _near_start(engine: Engine, beta: Float, weights: Weights) -> Float:
     the unweighted score; the draws' own differs by the order that the step neglects anyway.
     """
     start = np.tile(beta, (len(weights), 1))
-    if not engine.equation.curved:
+    if not engine.curved:
         return start
     score, slope = engine.score_and_slope_from_one(beta, weights)
     d = beta.size

@@ -69,13 +69,13 @@ def _started(engine: Engine, weights: Weights, start: Float | None) -> Float:
     if start is None:
         return engine.start(weights, lambda easier: solve(easier, weights).beta)
     beta = np.asarray(start, dtype=float)
-    engine.equation.refuse_start(beta)
+    engine.refuse_start(beta)
     return beta
 
 
 def _refuse_flat(engine: Engine, weights: Weights, beta: Float, usual: Float) -> None:
     """A generalised linear score also vanishes at infinity, where its slope does: that is no root."""
-    if not engine.equation.fades():
+    if not engine.fades:
         return
     with np.errstate(all="ignore"):
         slopes = [engine.score_and_slope(at[None], weights)[1][0] for at in (beta, usual)]

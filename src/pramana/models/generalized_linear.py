@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pramana.arrays import Float
 from pramana.estimating import Family, GeneralizedLinear, family_of
 from pramana.estimating.function import Plan
-from pramana.formulas.design import Design, Offset, _refuse_constant, _refuse_unusable
+from pramana.formulas.design import Design, Offset, refuse_constant, refuse_unusable
 from pramana.formulas.functions import Functions, Own, own_functions
 from pramana.formulas.parsed import ParsedFormula, parse
 from pramana.formulas.response import Response
@@ -55,8 +55,8 @@ class Glm(Plan):
         for name in parsed.variables:
             if name not in schema:
                 table.column(name)
-        _refuse_unusable(parsed, schema)
-        _refuse_constant(parsed, table, schema)
+        refuse_unusable(parsed, schema)
+        refuse_constant(parsed, table, schema)
         design = Design.fit(parsed, table, schema)
         sources = parsed.response_variables
         response_of = Response.fit(parsed, table, schema, self.family)

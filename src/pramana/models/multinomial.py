@@ -70,6 +70,7 @@ class MultinomialEquation(Equation, Ascent):
         """Signed indicators leave the objective concave; signed masses do not."""
         return self if self.mass is None or bool(np.all(self.mass >= 0)) else None
 
+    @property
     def fades(self) -> bool:
         return True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -307,7 +307,7 @@ def write(study: Study, result: StudyResult, out: Path, command: str) -> list[Pa
     page = Page(study.title)
     page.add("Made by this command:", Code(command))
     files = [table]
-    for add in _SECTIONS.get(study.name, (plain_section,)):
+    for add in _sections(study):
         files += add(study, result, out, page)
     return files + save_page(page, out / study.name)
 
@@ -320,9 +320,10 @@ def save_page(page: Page, stem: Path) -> list[Path]:
 
 
 Section = Callable[[Study, StudyResult, Path, Page], list[Path]]
-_SECTIONS: Mapping[str, Sequence[Section]] = {
-    "a1": (table_section, published_section, errors_section, five_section, efficiency_section),
-    "b1": (table_section, errors_section, five_section, efficiency_section),
-    "a2": (map_section,),
-    "b2": (map_section,),
-}
+
+
+def _sections(study: Study) -> Sequence[Section]:
+    if study.page == "table":
+        printed = (published_section,) if study.name == "a1" else ()
+        return (table_section, *printed, errors_section, five_section, efficiency_section)
+    return (map_section,) if study.page == "map" else (plain_section,)

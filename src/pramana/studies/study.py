@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -46,6 +46,7 @@ class Study:
     inferred : labels of the methods that get standard errors.
     reference : label of the method that the reversion's mean squared error is divided by.
     block : replicates in one unit of work.
+    page : what its page shows: "table" (five estimators over sample sizes), "map" (efficiency over a grid), or "plain".
     """
 
     name: str
@@ -55,6 +56,7 @@ class Study:
     inferred: tuple[str, ...] = ()
     reference: str | None = MODEL_1.label
     block: int = 100
+    page: Literal["table", "map", "plain"] = "plain"
 
 
 def logistic(rng: np.random.Generator, n: int) -> Mapping[str, Any]:
@@ -84,32 +86,34 @@ def _b(p00: float, p11: float, n: int, label: Mapping[str, object]) -> Scenario:
 def _table(letter: str, make: Any) -> Study:
     cells = tuple(make(p, p, n, {"p": p}) for p in KEEPS for n in SIZES)
     title = f"Simulation {letter}1: five estimators, three noise levels, six sample sizes"
-    return Study(f"{letter.lower()}1", title, cells, FIVE, inferred=("reversion",))
+    return Study(f"{letter.lower()}1", title, cells, FIVE, inferred=("reversion",), page="table")
 
 
 def _map(letter: str, make: Any) -> Study:
     cells = tuple(make(p00, p11, 1000, {"p00": p00, "p11": p11}) for p00 in GRID for p11 in GRID)
     title = f"Simulation {letter}2: relative efficiency over a grid of transition probabilities"
-    return Study(f"{letter.lower()}2", title, cells, (Reversion(), MODEL_1, CLIPPED), block=500)
+    return Study(f"{letter.lower()}2", title, cells, (Reversion(), MODEL_1, CLIPPED), block=500, page="map")
 
 
-PAPER = ("a1", "a2", "b1", "b2", "application")
+STUDIES: Mapping[str, Callable[[], Study]] = {
+    "a1": lambda: _table("A", _a),
+    "a2": lambda: _map("A", _a),
+    "b1": lambda: _table("B", _b),
+    "b2": lambda: _map("B", _b),
+}
+"""Studies by name: a new one is registered here."""
+
+ALL = (*STUDIES, "application")
 
 
 @cache
 def study_of(source: str) -> Study:
-    """A study by the paper's name for it, or from a user's Python file that defines `scenarios` (or `scenario`)."""
-    made = {
-        "a1": lambda: _table("A", _a),
-        "a2": lambda: _map("A", _a),
-        "b1": lambda: _table("B", _b),
-        "b2": lambda: _map("B", _b),
-    }
-    if source in made:
-        return made[source]()
+    """A study by its name, or from a user's Python file that defines `scenarios` (or `scenario`)."""
+    if source in STUDIES:
+        return STUDIES[source]()
     path = Path(source)
     if path.suffix != ".py":
-        raise PramanaError(f"study {source!r} is unknown: {suggestion(source, [*PAPER, 'all'])}, or a Python file")
+        raise PramanaError(f"study {source!r} is unknown: {suggestion(source, [*ALL, 'all'])}, or a Python file")
     if not path.is_file():
         raise PramanaError(f"scenario file {source!r} does not exist")
     return _from_file(path)

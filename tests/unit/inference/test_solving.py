@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pramana as pr
-from pramana.engines import Engine
+from pramana.engines import LocalEngine
 from pramana.inference.solve import Root, solve
 from randomizations import bound
 
@@ -17,7 +17,7 @@ NOISY = pr.Mechanism({"y": pr.TransitionMatrix.binary(0.8, 0.8)})
 
 def root_of(formula: str, columns: dict[str, Any], mechanism: Any = None, start: Any = None, **family: Any) -> Root:
     equation = bound(pr.glm(formula, **family), columns, mechanism)
-    return solve(Engine.of(equation), start=None if start is None else np.asarray(start, dtype=float))
+    return solve(LocalEngine.of(equation), start=None if start is None else np.asarray(start, dtype=float))
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_a_far_start_never_gives_a_number_that_is_no_root(
 ) -> None:
     """A score that is tiny next to the one at a far start is still judged by its own standard deviation."""
     equation = bound(pr.glm("y ~ g + x", family), *hidden)
-    root = solve(Engine.of(equation), start=np.asarray(start, dtype=float))
+    root = solve(LocalEngine.of(equation), start=np.asarray(start, dtype=float))
     phi = equation.influence(root.beta)
     assert np.abs(phi.sum(axis=0) / np.sqrt((phi**2).sum(axis=0))).max() < 1e-6
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.disclosure.true_records import codes_of, strata_of
-from pramana.engines import Engine
+from pramana.engines import LocalEngine
 from pramana.errors import DataError, PramanaError
 from pramana.estimating import EstimatingFunction, Records
 from pramana.estimating.function import Plan
@@ -187,11 +187,11 @@ def _pilot(plan: Plan, table: Table, mechanism: Mechanism, weights: Float) -> Pi
     sizes = [len(stratum(a, 0)) for a in used]
     _refuse_large(table.n, sizes, len(function.parameters), plan.label)
     columns = {v: table.column(v) for v in function.variables}
-    oracle = Engine.of(function.equation(Records.clean(table.n, columns)), weights=weights).learned()
+    oracle = LocalEngine.of(function.equation(Records.clean(table.n, columns)), weights=weights).learned()
     root = solve(oracle)
     inverse = bread(oracle.totals(root.beta), oracle.about.parameters)
     records = _candidates(function, used, true, sizes, table)
-    equation = Engine.of(function.equation(records), weights=weights).learned().equation
+    equation = LocalEngine.of(function.equation(records), weights=weights).learned().equation
     about = equation.about
     u = np.stack([equation.under(_at(records, k)).influence(root.beta) for k in range(len(records.nodes))], axis=1)
     u = u * weights[:, None, None]

@@ -35,7 +35,15 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
 
 
-class MatrixModel(_Model):
+class ChannelModel(_Model):
+    """What a description says of one channel. A new kind of channel has a subclass here, named in `Randomization`."""
+
+    def built(self) -> Channel:
+        """The channel that is described."""
+        return TransitionMatrix.from_document(self.model_dump())
+
+
+class MatrixModel(ChannelModel):
     channel: Literal["transition_matrix"]
     kind: KindName | None = None
     levels: Levels
@@ -44,7 +52,7 @@ class MatrixModel(_Model):
     matrix: list[list[float]]
 
 
-class MixtureModel(_Model):
+class MixtureModel(ChannelModel):
     channel: Literal["mixture"]
     kind: KindName | None = None
     levels: Levels
@@ -61,15 +69,21 @@ class MixtureStratum(MixtureModel):
     value: LevelValue
 
 
-class StratifiedModel(_Model):
+class StratifiedModel(ChannelModel):
     channel: Literal["stratified"]
     by: str
     strata: list[Annotated[MatrixStratum | MixtureStratum, Field(discriminator="channel")]]
 
+    def built(self) -> Channel:
+        return Stratified(self.by, {s.value: TransitionMatrix.from_document(s.model_dump()) for s in self.strata})
+
+
+Randomization = Annotated[MatrixModel | MixtureModel | StratifiedModel, Field(discriminator="channel")]
+
 
 class AssignmentModel(_Model):
     columns: Annotated[list[str], Field(min_length=1)]
-    randomization: Annotated[MatrixModel | MixtureModel | StratifiedModel, Field(discriminator="channel")]
+    randomization: Randomization
     epsilon: float | None = None
 
 
@@ -141,7 +155,7 @@ def _built(model: PramModel, source: str) -> Mechanism:
         try:
             if key in channels:
                 raise MechanismError(f"column {key!r} appears more than once: a column passes one channel")
-            channels[key] = _channel(assignment.randomization)
+            channels[key] = assignment.randomization.built()
         except MechanismError as error:
             raise MechanismError(f"{source}: pram.channels.{position}: {error}") from None
     return Mechanism(channels)
@@ -160,12 +174,6 @@ def _refuse_newer(body: Any, source: str) -> None:
 
 def _key(columns: list[str]) -> str | tuple[str, ...]:
     return columns[0] if len(columns) == 1 else tuple(columns)
-
-
-def _channel(model: MatrixModel | MixtureModel | StratifiedModel) -> Channel:
-    if isinstance(model, StratifiedModel):
-        return Stratified(model.by, {s.value: TransitionMatrix.from_document(s.model_dump()) for s in model.strata})
-    return TransitionMatrix.from_document(model.model_dump())
 
 
 def save(mechanism: Mechanism, path: Path) -> None:

@@ -1,0 +1,178 @@
+"""The seam between records and inference: sums at given parameter values, under given weight draws."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
+from typing import Self
+
+from pramana.arrays import Float, Int
+from pramana.engines.sampling import Sampling
+from pramana.engines.totals import Totals
+from pramana.estimating.equation import About, Equation, Note
+
+Weights: TypeAlias = Any
+"""An engine's own hold of the row weights of several draws. Whoever has it passes it on to the engine, and knows no more than
+their number, `len(weights)`, one of them, `weights.draw(k)`, and their mean, `weights.average`."""
+
+
+class Engine(ABC):
+    """Whoever adds up sums over records. Only parameter values and sums travel.
+
+    A new engine is a subclass in a file of its own, named in `ENGINES`. Its sums must not depend on how the records are
+    divided, and a record's weight draw on nothing but the seed, the draw and the record's place.
+
+    Attributes
+    ----------
+    equation : bound to the records.
+    sampling : how they were sampled.
+    """
+
+    equation: Equation
+    sampling: Sampling
+
+    @abstractmethod
+    def over(self, equation: Equation) -> Self:
+        """The same records with another equation."""
+
+    # Row weights: the sample's own, drawn ones, those that leave units out, published ones, given ones.
+
+    @property
+    @abstractmethod
+    def own(self) -> Weights: ...
+
+    @abstractmethod
+    def drawn(self, law: str, seed: int, draws: Int) -> Weights: ...
+
+    @abstractmethod
+    def without(self, deleted: Int) -> Weights: ...
+
+    @abstractmethod
+    def replicated(self) -> Weights: ...
+
+    # Sums.
+
+    @abstractmethod
+    def score(self, betas: Float, weights: Weights) -> Float:
+        """Σ w φ (B, d); one draw serves several values."""
+
+    @abstractmethod
+    def score_and_slope(self, betas: Float, weights: Weights, draws: Int | None = None) -> tuple[Float, Float]:
+        """Σ w φ (B, d) and Σ w ∂φ (B, d, d); `draws` names the draw of each value, one after the other by default."""
+
+    @abstractmethod
+    def score_and_slope_from_one(self, beta: Float, weights: Weights) -> tuple[Float, Float]:
+        """The same for all draws at one value (d,)."""
+
+    @abstractmethod
+    def slopes_at(self, betas: Float, weight: float) -> Float:
+        """Σ ∂φ (B, d, d) at several values, all records weighing the same."""
+
+    @abstractmethod
+    def objective(self, betas: Float, weights: Weights) -> Float:
+        """The concave objective (B,)."""
+
+    @abstractmethod
+    def recedes(self, direction: Float, weights: Weights) -> bool:
+        """True when the objective never falls along the direction, so that no finite root exists."""
+
+    @abstractmethod
+    def spread(self, beta: Float, weights: Weights) -> Float:
+        """Root of Σ (w φ_j)² (d,)."""
+
+    @abstractmethod
+    def outer(self, beta: Float, weights: Weights) -> Float:
+        """Σ w² φφᵀ (d, d)."""
+
+    @abstractmethod
+    def totals(self, beta: Float, slope: Float | None = None) -> Totals:
+        """Everything that a variance is made of, at one value; a slope that had to be estimated is given."""
+
+    @abstractmethod
+    def absolute_slopes(self, beta: Float) -> Float:
+        """Σ w |∂φ_j/∂β_j| (d,)."""
+
+    @abstractmethod
+    def slope_error(self, beta: Float, left: Float, right: Float, total: float) -> float:
+        """Standard error of `total` = leftᵀ (Σ w ∂φ) right; a row with a count stands for so many equal records."""
+
+    @abstractmethod
+    def direct(self, weights: Weights) -> Float | None:
+        """Roots (B, d) without iteration, NaN where a draw has none; None where the equation must be solved."""
+
+    @abstractmethod
+    def refusal(self, weights: Weights) -> str:
+        """Why there is no direct root under the first draw."""
+
+    @abstractmethod
+    def start(self, weights: Weights, solve: Callable[[Engine], Float]) -> Float:
+        """A starting value (d,)."""
+
+    @abstractmethod
+    def learned(self) -> Self:
+        """With whatever the equation learns from its records learned at their weights."""
+
+    @abstractmethod
+    def refitted(self, rebind: Callable[[Float], Equation], weights: Weights) -> Self:
+        """With a nuisance fitted again under one draw; what was learned from the sample is kept."""
+
+    @abstractmethod
+    def remarks(self, beta: Float, covariance: Float) -> list[Note]:
+        """What the analyst should know at the root."""
+
+    def pilot(self) -> Engine | None:
+        """Some of the records, on which a first root is found when there are very many; None elsewhere."""
+        return None
+
+    # What follows from the equation.
+
+    @cached_property
+    def about(self) -> About:
+        return self.equation.about
+
+    @property
+    def d(self) -> int:
+        return len(self.about.parameters)
+
+    @property
+    def n(self) -> float:
+        """Number of records that the rows stand for."""
+        return self.sampling.n
+
+    @property
+    def units(self) -> float:
+        """Records that a variance counts: those of weight zero are absent, but for sums, to which they add a zero."""
+        return self.n if self.about.sums else self.sampling.counted
+
+    @property
+    def concave(self) -> bool:
+        """The score is the gradient of a concave objective."""
+        return self.equation.ascent is not None
+
+    @property
+    def curved(self) -> bool:
+        """Whether a batch of draws gains from the curvature of the score at their common start."""
+        return self.equation.curved
+
+    @property
+    def fades(self) -> bool:
+        """Whether the score may also vanish at infinity."""
+        return self.equation.fades
+
+    def refuse_start(self, beta: Float) -> None:
+        """Raise where a user's starting value has no score."""
+        self.equation.refuse_start(beta)
+
+    def debiased(self, beta: Float, covariance: Float) -> Float:
+        """β without the bias that its curvature and covariance imply, where the plan asks for that."""
+        return self.equation.debiased(beta, covariance)
+
+    def softened(self, t: float) -> Self:
+        """A share t of the noise undone."""
+        return self.over(self.equation.softened(t))
+
+    def judge(self) -> Self:
+        """Of the equation by which identification is judged."""
+        other = self.equation.judge()
+        return self if other is self.equation else self.over(other)
