@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import Self
+from typing import Any, Self, TypeAlias
 
 from pramana.arrays import Float, Int
 from pramana.engines.sampling import Sampling
