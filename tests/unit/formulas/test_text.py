@@ -12,7 +12,7 @@ import pytest
 import pramana as pr
 from pramana.formulas.text import ARGUMENTS, PARAMETERS, is_call
 
-README = Path(__file__).parents[2] / "README.md"
+README = Path(__file__).parents[3] / "README.md"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,53 @@
+"""Estimators as values: by name, one of one's own, and several of the same kind side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pandas as pd
+import pytest
+
+import pramana as pr
+from pramana.analysis.task import Task
+from pramana.estimators import Method, method_of
+
+
+@dataclass(frozen=True)
+class Halfway(Method):
+    """The mean of the naive and the reversion estimate."""
+
+    share: float = 0.5
+    label: str = "halfway"
+
+    def estimate(self, task: Task) -> pr.Result:
+        naive, reverted = pr.Naive().estimate(task), pr.Reversion().estimate(task)
+        middle = (1 - self.share) * naive.estimate + self.share * reverted.estimate
+        return replace(reverted, estimate=middle, method=self.label)
+
+
+def test_an_estimator_is_whatever_answers_a_task(survey: pd.DataFrame, mechanism: pr.Mechanism) -> None:
+    found = pr.fit("income ~ edu", survey, mechanism, method=Halfway())
+    naive, reverted = (pr.fit("income ~ edu", survey, mechanism, method=m) for m in ("naive", "reversion"))
+    assert found.estimate == pytest.approx((naive.estimate + reverted.estimate) / 2)
+    assert found.method == "halfway"
+
+
+def test_methods_with_the_same_label_stand_side_by_side(survey: pd.DataFrame, mechanism: pr.Mechanism) -> None:
+    both = pr.compare("income ~ edu", survey, mechanism, [Halfway(0.1), Halfway(0.9)])
+    assert list(both.results) == ["halfway", "halfway (again, 2)"]
+    first, second = both.results.values()
+    assert first.estimate[1] != second.estimate[1]
+
+
+def test_methods_are_known_by_name_class_and_value() -> None:
+    assert method_of("Reversion") == method_of(pr.Reversion) == method_of(pr.Reversion())
+    with pytest.raises(pr.PramanaError, match="method 'revision' is unknown: did you mean"):
+        method_of("revision")
+    with pytest.raises(pr.PramanaError, match="method of type int"):
+        method_of(3)  # type: ignore[arg-type]
+
+
+def test_a_covariate_model_belongs_to_a_method_with_a_model() -> None:
+    assert pr.Likelihood().with_covariate_model("age").covariate_model == "age"
+    with pytest.raises(pr.PramanaError, match="belongs to method likelihood"):
+        pr.Reversion().with_covariate_model("age")
