@@ -137,3 +137,20 @@ def test_blocks_and_threads_change_nothing(
         np.testing.assert_allclose(getattr(after[0], name), getattr(before[0], name), rtol=1e-12, atol=1e-11)
     for one, other in zip(before[1:], after[1:], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_categories_labelled_by_numbers_are_no_numbers(data: tuple[pd.DataFrame, pr.Mechanism]) -> None:
+    """Two categories 3 and 7 are one indicator column, which must not be taken for the numbers."""
+    frame, mechanism = data
+    coded = frame.assign(k=pd.Categorical(np.where(frame["x"] > 0, 7, 3)), s=np.where(frame["x"] > 0, "seven", "a three"))
+    by_code = pr.fit("gaussian ~ k * edu + z", coded, mechanism)
+    by_text = pr.fit("gaussian ~ s * edu + z", coded, mechanism)
+    np.testing.assert_allclose(by_code.estimate, by_text.estimate, rtol=1e-9)
+
+
+def test_products_of_whole_numbers_do_not_overflow(data: tuple[pd.DataFrame, pr.Mechanism]) -> None:
+    frame, mechanism = data
+    whole = frame.assign(big=np.arange(N) * 10**8 + 10**12, also=(np.arange(N) % 7 + 1) * 10**9)
+    plain = whole.assign(big=whole["big"].astype(float), also=whole["also"].astype(float))
+    one, other = (pr.fit("gaussian ~ big:also:edu", d, mechanism).estimate for d in (whole, plain))
+    np.testing.assert_allclose(one, other, rtol=1e-9)

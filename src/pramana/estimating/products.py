@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TypeAlias
 
 import numpy as np
 
-from pramana.arrays import Column, Columns, Float, Int
+from pramana.arrays import Columns, Float, Int
 from pramana.estimating.records import Records
 from pramana.frames import decode
 
@@ -33,11 +33,11 @@ class Part:
     Attributes
     ----------
     factors : the variables that each factor reads.
-    plain : the column is the product of its variables as they are, where those are numbers.
+    plain : for each factor, whether it is a column as it is, where that holds numbers.
     """
 
     factors: tuple[frozenset[str], ...]
-    plain: bool = False
+    plain: tuple[bool, ...]
 
     @property
     def reads(self) -> frozenset[str]:
@@ -180,20 +180,28 @@ class _Builder:
     def _constant(self, columns: list[int]) -> None:
         """Columns that read no clean variable, such as an intercept or a hidden level: one number a node."""
         if columns:
-            self._node[:, columns] = self._at_nodes()[:, columns]
+            self._node[:, columns] = self._tried[:, 0, columns]
             self._place[columns] = 0
 
-    def _at_nodes(self) -> Float:
-        """The design (C, d) of the first record at every node, in one evaluation."""
-        records, size = self._records, self._size
-        first = {name: values[np.zeros(size, dtype=int)] for name, values in records.columns.items()}
-        hidden = {name: decode(np.arange(size), [node[name] for node in records.nodes]) for name in self._hidden}
-        return self._design_of({**first, **hidden}, size)
+    @cached_property
+    def _few(self) -> Int:
+        """Positions of some records, the first among them."""
+        size = TRIED if any(self._kind(j) == "mixed" for j in range(self._d)) else 1
+        return np.unique(np.linspace(0, self._records.n - 1, size).astype(np.int64))
+
+    @cached_property
+    def _tried(self) -> Float:
+        """The design (C, ·, d) of these records at every node, in one evaluation."""
+        records, few, size = self._records, self._few, self._size
+        clean = {name: np.tile(values[few], size) for name, values in records.columns.items()}
+        node = np.repeat(np.arange(size), len(few))
+        hidden = {name: decode(node, [at[name] for at in records.nodes]) for name in self._hidden}
+        return self._design_of({**clean, **hidden}, len(node)).reshape(size, len(few), self._d)
 
     def _as_they_are(self, columns: list[int]) -> None:
         """Columns that read no hidden variable, numbers as they are without an evaluation of the formula."""
         parts = self._parts or ()
-        found = {j: _plain(parts[j], self._records.columns) for j in columns}
+        found = {j: _plain(parts[j], self._records.columns, self._hidden) for j in columns}
         rest = [j for j in columns if found[j] is None]
         values = dict(zip(rest, self._at(0, np.array(rest)).T, strict=True)) if rest else {}
         for j in columns:
@@ -202,14 +210,10 @@ class _Builder:
 
     def _mixed(self, columns: list[int]) -> list[int]:
         """Products of a clean and a hidden part, found on a few records; returns those that could not be found there."""
-        if not columns:
-            return []
-        some = np.unique(np.linspace(0, self._records.n - 1, TRIED).astype(int)).tolist()
-        tried = np.stack([self._few(c, some)[:, columns] for c in range(self._size)])  # (C, records, columns)
         left: list[int] = []
         by_node: dict[int, list[int]] = {}
-        for k, j in enumerate(columns):
-            values = tried[:, :, k]
+        for j in columns:
+            values = self._tried[:, :, j]
             strongest = int(np.argmax(np.abs(values).max(axis=0)))
             base = int(np.argmax(np.abs(values[:, strongest])))
             if not np.isfinite(values).all() or values[base, strongest] == 0:
@@ -219,10 +223,15 @@ class _Builder:
             if np.abs(values - share[:, None] * values[base]).max() > 1e-9 * np.abs(values).max():
                 left.append(j)
                 continue
+            own = _plain((self._parts or ())[j], self._records.columns, self._hidden)
+            if own is not None:
+                self._node[:, j] = values[:, strongest] / own[self._few[strongest]]
+                self._add(j, own)
+                continue
             self._node[:, j] = share
             by_node.setdefault(base, []).append(j)
-        for base, own in by_node.items():
-            for j, row in zip(own, self._at(base, np.array(own)).T, strict=True):
+        for base, at_base in by_node.items():
+            for j, row in zip(at_base, self._at(base, np.array(at_base)).T, strict=True):
                 self._add(j, row)
         return left
 
@@ -245,18 +254,10 @@ class _Builder:
             out[low : low + part.n] = self._design_of(part.at(node), part.n)[:, columns]
         return out
 
-    def _few(self, node: int, rows: Sequence[int]) -> Float:
-        """The design (·, d) of a few records at one node."""
-        chosen = {name: values[list(rows)] for name, values in self._records.columns.items()}
-        return self._design_of({**chosen, **self._records.nodes[node]}, len(rows))
 
-
-def _plain(part: Part, columns: Columns) -> Float | None:
-    """The product of numeric columns, or None where the formula must be evaluated."""
-    if not part.plain or any(columns[name].dtype.kind not in "iuf" for name in part.reads):
+def _plain(part: Part, columns: Columns, hidden: frozenset[str]) -> Float | None:
+    """The clean part of a column as the product of numeric columns, or None where the formula must be evaluated."""
+    clean = [(factor, plain) for factor, plain in zip(part.factors, part.plain, strict=True) if not factor <= hidden]
+    if not all(plain and columns[name].dtype.kind in "iuf" for factor, plain in clean for name in factor):
         return None
-    return reduce(np.multiply, (_numbers(columns[name]) for factor in part.factors for name in factor))
-
-
-def _numbers(values: Column) -> Float:
-    return np.asarray(values, dtype=float)
+    return reduce(np.multiply, (np.asarray(columns[name], dtype=float) for factor, _ in clean for name in factor))

@@ -180,9 +180,13 @@ class Design:
         for term in self.spec.structure:
             factors = [self.parsed.factors[factor.expr] for factor in term.term.factors]
             reads = tuple(frozenset(names(factor)) for factor in factors)
-            plain = all(isinstance(factor, Name) for factor in factors) and len(term.columns) == 1
+            plain = tuple(isinstance(factor, Name) and self._numeric(names(factor)[0]) for factor in factors)
             out += [Part(reads, plain)] * len(term.columns)
         return tuple(out)
+
+    def _numeric(self, name: str) -> bool:
+        """An unperturbed column that may be numbers: categories never are, whatever their labels."""
+        return self.described[name] is None and self.categories[name] is None
 
     def frame(self, columns: Mapping[str, object], n: int) -> Any:
         """A pandas frame in which every column has its levels."""
