@@ -30,7 +30,7 @@ from analyses import ANALYSES
 
 STORE = Path(__file__).resolve().parent / "golden" / "answers.json"
 TOLERANCE = 1e-9
-SMALLEST = 1e-12
+SMALLEST = 1e-6
 
 
 # --- Written down -----------------------------------------------------------------------------------------------------

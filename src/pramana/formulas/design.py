@@ -201,7 +201,10 @@ class Design:
         variable = self.described[name]
         if variable is None:
             categories, values = self.categories[name], broadcast(value, n)
-            return values if categories is None else pd.Categorical(values, categories=categories)
+            if categories is not None:
+                return pd.Categorical(values, categories=categories)
+            whole = values.dtype.kind in "iu" and name not in self.categorical
+            return values.astype(float) if whole else values  # products of whole numbers would overflow without a word
         as_category = variable.kind in ("nominal", "ordinal") or (variable.kind is None and name in self.categorical)
         if not as_category or variable.levels is None:
             return broadcast(value, n)
