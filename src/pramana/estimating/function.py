@@ -101,6 +101,23 @@ class Plan(ABC):
         return None
 
 
+class FormulaPlan(Plan):
+    """A question asked by a formula."""
+
+    if TYPE_CHECKING:  # to be read; a subclass has a field
+
+        @property
+        def formula(self) -> str: ...
+
+    @property
+    def label(self) -> str:
+        return self.formula
+
+    @property
+    def facts(self) -> dict[str, str]:
+        return {"Formula": self.formula}
+
+
 @dataclass(frozen=True)
 class CallableFunction(EstimatingFunction, Plan):
     """A user's own U. See `from_callable`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pramana.arrays import Float
 from pramana.estimating import Family, GeneralizedLinear, family_of
-from pramana.estimating.function import Plan
+from pramana.estimating.function import FormulaPlan, Plan
 from pramana.formulas.design import Design, Offset, refuse_constant, refuse_unusable
 from pramana.formulas.functions import Functions, Own, own_functions
 from pramana.formulas.parsed import ParsedFormula, parse
@@ -16,7 +16,7 @@ from pramana.frames import Schema, Table
 
 
 @dataclass(frozen=True)
-class Glm(Plan):
+class Glm(FormulaPlan):
     """Plan of a generalised linear model; see `glm`."""
 
     formula: str
@@ -26,10 +26,6 @@ class Glm(Plan):
     @property
     def parsed(self) -> ParsedFormula:
         return parse(self.formula, self.functions)
-
-    @property
-    def label(self) -> str:
-        return self.formula
 
     @property
     def facts(self) -> dict[str, str]:

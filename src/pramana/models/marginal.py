@@ -12,7 +12,7 @@ from pramana.arrays import Float
 from pramana.errors import FormulaError, suggestion
 from pramana.estimating import Family, family_of
 from pramana.estimating.cells import factor_of
-from pramana.estimating.function import Plan
+from pramana.estimating.function import FormulaPlan
 from pramana.estimating.generalized_linear import GeneralizedLinear
 from pramana.estimating.products import FromColumns
 from pramana.estimating.records import broadcast
@@ -172,7 +172,7 @@ STEP = 1e-5
 
 
 @dataclass(frozen=True)
-class Margins(Plan):
+class Margins(FormulaPlan):
     """Plan of `margins(formula, variable, family, link)`."""
 
     formula: str
@@ -183,10 +183,6 @@ class Margins(Plan):
     @property
     def variables(self) -> tuple[str, ...]:
         return self._model.variables
-
-    @property
-    def label(self) -> str:
-        return self.formula
 
     @property
     def facts(self) -> dict[str, str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.estimating.equation import About, Ascent, Equation
-from pramana.estimating.function import EstimatingFunction, Plan
+from pramana.estimating.function import EstimatingFunction, FormulaPlan
 from pramana.estimating.generalized_linear import refuse_collinear
 from pramana.estimating.records import Records
 from pramana.formulas.design import Design, regressors
@@ -199,7 +199,7 @@ def _outer(left: Float, design: Float) -> Float:
 
 
 @dataclass(frozen=True)
-class Multinomial(Plan):
+class Multinomial(FormulaPlan):
     """Plan of `multinomial(formula)`."""
 
     formula: str
@@ -208,14 +208,6 @@ class Multinomial(Plan):
     @property
     def variables(self) -> tuple[str, ...]:
         return parse(self.formula, self.functions).variables
-
-    @property
-    def label(self) -> str:
-        return self.formula
-
-    @property
-    def facts(self) -> dict[str, str]:
-        return {"Formula": self.formula}
 
     @property
     def log_scale(self) -> bool:

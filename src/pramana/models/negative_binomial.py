@@ -11,7 +11,7 @@ from pramana.arrays import Float
 from pramana.errors import FormulaError, SolveError
 from pramana.estimating.equation import Note
 from pramana.estimating.families import FAMILIES, negative_binomial
-from pramana.estimating.function import Plan
+from pramana.estimating.function import FormulaPlan, Plan
 from pramana.estimating.generalized_linear import GeneralizedLinear
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.functions import Own
@@ -128,19 +128,11 @@ def _risen(y: Float, shape: float) -> Float:
 
 
 @dataclass(frozen=True)
-class NegativeBinomial(Plan):
+class NegativeBinomial(FormulaPlan):
     """Plan of `fit(formula, ..., family="negative-binomial")`."""
 
     formula: str
     functions: Own = ()
-
-    @property
-    def label(self) -> str:
-        return self.formula
-
-    @property
-    def facts(self) -> dict[str, str]:
-        return {"Formula": self.formula}
 
     @property
     def log_scale(self) -> bool:

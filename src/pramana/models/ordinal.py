@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 from pramana.arrays import Float, Int
 from pramana.errors import FormulaError, SolveError, quoted
 from pramana.estimating.cells import factor_of, refuse_unordered
-from pramana.estimating.function import Plan
+from pramana.estimating.function import FormulaPlan
 from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import Design, regressors
@@ -125,19 +125,11 @@ def _bend(t: Float) -> Float:
 
 
 @dataclass(frozen=True)
-class Ordinal(Plan):
+class Ordinal(FormulaPlan):
     """Plan of `ordinal(formula)`."""
 
     formula: str
     functions: Own = ()
-
-    @property
-    def label(self) -> str:
-        return self.formula
-
-    @property
-    def facts(self) -> dict[str, str]:
-        return {"Formula": self.formula}
 
     @property
     def log_scale(self) -> bool:

@@ -12,7 +12,7 @@ from pramana.arrays import Float, Int
 from pramana.errors import FormulaError
 from pramana.estimating import family_of
 from pramana.estimating.distribution import default_bandwidth, robust_spread
-from pramana.estimating.function import Plan
+from pramana.estimating.function import FormulaPlan
 from pramana.estimating.generalized_linear import refuse_collinear
 from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
@@ -125,21 +125,13 @@ def _slope(beta: Float, x: Float, y: Float, weights: Float, h: float) -> Float:
 
 
 @dataclass(frozen=True)
-class QuantileRegression(Plan):
+class QuantileRegression(FormulaPlan):
     """Plan of `quantile_regression(formula, q)`."""
 
     formula: str
     q: float
     bandwidth: float | None = None
     functions: Own = ()
-
-    @property
-    def label(self) -> str:
-        return self.formula
-
-    @property
-    def facts(self) -> dict[str, str]:
-        return {"Formula": self.formula}
 
     @property
     def variables(self) -> tuple[str, ...]:

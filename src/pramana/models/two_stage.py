@@ -11,7 +11,7 @@ from pramana.arrays import Float
 from pramana.errors import FormulaError
 from pramana.estimating import family_of
 from pramana.estimating.equation import Note
-from pramana.estimating.function import Plan
+from pramana.estimating.function import FormulaPlan
 from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import regressors
@@ -133,19 +133,11 @@ class TwoStageSystem(System):
 
 
 @dataclass(frozen=True)
-class TwoStageLeastSquares(Plan):
+class TwoStageLeastSquares(FormulaPlan):
     """Plan of `two_stage_least_squares(formula)`."""
 
     formula: str
     functions: Own = ()
-
-    @property
-    def label(self) -> str:
-        return self.formula
-
-    @property
-    def facts(self) -> dict[str, str]:
-        return {"Formula": self.formula}
 
     @property
     def variables(self) -> tuple[str, ...]:
