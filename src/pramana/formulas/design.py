@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from typing import Any
@@ -131,14 +132,9 @@ class Design:
         _refuse_wide(self.parsed, values)
         for call in (c for f in factors.values() for c in walk(f) if isinstance(c, Call) and c.function == "C"):
             _refuse_other_levels(call, pd.Series(value_of(call.arguments[0], frame, self.state, self.parsed.own)))
-        try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
-                return terms.get_model_matrix(frame[[]], output="numpy", na_action="raise", context=values).model_spec
-        except Exception as error:
-            raise FormulaError(
-                f"formula {self.parsed.text!r} could not be evaluated: {quoted(reason(error))}"
-            ) from None
+        with self._evaluated(), warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return terms.get_model_matrix(frame[[]], output="numpy", na_action="raise", context=values).model_spec
 
     def _values(self, frame: Any) -> dict[str, Any]:
         """The factors of the formula for the records of a frame, by their spelling."""
@@ -154,12 +150,25 @@ class Design:
         except Exception as error:
             text = f"{written(factor)!r} of formula {self.parsed.text!r}"
             raise FormulaError(f"{text} could not be evaluated: {quoted(reason(error))}") from None
-        _refuse_strange(value, len(frame), f"{written(factor)!r} of formula {self.parsed.text!r}")
+        if not isinstance(factor, Name):
+            _refuse_strange(value, len(frame), f"{written(factor)!r} of formula {self.parsed.text!r}")
         return value
 
     def _matrix(self, frame: Any) -> Float:
-        matrix = self.spec.get_model_matrix(frame[[]], context=self._values(frame))
-        return np.ascontiguousarray(np.asarray(matrix, dtype=float).reshape(len(frame), len(self.names)))
+        values = self._values(frame)
+        with self._evaluated():
+            matrix = self.spec.get_model_matrix(frame[[]], context=values)
+            return np.ascontiguousarray(np.asarray(matrix, dtype=float).reshape(len(frame), len(self.names)))
+
+    @contextmanager
+    def _evaluated(self) -> Iterator[None]:
+        """What formulaic finds wrong is told as the formula's fault."""
+        try:
+            yield
+        except Exception as error:
+            raise FormulaError(
+                f"formula {self.parsed.text!r} could not be evaluated: {quoted(reason(error))}"
+            ) from None
 
     def _pilot(self, n: int) -> dict[str, Column]:
         """Every perturbed column running through its levels, the first one first."""
@@ -234,15 +243,17 @@ def _checked_column(table: Table, name: str) -> Column:
 
 def _refuse_strange(value: Any, n: int, what: str) -> None:
     """A user's function may give anything: what has no record axis, or is neither number nor text, would be dropped or fail far away."""
+    import pandas as pd
+
     bare = value.__wrapped__ if isinstance(value, FactorValues) else value
     for part in bare.values() if isinstance(bare, dict) else (bare,):
-        found = np.asarray(part)
+        found = part if isinstance(part, pd.Series) else np.asarray(part)  # categories stay codes
         if found.shape[:1] != (n,):
             raise FormulaError(f"{what} gives {found.size} value(s) for {n} records: it must give one a record")
         if found.ndim > 2 or found.dtype.kind not in "iufbOU":
             kind = f"an array of {found.dtype} of shape {found.shape}"
             raise FormulaError(f"{what} gives {kind}: it must give one number or one text a record")
-        missing = int(np.isnan(found).reshape(n, -1).any(axis=1).sum()) if found.dtype.kind == "f" else 0
+        missing = int(np.isnan(np.asarray(found)).reshape(n, -1).any(axis=1).sum()) if found.dtype.kind == "f" else 0
         if missing:
             raise DataError(
                 f"{what} is missing for {missing} of {n} records, as the logarithm of a negative number or 0 / 0 is: clean the data, or "

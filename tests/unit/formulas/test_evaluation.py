@@ -100,3 +100,8 @@ def test_negative_levels_can_be_listed() -> None:
     data = DATA.assign(x=np.resize([-1, 0, 1], N))
     found = pr.fit("y ~ C(x, contr.treatment(base=-1), levels=[1, 0, -1])", data, None).parameters
     assert [name[-5:] for name in found[1:]] == ["[T.1]", "[T.0]"]
+
+
+def test_contrasts_of_text_are_refused() -> None:
+    with pytest.raises(pr.FormulaError, match="could not be evaluated"):
+        estimates("y ~ real:C(g, contr.custom([[1, 0], [0, 1], ['a', 'b']]))", DATA)
