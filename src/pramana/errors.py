@@ -122,8 +122,8 @@ def confidential(function: Callable[P, R]) -> Callable[P, R]:
         with _warnings_without_values():
             try:
                 return function(*args, **kwargs)
-            except (PramanaError, PramanaWarning) as error:
-                kept: Exception = error
+            except (PramanaError, PramanaWarning, KeyboardInterrupt, SystemExit) as error:
+                kept: BaseException = error
             except Exception as error:
                 kept = _without_values(error)
         # Outside the handlers, or Python would chain what was caught.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -12,7 +13,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from typer.main import get_command
 
 import pramana as pr
@@ -387,3 +390,54 @@ def test_a_family_is_a_name(data: pd.DataFrame) -> None:
     for text in TERMS[:10]:
         with pytest.raises(pr.PramanaError):
             pr.fit("y ~ x", data, None, family=text)
+
+
+LONG = {
+    "y ~ " + "(" * 45 + " + ".join(f"x{k}" for k in range(7)) + ")**10" * 45: "more than 100000 products",
+    "y ~ " + " + ".join(["(x0 + x1 + x2 + x3 + x4 + x5 + x6) ** 6"] * 200): "more than 100000 products",
+    "y ~ (" + " + ".join(f"x{k}" for k in range(17)) + ") ** 3": "has 834 columns for 60 record",
+    "y ~ bs(x0, df=70):bs(x1, df=70)": "has 4901 columns for 60 record",
+    "y ~ " + "'\\" * 4900: "was never closed",
+}
+
+
+@pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
+def test_no_formula_of_a_few_columns_takes_long(text: str) -> None:
+    rng = np.random.default_rng(1)
+    data = pd.DataFrame(rng.normal(size=(60, 17)), columns=[f"x{k}" for k in range(17)]).assign(y=rng.normal(size=60))
+    started = time.perf_counter()
+    with pytest.raises(pr.FormulaError, match=LONG[text]):
+        pr.fit(text, data, None)
+    assert (
+        time.perf_counter() - started < 5
+    )  # each product of terms, or the eigenvalues of so many columns, took 5 to 15 s
+
+
+HOSTILE_FILES = {
+    "deep": "[" * 100_000 + "]" * 100_000,
+    "deep objects": '{"a":' * 50_000 + "1" + "}" * 50_000,
+    "long number": '{"pram": ' + "9" * 10_000 + "}",
+    "long version": '{"pram": {"version": "' + "1" * 5_000 + '"}}',
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_FILES)
+def test_hostile_descriptions_are_refused(name: str, tmp_path: Path, data: pd.DataFrame) -> None:
+    text = HOSTILE_FILES[name]
+    for place in (tmp_path / "m.json", tmp_path / "datapackage.json"):
+        place.write_text(text)
+        with pytest.raises(pr.MechanismError):
+            pr.Mechanism.load(place)
+    table = pa.Table.from_pandas(data).replace_schema_metadata({b"pram": text.encode()})
+    parquet.write_table(table, tmp_path / "data.parquet")
+    with pytest.raises(pr.MechanismError):
+        pr.Mechanism.load(tmp_path / "data.parquet")
+    with contextlib.suppress(pr.MechanismError):
+        assert any(finding.severity == "error" for finding in pr.audit(tmp_path / "data.parquet").findings)
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 50_000, "[columns.g]\nkeep = " + "9" * 5_000])
+def test_hostile_designs_are_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "d.toml").write_text(text)
+    with pytest.raises(pr.MechanismError, match="is not valid TOML"):
+        pr.read_design(tmp_path / "d.toml")

@@ -531,6 +531,21 @@ def test_a_leak_would_be_heard() -> None:
         assert not Heard(confidential(call)).leaks({WORD})
 
 
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_an_interrupted_call_hangs_no_value_on_its_error(kind: type[BaseException]) -> None:
+    @confidential
+    def interrupted() -> None:
+        try:
+            int(f"{WORD}1")
+        except ValueError:
+            raise kind  # noqa: B904  as when the key is pressed while an error is handled
+
+    with pytest.raises(kind) as caught:
+        interrupted()
+    assert WORD not in "".join(traceback.format_exception(caught.value))
+    assert caught.value.__context__ is None
+
+
 def test_an_error_on_released_data_names_the_value() -> None:
     data = frame().assign(z=[f"{WORD}new", *frame()["z"][1:]])
     with pytest.raises(pr.DataError, match=f"first in row 0: '{WORD}new'") as caught:

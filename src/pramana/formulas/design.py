@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from typing import Any
@@ -19,8 +21,9 @@ from pramana.estimating.generalized_linear import as_numbers
 from pramana.estimating.products import Part
 from pramana.estimating.records import broadcast
 from pramana.formulas.evaluation import State, one_number, reason, value_of
+from pramana.formulas.functions import FUNCTIONS
 from pramana.formulas.parsed import ParsedFormula
-from pramana.formulas.tree import Literal, Name, Node, calls, learning, names, written
+from pramana.formulas.tree import Call, Literal, Name, Node, calls, learning, names, walk, written
 from pramana.frames import Schema, Table, Variable, decode, encode
 
 COLUMNS = 5_000
@@ -86,6 +89,7 @@ class Design:
         design = cls(parsed, None, described, {name: table.categories(name) for name in clean}, wrapped, {})
         design = replace(design, spec=design._learn(clean, table.n))
         _refuse_repeated(design.names)
+        _refuse_more_columns(parsed, design.names, table.n)
         computed = [f for f in factors if not isinstance(f, Name)]
         if any(described[v] is not None for f in computed for v in names(f)):
             some = min(table.n, 2 * max([50, *(len(v.levels or ()) for v in described.values() if v is not None)]))
@@ -110,6 +114,8 @@ class Design:
 
     def _learn(self, clean: Columns, n: int) -> Any:
         """Show formulaic every level once, so that no level is ever unseen; all records only where a transform learns."""
+        import pandas as pd
+
         factors = self.parsed.factors
         learns = any(
             not isinstance(f, Name) or self.categories[v] is not None or clean[v].dtype.kind not in "iuf"
@@ -124,14 +130,11 @@ class Design:
         terms = Formula([Term([Factor(f, eval_method=methods[f]) for f in term]) for term in self.parsed.terms])
         values = self._values(frame)
         _refuse_wide(self.parsed, values)
-        try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
-                return terms.get_model_matrix(frame[[]], output="numpy", na_action="raise", context=values).model_spec
-        except Exception as error:
-            raise FormulaError(
-                f"formula {self.parsed.text!r} could not be evaluated: {quoted(reason(error))}"
-            ) from None
+        for call in (c for f in factors.values() for c in walk(f) if isinstance(c, Call) and c.function == "C"):
+            _refuse_other_levels(call, pd.Series(value_of(call.arguments[0], frame, self.state, self.parsed.own)))
+        with self._evaluated(), warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return terms.get_model_matrix(frame[[]], output="numpy", na_action="raise", context=values).model_spec
 
     def _values(self, frame: Any) -> dict[str, Any]:
         """The factors of the formula for the records of a frame, by their spelling."""
@@ -147,16 +150,25 @@ class Design:
         except Exception as error:
             text = f"{written(factor)!r} of formula {self.parsed.text!r}"
             raise FormulaError(f"{text} could not be evaluated: {quoted(reason(error))}") from None
-        if np.isscalar(value) or (isinstance(value, np.ndarray) and value.shape[:1] != (len(frame),)):
-            raise FormulaError(
-                f"{written(factor)!r} of formula {self.parsed.text!r} gives {np.size(value)} value(s) for {len(frame)} records: it "
-                "must give one a record"
-            )
+        if not isinstance(factor, Name):
+            _refuse_strange(value, len(frame), f"{written(factor)!r} of formula {self.parsed.text!r}")
         return value
 
     def _matrix(self, frame: Any) -> Float:
-        matrix = self.spec.get_model_matrix(frame[[]], context=self._values(frame))
-        return np.ascontiguousarray(np.asarray(matrix, dtype=float).reshape(len(frame), len(self.names)))
+        values = self._values(frame)
+        with self._evaluated():
+            matrix = self.spec.get_model_matrix(frame[[]], context=values)
+            return np.ascontiguousarray(np.asarray(matrix, dtype=float).reshape(len(frame), len(self.names)))
+
+    @contextmanager
+    def _evaluated(self) -> Iterator[None]:
+        """What formulaic finds wrong is told as the formula's fault."""
+        try:
+            yield
+        except Exception as error:
+            raise FormulaError(
+                f"formula {self.parsed.text!r} could not be evaluated: {quoted(reason(error))}"
+            ) from None
 
     def _pilot(self, n: int) -> dict[str, Column]:
         """Every perturbed column running through its levels, the first one first."""
@@ -236,11 +248,65 @@ def _checked_column(table: Table, name: str) -> Column:
     return values
 
 
+def _refuse_strange(value: Any, n: int, what: str) -> None:
+    """A user's function may give anything: what has no record axis, or is neither number nor text, would be dropped or fail far away."""
+    import pandas as pd
+
+    bare = value.__wrapped__ if isinstance(value, FactorValues) else value
+    for part in bare.values() if isinstance(bare, dict) else (bare,):
+        found = part if isinstance(part, pd.Series) else np.asarray(part)  # categories stay codes
+        if found.shape[:1] != (n,):
+            raise FormulaError(f"{what} gives {found.size} value(s) for {n} records: it must give one a record")
+        if found.ndim > 2 or found.dtype.kind not in "iufbOU":
+            kind = f"an array of {found.dtype} of shape {found.shape}"
+            raise FormulaError(f"{what} gives {kind}: it must give one number or one text a record")
+        missing = int(np.isnan(np.asarray(found)).reshape(n, -1).any(axis=1).sum()) if found.dtype.kind == "f" else 0
+        if missing:
+            raise DataError(
+                f"{what} is missing for {missing} of {n} records, as the logarithm of a negative number or 0 / 0 is: clean the data, or "
+                "change the term"
+            )
+
+
+def _refuse_other_levels(call: Call, values: Any) -> None:
+    """C() with levels of its own must list every value, or formulaic would count the others as the reference level."""
+    given = _argument(call, "levels")
+    found = values.cat.categories if values.dtype == "category" else values.dropna().unique()
+    listed = list(found) if given is None else given if isinstance(given, list) else [given]
+    left_out = [value for value in values.dropna().unique() if value not in listed]
+    if left_out:
+        raise FormulaError(
+            f"{written(call)!r} leaves out {quoted(listing(left_out))}, which would count as the reference level: list every level, or "
+            "merge levels first"
+        )
+    contrasts = [p for p in call.parts[1:] if isinstance(p, Call)]  # the only calls that C() takes after its column
+    base = _argument(contrasts[0], "base", "reference") if contrasts else None
+    if base is not None and base not in listed:
+        raise FormulaError(
+            f"{written(call)!r} has the reference {base!r}, which is no level: the levels are {quoted(listing(listed, 10))}"
+        )
+
+
+def _argument(call: Call, *wanted: str) -> Any:
+    """The value of the argument of one of these names, however it is given; None without one."""
+    given = {**dict(zip(FUNCTIONS[call.function].parameters, call.arguments, strict=False)), **dict(call.keywords)}
+    return next((value_of(given[name], {}, {}) for name in wanted if name in given), None)
+
+
 def _refuse_repeated(names: tuple[str, ...]) -> None:
-    twice = [name for name in names if names.count(name) > 1]
+    twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise FormulaError(
             f"two terms of the formula are called {quoted_terms(twice[:1])}: rename the column of that name"
+        )
+
+
+def _refuse_more_columns(parsed: ParsedFormula, names: tuple[str, ...], n: int) -> None:
+    """More columns than records are collinear; to find out in which of them takes long where they are many."""
+    if len(names) > n:
+        raise FormulaError(
+            f"formula {parsed.text!r} has {len(names)} columns for {n} record(s), which cannot tell them apart: leave out terms, or "
+            "merge levels"
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import DataError, FormulaError, listing, quoted
-from pramana.formulas.functions import FUNCTIONS, VALUES, Own, implementation
+from pramana.formulas.functions import FUNCTIONS, OF_NUMBERS, VALUES, Own, implementation
 from pramana.formulas.tree import Call, Items, Listed, Literal, Name, Node, Operation, names, written
 
 State = dict[str, dict[str, Any]]
@@ -33,6 +33,8 @@ _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
     ">": operator.gt,
 }
+_EXACT = 2**53
+"""Integers below are exact as real numbers too."""
 _LOGICAL: dict[str, Callable[[Any, Any], Any]] = {
     "&": np.logical_and,
     "and": np.logical_and,
@@ -57,7 +59,7 @@ def value_of(node: Node, columns: Mapping[str, Any], state: State, own: Own = ()
         case Literal(value=value):
             return value
         case Name(name=name):
-            return columns[name]
+            return _widened(columns[name])
         case Listed(name=name):
             return VALUES[name] if name in VALUES else implementation(name)
         case Items(bracket="{", items=items, keys=keys):
@@ -77,6 +79,10 @@ def _called(node: Call, inner: Callable[[Node], Any], state: State, own: Own) ->
     mine = dict(own)
     if node.function in mine:
         return mine[node.function](*arguments, **keywords)
+    if node.function.removeprefix("np.") in OF_NUMBERS:
+        arguments = [_widened(value, "iub") for value in arguments]
+    if node.function.removeprefix("np.") == "square":
+        return _computed("*", *arguments, *arguments)
     if FUNCTIONS[node.function].kind == "learns":
         keywords["_state"] = state.setdefault(written(node), {})
     return implementation(node.function)(*arguments, **keywords)
@@ -93,9 +99,29 @@ def _operated(node: Operation, values: list[Any]) -> Any:
         return np.logical_not(values[0]) if len(values) == 1 else _LOGICAL[mark](*values)
     for value in values:
         _require(node, value, "iufb", "numbers: text would be repeated or joined; compare it, or write C(x)")
+    values = [_widened(value, "iub") for value in values]
     if len(values) == 1:
         return operator.neg(values[0]) if mark == "-" else operator.pos(values[0])
-    return _ARITHMETIC[mark](*values)
+    return _computed(mark, *values)
+
+
+def _widened(value: Any, kinds: str = "iu") -> Any:
+    """Integers of 64 bits, and True as 1: narrow ones wrap around (an 8-bit age squared), and True + True would be True."""
+    import pandas as pd
+
+    if isinstance(value, pd.Series | np.ndarray) and isinstance(value.dtype, np.dtype):
+        return value.astype(np.int64) if value.dtype.kind in kinds and value.dtype != np.uint64 else value
+    return value
+
+
+def _computed(mark: str, left: Any, right: Any) -> Any:
+    """Arithmetic; integers whose result could not be held exactly become real numbers, where they would wrap around."""
+    compute = _ARITHMETIC[mark]
+    if mark == "/" or any(np.asarray(value).dtype.kind not in "iu" for value in (left, right)):
+        return compute(left, right)
+    real = compute(left * 1.0, right * 1.0)
+    broken = mark == "**" and right < 0
+    return real if broken or not np.all(np.abs(real) < _EXACT) else compute(left, right)
 
 
 def _require(node: Operation, value: Any, kinds: str, wanted: str) -> None:

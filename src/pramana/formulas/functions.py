@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from keyword import iskeyword
 from typing import Any, Literal
 
 import numpy as np
@@ -83,6 +84,9 @@ _ROWS = {
     "arcsinh": "inverse hyperbolic sine, a logarithm for amounts of either sign",
 }
 
+OF_NUMBERS = frozenset(_ROWS)
+"""Functions of one number."""
+
 _LISTED = (
     Function("I(x)", "an expression as it is: arithmetic and comparisons mean what they do in Python", "rows"),
     Function("C(x[, contrasts, levels, spans_intercept])", "categories, with contrasts", "levels"),
@@ -155,6 +159,7 @@ HINTS = {
     "pmin": "write np.minimum(x, y)",
     "pmax": "write np.maximum(x, y)",
     "cut": "write C(np.digitize(x, [20, 40, 60])), or compute the column first",
+    **dict.fromkeys(("pow", "power"), "powers are written I(x ** 2)"),
     "exp10": "write exp(x * log(10))",
     "Q": "odd column names are written in backticks, `like this`",
     "offset": "offset(x) is a term of its own and can be no part of another",
@@ -173,7 +178,7 @@ def own_functions(given: Functions | None) -> Own:
     if not isinstance(given, Mapping):
         raise FormulaError(f"functions={given!r} must be a dictionary of functions by name, such as {{'f': f}}")
     for name, function in given.items():
-        if not isinstance(name, str) or not name.isidentifier() or name.startswith("__"):
+        if not isinstance(name, str) or not name.isidentifier() or iskeyword(name) or name.startswith("__"):
             raise FormulaError(f"functions: {name!r} is no plain name: call it by letters and digits")
         if name in FUNCTIONS or name == "offset":
             raise FormulaError(f"functions: {name!r} is a function of formulas already: choose another name")

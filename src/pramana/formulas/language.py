@@ -67,7 +67,7 @@ class Token:
 
 _NUMBER = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.])"
 _MARKS = r"%in%|\*\*|//|==|!=|<=|>=|[-+*/%:^~|&<>=(){}\[\],]"
-_TEXT = r"'(?:\\.|[^'\\\n])*'" + r'|"(?:\\.|[^"\\\n])*"'
+_TEXT = r"'(?:\\.|[^'\\\n])*+'" + r'|"(?:\\.|[^"\\\n])*+"'
 _TOKEN = (
     rf"(?P<number>{_NUMBER})|(?P<name>[\w.]+)|(?P<quoted>`[^`]*`)|(?P<text>{_TEXT})|(?P<mark>{_MARKS})|(?P<strange>\S)"
 )
@@ -140,7 +140,8 @@ class Reader:
             return self.failure(word.start, f"the quote {word.text} was never closed (an unterminated string)")
         if word.kind == "strange":
             return self.failure(word.start, f"{word.text!r} is no mark of formulas")
-        hint = self._hint(word)
+        doubled = before is not None and word.text == before.text and word.text in ("&", "|")
+        hint = "conditions are joined by one & or |, as in I((x > 1) & (y < 2))" if doubled else self._hint(word)
         if hint:
             return self.failure(word.start, f"{word.text!r} cannot stand here: {hint}")
         if before is not None and word.kind != "mark":
@@ -522,16 +523,19 @@ class Reader:
             if name in function.parameters[: function.columns]:
                 if isinstance(value, Items | Listed) and _number_of(value) is None:
                     self.refuse(value, f"{function.name}() computes from columns and numbers, not from this")
-            elif not (_is_literal(value) or self._is_contrast_of(function, value)):
+            elif name == "contrasts" and function.kind == "levels":
+                if not (isinstance(value, Items) or self._is_contrast(value)):
+                    self.refuse(value, f"contrasts are one of {_CONTRASTS}, or a list")
+            elif not _is_literal(value):
                 self.refuse(value, f"{name} of {function.name}() is a number, a text or a list, and nothing computed")
             elif name in LARGEST and (_number_of(value) or 0) > LARGEST[name]:
                 self.refuse(value, f"{name} of {function.name}() is at most {LARGEST[name]}")
             elif name == "knots" and isinstance(value, Items) and len(value.items) > KNOTS:
                 self.refuse(value, f"{len(value.items)} knots are too many: at most {KNOTS}")
 
-    def _is_contrast_of(self, function: Function, value: Node) -> bool:
+    def _is_contrast(self, value: Node) -> bool:
         named = value.function if isinstance(value, Call) else value.name if isinstance(value, Listed) else ""
-        return function.kind == "levels" and named in FUNCTIONS and FUNCTIONS[named].kind == "contrast"
+        return named in FUNCTIONS and FUNCTIONS[named].kind == "contrast"
 
     def _unknown(self, name: str) -> str:
         last = name.rpartition(".")[2]
@@ -544,8 +548,9 @@ class Reader:
         )
 
 
+_CONTRASTS = ", ".join(f.call for f in FUNCTIONS.values() if f.kind == "contrast" and f.name.startswith("contr."))
 _CONSTANTS = {"True": True, "False": False, "None": None}
-_FOREIGN = {"TRUE": "True", "FALSE": "False", "NULL": "None", "&&": "&", "||": "|"}
+_FOREIGN = {"TRUE": "True", "FALSE": "False", "NULL": "None"}
 
 
 def _is_zero(node: Node) -> bool:

@@ -11,8 +11,8 @@ from pramana.formulas.functions import Own
 from pramana.formulas.language import Reader, refuse_long
 from pramana.formulas.tree import Call, Combination, Literal, Name, Node, names, written
 
-TERMS, ORDER = 1_000, 7
-"""Most terms of a formula, and most factors of a term."""
+TERMS, ORDER, PRODUCTS = 1_000, 7, 100_000
+"""Most terms of a formula, most factors of a term, and most products of terms on the way."""
 
 Term = tuple[str, ...]
 """The factors of a term, as they are written; `INTERCEPT` alone is the intercept."""
@@ -81,7 +81,10 @@ def parse(text: str, own: Own = ()) -> ParsedFormula:
     """Take a formula apart, or say what is wrong with it."""
     found = parse_parts(text, own)
     if len(found) > 1:
-        raise FormulaError(f"formula {text!r} has several parts divided by '|': write one part only")
+        raise FormulaError(
+            f"formula {text!r} has several parts divided by '|': write one part only (instruments belong to two_stage_least_squares(); "
+            "random effects such as (1|g) are not fitted: give clusters='g', or C(g) as a term)"
+        )
     return found[0]
 
 
@@ -143,6 +146,7 @@ class Expansion:
     def __init__(self, text: str) -> None:
         self.text = text
         self.factors: dict[str, Node] = {}
+        self.products = 0
 
     def of(self, side: Node) -> list[Term]:
         """The terms of a right-hand side, which starts with an intercept."""
@@ -205,12 +209,15 @@ class Expansion:
     def _raised(self, base: Terms, power: int) -> Terms:
         found = base
         for _ in range(power - 1):
-            found = self._products(found, base)
+            before, found = found, self._products(found, base)
+            if before.keys() == found.keys():  # every interaction is there
+                break
         return found
 
     def _products(self, left: Terms, right: Terms) -> Terms:
         """Every term of one side times every term of the other."""
         found: Terms = {}
+        self.products += len(left) * len(right)
         for one in left.values():
             for other in right.values():
                 term = tuple(dict.fromkeys((*one, *other)))
@@ -220,10 +227,10 @@ class Expansion:
 
     def _bounded(self, found: Terms, more: Terms | None = None) -> Terms:
         found = found | {key: term for key, term in (more or {}).items() if key not in found}
-        if len(found) > TERMS or any(len(key) > ORDER for key in found):
+        if len(found) > TERMS or self.products > PRODUCTS or any(len(key) > ORDER for key in found):
             raise FormulaError(
-                f"formula {self.text[:80]!r} has more than {TERMS} terms, or a term of more than {ORDER} factors, when multiplied "
-                "out: name the interactions that matter"
+                f"formula {self.text[:80]!r} has more than {TERMS} terms, or a term of more than {ORDER} factors, or takes more than "
+                f"{PRODUCTS} products, when multiplied out: name the interactions that matter"
             )
         return found
 

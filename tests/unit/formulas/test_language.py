@@ -189,7 +189,7 @@ def test_a_column_and_an_expression_of_one_spelling_are_not_confused() -> None:
         ("y ~ (x", r"'\(' was never closed, at character 5"),
         ("y ~ 'x'", "backticks"),
         ("y ~ bs(x, degree=30)", "degree of bs.. is at most 20"),
-        ("y ~ C(x, contrasts=z)", "nothing computed"),
+        ("y ~ C(x, contrasts=z)", "contrasts are one of"),
         ("y ~ logg(x)", "did you mean 'log'"),
         ("y ~ I(3)", "names no column"),
         ("y ~ log(x, out=z)", r"'out' cannot be given by name here; write log\(x\)"),

@@ -103,7 +103,7 @@ def read_package(folder: Path) -> dict[str, Any] | None:
         return None
     try:
         package = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError):
+    except (ValueError, RecursionError):
         raise MechanismError(f"{str(path)!r} is not valid JSON: repair or remove it first") from None
     if not isinstance(package, dict) or not isinstance(package.get("resources", []), list):
         raise MechanismError(f"{str(path)!r} is not a Data Package: repair or remove it first")

@@ -61,7 +61,7 @@ def read_ledger(path: Path, *, missing: bool = False) -> list[Entry]:
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:
             entries.append(Entry(**json.loads(line)))
-        except (json.JSONDecodeError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             raise PramanaError(f"line {number} of ledger {str(path)!r} is not an entry: restore the file") from None
     return entries
 

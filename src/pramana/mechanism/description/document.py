@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -164,8 +165,8 @@ def _built(model: PramModel, source: str) -> Mechanism:
 def _refuse_newer(body: Any, source: str) -> None:
     version = str(body.get("version", "")) if isinstance(body, dict) else ""
     major = version.split(".")[0]
-    if not major.isdigit():
-        raise MechanismError(f"{source}: pram.version is {version!r}, not a version such as {VERSION!r}")
+    if not re.fullmatch("[0-9]{1,9}", major):
+        raise MechanismError(f"{source}: pram.version is {version[:20]!r}, not a version such as {VERSION!r}")
     if int(major) > int(VERSION.split(".")[0]):
         raise MechanismError(
             f"{source} has version {version}, newer than the {VERSION} that this release reads: update pramana"
@@ -202,7 +203,10 @@ def load(path: Path) -> Mechanism:
 def _parse(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # no JSON, no UTF-8, a number of thousands of digits; nested too deeply
         raise MechanismError(f"{str(path)!r} is not valid JSON: {error}") from None
 
 
@@ -260,7 +264,7 @@ def inside_metadata(metadata: Mapping[bytes, bytes] | None, source: str) -> Docu
         return None
     try:
         parsed = json.loads(metadata[PARQUET_KEY])
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise MechanismError(
             f"{source}: the metadata under {PARQUET_KEY.decode()!r} are not valid JSON: {error}"
         ) from None

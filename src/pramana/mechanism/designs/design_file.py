@@ -118,7 +118,10 @@ def _parsed(path: Path) -> dict[str, Any]:
         raise MechanismError(f"design file {str(path)!r} does not exist")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # no TOML, no UTF-8, a number of thousands of digits; nested too deeply
         raise MechanismError(f"{str(path)!r} is not valid TOML: {error}") from None
 
 
