@@ -137,3 +137,19 @@ def test_blocks_and_threads_change_nothing(
         np.testing.assert_allclose(getattr(after[0], name), getattr(before[0], name), rtol=1e-12, atol=1e-11)
     for one, other in zip(before[1:], after[1:], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["naive", "reversion"])
+def test_categories_that_are_numbers_are_no_amounts(method: str) -> None:
+    """Two levels make one column, which is an indicator whatever the levels are called."""
+    rng = np.random.default_rng(4)
+    clean, hidden = rng.integers(0, 2, 300), rng.integers(0, 2, 300)
+    y = rng.normal(size=300) + clean + hidden
+    fits = []
+    for names in ([1, 2], ["one", "two"]):
+        group, coded = pd.Categorical(np.take(names, clean), categories=names), np.take(names, hidden)
+        channel = pr.TransitionMatrix.randomized_response(names, 0.8, kind="nominal")
+        frame = pd.DataFrame({"y": y, "group": group, "coded": coded})
+        fits.append(pr.fit("y ~ group + coded", frame, pr.Mechanism({"coded": channel}), method=method))
+    np.testing.assert_allclose(fits[0].estimate, fits[1].estimate, **CLOSE)
+    np.testing.assert_allclose(fits[0].covariance, fits[1].covariance, **CLOSE)

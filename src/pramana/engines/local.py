@@ -145,7 +145,10 @@ class Engine:
 
     def recedes(self, direction: Float, weights: Weights) -> bool:
         """True when the objective never falls along the direction, so that no finite root exists."""
-        gain, loss, size, moved = self._added(lambda e, rows: _ascent(e).recession(direction, weights.values[0, rows]))
+        reach = self._added(lambda e, _rows: _Largest(_ascent(e).reach(direction))).value
+        gain, loss, size, moved = self._added(
+            lambda e, rows: _ascent(e).recession(direction, weights.values[0, rows], reach)
+        )
         return bool(gain - loss >= -1e-9 * size and moved > 0)
 
     def spread(self, beta: Float, weights: Weights) -> Float:
@@ -272,6 +275,16 @@ class _Pair:
     @property
     def both(self) -> tuple[Float, Float]:
         return self.first, self.second
+
+
+@dataclass(frozen=True)
+class _Largest:
+    """A number of which the larger one is kept."""
+
+    value: float
+
+    def __add__(self, other: _Largest) -> _Largest:
+        return _Largest(max(self.value, other.value))
 
 
 def _sum(parts: Any) -> Any:

@@ -196,12 +196,14 @@ def _regression(
         return MultinomialEquation(names, design, np.eye(size)[released], clean)
     if size != 2:
         raise PramanaError(f"link 'probit' needs two released levels, not {size}: use link='logit' (multinomial)")
+    places = tuple(map(str, range(len(names))))
     function = GeneralizedLinear(
         parameters=names,
         variables=(),
         response=None,
         family=FAMILIES["binomial", options.link],
-        design_of=lambda _columns, _n: design,
-        response_of=lambda _columns, _n: released.astype(float),
+        design_of=lambda columns, _n: np.column_stack([np.asarray(columns[place]) for place in places]),
+        response_of=lambda columns, _n: np.asarray(columns["released"], dtype=float),
     )
-    return function.equation(Records.clean(records.n, {}))
+    columns = dict(zip(places, design.T, strict=True)) | {"released": released}
+    return function.equation(Records.clean(records.n, columns))

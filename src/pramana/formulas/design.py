@@ -180,7 +180,7 @@ class Design:
         for term in self.spec.structure:
             factors = [self.parsed.factors[factor.expr] for factor in term.term.factors]
             reads = tuple(frozenset(names(factor)) for factor in factors)
-            plain = all(isinstance(factor, Name) for factor in factors) and len(term.columns) == 1
+            plain = all(isinstance(factor, Name) and not self._coded(factor.name) for factor in factors)
             out += [Part(reads, plain)] * len(term.columns)
         return tuple(out)
 
@@ -191,6 +191,13 @@ class Design:
         typed = {name: self._typed(name, columns[name], n) for name in self.described}
         return pd.DataFrame(typed, index=pd.RangeIndex(n), copy=False)
 
+    def _coded(self, name: str) -> bool:
+        """Whether a column has categories, which may be numbers, in place of amounts."""
+        variable = self.described[name]
+        if variable is None:
+            return self.categories[name] is not None
+        return variable.kind in ("nominal", "ordinal") or (variable.kind is None and name in self.categorical)
+
     def _typed(self, name: str, value: object, n: int) -> Any:
         import pandas as pd
 
@@ -198,8 +205,7 @@ class Design:
         if variable is None:
             categories, values = self.categories[name], broadcast(value, n)
             return values if categories is None else pd.Categorical(values, categories=categories)
-        as_category = variable.kind in ("nominal", "ordinal") or (variable.kind is None and name in self.categorical)
-        if not as_category or variable.levels is None:
+        if not self._coded(name) or variable.levels is None:
             return broadcast(value, n)
         levels = list(variable.levels)
         one = not isinstance(value, np.ndarray)
