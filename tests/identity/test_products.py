@@ -142,7 +142,9 @@ def test_blocks_and_threads_change_nothing(
 def test_categories_labelled_by_numbers_are_no_numbers(data: tuple[pd.DataFrame, pr.Mechanism]) -> None:
     """Two categories 3 and 7 are one indicator column, which must not be taken for the numbers."""
     frame, mechanism = data
-    coded = frame.assign(k=pd.Categorical(np.where(frame["x"] > 0, 7, 3)), s=np.where(frame["x"] > 0, "seven", "a three"))
+    coded = frame.assign(
+        k=pd.Categorical(np.where(frame["x"] > 0, 7, 3)), s=np.where(frame["x"] > 0, "seven", "a three")
+    )
     by_code = pr.fit("gaussian ~ k * edu + z", coded, mechanism)
     by_text = pr.fit("gaussian ~ s * edu + z", coded, mechanism)
     np.testing.assert_allclose(by_code.estimate, by_text.estimate, rtol=1e-9)
@@ -154,3 +156,19 @@ def test_products_of_whole_numbers_do_not_overflow(data: tuple[pd.DataFrame, pr.
     plain = whole.assign(big=whole["big"].astype(float), also=whole["also"].astype(float))
     one, other = (pr.fit("gaussian ~ big:also:edu", d, mechanism).estimate for d in (whole, plain))
     np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["naive", "reversion"])
+def test_categories_that_are_numbers_are_no_amounts(method: str) -> None:
+    """Two levels make one column, which is an indicator whatever the levels are called."""
+    rng = np.random.default_rng(4)
+    clean, hidden = rng.integers(0, 2, 300), rng.integers(0, 2, 300)
+    y = rng.normal(size=300) + clean + hidden
+    fits = []
+    for names in ([1, 2], ["one", "two"]):
+        group, coded = pd.Categorical(np.take(names, clean), categories=names), np.take(names, hidden)
+        channel = pr.TransitionMatrix.randomized_response(names, 0.8, kind="nominal")
+        frame = pd.DataFrame({"y": y, "group": group, "coded": coded})
+        fits.append(pr.fit("y ~ group + coded", frame, pr.Mechanism({"coded": channel}), method=method))
+    np.testing.assert_allclose(fits[0].estimate, fits[1].estimate, **CLOSE)
+    np.testing.assert_allclose(fits[0].covariance, fits[1].covariance, **CLOSE)

@@ -110,7 +110,10 @@ class LocalEngine(Engine):
         return self._added(lambda e, rows: _ascent(e).objective(betas, weights.values[:, rows]))
 
     def recedes(self, direction: Float, weights: HeldWeights) -> bool:
-        gain, loss, size, moved = self._added(lambda e, rows: _ascent(e).recession(direction, weights.values[0, rows]))
+        reach = self._added(lambda e, _rows: _Largest(_ascent(e).reach(direction))).value
+        gain, loss, size, moved = self._added(
+            lambda e, rows: _ascent(e).recession(direction, weights.values[0, rows], reach)
+        )
         return bool(gain - loss >= -1e-9 * size and moved > 0)
 
     def spread(self, beta: Float, weights: HeldWeights) -> Float:
@@ -230,6 +233,16 @@ class _Pair:
     @property
     def both(self) -> tuple[Float, Float]:
         return self.first, self.second
+
+
+@dataclass(frozen=True)
+class _Largest:
+    """A number of which the larger one is kept."""
+
+    value: float
+
+    def __add__(self, other: _Largest) -> _Largest:
+        return _Largest(max(self.value, other.value))
 
 
 def _sum(parts: Any) -> Any:

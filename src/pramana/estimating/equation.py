@@ -76,9 +76,14 @@ class Ascent(ABC):
         """(B,)."""
 
     @abstractmethod
-    def recession(self, direction: Float, weights: Float) -> Float:
+    def reach(self, direction: Float) -> float:
+        """The farthest that a linear predictor of these records moves along the direction."""
+
+    @abstractmethod
+    def recession(self, direction: Float, weights: Float, reach: float) -> Float:
         """Far out along the direction: sums of what the objective gains, what it loses, the size of both, and how many records
-        move at all. Gain that is never below loss means that no finite root exists."""
+        move at all, which is more than rounding next to `reach`, that of all records. Gain that is never below loss means that
+        no finite root exists."""
 
 
 Solve: TypeAlias = Callable[["Equation"], Float]

@@ -222,7 +222,10 @@ class PredictorEquation(Equation):
         target = self.family.start(mean) * self.design.sums()
         if len(self.offset):
             target = target - self.design.sums(self.offset)
-        return np.asarray(np.linalg.solve(self.design.gram(), target))
+        try:
+            return np.asarray(np.linalg.solve(self.design.gram(), target))
+        except np.linalg.LinAlgError:  # a column that vanishes in some of the records
+            return np.zeros(self.d)
 
     @property
     def _easier(self) -> PredictorEquation | None:
@@ -307,17 +310,26 @@ class PredictorAscent(Ascent):
             terms = data.first * eta - data.weight * self.potential(eta)
             return np.einsum("bnc,bn->b", terms, weights)
 
-    def recession(self, direction: Float, weights: Float) -> Float:
-        largest = float(np.abs(direction).max())
-        if self.far is None or not 0 < largest < np.inf:
+    def reach(self, direction: Float) -> float:
+        return float(np.abs(self._moved(self.equation.data, direction)).max())
+
+    def recession(self, direction: Float, weights: Float, reach: float) -> Float:
+        if self.far is None or not reach > 0:
             return np.zeros(4)
         data = self.equation.data
-        eta = (data.design @ (direction / largest)).reshape(data.weight.shape)
-        eta = np.where(np.abs(eta) < 1e-9 * np.abs(eta).max(), 0.0, eta)
+        eta = self._moved(data, direction)
+        eta = np.where(np.abs(eta) < 1e-9 * reach, 0.0, eta)
         gain = np.einsum("nc,n->", data.first * eta, weights)
         loss = np.einsum("nc,n->", np.where(data.weight > 0, self.far(eta), 0.0), weights)
         size = np.einsum("nc,n->", np.abs(data.first * eta), weights)
         return np.array([gain, loss, size, float(np.count_nonzero(eta))])
+
+    @staticmethod
+    def _moved(data: Predictor, direction: Float) -> Float:
+        """Linear predictors (n, C) along the direction, whose length does not matter."""
+        largest = float(np.abs(direction).max())
+        unit = direction / largest if 0 < largest < np.inf else np.zeros_like(direction)
+        return np.asarray(data.design @ unit).reshape(data.weight.shape)
 
 
 def refuse_collinear(designs: Iterable[Float], parameters: tuple[str, ...]) -> None:

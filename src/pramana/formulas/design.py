@@ -198,7 +198,7 @@ class Design:
 
     def _numeric(self, name: str) -> bool:
         """An unperturbed column that may be numbers: categories never are, whatever their labels."""
-        return self.described[name] is None and self.categories[name] is None
+        return self.described[name] is None and not self._coded(name)
 
     def frame(self, columns: Mapping[str, object], n: int) -> Any:
         """A pandas frame in which every column has its levels."""
@@ -206,6 +206,13 @@ class Design:
 
         typed = {name: self._typed(name, columns[name], n) for name in self.described}
         return pd.DataFrame(typed, index=pd.RangeIndex(n), copy=False)
+
+    def _coded(self, name: str) -> bool:
+        """Whether a column has categories, which may be numbers, in place of amounts."""
+        variable = self.described[name]
+        if variable is None:
+            return self.categories[name] is not None
+        return variable.kind in ("nominal", "ordinal") or (variable.kind is None and name in self.categorical)
 
     def _typed(self, name: str, value: object, n: int) -> Any:
         import pandas as pd
@@ -217,8 +224,7 @@ class Design:
                 return pd.Categorical(values, categories=categories)
             whole = values.dtype.kind in "iu" and name not in self.categorical
             return values.astype(float) if whole else values  # products of whole numbers would overflow without a word
-        as_category = variable.kind in ("nominal", "ordinal") or (variable.kind is None and name in self.categorical)
-        if not as_category or variable.levels is None:
+        if not self._coded(name) or variable.levels is None:
             return broadcast(value, n)
         levels = list(variable.levels)
         one = not isinstance(value, np.ndarray)

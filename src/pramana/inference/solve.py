@@ -47,6 +47,14 @@ def solve(engine: Engine, weights: Weights | None = None, start: Float | None = 
         if not np.all(np.isfinite(direct[0])):
             raise SolveError(engine.refusal(weights))
         return Root(direct[0], 0.0, 0, "direct")
+    near = _pilot_root(engine) if start is None and weights is engine.own else None
+    if near is not None:
+        with suppress(SolveError):  # some of the records may mislead, as where values come in turns
+            return _searched(engine, weights, near)
+    return _searched(engine, weights, start)
+
+
+def _searched(engine: Engine, weights: Weights, start: Float | None) -> Root:
     beta = _started(engine, weights, start)
     scale = score_scale(engine, beta, weights)
     if not engine.about.smooth:
@@ -61,11 +69,16 @@ def solve(engine: Engine, weights: Weights | None = None, start: Float | None = 
     return _continue(engine, weights, beta, roots)
 
 
-def _started(engine: Engine, weights: Weights, start: Float | None) -> Float:
-    pilot = engine.pilot() if start is None and weights is engine.own else None
+def _pilot_root(engine: Engine) -> Float | None:
+    """A root of some of the records to start from, where there are very many; None where there is none."""
+    pilot = engine.pilot()
     if pilot is not None:
         with suppress(SolveError):
             return solve(pilot).beta
+    return None
+
+
+def _started(engine: Engine, weights: Weights, start: Float | None) -> Float:
     if start is None:
         return engine.start(weights, lambda easier: solve(easier, weights).beta)
     beta = np.asarray(start, dtype=float)

@@ -160,11 +160,14 @@ class MultinomialEquation(Equation, Ascent):
             values.append(self._gain(eta, _softmax(eta)[1], self._rows(weight)))
         return np.array(values)
 
-    def recession(self, direction: Float, weights: Float) -> Float:
+    def reach(self, direction: Float) -> float:
+        return float(np.abs(self.eta(direction)).max())
+
+    def recession(self, direction: Float, weights: Float, reach: float) -> Float:
         """Far out, log Σ e^η grows like the largest η."""
         eta = self.eta(direction)
         size = np.abs(eta)
-        eta = np.where(size < 1e-7 * size.max(), 0.0, eta)
+        eta = np.where(size < 1e-7 * reach, 0.0, eta)
         w = self._rows(weights)
         total = float(w @ size.max(axis=0))
         return np.array([self._gain(eta, eta.max(axis=0), w), 0.0, total, float(total > 0)])
