@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import pramana as pr
-from pramana.engines import Engine, local
+from pramana.engines import LocalEngine, local
 from pramana.estimating import products
 from randomizations import bound
 
