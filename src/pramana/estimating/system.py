@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +15,7 @@ from pramana.errors import SolveError
 from pramana.estimating.equation import About, Equation, Note, Solve, central_slopes
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.records import Records
+from pramana.kernels.blocks import gram
 
 
 class System(ABC):
@@ -89,8 +90,8 @@ class System(ABC):
         """What was chosen and how, for the head of the result."""
         return {}
 
-    def remarks(self, beta: Float, arrays: Mapping[str, Float], covariance: Float) -> list[Note]:  # noqa: ARG002
-        """What the analyst should know at the root, whose covariance is (d, d)."""
+    def remarks(self, beta: Float, arrays: Mapping[str, Float], covariance: Callable[[], Float]) -> list[Note]:  # noqa: ARG002
+        """What the analyst should know at the root; its covariance (d, d), where needed, is that of independent records."""
         return []
 
 
@@ -173,7 +174,12 @@ class StackedEquation(Equation):
         return replace(self, system=self.system.judge())
 
     def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
-        return self.system.remarks(beta, self.arrays, covariance)
+        return self.system.remarks(beta, self.arrays, lambda: self._robust(beta, weights))
+
+    def _robust(self, beta: Float, weights: Float) -> Float:
+        """The sandwich (d, d) of independent records: a first stage is weak or not whatever the standard errors are around."""
+        bread = np.linalg.inv(self.slope(beta, weights))
+        return np.asarray(bread @ gram(self.influence(beta), weights**2) @ bread.T)
 
     def influence(self, beta: Float) -> Float:
         u = self.system.u(beta, self.arrays).reshape(self.n, -1, beta.size)

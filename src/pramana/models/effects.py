@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -61,7 +61,7 @@ class EffectSystem(System):
     def _propensity(self, beta: Float, arrays: Mapping[str, Float]) -> Float:
         return np.asarray(expit(arrays["x"] @ beta[: len(self.terms)]))
 
-    def remarks(self, beta: Float, arrays: Mapping[str, Float], covariance: Float) -> list[Note]:  # noqa: ARG002
+    def remarks(self, beta: Float, arrays: Mapping[str, Float], covariance: Callable[[], Float]) -> list[Note]:  # noqa: ARG002
         e = self._propensity(beta, arrays)
         extreme = float(np.mean((e < NEAR) | (e > 1 - NEAR)))
         if extreme == 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -82,8 +82,8 @@ class NegativeBinomialSystem(System):
         flat = np.linalg.lstsq(arrays["x"], np.log(mean) - arrays["offset"], rcond=None)[0]
         return np.append(flat, 0.0)
 
-    def remarks(self, beta: Float, arrays: Mapping[str, Float], covariance: Float) -> list[Note]:  # noqa: ARG002
-        error = float(np.sqrt(covariance[-1, -1]))
+    def remarks(self, beta: Float, arrays: Mapping[str, Float], covariance: Callable[[], Float]) -> list[Note]:  # noqa: ARG002
+        error = float(np.sqrt(covariance()[-1, -1]))
         if not error > HARDLY_KNOWN:
             return []
         message = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,9 +109,9 @@ class TwoStageSystem(System):
         out[d - p :, d - p :] = -(projected * weights[:, None]).T @ x
         return out
 
-    def remarks(self, beta: Float, arrays: Mapping[str, Float], covariance: Float) -> list[Note]:  # noqa: ARG002
+    def remarks(self, beta: Float, arrays: Mapping[str, Float], covariance: Callable[[], Float]) -> list[Note]:  # noqa: ARG002
         """The F statistic of the excluded instruments in each first stage, robust and with the noise in it."""
-        full, k = covariance, len(self.instruments)
+        full, k = covariance(), len(self.instruments)
         excluded = [i for i, name in enumerate(self.instruments) if name not in self.terms]
         faint = []
         for place, j in enumerate(self.endogenous):

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import pramana as pr
@@ -62,3 +63,21 @@ def test_nothing_is_uncertain_around_the_file_without_noise(data: dict[str, Any]
     assert result.to_dict()["coefficients"][0]["statistic"] is None
     json.dumps(result.to_dict(), allow_nan=False)
     assert codes(pr.fit("y ~ b", data, MECHANISM, design=design)) == []
+
+
+def test_weak_instruments_are_judged_whatever_the_errors_are_around(rng: np.random.Generator) -> None:
+    """Around the file nothing clean is uncertain, and yet an instrument is weak."""
+    frame = pd.DataFrame(rng.normal(size=(400, 3)), columns=["y", "x", "z"])
+    plan = pr.two_stage_least_squares("y ~ x | z")
+    plain = pr.fit(plan, frame, None)
+    around = pr.fit(plan, frame, None, design=pr.SurveyDesign(target="file"))
+    weak = [d.message for d in plain.diagnostics if d.code == "weak-instruments"]
+    assert weak
+    assert [d.message for d in around.diagnostics if d.code == "weak-instruments"] == weak
+
+
+def test_specification_names_the_values_that_a_family_cannot_have(rng: np.random.Generator) -> None:
+    frame = pd.DataFrame({"y": rng.normal(size=200), "e": rng.choice(["a", "b"], 200)})
+    mechanism = pr.Mechanism({"e": pr.TransitionMatrix.randomized_response(["a", "b"], 0.8)})
+    with pytest.raises(pr.DataError, match=r"outside \[0, 1\]"):
+        pr.specification_test("y ~ e", frame, mechanism)

@@ -59,6 +59,9 @@ def specification(method: Likelihood, task: Task) -> SpecificationTest:
         raise FormulaError(f"the specification test needs a response of one column, not {model_of.label!r}")
     known = mechanism
     if model_of.family.name == "binomial":
+        if answers[0] not in mechanism.columns:
+            values = model_of.response_of({answers[0]: table.column(answers[0])}, table.n)
+            model_of.family.check_response(values, answers[0])
         known = _with_response(mechanism, used, answers[0], table)
     rows = task.sampling.row_weights
     model = observed_likelihood(method, replace(task, mechanism=known))
