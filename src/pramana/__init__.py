@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         Reversion,
         lr_test,
     )
-    from pramana.estimators.tables.simplex import table_em, to_simplex
+    from pramana.estimators.tables.without_negative_cells import table_em, to_simplex
     from pramana.formulas.text import parameter
     from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
     from pramana.inference.hypotheses import SpecificationTest

@@ -72,7 +72,7 @@ def inference_of(
 
 
 @dataclass(frozen=True)
-class Sampling:
+class SamplingOptions:
     """How the records were sampled, as options; columns by name."""
 
     weights: str | None

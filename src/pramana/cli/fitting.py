@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pramana.cli.choices import Sampling, family_of, inference_of, mechanism_of, methods_of
+from pramana.cli.choices import SamplingOptions, family_of, inference_of, mechanism_of, methods_of
 from pramana.cli.output import check_output, save_figure
 from pramana.cli.progress import bar
 from pramana.errors import PramanaError
@@ -105,7 +105,7 @@ def fit(
     from pramana.pipeline import fit as fit_model
 
     check_output(style, figure)
-    sampling = Sampling(weights, frequencies, clusters, strata, fpc, target, replicate_weights, replicate_scale)
+    sampling = SamplingOptions(weights, frequencies, clusters, strata, fpc, target, replicate_weights, replicate_scale)
     with bar(f"Fitting {data.name}"):
         result = fit_model(
             what,
@@ -188,7 +188,7 @@ def compare(
     from pramana.pipeline import compare as compare_methods
 
     check_output(style, figure)
-    sampling = Sampling(weights, frequencies, clusters, strata, fpc, target, replicate_weights, replicate_scale)
+    sampling = SamplingOptions(weights, frequencies, clusters, strata, fpc, target, replicate_weights, replicate_scale)
     with bar(f"Fitting {data.name}"):
         comparison = compare_methods(
             what,

@@ -81,7 +81,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
     )
     result = result if about.size is None else multiplied(result, about.size)
     result = result if about.shown is None else restricted(result, about.shown)
-    return replace(result, again=Margins.of(method, task, result.estimate))
+    return replace(result, again=MarginsAgain.of(method, task, result.estimate))
 
 
 def _refuse_few(engine: Engine) -> None:
@@ -100,7 +100,7 @@ def _rebound(engine: Engine, rebind: Rebind | None) -> resampled.Rebind | None:
 
 
 @dataclass(frozen=True)
-class Margins:
+class MarginsAgain:
     """Average marginal effects of a fitted model, estimated again from a file with the settings of the fit."""
 
     method: Method
@@ -109,7 +109,7 @@ class Margins:
     estimate: Float
 
     @classmethod
-    def of(cls, method: Method, task: Task, estimate: Float) -> Margins | None:
+    def of(cls, method: Method, task: Task, estimate: Float) -> MarginsAgain | None:
         """None where the method or the question has none."""
         if not method.repeats or task.plan.margins((), estimate) is None:
             return None

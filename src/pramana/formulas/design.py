@@ -165,6 +165,8 @@ class Design:
         """What formulaic finds wrong is told as the formula's fault."""
         try:
             yield
+        except Warning:  # made an error by whoever predicts, who has a word for it
+            raise
         except Exception as error:
             raise FormulaError(
                 f"formula {self.parsed.text!r} could not be evaluated: {quoted(reason(error))}"

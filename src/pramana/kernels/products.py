@@ -1,4 +1,4 @@
-"""Totals of generalised linear scores whose design columns are products of a clean and a node's part, compiled, in one pass.
+"""ProductSums of generalised linear scores whose design columns are products of a clean and a node's part, compiled, in one pass.
 
 With `η_ic = Σ_j clean[place_j, i] node[c, j] β_j` the sums are `Σ_c node_c ∘ (A r_c)` and `Σ_c (node_c node_cᵀ) ∘ (A diag(v_c) Aᵀ)`;
 what concerns columns without a node's part is summed over nodes first. The slow version that these must equal is the
@@ -17,7 +17,7 @@ from pramana.arrays import Float, Int
 from pramana.kernels.predictor import Curve
 
 
-class Totals(NamedTuple):
+class ProductSums(NamedTuple):
     """Σ w φ (d,), Σ w ∂φ (d, d), Σ w₂ φφᵀ and reverted Σ w₂ UUᵀ (d, d); the last two are zero where they were not asked for."""
 
     score: Float
@@ -82,7 +82,7 @@ class Products:
         return out
 
 
-def sums(fast: Any, p: Products, beta: Float, weights: Float, squares: Float | None) -> Totals:
+def sums(fast: Any, p: Products, beta: Float, weights: Float, squares: Float | None) -> ProductSums:
     """Everything at one parameter value; outer products where `squares`, their row weights, are given."""
     nodes, parts, d = len(p.node), len(p.clean), len(p.place)
     layout = p.layout
@@ -116,7 +116,7 @@ def sums(fast: Any, p: Products, beta: Float, weights: Float, squares: Float | N
     )
     outer = np.triu(outer) + np.triu(outer, 1).T
     total = np.einsum("cj,cj->j", p.node, score[:, p.place])
-    return Totals(total, _assembled(p, slope), outer, _assembled(p, clean_outer))
+    return ProductSums(total, _assembled(p, slope), outer, _assembled(p, clean_outer))
 
 
 def _assembled(p: Products, pairs: Float) -> Float:

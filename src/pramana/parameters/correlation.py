@@ -13,8 +13,8 @@ from pramana.estimating.cells import Factor, cell_labels, distinct, factors_of, 
 from pramana.estimating.equation import Note
 from pramana.estimating.function import Plan
 from pramana.estimating.generalized_linear import as_numbers
+from pramana.estimating.moment_functions import Features, Smooth, SmoothFunction, curvature
 from pramana.estimating.records import Records, broadcast
-from pramana.estimating.smooth import Features, Smooth, SmoothFunction, curvature
 from pramana.frames import Schema, Table, decode
 from pramana.parameters.tables import negative_cells
 

@@ -13,8 +13,8 @@ from pramana.arrays import Float
 from pramana.estimating.cells import Factor, cell_labels, distinct, factors_of, names_of, reverted_cells, two_levels
 from pramana.estimating.equation import Note
 from pramana.estimating.function import Plan
+from pramana.estimating.moment_functions import Features, Smooth, SmoothFunction
 from pramana.estimating.records import Records
-from pramana.estimating.smooth import Features, Smooth, SmoothFunction
 from pramana.frames import Schema, Table
 from pramana.parameters.tables import negative_cells
 
