@@ -7,7 +7,7 @@ from typing import Any
 from pramana.errors import FormulaError
 from pramana.estimating import Family
 from pramana.estimating.families import plain_name
-from pramana.estimating.function import Plan
+from pramana.estimating.function import Question
 from pramana.formulas.functions import Functions, own_functions
 from pramana.formulas.text import is_call, parameter
 from pramana.models.generalized_linear import glm
@@ -19,7 +19,7 @@ def question(
     family: str | Family | None = None,
     link: str | None = None,
     functions: Functions | None = None,
-) -> Plan:
+) -> Question:
     """The plan behind `what`: a formula, a parameter as text, or a plan. It can be pickled and holds no records.
 
     Every function and command that takes an analysis reads it here.
@@ -37,7 +37,7 @@ def question(
         what = parameter(what, functions)
     if isinstance(what, str):
         return _formula(what, family, link, functions)
-    if not isinstance(what, Plan):
+    if not isinstance(what, Question):
         raise FormulaError(
             f"cannot estimate a {type(what).__name__}: give a formula such as 'y ~ x', or an estimating function such as mean('y')"
         )
@@ -46,7 +46,7 @@ def question(
     return what
 
 
-def _formula(text: str, family: str | Family | None, link: str | None, functions: Functions | None) -> Plan:
+def _formula(text: str, family: str | Family | None, link: str | None, functions: Functions | None) -> Question:
     if "~" not in text:
         raise FormulaError(
             f"{text!r} has no '~' and is no call: give a formula such as 'income ~ age', or a parameter such as "

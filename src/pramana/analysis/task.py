@@ -14,7 +14,7 @@ from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine, LocalEngine, MakeEngine, Sampling
 from pramana.errors import DataError, PramanaError, suggestion
 from pramana.estimating import Equation
-from pramana.estimating.function import EstimatingFunction, Plan
+from pramana.estimating.function import EstimatingFunction, Question
 from pramana.frames import Schema, Table, read
 from pramana.frames.table import require_columns
 from pramana.inference import Jackknife, Resampling, Sandwich
@@ -49,7 +49,7 @@ class Task:
     beside : the sampling as the user said it, for a fit that repeats this one.
     """
 
-    plan: Plan
+    plan: Question
     table: Table
     mechanism: Mechanism | None
     sampling: Sampling
@@ -60,7 +60,7 @@ class Task:
     @classmethod
     def read(
         cls,
-        plan: Plan,
+        plan: Question,
         data: Any,
         mechanism: Mechanism | str | Path | None,
         beside: Beside | None = None,
@@ -126,7 +126,7 @@ class Settings:
     beside: Beside
     arrays: tuple[str, ...]
 
-    def task(self, plan: Plan, data: Any, given: Mapping[str, Any]) -> Task:
+    def task(self, plan: Question, data: Any, given: Mapping[str, Any]) -> Task:
         """Another question of a file, set up in the same way."""
         absent = [name for name in self.arrays if name not in given]
         if absent:
@@ -155,7 +155,7 @@ def _text_columns(mechanism: Mechanism | None) -> dict[str, tuple[Any, ...]]:
     return {v.name: v.levels for v in variables if v.levels and isinstance(v.levels[0], str)}
 
 
-def _columns_used(plan: Plan, mechanism: Mechanism | None) -> list[str]:
+def _columns_used(plan: Question, mechanism: Mechanism | None) -> list[str]:
     used = list(plan.variables)
     if mechanism is not None:
         for assignment in mechanism.used_by(used):

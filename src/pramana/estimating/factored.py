@@ -20,7 +20,7 @@ from pramana.estimating.equation import About, Equation, Solve
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.generalized_linear import GeneralizedLinear
 from pramana.estimating.records import ResponseMoments, softened
-from pramana.kernels.blocks import EVERY, blocks, gram
+from pramana.kernels.blocks import EVERY, gram, runs
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class FactoredLinear(Equation):
     def influence(self, beta: Float) -> Float:
         x, within = self.records.design, self._within(beta)
         phi, residual = np.empty_like(x), self._response - x @ beta
-        for rows in blocks(self.n):
+        for rows in runs(self.n):
             phi[rows] = x[rows] * residual[rows, None]
             for component, (_, covariance) in zip(self.records.components, within, strict=True):
                 phi[rows, component.place] -= component.by_record(covariance, rows)
@@ -229,7 +229,7 @@ class FactoredLinear(Equation):
         variances = [c.by_record(v) for c, v in zip(r.components, moments.variances, strict=True)]
         noise = r.response.second - r.response.first**2 + sum(variances, start=np.zeros(r.n))
         half, pairs = np.zeros((2, r.d, r.d))
-        for rows in blocks(r.n):
+        for rows in runs(r.n):
             h, c = moments.halves(r, rows, m, m**2 + noise)
             w = weights[rows, None]
             half += x[rows].T @ (w * h)

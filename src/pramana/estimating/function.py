@@ -58,7 +58,7 @@ class EstimatingFunction(ABC):
         return None
 
 
-class Plan(ABC):
+class Question(ABC):
     """A question that becomes an estimating function once columns and levels are known. It can be pickled, and holds no data.
 
     Attributes
@@ -91,17 +91,17 @@ class Plan(ABC):
         return False
 
     @property
-    def likelihood(self) -> Plan:
+    def likelihood(self) -> Question:
         """The question that maximum likelihood answers in its place: itself, or an error that says why there is none."""
         return self
 
-    def margins(self, variables: Sequence[str], estimate: Float) -> Plan | None:  # noqa: ARG002
+    def margins(self, variables: Sequence[str], estimate: Float) -> Question | None:  # noqa: ARG002
         """The average marginal effects of some variables, of a fit with these estimates, as a question of their own; None
         where there is no formula."""
         return None
 
 
-class FormulaPlan(Plan):
+class FormulaQuestion(Question):
     """A question asked by a formula."""
 
     if TYPE_CHECKING:  # to be read; a subclass has a field
@@ -119,7 +119,7 @@ class FormulaPlan(Plan):
 
 
 @dataclass(frozen=True)
-class CallableFunction(EstimatingFunction, Plan):
+class CallableFunction(EstimatingFunction, Question):
     """A user's own U. See `from_callable`."""
 
     u: Callable[..., Any]

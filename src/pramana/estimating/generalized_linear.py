@@ -18,7 +18,7 @@ from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.products import FromColumns, Part, ProductDesign
 from pramana.estimating.records import Records, broadcast
 from pramana.kernels import backend, predictor, products
-from pramana.kernels.blocks import blocks
+from pramana.kernels.blocks import runs
 from pramana.kernels.predictor import Predictor
 from pramana.kernels.products import Products
 
@@ -337,7 +337,7 @@ def refuse_collinear(designs: Iterable[Float], parameters: tuple[str, ...]) -> N
     d = len(parameters)
     low, high, gram = np.full(d, np.inf), np.full(d, -np.inf), np.zeros((d, d))
     with np.errstate(all="ignore"):
-        for part in (design[rows] for design in designs for rows in blocks(len(design))):
+        for part in (design[rows] for design in designs for rows in runs(len(design))):
             low, high = np.minimum(low, part.min(axis=0)), np.maximum(high, part.max(axis=0))
             gram += part.T @ part
     judge_collinear(low, high, gram, parameters)

@@ -13,7 +13,7 @@ from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine, Totals
 from pramana.errors import DataError, PramanaError, SolveError
-from pramana.estimating.function import Plan
+from pramana.estimating.function import Question
 from pramana.estimators.method import EquationMethod, Method, Rebind
 from pramana.inference import Jackknife, Resampling, Root, Sandwich, solve
 from pramana.inference import jackknife as deleted
@@ -80,7 +80,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
         model=Prediction.of(task.function.prediction),
     )
     result = result if about.size is None else multiplied(result, about.size)
-    result = result if about.shown is None else restricted(result, about.shown)
+    result = result if about.shown is None else shown_only(result, about.shown)
     return replace(result, again=MarginsAgain.of(method, task, result.estimate))
 
 
@@ -105,7 +105,7 @@ class MarginsAgain:
 
     method: Method
     settings: Settings
-    plan: Plan
+    plan: Question
     estimate: Float
 
     @classmethod
@@ -248,7 +248,7 @@ def _outside(engine: Engine, root: Root) -> list[Diagnostic]:
     ]
 
 
-def restricted(result: Result, names: Sequence[str]) -> Result:
+def shown_only(result: Result, names: Sequence[str]) -> Result:
     """The result for some of its parameters; the others were estimated with them and are summed up in the covariance."""
     kept = [result.parameters.index(name) for name in names]
     square = np.ix_(kept, kept)
@@ -318,7 +318,7 @@ def sandwich_errors(engine: Engine, beta: Float) -> Float:
     """HC0 standard errors (d,) at a root."""
     totals = engine.totals(beta)
     inverse = linearised.bread(totals, engine.about.parameters)
-    return np.sqrt(np.diag(linearised.covariance(totals, inverse, engine, Sandwich())))
+    return np.sqrt(np.diag(linearised.sandwich_covariance(totals, inverse, engine, Sandwich())))
 
 
 def _covariance(engine: Engine, root: Root, linear: Linear | None, chosen: Inference, draws: Draws | None) -> Float:
@@ -328,9 +328,9 @@ def _covariance(engine: Engine, root: Root, linear: Linear | None, chosen: Infer
         return deleted.replicate_covariance(engine, root)
     if isinstance(chosen, Resampling):
         assert draws is not None
-        return resampled.covariance(draws.values, chosen.scale)
+        return resampled.draws_covariance(draws.values, chosen.scale)
     assert linear is not None
-    return linearised.covariance(linear.totals, linear.inverse, engine, chosen)
+    return linearised.sandwich_covariance(linear.totals, linear.inverse, engine, chosen)
 
 
 def _describe(chosen: Inference, engine: Engine) -> str:

@@ -11,7 +11,7 @@ from pramana.estimating import Equation, EstimatingFunction, GeneralizedLinear, 
 from pramana.estimating.factored import Component, FactoredLinear, FactoredLog, FactoredRecords
 from pramana.estimating.generalized_linear import refuse_collinear
 from pramana.frames import Table
-from pramana.kernels.blocks import blocks
+from pramana.kernels.blocks import runs
 from pramana.kernels.predictor import POWER
 from pramana.mechanism import Assignment, Mechanism
 
@@ -121,7 +121,7 @@ def _first_levels(groups: list[list[Assignment]]) -> dict[str, object]:
 
 def _designs(records: FactoredRecords) -> Iterator[Float]:
     """Designs that together have the rank of all combinations of levels: each component at each of its levels."""
-    for rows in blocks(records.n):
+    for rows in runs(records.n):
         yield _with_levels(records, rows, {})
     some = slice(0, min(records.n, 2000))
     for k, component in enumerate(records.components):

@@ -28,7 +28,7 @@ from pramana.models.multinomial import MultinomialEquation
 class ModelDependent(EquationMethod):
     """Fit p(z* | x) by maximum likelihood, turn it into p(z | x) with P⁻¹, then p(z | z*, x) by Bayes' rule.
 
-    The regressors are the function's other variables, each with its main effect. Model 1 of the paper is the default;
+    The nuisance_regressors are the function's other variables, each with its main effect. Model 1 of the paper is the default;
     Model 2 is `intercept=False` in the simulations and `link="probit"` in the application. Its standard errors come
     from `Resampling`, which fits the nuisance model again in every draw.
 
@@ -108,7 +108,7 @@ class Nuisance:
     ) -> Nuisance:
         for assignment in used:
             _refuse_unsupported(assignment, variables)
-        design, names = regressors(records.columns, options.intercept, table.n)
+        design, names = nuisance_regressors(records.columns, options.intercept, table.n)
         size = len(records.nodes)
         released = records.released[records.row]
         equation = _regression(options, design, names, released, size, records)
@@ -175,7 +175,7 @@ def reversion_at(used: list[Assignment], contexts: list[Columns], node: int, n: 
     return _product([p if len(p) == n else np.broadcast_to(p, (n, p.shape[1])) for p in parts])
 
 
-def regressors(columns: Columns, intercept: bool, n: int) -> tuple[Float, tuple[str, ...]]:
+def nuisance_regressors(columns: Columns, intercept: bool, n: int) -> tuple[Float, tuple[str, ...]]:
     """Numbers as they are, text as indicators without the first level."""
     parts: list[tuple[str, Any]] = [("Intercept", np.ones(n))] if intercept else []
     for name, values in columns.items():

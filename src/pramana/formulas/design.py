@@ -60,7 +60,7 @@ def refuse_constant(parsed: ParsedFormula, table: Table, schema: Schema) -> None
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
+class FormulaDesign:
     """Columns ↦ design matrix, with the state of every transform fixed by the table it was learned from; it holds no records.
 
     Attributes
@@ -81,7 +81,7 @@ class Design:
     state: State
 
     @classmethod
-    def fit(cls, parsed: ParsedFormula, table: Table, schema: Schema) -> Design:
+    def fit(cls, parsed: ParsedFormula, table: Table, schema: Schema) -> FormulaDesign:
         described = {name: schema.variables.get(name) for name in parsed.covariates}
         factors = parsed.factors.values()
         wrapped = frozenset(v for f in factors if "C" in calls(f) for v in names(f))
@@ -362,7 +362,7 @@ def _width(value: Any) -> tuple[int, bool]:
 class Offset:
     """The sum of the offset expressions."""
 
-    design: Design
+    design: FormulaDesign
 
     @property
     def expressions(self) -> tuple[str, ...]:
@@ -376,11 +376,11 @@ class Offset:
         return total
 
 
-def regressors(parsed: ParsedFormula, table: Table, schema: Schema) -> Design:
+def regressors(parsed: ParsedFormula, table: Table, schema: Schema) -> FormulaDesign:
     """The design of a formula whose columns exist and can be used."""
     for name in (*parsed.response_variables, *parsed.covariates):
         if name not in schema:
             table.column(name)
     refuse_unusable(parsed, schema)
     refuse_constant(parsed, table, schema)
-    return Design.fit(parsed, table, schema)
+    return FormulaDesign.fit(parsed, table, schema)

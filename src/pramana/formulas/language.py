@@ -100,7 +100,7 @@ def _shown(text: str) -> str:
     return repr(text) if len(text) <= 300 else repr(text[:60])[:-1] + "…'"
 
 
-class Reader:
+class TextReader:
     """Reads a text by the grammar above, word by word."""
 
     def __init__(self, text: str, what: str = "formula", own: Own = (), known: Sequence[str] = ()) -> None:
@@ -573,7 +573,7 @@ def _is_literal(node: Node) -> bool:
 
 def expression(text: str, own: Own = ()) -> Node:
     """One expression."""
-    reader = Reader(text, "expression", own)
+    reader = TextReader(text, "expression", own)
     found = reader.expression()
     reader.finish()
     return found

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 
 from pramana.errors import FormulaError
 from pramana.formulas.functions import Own
-from pramana.formulas.language import Reader, refuse_long
+from pramana.formulas.language import TextReader, refuse_long
 from pramana.formulas.tree import Call, Combination, Literal, Name, Node, names, written
 
 TERMS, ORDER, PRODUCTS = 1_000, 7, 100_000
@@ -105,7 +105,7 @@ def parse_parts(text: str, own: Own = ()) -> tuple[ParsedFormula, ...]:
 
 @lru_cache(maxsize=64)
 def _parsed(text: str, own: Own) -> tuple[ParsedFormula, ...]:
-    response, parts = Reader(text, own=own).formula()
+    response, parts = TextReader(text, own=own).formula()
     if isinstance(response, Combination):
         raise FormulaError(f"formula {text!r} needs exactly one response to the left of '~'")
     if not names(response) or (isinstance(response, Call) and response.function == "offset"):
@@ -246,7 +246,7 @@ def as_term(name: str) -> str:
     ('`household size`', '`y (count)`', 'age', 'C(region)')
     """
     refuse_long(name, "column")
-    reader = Reader(name)
+    reader = TextReader(name)
     try:
         reader.sum()
         reader.finish()

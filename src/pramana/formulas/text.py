@@ -12,7 +12,7 @@ from typing import Any
 
 from pramana.errors import FormulaError, suggestion
 from pramana.formulas.functions import Functions
-from pramana.formulas.language import Reader, Token, refuse_long, tokens
+from pramana.formulas.language import TextReader, Token, refuse_long, tokens
 from pramana.names import HOME
 
 PARAMETERS = {
@@ -72,7 +72,7 @@ def parameter(text: str, functions: Functions | None = None) -> Any:
     return _called(function, values, named)
 
 
-class Asked(Reader):
+class Asked(TextReader):
     """Reads a parameter by the grammar: function "(" [name "="] value {"," [name "="] value} ")".
 
     A value is a name, a number, a text, a list of these, a formula, or a call of `ARGUMENTS`.

@@ -9,7 +9,7 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import FormulaError, suggestion
-from pramana.formulas.language import Reader
+from pramana.formulas.language import TextReader
 from pramana.formulas.tree import Literal, Name, Node, Operation
 
 
@@ -87,7 +87,7 @@ def wald_test(
 
 def restrictions(hypothesis: str, parameters: Sequence[str]) -> tuple[Float, Float]:
     """Matrix R and vector r of the hypothesis."""
-    reader = Reader(hypothesis, "hypothesis", known=parameters)
+    reader = TextReader(hypothesis, "hypothesis", known=parameters)
     sides = Sides(hypothesis, tuple(parameters))
     rows, values = [], []
     while True:
@@ -117,7 +117,7 @@ class Sides:
     hypothesis: str
     parameters: tuple[str, ...]
 
-    def read(self, reader: Reader) -> Float:
+    def read(self, reader: TextReader) -> Float:
         """One side of an equation."""
         try:
             return self.affine(reader.expression())

@@ -137,7 +137,7 @@ def spread(values: Float, scale: str) -> Float:
     return np.asarray((high - low) / NORMAL_IQR)
 
 
-def covariance(values: Float, scale: str) -> Float:
+def draws_covariance(values: Float, scale: str) -> Float:
     """Covariance with the chosen scale on its diagonal; correlations from draws cut off at four scales from the median."""
     errors = spread(values, scale)
     if scale == "sd":

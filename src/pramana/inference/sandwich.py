@@ -29,7 +29,7 @@ def bread(totals: Totals, parameters: tuple[str, ...]) -> Float:
     return np.asarray(np.linalg.inv(scaled) / np.outer(scale, scale))
 
 
-def covariance(totals: Totals, inverse: Float, engine: Engine, options: Sandwich) -> Float:
+def sandwich_covariance(totals: Totals, inverse: Float, engine: Engine, options: Sandwich) -> Float:
     """J⁻¹ M J⁻ᵀ with the finite-sample factor asked for."""
     return inverse @ totals.meat @ inverse.T * _factor(engine, options)
 

@@ -95,7 +95,7 @@ def _chase(device: Any, known: Any, values: Float, left: Float) -> None:
         values[group, draw], left[group, draw] = np.asarray(beta), np.asarray(norm)
 
 
-def sandwich_errors(packed: Packed, curve: Curve, beta: Float) -> tuple[Float, Float]:
+def sandwich_errors_on_device(packed: Packed, curve: Curve, beta: Float) -> tuple[Float, Float]:
     """HC0 standard errors (G, d), and the inverse standard deviations of the scores (G, d)."""
     with wide():
         errors, spread = _sandwich(

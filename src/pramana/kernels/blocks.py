@@ -12,7 +12,7 @@ EVERY = slice(None)
 SIZE = 4096
 
 
-def blocks(n: int) -> Iterator[slice]:
+def runs(n: int) -> Iterator[slice]:
     """The records 0 … n − 1 in runs."""
     return (slice(low, low + SIZE) for low in range(0, n, SIZE))
 
@@ -20,7 +20,7 @@ def blocks(n: int) -> Iterator[slice]:
 def gram(a: Float, weights: Float) -> Float:
     """Σ w a aᵀ for rows a (n, d), without a weighted copy of them."""
     out = np.zeros((a.shape[1], a.shape[1]))
-    for rows in blocks(len(a)):
+    for rows in runs(len(a)):
         part = a[rows]
         out += (part * weights[rows, None]).T @ part
     return out

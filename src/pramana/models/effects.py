@@ -13,7 +13,7 @@ from pramana.arrays import Float
 from pramana.errors import DataError, FormulaError, listing, quoted, suggestion
 from pramana.estimating import Family, family_of
 from pramana.estimating.equation import Note
-from pramana.estimating.function import Plan
+from pramana.estimating.function import Question
 from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import regressors
@@ -169,8 +169,8 @@ ESTIMATORS = {"ipw": WeightedEffect, "aipw": AugmentedEffect}
 
 
 @dataclass(frozen=True)
-class AverageTreatmentEffect(Plan):
-    """Plan of `average_treatment_effect`."""
+class AverageTreatmentEffect(Question):
+    """Question of `average_treatment_effect`."""
 
     outcome: str
     treatment: str

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pramana.arrays import Float
 from pramana.estimating import Family, GeneralizedLinear, family_of
-from pramana.estimating.function import FormulaPlan, Plan
-from pramana.formulas.design import Design, Offset, refuse_constant, refuse_unusable
+from pramana.estimating.function import FormulaQuestion, Question
+from pramana.formulas.design import FormulaDesign, Offset, refuse_constant, refuse_unusable
 from pramana.formulas.functions import Functions, Own, own_functions
 from pramana.formulas.parsed import ParsedFormula, parse
 from pramana.formulas.response import Response
@@ -16,8 +16,8 @@ from pramana.frames import Schema, Table
 
 
 @dataclass(frozen=True)
-class Glm(FormulaPlan):
-    """Plan of a generalised linear model; see `glm`."""
+class Glm(FormulaQuestion):
+    """Question of a generalised linear model; see `glm`."""
 
     formula: str
     family: Family
@@ -31,7 +31,7 @@ class Glm(FormulaPlan):
     def facts(self) -> dict[str, str]:
         return {"Formula": self.formula, "Family": f"{self.family.name}, {self.family.link} link"}
 
-    def margins(self, variables: Sequence[str], estimate: Float) -> Plan:  # noqa: ARG002
+    def margins(self, variables: Sequence[str], estimate: Float) -> Question:  # noqa: ARG002
         from pramana.models.marginal import margins
 
         return margins(self.formula, variables, self.family, functions=dict(self.functions))
@@ -53,7 +53,7 @@ class Glm(FormulaPlan):
                 table.column(name)
         refuse_unusable(parsed, schema)
         refuse_constant(parsed, table, schema)
-        design = Design.fit(parsed, table, schema)
+        design = FormulaDesign.fit(parsed, table, schema)
         sources = parsed.response_variables
         response_of = Response.fit(parsed, table, schema, self.family)
         alone = len(sources) == 1 and sources[0] not in parsed.covariates

@@ -12,12 +12,12 @@ from pramana.arrays import Float
 from pramana.errors import FormulaError, suggestion
 from pramana.estimating import Family, family_of
 from pramana.estimating.cells import factor_of
-from pramana.estimating.function import FormulaPlan
+from pramana.estimating.function import FormulaQuestion
 from pramana.estimating.generalized_linear import GeneralizedLinear
 from pramana.estimating.products import FromColumns
 from pramana.estimating.records import broadcast
 from pramana.estimating.system import StackedFunction, System
-from pramana.formulas.design import Design
+from pramana.formulas.design import FormulaDesign
 from pramana.formulas.functions import JUMPS, Functions, Own, own_functions
 from pramana.formulas.parsed import ParsedFormula, parse
 from pramana.formulas.tree import COMPARISONS, Node, Operation, calls, names, walk, written
@@ -172,8 +172,8 @@ STEP = 1e-5
 
 
 @dataclass(frozen=True)
-class Margins(FormulaPlan):
-    """Plan of `margins(formula, variable, family, link)`."""
+class Margins(FormulaQuestion):
+    """Question of `margins(formula, variable, family, link)`."""
 
     formula: str
     of: tuple[str, ...]
@@ -201,7 +201,7 @@ class Margins(FormulaPlan):
         if not chosen:
             raise FormulaError(f"{self.formula!r} has no covariate whose effect could be averaged: add one")
         model = self._model.prepare(table, schema)
-        design = cast(Design, model.design_of)
+        design = cast(FormulaDesign, model.design_of)
         parts = tuple(_part(parsed, design, name, table, schema) for name in chosen)
         return StackedFunction(MarginsSystem(model, parts), self.variables)
 
@@ -237,7 +237,7 @@ def margins(
     return Margins(formula, chosen, family_of(family, link), own_functions(functions))
 
 
-def _part(parsed: ParsedFormula, design: Design, name: str, table: Table, schema: Schema) -> Slope | Contrasts:
+def _part(parsed: ParsedFormula, design: FormulaDesign, name: str, table: Table, schema: Schema) -> Slope | Contrasts:
     factors = [f for f in parsed.factors.values() if name in names(f)]
     levels = _levels(name, table, schema, coded=any("C" in calls(f) for f in factors))
     if levels is None:
@@ -253,7 +253,7 @@ def _part(parsed: ParsedFormula, design: Design, name: str, table: Table, schema
 class Setting:
     """The design with the variable set to one value for everyone."""
 
-    design: Design
+    design: FormulaDesign
     variable: str
     value: Level
 
@@ -272,13 +272,13 @@ class Tilt:
     limits : smallest and largest value.
     """
 
-    design: Design
+    design: FormulaDesign
     variable: str
     least: float
     limits: tuple[float, float]
 
     @classmethod
-    def of(cls, design: Design, name: str, table: Table, schema: Schema) -> Tilt:
+    def of(cls, design: FormulaDesign, name: str, table: Table, schema: Schema) -> Tilt:
         levels = schema[name].levels if name in schema else None
         values = np.asarray(table.column(name) if levels is None else levels, dtype=float)
         sizes = np.abs(values[values != 0])

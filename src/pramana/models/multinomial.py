@@ -10,10 +10,10 @@ import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.estimating.equation import About, Ascent, Equation
-from pramana.estimating.function import EstimatingFunction, FormulaPlan
+from pramana.estimating.function import EstimatingFunction, FormulaQuestion
 from pramana.estimating.generalized_linear import refuse_collinear
 from pramana.estimating.records import Records
-from pramana.formulas.design import Design, regressors
+from pramana.formulas.design import FormulaDesign, regressors
 from pramana.formulas.functions import Functions, Own, own_functions
 from pramana.formulas.parsed import parse, parse_plain
 from pramana.frames import Schema, Table
@@ -202,8 +202,8 @@ def _outer(left: Float, design: Float) -> Float:
 
 
 @dataclass(frozen=True)
-class Multinomial(FormulaPlan):
-    """Plan of `multinomial(formula)`."""
+class Multinomial(FormulaQuestion):
+    """Question of `multinomial(formula)`."""
 
     formula: str
     functions: Own = ()
@@ -246,7 +246,7 @@ class MultinomialFunction(EstimatingFunction):
 
     variables: tuple[str, ...]
     classes: Classes
-    design: Design
+    design: FormulaDesign
 
     @property
     def parameters(self) -> tuple[str, ...]:

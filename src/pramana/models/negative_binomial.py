@@ -11,7 +11,7 @@ from pramana.arrays import Float
 from pramana.errors import FormulaError, SolveError
 from pramana.estimating.equation import Note
 from pramana.estimating.families import FAMILIES, negative_binomial
-from pramana.estimating.function import FormulaPlan, Plan
+from pramana.estimating.function import FormulaQuestion, Question
 from pramana.estimating.generalized_linear import GeneralizedLinear
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.functions import Own
@@ -128,8 +128,8 @@ def _risen(y: Float, shape: float) -> Float:
 
 
 @dataclass(frozen=True)
-class NegativeBinomial(FormulaPlan):
-    """Plan of `fit(formula, ..., family="negative-binomial")`."""
+class NegativeBinomial(FormulaQuestion):
+    """Question of `fit(formula, ..., family="negative-binomial")`."""
 
     formula: str
     functions: Own = ()
@@ -139,13 +139,13 @@ class NegativeBinomial(FormulaPlan):
         return True
 
     @property
-    def likelihood(self) -> Plan:
+    def likelihood(self) -> Question:
         raise FormulaError(
             "the likelihood of a negative binomial needs its dispersion: estimate it with method='reversion', then give "
             "family=pramana.negative_binomial(dispersion)"
         )
 
-    def margins(self, variables: Sequence[str], estimate: Float) -> Plan | None:
+    def margins(self, variables: Sequence[str], estimate: Float) -> Question | None:
         """With the dispersion that was estimated."""
         return self.at(float(np.exp(estimate[-1]))).margins(variables, estimate)
 

@@ -11,10 +11,10 @@ from scipy.special import expit, logit
 from pramana.arrays import Float, Int
 from pramana.errors import FormulaError, SolveError, quoted
 from pramana.estimating.cells import factor_of, refuse_unordered
-from pramana.estimating.function import FormulaPlan
+from pramana.estimating.function import FormulaQuestion
 from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
-from pramana.formulas.design import Design, regressors
+from pramana.formulas.design import FormulaDesign, regressors
 from pramana.formulas.functions import Functions, Own, own_functions
 from pramana.formulas.parsed import parse, parse_plain
 from pramana.frames import Schema, Table
@@ -125,8 +125,8 @@ def _bend(t: Float) -> Float:
 
 
 @dataclass(frozen=True)
-class Ordinal(FormulaPlan):
-    """Plan of `ordinal(formula)`."""
+class Ordinal(FormulaQuestion):
+    """Question of `ordinal(formula)`."""
 
     formula: str
     functions: Own = ()
@@ -171,11 +171,11 @@ def ordinal(formula: str, *, functions: Functions | None = None) -> Ordinal:
 class Slopes:
     """A design without its intercept."""
 
-    design: Design
+    design: FormulaDesign
     kept: tuple[int, ...]
 
     @classmethod
-    def of(cls, formula: str, design: Design) -> Slopes:
+    def of(cls, formula: str, design: FormulaDesign) -> Slopes:
         if "Intercept" not in design.names:
             raise FormulaError(f"formula {formula!r} drops the intercept, whose place the thresholds take: leave it in")
         kept = tuple(j for j, name in enumerate(design.names) if name != "Intercept")

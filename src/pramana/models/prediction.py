@@ -12,7 +12,7 @@ import numpy as np
 from pramana.arrays import Column, Float
 from pramana.errors import DataError, quoted
 from pramana.estimating import GeneralizedLinear
-from pramana.formulas.design import Design, Offset
+from pramana.formulas.design import FormulaDesign, Offset
 from pramana.frames import Table, read
 from pramana.frames.table import is_missing
 from pramana.kernels.predictor import Curve
@@ -29,14 +29,14 @@ class Prediction:
     offset : whether the formula has one.
     """
 
-    design: Design
+    design: FormulaDesign
     curve: Curve
     offset: bool = False
 
     @classmethod
     def of(cls, model: GeneralizedLinear | None) -> Prediction | None:
         """None for anything without a linear predictor that came from a formula."""
-        if model is None or not isinstance(model.design_of, Design):
+        if model is None or not isinstance(model.design_of, FormulaDesign):
             return None
         return cls(model.design_of, model.family.curve, isinstance(model.offset_of, Offset))
 
@@ -71,7 +71,7 @@ class Prediction:
         return {name: table.column(name) for name in self.design.variables}
 
 
-def _computed(design: Design, columns: Mapping[str, object], n: int) -> Float:
+def _computed(design: FormulaDesign, columns: Mapping[str, object], n: int) -> Float:
     """The design of new records; a level that the fit never saw is an error, not the reference."""
     from formulaic.errors import DataMismatchWarning
 

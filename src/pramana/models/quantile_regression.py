@@ -12,7 +12,7 @@ from pramana.arrays import Float, Int
 from pramana.errors import FormulaError
 from pramana.estimating import family_of
 from pramana.estimating.distribution import default_bandwidth, robust_spread
-from pramana.estimating.function import FormulaPlan
+from pramana.estimating.function import FormulaQuestion
 from pramana.estimating.generalized_linear import refuse_collinear
 from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
@@ -125,8 +125,8 @@ def _slope(beta: Float, x: Float, y: Float, weights: Float, h: float) -> Float:
 
 
 @dataclass(frozen=True)
-class QuantileRegression(FormulaPlan):
-    """Plan of `quantile_regression(formula, q)`."""
+class QuantileRegression(FormulaQuestion):
+    """Question of `quantile_regression(formula, q)`."""
 
     formula: str
     q: float

@@ -11,7 +11,7 @@ from pramana.arrays import Float
 from pramana.errors import FormulaError
 from pramana.estimating import family_of
 from pramana.estimating.equation import Note
-from pramana.estimating.function import FormulaPlan
+from pramana.estimating.function import FormulaQuestion
 from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import regressors
@@ -133,8 +133,8 @@ class TwoStageSystem(System):
 
 
 @dataclass(frozen=True)
-class TwoStageLeastSquares(FormulaPlan):
-    """Plan of `two_stage_least_squares(formula)`."""
+class TwoStageLeastSquares(FormulaQuestion):
+    """Question of `two_stage_least_squares(formula)`."""
 
     formula: str
     functions: Own = ()

@@ -11,7 +11,7 @@ from pramana.arrays import Float
 from pramana.errors import FormulaError, suggestion
 from pramana.estimating.cells import Factor, cell_labels, distinct, factors_of, refuse_unordered, reverted_cells
 from pramana.estimating.equation import Note
-from pramana.estimating.function import Plan
+from pramana.estimating.function import Question
 from pramana.estimating.generalized_linear import as_numbers
 from pramana.estimating.moment_functions import Features, Smooth, SmoothFunction, curvature
 from pramana.estimating.records import Records, broadcast
@@ -22,8 +22,8 @@ CorrelationKind = Literal["pearson", "cramer", "kendall"]
 
 
 @dataclass(frozen=True)
-class Correlation(Plan):
-    """Plan of `correlation(x, y, kind)`."""
+class Correlation(Question):
+    """Question of `correlation(x, y, kind)`."""
 
     x: str
     y: str

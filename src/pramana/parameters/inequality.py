@@ -12,7 +12,7 @@ from pramana.errors import DataError, FormulaError
 from pramana.estimating.cells import distinct, factors_of, names_of
 from pramana.estimating.distribution import Distribution, DistributionFunction, Functional, support_of
 from pramana.estimating.equation import Note
-from pramana.estimating.function import Plan
+from pramana.estimating.function import Question
 from pramana.frames import Schema, Table
 from pramana.parameters.quantiles import (
     crossings,
@@ -26,8 +26,8 @@ from pramana.parameters.quantiles import (
 
 
 @dataclass(frozen=True)
-class Gini(Plan):
-    """Plan of `gini(column, by)`."""
+class Gini(Question):
+    """Question of `gini(column, by)`."""
 
     column: str
     by: tuple[str, ...] = ()
@@ -111,8 +111,8 @@ def _pseudo_values(values: Float, mass: Float) -> Float:
 
 
 @dataclass(frozen=True)
-class PovertyRate(Plan):
-    """Plan of `poverty_rate(column, threshold, by)`."""
+class PovertyRate(Question):
+    """Question of `poverty_rate(column, threshold, by)`."""
 
     column: str
     threshold: float = 0.6

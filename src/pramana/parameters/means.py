@@ -24,7 +24,7 @@ from pramana.estimating.cells import (
 )
 from pramana.estimating.equation import Note
 from pramana.estimating.families import FAMILIES
-from pramana.estimating.function import EstimatingFunction, Plan
+from pramana.estimating.function import EstimatingFunction, Question
 from pramana.estimating.generalized_linear import GeneralizedLinear, NumericResponse, as_numbers
 from pramana.estimating.moments import QuotientEquation, SumEquation, Sums, checked_size
 from pramana.estimating.records import Records, broadcast
@@ -34,8 +34,8 @@ from pramana.parameters.tables import negative_cells, shares_equation
 
 
 @dataclass(frozen=True)
-class DomainMean(Plan):
-    """Plan of `mean(column, by)` and `total(column, by)`."""
+class DomainMean(Question):
+    """Question of `mean(column, by)` and `total(column, by)`."""
 
     column: str
     by: tuple[str, ...]
@@ -137,8 +137,8 @@ def _of_everyone(sums: Sums) -> tuple[Float, Float, Float]:
 
 
 @dataclass(frozen=True)
-class DomainShares(Plan):
-    """Plan of `proportions(column, by)` (U = 1{g = k} (1{y = j} − β_kj)) and `counts(column, by)`."""
+class DomainShares(Question):
+    """Question of `proportions(column, by)` (U = 1{g = k} (1{y = j} − β_kj)) and `counts(column, by)`."""
 
     column: str
     by: tuple[str, ...]
@@ -192,8 +192,8 @@ class DomainSharesFunction(EstimatingFunction):
 
 
 @dataclass(frozen=True)
-class Mean(Plan):
-    """Plan of `mean(column)`."""
+class Mean(Question):
+    """Question of `mean(column)`."""
 
     column: str
 
@@ -269,8 +269,8 @@ def total(column: str, by: str | Sequence[str] | None = None, *, size: float | N
 
 
 @dataclass(frozen=True)
-class Proportions(Plan):
-    """Plan of `proportions(column)`."""
+class Proportions(Question):
+    """Question of `proportions(column)`."""
 
     column: str
 

@@ -17,7 +17,7 @@ from pramana.errors import FormulaError
 from pramana.estimating.cells import distinct, factors_of, names_of
 from pramana.estimating.distribution import Distribution, DistributionFunction, Functional, support_of
 from pramana.estimating.equation import Note
-from pramana.estimating.function import Plan
+from pramana.estimating.function import Question
 from pramana.frames import Schema, Table
 
 TAIL = 10
@@ -28,8 +28,8 @@ CACHE = 60_000
 
 
 @dataclass(frozen=True)
-class Quantile(Plan):
-    """Plan of `quantile(column, q, by)`."""
+class Quantile(Question):
+    """Question of `quantile(column, q, by)`."""
 
     column: str
     q: float

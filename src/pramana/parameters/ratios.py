@@ -12,7 +12,7 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.estimating.cells import Factor, cell_labels, distinct, factors_of, names_of, reverted_cells, two_levels
 from pramana.estimating.equation import Note
-from pramana.estimating.function import Plan
+from pramana.estimating.function import Question
 from pramana.estimating.moment_functions import Features, Smooth, SmoothFunction
 from pramana.estimating.records import Records
 from pramana.frames import Schema, Table
@@ -91,8 +91,8 @@ RISK_DIFFERENCE = Measure("risk difference", _risk_difference, _weights, _margin
 
 
 @dataclass(frozen=True)
-class Ratio(Plan):
-    """Plan of `odds_ratio`, `risk_ratio` and `risk_difference`."""
+class Ratio(Question):
+    """Question of `odds_ratio`, `risk_ratio` and `risk_difference`."""
 
     measure: Measure
     row: str

@@ -14,15 +14,15 @@ from pramana.arrays import Float
 from pramana.errors import FormulaError
 from pramana.estimating.cells import Factor, cell_labels, distinct, factors_of, names_of, reverted_cells
 from pramana.estimating.equation import Note
-from pramana.estimating.function import EstimatingFunction, Plan
+from pramana.estimating.function import EstimatingFunction, Question
 from pramana.estimating.moments import QuotientEquation, SumEquation, Sums
 from pramana.estimating.records import Records
 from pramana.frames import Schema, Table
 
 
 @dataclass(frozen=True)
-class CrossTable(Plan):
-    """Plan of `crosstab(row, column, ...)`."""
+class CrossTable(Question):
+    """Question of `crosstab(row, column, ...)`."""
 
     columns: tuple[str, ...]
     counts: bool = False

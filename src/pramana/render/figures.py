@@ -64,7 +64,7 @@ def _bare(axes: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Curve:
+class DrawnLine:
     """One measure of risk along a grid of designs: a point a keep probability, and the chosen one."""
 
     label: str
@@ -74,7 +74,7 @@ class Curve:
 
 
 def risk_utility(
-    curves: Sequence[Curve],
+    curves: Sequence[DrawnLine],
     utility: Sequence[float],
     keeps: Sequence[float],
     *,
@@ -98,7 +98,7 @@ def risk_utility(
 
 
 def _draw_curve(
-    axes: Any, curve: Curve, utility: Sequence[float], keeps: Sequence[float], chosen: float | None, label: str
+    axes: Any, curve: DrawnLine, utility: Sequence[float], keeps: Sequence[float], chosen: float | None, label: str
 ) -> None:
     axes.plot(
         curve.risk, utility, "-o", color=PALETTE[0], markersize=4, linewidth=1.2, label="keep probability on the grid"

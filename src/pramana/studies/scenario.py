@@ -12,7 +12,7 @@ from pramana.analysis.question import question
 from pramana.arrays import Float, Int, Words
 from pramana.errors import PramanaError
 from pramana.estimating import Family
-from pramana.estimating.function import Plan
+from pramana.estimating.function import Question
 from pramana.frames import Table, read
 from pramana.frames.replacement import replace_columns
 from pramana.mechanism import Mechanism
@@ -44,7 +44,7 @@ class Scenario:
     label: Mapping[str, object] = field(default_factory=dict)
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> Question:
         return question(self.what, self.family, self.link)
 
     @property

@@ -150,7 +150,7 @@ def _on_device(sets: DataSets, beta: Float, inference: Resampling, seeds: Sequen
     accelerator.devices(device)
     curve = sets.equation.data.curve
     safe = np.where(np.isfinite(beta).all(axis=1, keepdims=True), beta, 0.0)
-    errors, scale = accelerator.sandwich_errors(sets.packed, curve, safe)
+    errors, scale = accelerator.sandwich_errors_on_device(sets.packed, curve, safe)
     words = keys_of(seeds, np.arange(inference.draws))
     values, found, first = accelerator.resampled_roots(sets.packed, curve, safe, words, scale)
     for g in map(int, np.flatnonzero(~found.all(axis=1))):

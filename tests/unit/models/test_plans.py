@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import pramana as pr
-from pramana.estimating.function import Plan
+from pramana.estimating.function import Question
 
-PLANS: dict[str, Plan] = {
+PLANS: dict[str, Question] = {
     "glm": pr.glm("y ~ x", "binomial"),
     "multinomial": pr.multinomial("y ~ x"),
     "ordinal": pr.ordinal("y ~ x"),

@@ -130,10 +130,10 @@ class Frontier(Report):
         return 1 - point.moved if point.effective is None else point.effective
 
     def _curves(self) -> list[Any]:
-        from pramana.render.figures import Curve
+        from pramana.render.figures import DrawnLine
 
         chosen = self.chosen
-        attribute = Curve(
+        attribute = DrawnLine(
             "posterior of the true value, mean over records",
             [p.posterior for p in self.points],
             None if chosen is None else chosen.posterior,
@@ -141,7 +141,7 @@ class Frontier(Report):
         )
         if self.before is None:
             return [attribute]
-        linked = Curve(
+        linked = DrawnLine(
             "chance of a correct link, mean over records",
             [p.reidentified or 0.0 for p in self.points],
             None if chosen is None else chosen.reidentified,

@@ -14,7 +14,7 @@ from pramana.disclosure.true_records import codes_of, strata_of
 from pramana.engines import LocalEngine
 from pramana.errors import DataError, PramanaError
 from pramana.estimating import EstimatingFunction, Records
-from pramana.estimating.function import Plan
+from pramana.estimating.function import Question
 from pramana.frames import Table
 from pramana.inference import solve
 from pramana.inference.sandwich import bread
@@ -155,7 +155,7 @@ def stratum(assignment: Assignment, position: int) -> TransitionMatrix:
     return channel
 
 
-def pilot_of(plan: Plan, table: Table, mechanism: Mechanism, weights: str | None = None) -> Pilot:
+def pilot_of(plan: Question, table: Table, mechanism: Mechanism, weights: str | None = None) -> Pilot:
     """Fit the analysis to the true records, and tabulate U over the levels of the perturbed columns it uses.
 
     With `weights`, the column of sampling weights, the records' U are multiplied by them once and for all: the clean and
@@ -178,7 +178,7 @@ def _weights(table: Table, name: str, mechanism: Mechanism) -> Float:
     return values.astype(float)
 
 
-def _pilot(plan: Plan, table: Table, mechanism: Mechanism, weights: Float) -> Pilot:
+def _pilot(plan: Question, table: Table, mechanism: Mechanism, weights: Float) -> Pilot:
     function = plan.prepare(table, mechanism.schema)
     if not function.smooth:
         raise PramanaError(f"the analysis {plan.label!r} is a step function: its variance has no closed form")

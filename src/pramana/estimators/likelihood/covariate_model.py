@@ -9,8 +9,8 @@ import numpy as np
 from pramana.arrays import Bool, Column, Columns, Float
 from pramana.errors import DataError, FormulaError
 from pramana.estimating.generalized_linear import refuse_collinear
-from pramana.estimators.model_dependent import regressors
-from pramana.formulas.design import Design
+from pramana.estimators.model_dependent import nuisance_regressors
+from pramana.formulas.design import FormulaDesign
 from pramana.formulas.parsed import parse
 from pramana.frames import Schema, Table
 from pramana.frames.table import is_missing
@@ -153,7 +153,7 @@ def covariate_model(
         names = ", ".join(clean)
         _refuse_many_cells(sizes, combinations, names)
         return CovariateModel(cells, combinations, True, f"saturated given {names}" if names else "saturated")
-    design, names_ = regressors(clean, True, table.n)
+    design, names_ = nuisance_regressors(clean, True, table.n)
     refuse_collinear([design], names_)
     return _affordable(CovariateModel(design, combinations, False, f"multinomial logit on {', '.join(clean)}"), counts)
 
@@ -195,7 +195,7 @@ def _by_formula(text: str, combinations: int, table: Table, forbidden: tuple[str
             raise DataError(
                 f"column {name!r} of covariate_model has missing values: leave those records out beforehand"
             )
-    design = Design.fit(parsed, table, Schema())
+    design = FormulaDesign.fit(parsed, table, Schema())
     matrix = design({name: table.column(name) for name in design.variables}, table.n)
     refuse_collinear([matrix], design.names)
     return CovariateModel(matrix, combinations, False, f"multinomial logit, ~ {terms}")

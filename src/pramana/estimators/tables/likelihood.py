@@ -151,7 +151,7 @@ def _gap(data: ReleasedTable, shares: Float) -> float:
     return float(pull.max() - data.counts.sum())
 
 
-def covariance(data: ReleasedTable, shares: Float) -> Float:
+def table_covariance(data: ReleasedTable, shares: Float) -> Float:
     """Inverse of the observed information (K, K) under Σ shares = 1; cells at zero are held there."""
     inside = np.flatnonzero(shares > EMPTY)
     scaled = data.chances[:, inside] / (data.chances @ shares)[:, None]

@@ -47,7 +47,7 @@ def table_result(function: CrossTableFunction, task: Task) -> TableResult:
     return TableResult(
         parameters=function.parameters,
         estimate=found.shares,
-        covariance=likelihood.covariance(released, found.shares),
+        covariance=likelihood.table_covariance(released, found.shares),
         n=float(counts.sum()),
         method="likelihood",
         inference="observed information, wald intervals",
