@@ -29,11 +29,11 @@ from pyarrow import parquet
 from typer.main import get_command
 
 import pramana as pr
-from pramana import _HOME
 from pramana.cli.application import app
 from pramana.errors import PramanaWarning, confidential, quoted, released
 from pramana.mechanism.designs.design_file import Design, read_design
 from pramana.mechanism.designs.request import Request
+from pramana.names import HOME
 
 WORD = "zq" + "x"  # in two parts, so that a traceback's lines of code are no leak
 NUMBER = 7318281.25
@@ -501,7 +501,7 @@ def test_five_incomes_are_not_printed() -> None:
 def test_every_function_of_the_custodian_is_a_door_here() -> None:
     """A new one must be added to the table above."""
     functions = [
-        n for n, home in _HOME.items() if home.startswith("disclosure") and not isinstance(getattr(pr, n), type)
+        n for n, home in HOME.items() if home.startswith("disclosure") and not isinstance(getattr(pr, n), type)
     ]
     assert functions
     assert all(any(door.startswith(name) for door in {**DOORS, **FILE_DOORS}) for name in functions)

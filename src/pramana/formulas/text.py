@@ -15,9 +15,7 @@ from pramana.formulas.functions import Functions
 from pramana.formulas.language import TextReader, Token, refuse_long, tokens
 from pramana.names import HOME
 
-PARAMETERS = {
-    name: home for name, home in HOME.items() if home.startswith(("parameters.", "models.")) and name.islower()
-}
+PARAMETERS = {name: home for name, home in sorted(HOME.items()) if home.startswith(("parameters.", "models."))}
 """Every parameter that can be asked for by name, and the module that has its function: those that the package exports."""
 
 ARGUMENTS = {"negative_binomial": "estimating.families"}
