@@ -12,7 +12,7 @@ import pramana as pr
 
 LEVELS = ["low", "mid", "high"]
 MECHANISM = pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(LEVELS, keep=0.8, kind="ordinal")})
-DRAWS = pr.Resampling(draws=2000, seed=1)
+DRAWS = pr.Resampling(draws=600, seed=1)
 SMOOTH = {
     "quantile regression": pr.quantile_regression("v ~ x + edu", 0.9),
     "intercept": pr.quantile_regression("v ~ 1", 0.9),

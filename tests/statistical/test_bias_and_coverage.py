@@ -12,11 +12,12 @@ from montecarlo import CLEAR, check, replicate
 import pramana as pr
 
 Log = Callable[[str, object], None]
-lengths = pytest.mark.parametrize("replicates", [200, pytest.param(2000, marks=pytest.mark.verify)])
-shorter = pytest.mark.parametrize("replicates", [120, pytest.param(2000, marks=pytest.mark.verify)])
+longer = pytest.mark.parametrize("replicates", [200, pytest.param(2000, marks=pytest.mark.verify)])
+lengths = pytest.mark.parametrize("replicates", [110, pytest.param(2000, marks=pytest.mark.verify)])
+shorter = pytest.mark.parametrize("replicates", [70, pytest.param(2000, marks=pytest.mark.verify)])
 
 
-@lengths
+@longer
 @pytest.mark.parametrize("what", ["mean", "total", "proportions", "counts"])
 def test_a_response_with_three_levels(what: str, replicates: int, record_property: Log) -> None:
     check(settings.three_levels(what), replicates, 101, record_property)
@@ -27,7 +28,7 @@ def test_a_four_level_covariate_with_an_interaction_in_linear_regression(replica
     check(settings.four_level_covariate("gaussian", 2000), replicates, 102, record_property)
 
 
-@lengths
+@longer
 def test_a_four_level_covariate_with_an_interaction_in_logistic_regression(
     replicates: int, record_property: Log
 ) -> None:
@@ -44,7 +45,7 @@ def test_two_columns_through_one_joint_matrix(replicates: int, record_property: 
     check(settings.joint_channel(), replicates, 105, record_property)
 
 
-@lengths
+@longer
 def test_a_matrix_that_depends_on_the_stratum(replicates: int, record_property: Log) -> None:
     check(settings.stratified_channel(), replicates, 106, record_property)
 
@@ -59,14 +60,14 @@ def test_sampling_weights_that_undo_an_informative_selection(replicates: int, re
     check(settings.weighted(), replicates, 108, record_property)
 
 
-@pytest.mark.parametrize("replicates", [100, pytest.param(600, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("replicates", [60, pytest.param(600, marks=pytest.mark.verify)])
 def test_percentile_intervals_from_resampled_clusters(replicates: int, record_property: Log) -> None:
     # 200 draws: the interquartile range misses the standard error by 8 % a sample, which averages out over replicates.
     resampling = pr.Resampling(draws=200)
     check(settings.clustered(), replicates, 109, record_property, inference=resampling)
 
 
-@pytest.mark.parametrize("replicates", [60, pytest.param(1200, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("replicates", [40, pytest.param(1200, marks=pytest.mark.verify)])
 def test_laplace_noise_composed_with_a_matrix(replicates: int, record_property: Log) -> None:
     setting = settings.laplace_and_matrix()
     check(setting, replicates, 110, record_property)

@@ -46,7 +46,7 @@ def point_estimate(method: str, data: dict[str, np.ndarray], setting: settings.S
     return solve(LocalEngine.of(method_of(method).bind_each(function, setting.mechanism, table, 1))).beta
 
 
-@pytest.mark.parametrize("replicates", [100, pytest.param(2000, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("replicates", [60, pytest.param(2000, marks=pytest.mark.verify)])
 def test_the_five_estimators_have_their_known_biases(replicates: int, record_property: Log) -> None:
     setting = settings.simulation_a1(0.75, 1000)
     estimates: dict[str, list[np.ndarray]] = {name: [] for name in KNOWN}

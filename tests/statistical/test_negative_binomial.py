@@ -11,7 +11,7 @@ from montecarlo import Data, Setting, check
 import pramana as pr
 
 Log = Callable[[str, object], None]
-lengths = pytest.mark.parametrize("replicates", [60, pytest.param(1000, marks=pytest.mark.verify)])
+lengths = pytest.mark.parametrize("replicates", [40, pytest.param(1000, marks=pytest.mark.verify)])
 
 
 def counts_and_a_perturbed_group(n: int = 4000) -> Setting:

@@ -28,27 +28,27 @@ def lengths(short: int, long: int = 1000) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("replicates", [short, pytest.param(long, marks=pytest.mark.verify)])
 
 
-@lengths(100)
+@lengths(60)
 def test_multinomial_logit_of_a_perturbed_response(replicates: int, record_property: Log) -> None:
     check(settings.multinomial(), replicates, 301, record_property)
 
 
-@lengths(80)
+@lengths(40)
 def test_ordinal_logit_with_response_and_covariate_perturbed(replicates: int, record_property: Log) -> None:
     check(settings.ordinal(), replicates, 302, record_property)
 
 
-@lengths(200)
+@lengths(110)
 def test_gini_within_perturbed_groups(replicates: int, record_property: Log) -> None:
     check(settings.gini(), replicates, 303, record_property)
 
 
-@lengths(100)
+@lengths(60)
 def test_two_stage_least_squares_with_treatment_and_instrument_perturbed(replicates: int, record_property: Log) -> None:
     check(settings.instruments(), replicates, 304, record_property)
 
 
-@lengths(100)
+@lengths(60)
 @pytest.mark.parametrize(("estimator", "perturbed"), [("ipw", "t"), ("aipw", "t"), ("ipw", "y"), ("aipw", "y")])
 def test_average_treatment_effects(
     estimator: Literal["ipw", "aipw"], perturbed: str, replicates: int, record_property: Log
@@ -56,18 +56,18 @@ def test_average_treatment_effects(
     check(settings.effect(estimator, perturbed), replicates, 305, record_property)
 
 
-@lengths(120)
+@lengths(70)
 @pytest.mark.parametrize("q", [0.5, 0.75])
 def test_quantile_regression_on_a_perturbed_group(q: float, replicates: int, record_property: Log) -> None:
     check(settings.quantile_regression(q), replicates, 306, record_property)
 
 
-@lengths(120)
+@lengths(70)
 def test_the_average_marginal_effect_of_a_perturbed_covariate(replicates: int, record_property: Log) -> None:
     check(settings.margins(), replicates, 307, record_property)
 
 
-@lengths(80)
+@lengths(40)
 @pytest.mark.parametrize(
     "setting",
     [settings.quantiles(0.5), settings.quantiles(0.8), settings.poverty()],
@@ -88,7 +88,7 @@ def test_resampled_quantiles_and_poverty_rates(
     check_rejects(wrong)
 
 
-@lengths(120)
+@lengths(70)
 @pytest.mark.parametrize("family", ["poisson", "negative binomial", "gamma", "inverse-gaussian"])
 def test_regressions_with_a_logarithmic_link(family: str, replicates: int, record_property: Log) -> None:
     check(settings.log_link(family), replicates, 309, record_property)
@@ -104,7 +104,7 @@ def predicted(setting: settings.Setting, replicates: int, mechanism: pr.Mechanis
     return Replicates(("x = -1, g = 1", "x = 1, g = 0"), truth, found[:, 0], found[:, 1], covered)
 
 
-@lengths(150)
+@lengths(80)
 def test_predictions_of_new_records(replicates: int, record_property: Log) -> None:
     setting = settings.predictions()
     right, wrong = predicted(setting, replicates), predicted(setting, min(replicates, 200), setting.wrong)

@@ -32,7 +32,7 @@ def mechanism(keep: float) -> pr.Mechanism:
     return pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(EDU, keep)})
 
 
-@pytest.mark.parametrize("replicates", [300, pytest.param(2000, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("replicates", [160, pytest.param(2000, marks=pytest.mark.verify)])
 def test_estimates_spread_as_expected_and_not_as_another_keep_would_have_it(replicates: int) -> None:
     frame, true = file(), mechanism(0.8)
     with warnings.catch_warnings():
