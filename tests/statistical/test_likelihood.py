@@ -110,7 +110,7 @@ def perturbed_counts(method: str, n: int = 2000) -> Setting:
     return Setting(generate, *mechanisms({"y": channel}), "y ~ x", (0.3, 0.7), options)
 
 
-@pytest.mark.parametrize("replicates", [200, pytest.param(1000, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("replicates", [120, pytest.param(1000, marks=pytest.mark.verify)])
 @pytest.mark.parametrize("method", ["likelihood", "reversion"])
 def test_perturbed_counts(method: str, replicates: int, record_property: Log) -> None:
     check(perturbed_counts(method), replicates, 710, record_property)

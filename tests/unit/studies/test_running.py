@@ -32,7 +32,7 @@ scenarios = [
 methods = ["reversion", "oracle", "naive", "model1"]
 reference = "model-dependent (logit)"
 """
-OPTIONS = {"replicates": 220, "resamples": 30, "device": "cpu", "seed": 3, "data": None}
+OPTIONS = {"replicates": 120, "resamples": 30, "device": "cpu", "seed": 3, "data": None}
 
 
 @pytest.fixture
