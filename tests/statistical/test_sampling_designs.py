@@ -37,7 +37,7 @@ def test_around_a_finite_population_the_correction_spares_the_noise() -> None:
     """Half of every stratum is sampled: the design's part halves, the randomisation's part stays."""
     people, errors, estimates = population(), [], []
     design = pr.SurveyDesign(strata="h", fpc=np.full(300, 0.5), target="finite")
-    for r in range(400):
+    for r in range(250):
         rng = np.random.default_rng([r, 1])
         rows = np.concatenate([rng.choice(300, 150, replace=False), 300 + rng.choice(300, 150, replace=False)])
         frame = {k: v[rows] for k, v in people.items()}
@@ -53,7 +53,7 @@ def test_around_a_finite_population_the_correction_spares_the_noise() -> None:
 def test_around_the_file_the_error_is_the_spread_over_releases() -> None:
     people, errors, estimates = population(), [], []
     design = pr.SurveyDesign(strata="h", target="file")
-    for r in range(300):
+    for r in range(200):
         result = pr.fit("y ~ z", {**people, "z": perturbed(people["z"], r)}, mechanism(), design=design)
         estimates.append(result.estimate)
         errors.append(result.standard_errors)
@@ -95,7 +95,7 @@ def test_two_clusters_a_stratum_are_enough(inference: str) -> None:
 
 
 def test_a_wrong_matrix_is_seen_under_a_design_too() -> None:
-    estimates = np.array([fitted(r, keep=KEEP + 0.05).estimate[1] for r in range(250)])
+    estimates = np.array([fitted(r, keep=KEEP + 0.05).estimate[1] for r in range(160)])
     assert abs(estimates.mean() - 1) > 8 * estimates.std() / np.sqrt(250)
 
 
@@ -145,7 +145,7 @@ def estimated(name: str, r: int, believed: float = KEEP) -> pr.Result:
 
 @pytest.mark.parametrize("name", TOTALS)
 def test_totals_of_a_finite_population_from_perturbed_cluster_samples(name: str) -> None:
-    replicates, truth = 300, population_total(name)
+    replicates, truth = 200, population_total(name)
     results = [estimated(name, r) for r in range(replicates)]
     estimates = np.array([r.estimate for r in results])
     spread = estimates.std(axis=0, ddof=1)
@@ -159,14 +159,14 @@ def test_totals_of_a_finite_population_from_perturbed_cluster_samples(name: str)
 
 
 def test_a_wrong_matrix_is_seen_in_totals() -> None:
-    estimates = np.array([estimated("counts", r, KEEP + 0.05).estimate[1] for r in range(300)])
+    estimates = np.array([estimated("counts", r, KEEP + 0.05).estimate[1] for r in range(200)])
     gap = abs(estimates.mean() - population_total("counts")[1])
     assert gap > 8 * estimates.std() / np.sqrt(300)
 
 
 def test_a_known_size_makes_totals_more_precise_and_their_errors_know_it() -> None:
     """Sizes of villages carry most of the variance of a sum; size times the mean leaves it out."""
-    size, replicates = len(country()["z"]), 300
+    size, replicates = len(country()["z"]), 200
     design = pr.SurveyDesign(weights="w", strata="h", clusters="c")
     known = [pr.fit(pr.total("y", size=size), drawn(r), mechanism(), design=design) for r in range(replicates)]
     plain = [pr.fit(pr.total("y"), drawn(r), mechanism(), design=design) for r in range(replicates)]
@@ -195,7 +195,7 @@ def likely(r: int, keep: float = KEEP, **options: Any) -> pr.Result:
 
 
 def test_the_pseudo_likelihood_has_the_designs_errors() -> None:
-    replicates, truth = 400, np.array([-0.5, 1.0])
+    replicates, truth = 250, np.array([-0.5, 1.0])
     results = [likely(r) for r in range(replicates)]
     estimates = np.array([r.estimate for r in results])
     spread = estimates.std(axis=0, ddof=1)
