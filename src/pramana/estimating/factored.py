@@ -2,7 +2,7 @@
 
 When every design column reads the perturbed variables of one component only, the reverted score factors: components are
 independent under the signed measure, so sums run over the levels of each component (ΣK), and pairs of components for
-slopes ((ΣK)²), never over all combinations. Gaussian/identity here; log links in `factored_log`.
+slopes ((ΣK)²), never over all combinations. Gaussian with identity link first; log links below.
 """
 
 from __future__ import annotations

@@ -100,7 +100,6 @@ class PredictorEquation(Equation):
     ----------
     design : the design of all records and nodes, as products.
     offset, responses : (0, 1 or C, n) and (1 or C, n).
-    curve : that of the family by default.
     part : of a larger equation, whose expanded arrays are then not kept.
     compact : the arrays for the compiled kernels; None where those do not know the curve, or a column does not factor.
     """
@@ -144,14 +143,8 @@ class PredictorEquation(Equation):
 
     def thinned(self, step: int) -> PredictorEquation:
         rows = slice(None, None, step)
-        part = ProductDesign(
-            np.ascontiguousarray(self.design.clean[:, rows]),
-            self.design.place,
-            self.design.node,
-            np.ascontiguousarray(self.design.dense[:, :, rows]),
-        )
-        offset, responses = (np.ascontiguousarray(v[:, rows]) for v in (self.offset, self.responses))
-        return PredictorEquation(self.function, self.records.rows(rows), part, offset, responses)
+        offset, responses = self.offset[:, rows], self.responses[:, rows]
+        return PredictorEquation(self.function, self.records.rows(rows), self.design.rows(rows), offset, responses)
 
     def under(self, records: Records) -> PredictorEquation:
         return PredictorEquation(self.function, records, self.design, self.offset, self.responses)
