@@ -63,6 +63,9 @@ def unreadable(path: Path, error: Exception, after: str = "") -> DataError:
     """What another library says of a file may quote its content."""
     kind = {"csv": "CSV", "parquet": "Parquet"}[format_of(path)]
     said = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+    if "invalid UTF8" in said:
+        return not_utf8(f"file {str(path)!r}")
+    reason = said if said.startswith("Empty CSV file") else quoted(said)
     return DataError(
-        f"file {str(path)!r} could not be read as {kind}{after}: {quoted(said)} ({type(error).__name__}); is it complete?"
+        f"file {str(path)!r} could not be read as {kind}{after}: {reason} ({type(error).__name__}); is it complete?"
     )

@@ -60,3 +60,18 @@ def test_a_missing_column_names_the_nearest() -> None:
     with pytest.raises(pr.DataError) as caught:
         pr.fit("income ~ agge", {"income": [1.0, 2.0], "age": [1.0, 3.0]}, None)
     assert "did you mean 'age'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "Empty CSV file"), (b"edu,income\nlow,10\nh\xe9,zqxsecret\n", "is not UTF-8 text: save the file as UTF-8")],
+)
+def test_what_is_wrong_with_a_confidential_file_is_said_without_a_value(
+    content: bytes, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "raw.csv"
+    path.write_bytes(content)
+    mechanism = pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(["low", "high"], 0.8)})
+    with pytest.raises(pr.DataError, match=message) as caught:
+        pr.risk(path, mechanism)
+    assert "zqxsecret" not in str(caught.value)
