@@ -9,9 +9,9 @@ import numpy as np
 
 from pramana.arrays import Bool, Column, Int
 from pramana.errors import DataError, PramanaError, suggestion
-from pramana.frames import Level, Table, encode, read
+from pramana.frames import Level, Table, read
 from pramana.frames.table import is_missing, require_columns
-from pramana.mechanism import Assignment, Mechanism, Stratified
+from pramana.mechanism import Assignment, Mechanism
 
 Missing = Literal["error", "drop"]
 
@@ -85,14 +85,6 @@ def _complete(table: Table, columns: Sequence[str], missing: Missing) -> tuple[T
 def codes_of(assignment: Assignment, table: Table) -> Int:
     """Codes of the true values; an unknown one is named by row and count alone."""
     return np.asarray(assignment.encoded(table), dtype=np.int64)
-
-
-def strata_of(assignment: Assignment, table: Table) -> Int:
-    """Position of each record's stratum (n,); zeros for a channel without strata."""
-    channel = assignment.channel
-    if not isinstance(channel, Stratified):
-        return np.zeros(table.n, dtype=np.int64)
-    return encode(table.column(channel.by), list(channel.strata), column=channel.by)
 
 
 def groups_of(values: Column) -> Int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -119,6 +119,11 @@ class Channel(ABC):
     def context(self) -> tuple[str, ...]:
         """Unperturbed columns on which the randomisation depends."""
         return ()
+
+    @property
+    def parts(self) -> Mapping[Level | None, Channel]:
+        """The channel of every stratum of the column in `context`; one without strata is its own, under None."""
+        return {None: self}
 
     @property
     def conditional(self) -> bool:

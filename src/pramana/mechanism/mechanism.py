@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pramana.arrays import Column, Columns
+import numpy as np
+
+from pramana.arrays import Column, Columns, Int
 from pramana.errors import MechanismError, PramanaWarning, confidential, listing
-from pramana.frames import Level, Schema, Table, Variable, decode, infer_kind, read
+from pramana.frames import Level, Schema, Table, Variable, decode, encode, infer_kind, read
 from pramana.frames.replacement import replace_columns
 from pramana.frames.table import require_columns
 from pramana.mechanism.channel import Channel, Document
+from pramana.mechanism.channels.transition import TransitionMatrix
 
 if TYPE_CHECKING:
     from pramana.mechanism.draws.keyed import Key
@@ -46,6 +49,23 @@ class Assignment:
         if levels is None:
             return codes
         return decode(codes, levels if len(self.columns) == 1 else [level[place] for level in levels])  # type: ignore[index]
+
+    @property
+    def matrices(self) -> dict[Level | None, TransitionMatrix]:
+        """The transition matrix of every stratum, under None where there are no strata; what risk and release work with."""
+        parts = {stratum: part for stratum, part in self.channel.parts.items() if isinstance(part, TransitionMatrix)}
+        if len(parts) < len(self.channel.parts):
+            raise MechanismError(
+                f"the channel of {listing(self.columns)} is a {type(self.channel).__name__}: this needs transition matrices"
+            )
+        return parts
+
+    def strata(self, table: Table) -> Int:
+        """Position of each record's stratum (n,); zeros for a channel without strata."""
+        if not self.channel.context:
+            return np.zeros(table.n, dtype=np.int64)
+        by = self.channel.context[0]
+        return encode(table.column(by), list(self.channel.parts), column=by)
 
     def encoded(self, table: Table) -> Column:
         return self.channel.encode([table.column(c) for c in self.columns], self.columns)

@@ -11,11 +11,11 @@ import numpy as np
 
 from pramana.arrays import Column, Float, Int
 from pramana.disclosure.audit.auditing import Finding, verdict
-from pramana.disclosure.release.card import LARGEST, matrices
+from pramana.disclosure.release.card import LARGEST
 from pramana.disclosure.release.streaming import Tally, cells_of, component
 from pramana.errors import DataError
 from pramana.frames.blocks.stream import UNKNOWN, Block, open_reader
-from pramana.mechanism import Assignment, Mechanism, Stratified, TransitionMatrix
+from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 from pramana.mechanism.description.document import PramModel
 
 ALPHA = 1e-6
@@ -71,7 +71,7 @@ def _check_possible(mechanism: Mechanism, tallies: list[Tally]) -> list[Finding]
     """Reverted frequencies lie in the simplex, up to noise."""
     problems, tested = [], 0
     pairs = [
-        (a, s, m, t[s]) for a, t in zip(mechanism.assignments, tallies, strict=True) for s, m in matrices(a.channel)
+        (a, s, m, t[s]) for a, t in zip(mechanism.assignments, tallies, strict=True) for s, m in a.matrices.items()
     ]
     cells = sum(len(m) for *_, m, _ in pairs)
     for assignment, stratum, matrix, counts in pairs:
@@ -118,7 +118,7 @@ def check_transitions(path: Path, original: Path, mechanism: Mechanism) -> list[
         return [Finding("transitions", "error", f"the two files cannot be compared: {error}")]
     findings = []
     for assignment, found in zip(mechanism.assignments, tables, strict=True):
-        for stratum, matrix in matrices(assignment.channel):
+        for stratum, matrix in assignment.matrices.items():
             name = " × ".join(assignment.columns) + (f" (stratum {stratum!r})" if stratum is not None else "")
             if len(matrix) > LARGEST:
                 findings.append(
@@ -162,7 +162,7 @@ def chi_square(counts: Int, matrix: Float) -> tuple[float, int]:
 def _tables(path: Path, original: Path, mechanism: Mechanism) -> list[dict[object, Int]]:
     """Counts by released and true level, for every assignment and stratum."""
     tables = [
-        {s: np.zeros((len(m), len(m)), dtype=np.int64) for s, m in matrices(a.channel) if len(m) <= LARGEST}
+        {s: np.zeros((len(m), len(m)), dtype=np.int64) for s, m in a.matrices.items() if len(m) <= LARGEST}
         for a in mechanism.assignments
     ]
     for released, true in _paired(_codes(path, mechanism), _codes(original, mechanism)):
@@ -195,10 +195,10 @@ def _codes(path: Path, mechanism: Mechanism) -> Iterator[list[Int]]:
 
 
 def _strata(assignment: Assignment, context: Any, rows: int) -> Column:
-    if not isinstance(assignment.channel, Stratified):
+    if not assignment.channel.context:
         return np.zeros(rows, dtype=np.int64)
-    values = context[assignment.channel.by]
-    return np.sum([position * (values == s) for position, s in enumerate(assignment.channel.strata)], axis=0)
+    values = context[assignment.channel.context[0]]
+    return np.sum([position * (values == s) for position, s in enumerate(assignment.channel.parts)], axis=0)
 
 
 def _paired(left: Iterator[list[Int]], right: Iterator[list[Int]]) -> Iterator[tuple[list[Int], list[Int]]]:

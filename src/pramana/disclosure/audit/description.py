@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from pramana.disclosure.audit.auditing import Finding, verdict
-from pramana.disclosure.release.card import matrices
 from pramana.disclosure.release.description import read_package, resource
 from pramana.disclosure.release.ledger import independent_draws, read_ledger, spent
 from pramana.frames.blocks.stream import Reader
@@ -141,7 +140,7 @@ def check_strength(
     """Matrices that undo badly, that hide little, and draws that can be repeated."""
     found = []
     for assignment in mechanism.assignments:
-        worst = max(m.condition_number for _, m in matrices(assignment.channel))
+        worst = max(m.condition_number for m in assignment.matrices.values())
         if worst > condition_limit:
             why = f"the matrix of {' × '.join(assignment.columns)} has condition number {worst:.3g}, above {condition_limit:g}: estimates will be very noisy"
             found.append(Finding("conditioning", "warning", why))

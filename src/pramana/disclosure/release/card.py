@@ -9,7 +9,7 @@ import numpy as np
 
 from pramana.arrays import Int
 from pramana.disclosure.utility.costs import share_inflation
-from pramana.mechanism import Assignment, Mechanism, Stratified, TransitionMatrix
+from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 from pramana.mechanism.channels.matrix_forms import Mixture
 from pramana.render import Sheet
 from pramana.render.pages import Code, Heading, Page
@@ -60,7 +60,7 @@ def _recipe(name: str, column: str) -> Code:
 def _summary(mechanism: Mechanism) -> Sheet:
     rows = []
     for assignment in mechanism.assignments:
-        for stratum, matrix in matrices(assignment.channel):
+        for stratum, matrix in assignment.matrices.items():
             keep = np.diag(matrix.matrix) if len(matrix) <= LARGEST else _mixture_keep(matrix)
             kept = f"{keep.min():.3g}" if np.ptp(keep) < 5e-4 else f"{keep.min():.3g} to {keep.max():.3g}"
             where = " × ".join(assignment.columns) + (
@@ -78,13 +78,8 @@ def _mixture_keep(matrix: TransitionMatrix) -> Any:
     return 1 - form.refill * (1 - form.frequencies) if isinstance(form, Mixture) else np.array([np.nan])
 
 
-def matrices(channel: Any) -> Iterator[tuple[object, TransitionMatrix]]:
-    """A channel's transition matrices with their stratum (None where there is one matrix)."""
-    yield from channel.strata.items() if isinstance(channel, Stratified) else [(None, channel)]
-
-
 def _matrices(assignment: Assignment) -> Iterator[Sheet]:
-    for stratum, matrix in matrices(assignment.channel):
+    for stratum, matrix in assignment.matrices.items():
         if len(matrix) <= 20:
             head = ("true value", *(_label(level) for level in matrix.levels))
             rows = tuple((_label(v), *map(float, matrix.matrix[:, j])) for j, v in enumerate(matrix.levels))
@@ -92,7 +87,7 @@ def _matrices(assignment: Assignment) -> Iterator[Sheet]:
 
 
 def _costs(assignment: Assignment, counts: Counts) -> Iterator[Sheet]:
-    for stratum, matrix in matrices(assignment.channel):
+    for stratum, matrix in assignment.matrices.items():
         if len(matrix) > LARGEST:
             continue
         known = counts.get(stratum, np.zeros(len(matrix), dtype=np.int64))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from pramana.arrays import Bool, Columns, Int
 from pramana.errors import DataError, MechanismError
 from pramana.frames import Level, decode
 from pramana.frames.blocks.stream import MISSING, UNKNOWN, Block, Replacement
-from pramana.mechanism import Assignment, Mechanism, Stratified
+from pramana.mechanism import Assignment, Mechanism
 from pramana.mechanism.draws.perturbation import Cells, Perturbation, Source
 
 
@@ -68,18 +68,18 @@ def _joined(assignment: Assignment, parts: Sequence[Int], present: Bool, first_r
 
 def _context(assignment: Assignment, block: Block, present: Bool) -> Columns:
     channel = assignment.channel
-    if not isinstance(channel, Stratified):
+    if not channel.context:
         return {}
-    strata = list(channel.strata)
-    codes = block.codes(channel.by, strata)
+    by, strata = channel.context[0], list(channel.parts)
+    codes = block.codes(by, strata)
     for code, what in ((UNKNOWN, "that are not strata of the mechanism"), (MISSING, "that are missing")):
         rows = np.flatnonzero((codes == code) & present)
         if rows.size:
             raise DataError(
-                f"column {channel.by!r} has at least {rows.size} value(s) {what}, first in row {block.first_row + rows[0]}, and "
+                f"column {by!r} has at least {rows.size} value(s) {what}, first in row {block.first_row + rows[0]}, and "
                 "decides which transition matrix applies: give every record a stratum"
             )
-    return {channel.by: decode(np.maximum(codes, 0), strata)}
+    return {by: decode(np.maximum(codes, 0), strata)}
 
 
 class Tally(dict[object, Int]):
@@ -88,8 +88,7 @@ class Tally(dict[object, Int]):
     def __init__(self, assignment: Assignment) -> None:
         self._by = next(iter(assignment.channel.context), None)
         channel = assignment.channel
-        strata: Iterable[object] = channel.strata if isinstance(channel, Stratified) else [None]
-        super().__init__({s: np.zeros(len(channel.levels or ()), dtype=np.int64) for s in strata})
+        super().__init__({s: np.zeros(len(channel.levels or ()), dtype=np.int64) for s in channel.parts})
 
     def add(self, codes: Int, cells: Cells) -> None:
         for stratum, total in self.items():

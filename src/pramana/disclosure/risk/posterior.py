@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Bool, Float, Int
-from pramana.disclosure.true_records import codes_of, strata_of
-from pramana.disclosure.utility.expected_variance import stratum
+from pramana.disclosure.true_records import codes_of
 from pramana.errors import DataError, MechanismError, listing
 from pramana.frames import Level, Table
-from pramana.mechanism import Assignment, Stratified, TransitionMatrix
+from pramana.mechanism import Assignment, TransitionMatrix
 from pramana.mechanism.channels.matrix_forms import Mixture
 from pramana.mechanism.designs import epsilon_within
 
@@ -101,15 +100,16 @@ def column_risk(
     assignment: Assignment, table: Table, prior: Mapping[Any, float] | Sequence[float] | None, released: Table | None
 ) -> ColumnRisk:
     """Posterior and privacy loss of one channel on the custodian's file."""
-    codes, strata = codes_of(assignment, table), strata_of(assignment, table)
+    codes, strata = codes_of(assignment, table), assignment.strata(table)
     seen = None if released is None else codes_of(assignment, released)
-    matrices = {int(s): stratum(assignment, int(s)) for s in np.unique(strata)}
+    named = list(assignment.matrices.items())
+    matrices = {int(s): named[s][1] for s in np.unique(strata)}
     levels: list[LevelRisk] = []
     expected, largest, realised = np.empty(table.n), np.empty(table.n), np.empty(table.n)
     for position, matrix in matrices.items():
         rows = np.flatnonzero(strata == position)
         shares = _prior(prior, matrix, codes[rows], assignment)
-        found = _sweep(matrix, shares, _stratum_name(assignment, position), rows.size / table.n)
+        found = _sweep(matrix, shares, named[position][0], rows.size / table.n)
         levels += found.levels
         expected[rows], largest[rows] = found.expected[codes[rows]], found.largest[codes[rows]]
         if seen is not None:
@@ -130,11 +130,6 @@ def _exposure(expected: Float, largest: Float) -> Exposure:
     worst = int(np.argmax(expected))
     alike = int(np.sum(np.isclose(expected, expected[worst], rtol=1e-12)))
     return Exposure(float(expected.mean()), float(expected[worst]), float(largest[worst]), worst, alike)
-
-
-def _stratum_name(assignment: Assignment, position: int) -> Level | None:
-    channel = assignment.channel
-    return list(channel.strata)[position] if isinstance(channel, Stratified) else None
 
 
 def _prior(given: Any, matrix: TransitionMatrix, codes: Int, assignment: Assignment) -> Float:

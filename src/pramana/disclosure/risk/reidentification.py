@@ -9,8 +9,7 @@ import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.disclosure.risk import link_chances
-from pramana.disclosure.true_records import codes_of, groups_of, strata_of
-from pramana.disclosure.utility.expected_variance import stratum
+from pramana.disclosure.true_records import codes_of, groups_of
 from pramana.errors import DataError, listing, quoted
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism
@@ -99,7 +98,7 @@ class KeyFile:
         """P over combinations of the perturbed keys, in one stratum."""
         out: Float = np.ones((1, 1))
         for assignment, choice in zip(self.assignments, self.choices[position], strict=True):
-            out = np.asarray(np.kron(out, stratum(assignment, int(choice)).matrix), dtype=float)
+            out = np.asarray(np.kron(out, list(assignment.matrices.values())[choice].matrix), dtype=float)
         return out
 
 
@@ -116,7 +115,7 @@ def key_file(table: Table, mechanism: Mechanism, keys: Sequence[str]) -> KeyFile
     hidden_names = {c for a in assignments for c in a.columns}
     context = [c for a in assignments for c in a.channel.context]
     clear_names = tuple(dict.fromkeys([*(k for k in keys if k not in hidden_names), *context]))
-    sizes = tuple(len(stratum(a, 0)) for a in assignments)
+    sizes = tuple(len(a.channel.levels or ()) for a in assignments)
     if np.prod(sizes, dtype=float) > COMBINATIONS_LIMIT:
         raise DataError(
             f"the perturbed keys have {np.prod(sizes, dtype=float):.3g} combinations of levels; the limit is {COMBINATIONS_LIMIT}: use fewer keys or "
@@ -124,7 +123,7 @@ def key_file(table: Table, mechanism: Mechanism, keys: Sequence[str]) -> KeyFile
         )
     codes = tuple(codes_of(a, table) for a in assignments)
     hidden = np.ravel_multi_index(codes, sizes) if sizes else np.zeros(table.n, dtype=np.int64)
-    chosen = np.array([strata_of(a, table) for a in assignments], dtype=np.int64).reshape(len(assignments), table.n).T
+    chosen = np.array([a.strata(table) for a in assignments], dtype=np.int64).reshape(len(assignments), table.n).T
     choices, strata = np.unique(chosen, axis=0, return_inverse=True) if sizes else (np.zeros((1, 0)), np.zeros(table.n))
     clear = combined([groups_of(table.column(c)) for c in clear_names], table.n)
     return KeyFile(clear_names, assignments, clear, _whole(strata), _whole(hidden), sizes, _whole(choices))

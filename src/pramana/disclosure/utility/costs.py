@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.disclosure.true_records import codes_of, groups_of, strata_of
-from pramana.disclosure.utility.expected_variance import ExpectedVariance, Pilot, stratum
+from pramana.disclosure.true_records import codes_of, groups_of
+from pramana.disclosure.utility.expected_variance import ExpectedVariance, Pilot
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 
@@ -107,8 +107,8 @@ class _Axis:
 
 
 def _axis(assignment: Assignment, table: Table, released: Table | None) -> _Axis:
-    strata = strata_of(assignment, table)
-    matrices = tuple(stratum(assignment, s).matrix for s in range(int(strata.max()) + 1))
+    strata = assignment.strata(table)
+    matrices = tuple(matrix.matrix for matrix in assignment.matrices.values())
     seen = None if released is None else codes_of(assignment, released)
     return _Axis(assignment.columns, len(matrices[0]), codes_of(assignment, table), seen, strata, matrices)
 

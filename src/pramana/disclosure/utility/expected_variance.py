@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.disclosure.true_records import codes_of, strata_of
+from pramana.disclosure.true_records import codes_of
 from pramana.engines import LocalEngine
 from pramana.errors import DataError, PramanaError
 from pramana.estimating import EstimatingFunction, Records
@@ -18,7 +18,7 @@ from pramana.estimating.function import Question
 from pramana.frames import Table
 from pramana.inference import solve
 from pramana.inference.sandwich import bread
-from pramana.mechanism import Assignment, Mechanism, Stratified, TransitionMatrix
+from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 
 PILOT_LIMIT = 5e7
 """Largest number of values of U (records × combinations of levels × parameters) held in memory: 0.4 GB."""
@@ -132,27 +132,19 @@ class Pilot:
 
 def _by_stratum(assignments: Sequence[Assignment], table: Table) -> list[tuple[Int, list[TransitionMatrix]]]:
     """Rows that share their transition matrices, with those matrices."""
-    codes = np.column_stack([np.zeros(table.n, dtype=np.int64), *(strata_of(a, table) for a in assignments)])
+    codes = np.column_stack([np.zeros(table.n, dtype=np.int64), *(a.strata(table) for a in assignments)])
     distinct, place = np.unique(codes, axis=0, return_inverse=True)
     return [
         (
             np.flatnonzero(place.ravel() == k),
-            [stratum(a, int(s)) for a, s in zip(assignments, row[1:], strict=True)],
+            [_matrix(a, int(s)) for a, s in zip(assignments, row[1:], strict=True)],
         )
         for k, row in enumerate(distinct)
     ]
 
 
-def stratum(assignment: Assignment, position: int) -> TransitionMatrix:
-    """The transition matrix of a stratum; the only one of a channel without strata."""
-    channel = assignment.channel
-    if isinstance(channel, Stratified):
-        return list(channel.strata.values())[position]
-    if not isinstance(channel, TransitionMatrix):
-        raise PramanaError(
-            f"the channel of {assignment.columns} is a {type(channel).__name__}: risk and utility need transition matrices"
-        )
-    return channel
+def _matrix(assignment: Assignment, position: int) -> TransitionMatrix:
+    return list(assignment.matrices.values())[position]
 
 
 def pilot_of(plan: Question, table: Table, mechanism: Mechanism, weights: str | None = None) -> Pilot:
@@ -184,7 +176,7 @@ def _pilot(plan: Question, table: Table, mechanism: Mechanism, weights: Float) -
         raise PramanaError(f"the analysis {plan.label!r} is a step function: its variance has no closed form")
     used = mechanism.used_by(function.variables)
     true = np.array([codes_of(a, table) for a in used], dtype=np.int64).reshape(len(used), table.n).T
-    sizes = [len(stratum(a, 0)) for a in used]
+    sizes = [len(_matrix(a, 0)) for a in used]
     _refuse_large(table.n, sizes, len(function.parameters), plan.label)
     columns = {v: table.column(v) for v in function.variables}
     oracle = LocalEngine.of(function.equation(Records.clean(table.n, columns)), weights=weights).learned()
@@ -219,7 +211,7 @@ def _candidates(
     """Records spread over every combination of levels, with all weight on the true one."""
     hidden = {c for a in used for c in a.columns}
     columns = {v: table.column(v) for v in function.variables if v not in hidden}
-    choices = [[_named(a, level) for level in stratum(a, 0).levels] for a in used]
+    choices = [[_named(a, level) for level in _matrix(a, 0).levels] for a in used]
     nodes = tuple({k: v for part in parts for k, v in part.items()} for parts in product(*choices))
     place = np.ravel_multi_index(tuple(true.T), tuple(sizes)) if used else np.zeros(table.n, dtype=np.int64)
     point = np.arange(len(nodes))

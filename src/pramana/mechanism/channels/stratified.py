@@ -62,6 +62,10 @@ class Stratified(Channel):
         return (self.by,)
 
     @property
+    def parts(self) -> Mapping[Level | None, Channel]:
+        return {**self.strata}
+
+    @property
     def epsilon(self) -> float:
         return max(channel.epsilon for channel in self.strata.values())
 
