@@ -2,7 +2,7 @@
 
 A shuffled or re-keyed release cannot be compared with its original row by row; this file, which only its owner can read,
 makes it possible. It is Parquet or CSV with one line a released record, in the order of the release, and the column
-`original_row` (counted from 0); where identifiers were replaced, also the column `original_id`.
+`original_row`, counted from 0.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pramana.arrays import Int
 from pramana.errors import DataError
 from pramana.frames import read
 
-ROW, IDENTIFIER = "original_row", "original_id"
+ROW = "original_row"
 
 
 def read_link(path: Path, rows: int) -> Int:

@@ -12,7 +12,7 @@ from pramana.disclosure.release import ledger as ledgers
 from pramana.disclosure.release.description import PACKAGE, inside, merged, pram_object, read_package, resource
 from pramana.disclosure.release.streaming import FilePerturbation, Tally, component
 from pramana.errors import DataError, MechanismError, PramanaError, PramanaWarning, confidential
-from pramana.frames.blocks.stream import Reader, Writer, open_reader, require
+from pramana.frames.blocks.stream import Layout, Reader, Writer, open_reader, require
 from pramana.frames.files import format_of
 from pramana.frames.writing import check_paths, locked, pending, publish, refuse_existing, settle, sha256, write_text
 from pramana.mechanism import Mechanism
@@ -154,10 +154,10 @@ def _released(order: _Order, reader: Reader) -> Release:
 def _written(order: _Order, reader: Reader, temporary: Path) -> tuple[int, list[Tally]]:
     """The perturbed copy under its temporary name; nothing but released values ever reaches it."""
     perturbation = FilePerturbation(order.mechanism, order.randomness, order.identifier)
-    rows = 0
-    with closing(_writer(order, reader, temporary)) as writer:
+    rows, layout = 0, Layout.of(reader.names)
+    with closing(_writer(order, reader, layout, temporary)) as writer:
         for block in reader.blocks():
-            writer.write(block.replaced(perturbation.released(block)))
+            writer.write(block.released(perturbation.drawn(block), layout))
             rows += block.rows
             if order.tell is not None:
                 order.tell(*reader.progress)
@@ -165,15 +165,15 @@ def _written(order: _Order, reader: Reader, temporary: Path) -> tuple[int, list[
     return rows, perturbation.counts
 
 
-def _writer(order: _Order, reader: Any, temporary: Path) -> Writer:
+def _writer(order: _Order, reader: Any, layout: Layout, temporary: Path) -> Writer:
     if format_of(order.target) == "csv":
         from pramana.frames.blocks.csv_files import CsvWriter
 
-        return CsvWriter(temporary, reader, compressed=order.target.suffix.lower() == ".gz")
+        return CsvWriter(temporary, reader, layout, compressed=order.target.suffix.lower() == ".gz")
     from pramana.frames.blocks.parquet_files import ParquetWriter
 
     body = pram_object(order.mechanism, rows=reader.rows, randomness=order.randomness.kind)
-    return ParquetWriter(temporary, reader, inside(body))
+    return ParquetWriter(temporary, reader, layout, inside(body))
 
 
 def _record(order: _Order, rows: int, digest: str) -> None:

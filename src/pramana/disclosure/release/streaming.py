@@ -105,7 +105,7 @@ class FilePerturbation:
         self._tables = [components(assignment) for assignment in mechanism.assignments]
         self.counts = [Tally(assignment) for assignment in mechanism.assignments]
 
-    def released(self, block: Block) -> dict[str, Replacement]:
+    def drawn(self, block: Block) -> dict[str, Replacement]:
         """Drawn values of every perturbed column of the next block."""
         identifiers = None if self._identifier is None else block.values(self._identifier)
         out: dict[str, Replacement] = {}

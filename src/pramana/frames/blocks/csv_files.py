@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from pramana.arrays import Bool, Column, Int
 from pramana.errors import DataError
-from pramana.frames.blocks.stream import MISSING, UNKNOWN, Replacement
+from pramana.frames.blocks.stream import MISSING, UNKNOWN, Layout, Replacement
 from pramana.frames.files import NULLS, check_header, not_utf8, ragged
 from pramana.frames.levels import Level, is_number
 
@@ -86,6 +86,7 @@ class CsvReader:
         self._file: Any = gzip.GzipFile(fileobj=self._raw) if path.suffix.lower() == ".gz" else self._raw
         self._rest = b""
         self.header = self._first_record()
+        self.line_end = b"\r\n" if self.header.endswith(b"\r\n") else b"\n"
         self.names = _names(self.header, path)
 
     @property
@@ -98,7 +99,7 @@ class CsvReader:
             part = self._whole_records(row)
             if not part:
                 break
-            block = CsvBlock.cut(part, self.names, row)
+            block = CsvBlock.cut(part, self.names, row, self.line_end)
             row += block.rows
             yield block
         self._raw.close()
@@ -157,16 +158,22 @@ def _outside(data: bytes, mark: int) -> Bool:
 
 
 class CsvWriter:
-    """The header of the source, then blocks of bytes."""
+    """The header of the source, then whole records as bytes."""
 
-    def __init__(self, path: Path, reader: CsvReader, *, compressed: bool) -> None:
+    def __init__(self, path: Path, reader: CsvReader, layout: Layout, *, compressed: bool) -> None:
         self._raw = path.open("wb")
         # Neither a name nor a time inside: the same release gives the same bytes.
         self._file: Any = gzip.GzipFile("", "wb", 6, self._raw, mtime=0) if compressed else self._raw
-        self._file.write(reader.header)
+        mark = _BOM if reader.header.startswith(_BOM) else b""
+        header = CsvBlock.cut(reader.header.removeprefix(_BOM), reader.names, 0, reader.line_end)
+        self._file.write(mark)
+        self.write(header.released({}, layout, pa.array([level_text(layout.identifier or "")])))
 
-    def write(self, block: Any) -> None:
-        self._file.write(block)
+    def write(self, batch: pa.RecordBatch) -> None:
+        records = batch.column(0)
+        edges = np.frombuffer(records.buffers()[1], dtype=np.int64)[records.offset : records.offset + len(records) + 1]
+        if len(records):
+            self._file.write(records.buffers()[2][edges[0] : edges[-1]])
 
     def close(self) -> None:
         if self._file is not self._raw:
@@ -183,9 +190,10 @@ class CsvBlock:
     first_row: int
     ends: Int
     first: Int
+    line_end: bytes
 
     @classmethod
-    def cut(cls, data: bytes, names: Sequence[str], first_row: int) -> CsvBlock:
+    def cut(cls, data: bytes, names: Sequence[str], first_row: int, line_end: bytes) -> CsvBlock:
         _refuse_stray_marks(data, first_row)
         values = np.frombuffer(data, dtype=np.uint8)
         feeds = _outside(data, _FEED)
@@ -199,17 +207,17 @@ class CsvBlock:
         blank = (last == first) & (length - carriage <= 0)
         _refuse_ragged((last - first + 1)[~blank], len(names), first_row)
         ends[last] -= carriage & (length > 0)
-        return cls(data, names, first_row, ends, first[~blank])
+        return cls(data, names, first_row, ends, first[~blank], line_end)
 
     @property
     def rows(self) -> int:
         return int(self.first.size)
 
-    def _spans(self, name: str) -> tuple[Int, Int]:
-        """Where the column's fields begin and end."""
-        place = self.first + list(self.names).index(name)
+    def _spans(self, first: int, last: int) -> tuple[Int, Int]:
+        """Where the fields of some adjacent columns begin and end."""
+        place = self.first + first
         before = np.where(place > 0, self.ends[place - 1], -1)
-        return self._skip(before), self.ends[place]
+        return self._skip(before), self.ends[self.first + last]
 
     def _skip(self, ends: Int) -> Int:
         """The byte after a separator: past the comma, or past the line end with its carriage return."""
@@ -219,7 +227,8 @@ class CsvBlock:
 
     def _fields(self, name: str) -> Any:
         """The raw texts of a column, quotes and all."""
-        starts, ends = self._spans(name)
+        place = list(self.names).index(name)
+        starts, ends = self._spans(place, place)
         offsets = np.stack([starts, ends], axis=1).ravel()
         pieces = _pieces(self.data, np.append(np.append(0, offsets), len(self.data)))
         return pieces.take(pa.array(np.arange(self.rows) * 2 + 1))
@@ -245,22 +254,74 @@ class CsvBlock:
         out[:] = [int(v) if v is not None and whole.match(v) else v for v in plain]
         return out
 
-    def replaced(self, columns: Mapping[str, Replacement]) -> Any:
-        order = sorted(columns, key=list(self.names).index)
-        if not self.rows:
-            return self.data
-        spans = [self._spans(name) for name in order]
-        offsets = np.stack([edge for span in spans for edge in span], axis=1).ravel()
-        pieces = _pieces(self.data, np.append(np.append(0, offsets), len(self.data)))
-        places = np.arange(len(pieces), dtype=np.int64)
-        known = [pieces]
-        for j, name in enumerate(order):
-            new = columns[name]
-            field = 1 + 2 * (np.arange(self.rows) * len(order) + j)
-            base = sum(len(part) for part in known)
-            places[field] = np.where(new.codes < 0, field, base + new.codes)
-            known.append(pa.array([level_text(level).encode() for level in new.levels], pa.large_binary()))
-        return pa.concat_arrays(known).take(pa.array(places)).buffers()[2]
+    def released(self, drawn: Mapping[str, Replacement], layout: Layout, identifiers: Any = None) -> pa.RecordBatch:
+        """One column, the whole records with their line ends; all bytes but those of new fields are the source's.
+
+        A record is put together from pieces: runs of columns that stay, with the commas around them, and new fields.
+        """
+        parts = _parts(list(self.names), drawn, layout)
+        kept = [part for part in parts if part.first >= 0]
+        spans = [edge for part in kept for edge in self._span_of(part, parts)]
+        offsets = np.stack(spans, axis=1).ravel() if spans else np.empty(0, dtype=np.int64)
+        texts = [_pieces(self.data, np.append(np.append(0, offsets), len(self.data)))]
+        comma, end = len(texts[0]), len(texts[0]) + 1
+        texts.append(pa.array([b",", self.line_end], pa.large_binary()))
+        record, columns = np.arange(self.rows), []
+        for position, part in enumerate(parts):
+            base = sum(map(len, texts))
+            if part.new is not None and part.new == layout.identifier:
+                columns.append(base + record)
+                texts.append(identifiers.cast(pa.large_binary()))
+            else:
+                old = 1 + 2 * (record * len(kept) + kept.index(part))
+                new = None if part.new is None else drawn[part.new]
+                columns.append(old if new is None else np.where(new.codes < 0, old, base + new.codes))
+                if new is not None:
+                    texts.append(pa.array([level_text(level).encode() for level in new.levels], pa.large_binary()))
+            if position + 1 < len(parts) and not _comma_kept(part, parts[position + 1]):
+                columns.append(np.full(self.rows, comma))
+        columns.append(np.full(self.rows, end))
+        joined = pa.concat_arrays(texts).take(pa.array(np.stack(columns, axis=1).ravel()))
+        _, edges, data = joined.buffers()
+        edges = np.frombuffer(edges, dtype=np.int64)[: len(joined) + 1 : len(columns)]
+        records = pa.LargeBinaryArray.from_buffers(
+            pa.large_binary(), self.rows, [None, pa.py_buffer(edges.copy()), data]
+        )
+        return pa.RecordBatch.from_arrays([records], names=["record"])
+
+    def _span_of(self, part: _Part, parts: Sequence[_Part]) -> tuple[Int, Int]:
+        """Where a part begins and ends, with the commas that it keeps."""
+        place = parts.index(part)
+        start, end = self._spans(part.first, part.last)
+        before = part.new is None and place > 0 and _comma_kept(parts[place - 1], part)
+        after = part.new is None and place + 1 < len(parts) and _comma_kept(part, parts[place + 1])
+        return start - before, end + after
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Adjacent columns `first` to `last` of the source as they stand, or one column's new fields (-1: the source lacks it)."""
+
+    first: int
+    last: int
+    new: str | None
+
+
+def _parts(names: list[str], drawn: Mapping[str, Replacement], layout: Layout) -> list[_Part]:
+    parts: list[_Part] = []
+    for name in layout.names:
+        place = names.index(name) if name in names else -1
+        new = name if name in drawn or name == layout.identifier else None
+        if parts and new is None and parts[-1].new is None and parts[-1].last == place - 1:
+            parts[-1] = _Part(parts[-1].first, place, None)
+        else:
+            parts.append(_Part(place, place, new))
+    return parts
+
+
+def _comma_kept(left: _Part, right: _Part) -> bool:
+    """Whether the comma between two parts belongs to one of them: to a run of old columns beside its neighbour in the source."""
+    return left.last >= 0 and left.last + 1 == right.first and (left.new is None or right.new is None)
 
 
 def _pieces(data: bytes, offsets: Int) -> Any:

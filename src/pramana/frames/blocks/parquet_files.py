@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from pramana.arrays import Column, Int
 from pramana.errors import DataError
-from pramana.frames.blocks.stream import MISSING, UNKNOWN, Replacement
+from pramana.frames.blocks.stream import MISSING, UNKNOWN, Layout, Replacement
 from pramana.frames.files import check_header, unreadable
 from pramana.frames.levels import Level, is_number
 
@@ -84,13 +84,15 @@ class ParquetReader:
 class ParquetWriter:
     """A batch becomes a row group. Key-value metadata of the source are dropped but for pandas' own: they may tell of raw data."""
 
-    def __init__(self, path: Path, reader: ParquetReader, metadata: Mapping[bytes, bytes]) -> None:
+    def __init__(self, path: Path, reader: ParquetReader, layout: Layout, metadata: Mapping[bytes, bytes]) -> None:
         kept = {k: v for k, v in (reader.schema.metadata or {}).items() if k == b"pandas"}
-        self.schema = reader.schema.with_metadata({**kept, **metadata})
+        new = pa.field(layout.identifier or "", pa.string())
+        fields = [new if name == layout.identifier else reader.schema.field(name) for name in layout.names]
+        self.schema = pa.schema(fields, {**kept, **metadata})
         self._writer = parquet.ParquetWriter(path, self.schema, compression=reader.codec)
 
-    def write(self, block: pa.RecordBatch) -> None:
-        self._writer.write_table(pa.Table.from_batches([block]).cast(self.schema))
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_table(pa.Table.from_batches([batch]).cast(self.schema))
 
     def close(self) -> None:
         self._writer.close()
@@ -116,11 +118,16 @@ class ParquetBlock:
         column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         return np.asarray(column.to_numpy(zero_copy_only=False))
 
-    def replaced(self, columns: Mapping[str, Replacement]) -> pa.RecordBatch:
-        arrays = {name: self.batch.column(name) for name in self.schema.names}
-        for name, new in columns.items():
-            arrays[name] = _released(arrays[name], new, self.schema.field(name), name)
-        return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+    def released(self, drawn: Mapping[str, Replacement], layout: Layout, identifiers: Any = None) -> pa.RecordBatch:
+        arrays = []
+        for name in layout.names:
+            if name == layout.identifier:
+                arrays.append(identifiers)
+            elif name in drawn:
+                arrays.append(_released(self.batch.column(name), drawn[name], self.schema.field(name), name))
+            else:
+                arrays.append(self.batch.column(name))
+        return pa.RecordBatch.from_arrays(arrays, names=list(layout.names))
 
 
 def array_codes(array: Any, levels: Sequence[Level], name: str) -> Int:

@@ -5,14 +5,42 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pramana.arrays import Column, Int
 from pramana.frames.files import existing, require_names
 from pramana.frames.levels import Level
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 MISSING = -1
 UNKNOWN = -2
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a copy: those of the source that are kept, in their order.
+
+    Attributes
+    ----------
+    names : the columns of the copy.
+    identifier : the column that gets new text for every record; one that the source lacks comes first.
+    """
+
+    names: tuple[str, ...]
+    identifier: str | None = None
+
+    @staticmethod
+    def of(names: Sequence[str], dropped: Sequence[str] = (), identifier: str | None = None) -> Layout:
+        """The source's columns without some of them, and with one that identifies the records anew."""
+        kept = tuple(name for name in names if name not in dropped)
+        return Layout(kept if identifier is None or identifier in kept else (identifier, *kept), identifier)
+
+    def types(self, reader: Reader) -> dict[str, str]:
+        """Arrow's names of the columns' types, where the source says them."""
+        known = {name: reader.types.get(name, "") for name in self.names}
+        return known if self.identifier is None else {**known, self.identifier: "string"}
 
 
 @dataclass(frozen=True)
@@ -38,8 +66,9 @@ class Block(Protocol):
     def values(self, name: str) -> Column:
         """The values themselves: numbers, text, or None and NaN where missing."""
 
-    def replaced(self, columns: Mapping[str, Replacement]) -> Any:
-        """The block with some columns replaced, as its format's writer takes it; negative codes keep the old value."""
+    def released(self, drawn: Mapping[str, Replacement], layout: Layout, identifiers: Any = None) -> pa.RecordBatch:
+        """The block as its format's writer takes it, a row a record: columns kept, drawn (negative codes keep the old value), and
+        the new identifiers (an Arrow array of text) where the layout has them."""
 
 
 class Reader(Protocol):
@@ -69,7 +98,7 @@ class Reader(Protocol):
 class Writer(Protocol):
     """A file being written block by block."""
 
-    def write(self, block: Any) -> None: ...
+    def write(self, batch: pa.RecordBatch) -> None: ...
 
     def close(self) -> None: ...
 
