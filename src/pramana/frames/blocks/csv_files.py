@@ -195,11 +195,10 @@ class CsvBlock:
     @classmethod
     def cut(cls, data: bytes, names: Sequence[str], first_row: int, line_end: bytes) -> CsvBlock:
         _refuse_stray_marks(data, first_row)
+        data = data if not data or data.endswith(b"\n") else data + line_end
         values = np.frombuffer(data, dtype=np.uint8)
         feeds = _outside(data, _FEED)
         ends = np.flatnonzero(_outside(data, _COMMA) | feeds)
-        if not data.endswith(b"\n"):
-            ends, feeds = np.append(ends, len(data)), np.append(feeds, True)
         last = np.flatnonzero(feeds[ends])
         first = np.append(0, last[:-1] + 1)
         length = np.append(ends[0] if ends.size else 0, np.diff(ends) - 1)[last]
@@ -213,11 +212,11 @@ class CsvBlock:
     def rows(self) -> int:
         return int(self.first.size)
 
-    def _spans(self, first: int, last: int) -> tuple[Int, Int]:
-        """Where the fields of some adjacent columns begin and end."""
-        place = self.first + first
+    def _spans(self, column: int) -> tuple[Int, Int]:
+        """Where a column's fields begin and end."""
+        place = self.first + column
         before = np.where(place > 0, self.ends[place - 1], -1)
-        return self._skip(before), self.ends[self.first + last]
+        return self._skip(before), self.ends[place]
 
     def _skip(self, ends: Int) -> Int:
         """The byte after a separator: past the comma, or past the line end with its carriage return."""
@@ -227,8 +226,7 @@ class CsvBlock:
 
     def _fields(self, name: str) -> Any:
         """The raw texts of a column, quotes and all."""
-        place = list(self.names).index(name)
-        starts, ends = self._spans(place, place)
+        starts, ends = self._spans(list(self.names).index(name))
         offsets = np.stack([starts, ends], axis=1).ravel()
         pieces = _pieces(self.data, np.append(np.append(0, offsets), len(self.data)))
         return pieces.take(pa.array(np.arange(self.rows) * 2 + 1))
@@ -257,71 +255,73 @@ class CsvBlock:
     def released(self, drawn: Mapping[str, Replacement], layout: Layout, identifiers: Any = None) -> pa.RecordBatch:
         """One column, the whole records with their line ends; all bytes but those of new fields are the source's.
 
-        A record is put together from pieces: runs of columns that stay, with the commas around them, and new fields.
+        Every change is a span of bytes in each record and what stands there instead: a level, an identifier, or nothing for a
+        dropped field and one of its commas.
         """
-        parts = _parts(list(self.names), drawn, layout)
-        kept = [part for part in parts if part.first >= 0]
-        spans = [edge for part in kept for edge in self._span_of(part, parts)]
-        offsets = np.stack(spans, axis=1).ravel() if spans else np.empty(0, dtype=np.int64)
-        texts = [_pieces(self.data, np.append(np.append(0, offsets), len(self.data)))]
-        comma, end = len(texts[0]), len(texts[0]) + 1
-        texts.append(pa.array([b",", self.line_end], pa.large_binary()))
-        record, columns = np.arange(self.rows), []
-        for position, part in enumerate(parts):
-            base = sum(map(len, texts))
-            if part.new is not None and part.new == layout.identifier:
-                columns.append(base + record)
-                texts.append(identifiers.cast(pa.large_binary()))
-            else:
-                old = 1 + 2 * (record * len(kept) + kept.index(part))
-                new = None if part.new is None else drawn[part.new]
-                columns.append(old if new is None else np.where(new.codes < 0, old, base + new.codes))
-                if new is not None:
-                    texts.append(pa.array([level_text(level).encode() for level in new.levels], pa.large_binary()))
-            if position + 1 < len(parts) and not _comma_kept(part, parts[position + 1]):
-                columns.append(np.full(self.rows, comma))
-        columns.append(np.full(self.rows, end))
-        joined = pa.concat_arrays(texts).take(pa.array(np.stack(columns, axis=1).ravel()))
-        _, edges, data = joined.buffers()
-        edges = np.frombuffer(edges, dtype=np.int64)[: len(joined) + 1 : len(columns)]
-        records = pa.LargeBinaryArray.from_buffers(
-            pa.large_binary(), self.rows, [None, pa.py_buffer(edges.copy()), data]
+        changes = [self._drawn(name, drawn[name]) for name in self.names if name in drawn]
+        changes += [self._dropped(name, layout) for name in self.names if name not in layout.names]
+        if layout.identifier is not None:
+            changes.append(self._identified(layout.identifier, identifiers))
+        changes.sort(key=lambda change: change.place)
+        edges, data = self._changed(changes)
+        buffers = [None, pa.py_buffer(edges), data]
+        return pa.RecordBatch.from_arrays(
+            [pa.LargeBinaryArray.from_buffers(pa.large_binary(), self.rows, buffers)], names=["record"]
         )
-        return pa.RecordBatch.from_arrays([records], names=["record"])
 
-    def _span_of(self, part: _Part, parts: Sequence[_Part]) -> tuple[Int, Int]:
-        """Where a part begins and ends, with the commas that it keeps."""
-        place = parts.index(part)
-        start, end = self._spans(part.first, part.last)
-        before = part.new is None and place > 0 and _comma_kept(parts[place - 1], part)
-        after = part.new is None and place + 1 < len(parts) and _comma_kept(part, parts[place + 1])
-        return start - before, end + after
+    def _drawn(self, name: str, new: Replacement) -> _Change:
+        place = list(self.names).index(name)
+        texts = pa.array([level_text(level).encode() for level in new.levels], pa.large_binary())
+        return _Change(place, *self._spans(place), texts, new.codes)
+
+    def _dropped(self, name: str, layout: Layout) -> _Change:
+        """The field with the comma before it; the fields before the first one that is kept go with the comma after them."""
+        place = list(self.names).index(name)
+        leading = not any(kept in layout.names for kept in self.names[:place])
+        start, end = self._spans(place)
+        nothing = pa.array([b""], pa.large_binary())
+        codes = np.zeros(self.rows, dtype=np.int64)
+        return _Change(place, start - (not leading), end + leading, nothing, codes)
+
+    def _identified(self, name: str, texts: Any) -> _Change:
+        codes = np.arange(self.rows)
+        if name in self.names:
+            place = list(self.names).index(name)
+            return _Change(place, *self._spans(place), texts.cast(pa.large_binary()), codes)
+        start, _ = self._spans(0)
+        fields = pa.array([text + b"," for text in texts.cast(pa.large_binary()).to_pylist()], pa.large_binary())
+        return _Change(-1, start, start, fields, codes)
+
+    def _changed(self, changes: Sequence[_Change]) -> tuple[Int, Any]:
+        """Where the new records begin (and the last one ends), and their bytes."""
+        starts = np.append(self._spans(0)[0], len(self.data)) if self.rows else np.zeros(1, dtype=np.int64)
+        starts[0] = 0
+        if not changes or not self.rows:
+            return starts, pa.py_buffer(self.data)
+        offsets = np.stack([edge for c in changes for edge in (c.start, c.end)], axis=1).ravel()
+        known = [_pieces(self.data, np.concatenate([[0], offsets, [len(self.data)]]))]
+        places = np.arange(len(known[0]))
+        growth = np.zeros(self.rows, dtype=np.int64)
+        for position, change in enumerate(changes):
+            field = places[1 + 2 * position : -1 : 2 * len(changes)]
+            kept = change.codes < 0
+            lengths = pc.binary_length(change.texts).to_numpy()
+            growth += np.where(kept, 0, lengths[change.codes] - (change.end - change.start))
+            field[:] = np.where(kept, field, sum(map(len, known)) + change.codes)
+            known.append(change.texts)
+        starts[1:] += np.cumsum(growth)
+        return starts, pa.concat_arrays(known).take(pa.array(places)).buffers()[2]
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Adjacent columns `first` to `last` of the source as they stand, or one column's new fields (-1: the source lacks it)."""
+class _Change:
+    """New texts for a span of bytes in every record, by code; a negative code keeps the bytes."""
 
-    first: int
-    last: int
-    new: str | None
-
-
-def _parts(names: list[str], drawn: Mapping[str, Replacement], layout: Layout) -> list[_Part]:
-    parts: list[_Part] = []
-    for name in layout.names:
-        place = names.index(name) if name in names else -1
-        new = name if name in drawn or name == layout.identifier else None
-        if parts and new is None and parts[-1].new is None and parts[-1].last == place - 1:
-            parts[-1] = _Part(parts[-1].first, place, None)
-        else:
-            parts.append(_Part(place, place, new))
-    return parts
-
-
-def _comma_kept(left: _Part, right: _Part) -> bool:
-    """Whether the comma between two parts belongs to one of them: to a run of old columns beside its neighbour in the source."""
-    return left.last >= 0 and left.last + 1 == right.first and (left.new is None or right.new is None)
+    place: int
+    start: Int
+    end: Int
+    texts: Any
+    codes: Int
 
 
 def _pieces(data: bytes, offsets: Int) -> Any:
