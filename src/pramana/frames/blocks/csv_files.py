@@ -33,20 +33,20 @@ def unquoted(text: str) -> str:
     return text[1:-1].replace('""', '"') if len(text) > 1 and text[0] == text[-1] == '"' else text
 
 
-def field_code(raw: bytes, known: Mapping[Level, int], example: Level) -> int:
-    """The level that a field's text stands for, in the type of the levels; unquoted null marks are gaps unless levels."""
+def field_code(raw: bytes, known: Mapping[Level, int], example: Level, missing: Sequence[str] = NULLS) -> int:
+    """The level that a field's text stands for, in the type of the levels; marks of missing values are gaps unless levels."""
     try:
         field = raw.decode("utf-8")
     except UnicodeDecodeError:
         return UNKNOWN
     text = unquoted(field)
-    if field in NULLS and text not in known:
-        return MISSING
     if isinstance(example, bool):
-        return known.get({"true": True, "false": False}.get(text.strip().lower()), UNKNOWN)
-    if is_number(example):
-        return known.get(_number(text), UNKNOWN) if _NUMBER.fullmatch(text) else UNKNOWN
-    return known.get(text, UNKNOWN)
+        code = known.get({"true": True, "false": False}.get(text.strip().lower()), UNKNOWN)
+    elif is_number(example):
+        code = known.get(_number(text), UNKNOWN) if _NUMBER.fullmatch(text) else UNKNOWN
+    else:
+        code = known.get(text, UNKNOWN)
+    return MISSING if code == UNKNOWN and field in missing else code
 
 
 def _number(text: str) -> float:
@@ -77,8 +77,9 @@ _BOM = b"\xef\xbb\xbf"
 class CsvReader:
     """Whole records of about four megabytes a block."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, missing: Sequence[str] = NULLS) -> None:
         self.path = path
+        self._missing = missing
         self.rows: int | None = None
         self.types: dict[str, str] = {}
         self._size = path.stat().st_size
@@ -90,6 +91,10 @@ class CsvReader:
         self.names = _names(self.header, path)
 
     @property
+    def size(self) -> int:
+        return self._size if self._file is self._raw else 8 * self._size
+
+    @property
     def progress(self) -> tuple[int, int]:
         return min(self._raw.tell(), self._size), self._size
 
@@ -99,7 +104,7 @@ class CsvReader:
             part = self._whole_records(row)
             if not part:
                 break
-            block = CsvBlock.cut(part, self.names, row, self.line_end)
+            block = CsvBlock.cut(part, self.names, row, self.line_end, self._missing)
             row += block.rows
             yield block
         self._raw.close()
@@ -191,9 +196,12 @@ class CsvBlock:
     ends: Int
     first: Int
     line_end: bytes
+    missing: Sequence[str]
 
     @classmethod
-    def cut(cls, data: bytes, names: Sequence[str], first_row: int, line_end: bytes) -> CsvBlock:
+    def cut(
+        cls, data: bytes, names: Sequence[str], first_row: int, line_end: bytes, missing: Sequence[str] = NULLS
+    ) -> CsvBlock:
         _refuse_stray_marks(data, first_row)
         data = data if not data or data.endswith(b"\n") else data + line_end
         values = np.frombuffer(data, dtype=np.uint8)
@@ -206,7 +214,7 @@ class CsvBlock:
         blank = (last == first) & (length - carriage <= 0)
         _refuse_ragged((last - first + 1)[~blank], len(names), first_row)
         ends[last] -= carriage & (length > 0)
-        return cls(data, names, first_row, ends, first[~blank], line_end)
+        return cls(data, names, first_row, ends, first[~blank], line_end, missing)
 
     @property
     def rows(self) -> int:
@@ -234,7 +242,9 @@ class CsvBlock:
     def codes(self, name: str, levels: Sequence[Level]) -> Int:
         fields = self._fields(name).dictionary_encode()
         known = {level: code for code, level in enumerate(levels)}
-        inside = np.array([field_code(raw, known, levels[0]) for raw in fields.dictionary.to_pylist()], dtype=np.int64)
+        inside = np.array(
+            [field_code(raw, known, levels[0], self.missing) for raw in fields.dictionary.to_pylist()], dtype=np.int64
+        )
         return inside[fields.indices.to_numpy()] if self.rows else np.empty(0, dtype=np.int64)
 
     def values(self, name: str) -> Column:
@@ -248,7 +258,7 @@ class CsvBlock:
             return np.asarray(text.cast(pa.int64()).to_numpy())
         whole = re.compile(_WHOLE)
         out = np.empty(self.rows, dtype=object)
-        plain = [None if raw in NULLS else unquoted(raw) for raw in text.to_pylist()]
+        plain = [None if raw in self.missing else unquoted(raw) for raw in text.to_pylist()]
         out[:] = [int(v) if v is not None and whole.match(v) else v for v in plain]
         return out
 
@@ -271,8 +281,8 @@ class CsvBlock:
 
     def _drawn(self, name: str, new: Replacement) -> _Change:
         place = list(self.names).index(name)
-        texts = pa.array([level_text(level).encode() for level in new.levels], pa.large_binary())
-        return _Change(place, *self._spans(place), texts, new.codes)
+        texts = pa.array([*(level_text(level).encode() for level in new.levels), b""], pa.large_binary())
+        return _Change(place, *self._spans(place), texts, new.codes % len(texts))
 
     def _dropped(self, name: str, layout: Layout) -> _Change:
         """The field with the comma before it; the fields before the first one that is kept go with the comma after them."""
@@ -304,10 +314,8 @@ class CsvBlock:
         growth = np.zeros(self.rows, dtype=np.int64)
         for position, change in enumerate(changes):
             field = places[1 + 2 * position : -1 : 2 * len(changes)]
-            kept = change.codes < 0
-            lengths = pc.binary_length(change.texts).to_numpy()
-            growth += np.where(kept, 0, lengths[change.codes] - (change.end - change.start))
-            field[:] = np.where(kept, field, sum(map(len, known)) + change.codes)
+            growth += pc.binary_length(change.texts).to_numpy()[change.codes] - (change.end - change.start)
+            field[:] = sum(map(len, known)) + change.codes
             known.append(change.texts)
         starts[1:] += np.cumsum(growth)
         return starts, pa.concat_arrays(known).take(pa.array(places)).buffers()[2]
@@ -315,7 +323,7 @@ class CsvBlock:
 
 @dataclass(frozen=True)
 class _Change:
-    """New texts for a span of bytes in every record, by code; a negative code keeps the bytes."""
+    """New texts for a span of bytes in every record, by code."""
 
     place: int
     start: Int

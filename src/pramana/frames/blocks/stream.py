@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pramana.arrays import Column, Int
-from pramana.frames.files import existing, require_names
+from pramana.frames.files import NULLS, existing, require_names
 from pramana.frames.levels import Level
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Replacement:
-    """New values of a column: levels by code, and where the old value, a gap, stays."""
+    """New values of a column: levels by code; a negative code is a gap."""
 
     codes: Int
     levels: Sequence[Level]
@@ -67,8 +67,8 @@ class Block(Protocol):
         """The values themselves: numbers, text, or None and NaN where missing."""
 
     def released(self, drawn: Mapping[str, Replacement], layout: Layout, identifiers: Any = None) -> pa.RecordBatch:
-        """The block as its format's writer takes it, a row a record: columns kept, drawn (negative codes keep the old value), and
-        the new identifiers (an Arrow array of text) where the layout has them."""
+        """The block as its format's writer takes it, a row a record: columns kept, drawn (a negative code is
+        published as a gap), and the new identifiers (an Arrow array of text) where the layout has them."""
 
 
 class Reader(Protocol):
@@ -89,6 +89,10 @@ class Reader(Protocol):
         """Records, where the format says so without reading them."""
 
     @property
+    def size(self) -> int:
+        """Bytes that its records take in memory, about."""
+
+    @property
     def progress(self) -> tuple[int, int]:
         """How much was read, and of how much."""
 
@@ -103,15 +107,22 @@ class Writer(Protocol):
     def close(self) -> None: ...
 
 
-def open_reader(path: Path, text: Sequence[str] = ()) -> Reader:
-    """The file as a stream; `text` names the columns that will be asked for by level."""
+def open_reader(path: Path, text: Sequence[str] = (), missing: Sequence[str] | None = None) -> Reader:
+    """The file as a stream.
+
+    Parameters
+    ----------
+    text : the columns that will be asked for by level.
+    missing : what stands for a missing value beside an empty field or a null; None takes the usual marks of CSV files, as a
+        program that reads them would. A mark that is a level is a level.
+    """
     if existing(path) == "csv":
         from pramana.frames.blocks.csv_files import CsvReader
 
-        return CsvReader(path)
+        return CsvReader(path, NULLS if missing is None else ("", *missing))
     from pramana.frames.blocks.parquet_files import ParquetReader
 
-    return ParquetReader(path, text)
+    return ParquetReader(path, text, missing or ())
 
 
 def require(reader: Reader, names: Sequence[str], why: str) -> None:

@@ -96,6 +96,13 @@ class UnitModel(_Model):
     varies: bool = False
 
 
+class MergedModel(_Model):
+    """Values that fewer than `below` people held were merged; on a scale with the nearest level (`into` is null)."""
+
+    into: LevelValue | None = None
+    below: int
+
+
 class PramModel(_Model):
     """The `pram` object. What follows `channels` is of a released file; a mechanism alone has none of it."""
 
@@ -103,6 +110,13 @@ class PramModel(_Model):
     channels: Annotated[list[AssignmentModel], Field(min_length=1)]
     unit: UnitModel | None = None
     rows: Annotated[int, Field(ge=0)] | None = None
+    missing: dict[str, Annotated[int, Field(ge=0)]] | None = None
+    missing_level: LevelValue | None = None
+    merged: dict[str, MergedModel] | None = None
+    dropped: list[str] | None = None
+    shuffled: bool = False
+    new_id: str | None = None
+    allowed: list[str] | None = None
     epsilon: Annotated[float, Field(ge=0)] | None = None
     randomness: RandomnessKind | None = None
     limits: list[str] | None = None

@@ -239,7 +239,7 @@ class Repeats:
 
 
 class OneValue:
-    """Finds units whose records differ in their true value, or in the stratum that decides the matrix."""
+    """Which true values (with the stratum that decides the matrix) the records of a unit hold, over a whole stream."""
 
     def __init__(self, column: str) -> None:
         self._column = column
@@ -252,11 +252,21 @@ class OneValue:
         pairs = pd.DataFrame({"unit": np.array(digests[:, 0]), "value": values}).drop_duplicates()
         self._seen.setdefault(columns, []).append(pairs)
 
-    def check(self) -> None:
+    def _pairs(self, columns: tuple[str, ...]) -> Any:
         import pandas as pd
 
-        for columns, parts in self._seen.items():
-            several = pd.concat(parts).drop_duplicates()["unit"].duplicated()
+        self._seen[columns] = [pd.concat(self._seen[columns]).drop_duplicates()]
+        return self._seen[columns][0]
+
+    def counts(self, columns: tuple[str, ...], values: int) -> Int:
+        """How many units hold each value."""
+        held = self._pairs(columns)["value"].to_numpy() if columns in self._seen else np.empty(0, dtype=np.int64)
+        return np.bincount(held, minlength=values)
+
+    def check(self) -> None:
+        """Refuse units whose records differ: one draw cannot serve them."""
+        for columns in self._seen:
+            several = self._pairs(columns)["unit"].duplicated()
             if several.any():
                 raise DataError(
                     f"{' × '.join(columns)} (or the column that decides its matrix) differs between the records of "

@@ -14,6 +14,7 @@ import numpy as np
 from pramana.arrays import Bool, Column, Columns, Int, Words
 from pramana.errors import DataError, MechanismError
 from pramana.frames import Table, encode
+from pramana.frames.table import is_missing
 from pramana.mechanism.draws.keyed import Key, KeyedColumn, KeyedRecords, OneValue, Repeats, key_of
 from pramana.mechanism.draws.keystream import FreshKeystream, Keystream, RandomnessKind, SeededKeystream, SeededLanes
 from pramana.mechanism.mechanism import Assignment, Mechanism
@@ -143,7 +144,7 @@ class Perturbation:
             self._repeats.add(digests)
         for position, assignment in enumerate(self.mechanism.assignments):
             cells = read(assignment)
-            if digests is not None and unit is not None and not unit.varies:
+            if digests is not None and unit is not None:
                 self._one_value.add(assignment.columns, digests[cells.present], _secret(assignment, cells))
             stream = self._source.stream(position, cells.codes, digests)
             codes = cells.codes
@@ -154,7 +155,18 @@ class Perturbation:
     def finish(self) -> None:
         """Refuse identifiers that occurred twice, and units whose records differ."""
         self._repeats.check()
-        self._one_value.check()
+        if self.mechanism.unit is not None and not self.mechanism.unit.varies:
+            self._one_value.check()
+
+    def units_by_level(self) -> list[Int] | None:
+        """How many units hold each true level, by assignment; None where every record is its own unit."""
+        if self.mechanism.unit is None:
+            return None
+        out = []
+        for a in self.mechanism.assignments:
+            levels, strata = len(a.channel.levels or ()), len(a.channel.parts)
+            out.append(self._one_value.counts(a.columns, levels * strata).reshape(levels, strata).sum(axis=1))
+        return out
 
 
 def _secret(assignment: Assignment, cells: Cells) -> Int:
@@ -233,4 +245,5 @@ def _with_gaps(original: Column, present: Bool, values: Column) -> Column:
         return values
     out = original.astype(object)
     out[present] = values[present]
+    out[~present & ~is_missing(original)] = None  # another column of the same draw is missing: the truth must not show
     return out
