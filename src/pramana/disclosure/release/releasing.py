@@ -245,7 +245,7 @@ def _released(order: _Order, reader: Reader, seed: int | None) -> Release:
         _record(order, rows, digest)
         if link is not None and order.handling.link is not None:
             settle(link)
-            publish(link, order.handling.link)
+            publish(link, order.handling.link, private=True)
         _publish(order, temporary, entry, perturbation.counts)
     cards = order.cards if order.card else ()
     description = order.target.with_name(PACKAGE)
