@@ -1,4 +1,4 @@
-"""`pramana perturb`, `pramana audit` and `pramana key`."""
+"""`pramana perturb`, `pramana ledger`, `pramana audit` and `pramana key`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from pramana.cli.output import check_output
 from pramana.cli.progress import bar
-from pramana.errors import PramanaError, listing
+from pramana.errors import PramanaError
 
 
 def perturb(
@@ -25,6 +25,12 @@ def perturb(
     seed: Annotated[int | None, typer.Option(help="For tests only: repeatable and therefore insecure.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="Your own file of releases, never to be published.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Name of the records in the ledger.")] = None,
+    policy: Annotated[Path | None, typer.Option(help="Your agency's rules (TOML).")] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(help="identity, seed, second-draw or unperturbed: refused otherwise; repeatable."),
+    ] = None,
+    override: Annotated[str | None, typer.Option(help="Why the policy is not followed; goes into the ledger.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing OUT.")] = False,
     card: Annotated[bool, typer.Option("--card", help="Also write a page about the release.")] = False,
 ) -> None:
@@ -44,12 +50,30 @@ def perturb(
             card=card,
             ledger=ledger,
             dataset=dataset,
+            policy=policy,
+            allow=allow or (),
+            override=override,
             tell=tell,
         )
-    given = f", given the frequencies of {listing(made.conditional)}" if made.conditional else ""
-    typer.echo(f"{made.rows} records, {made.randomness} draws, epsilon {made.epsilon:.4g} a record{given}")
+    typer.echo(f"{made.rows} records, {made.randomness} draws, epsilon {made.epsilon:.4g} a record{made.condition}")
+    for balance in made.budget:
+        typer.echo(f"budget left: {balance}")
     for path in (made.path, made.description, *made.cards):
         typer.echo(f"wrote {path}")
+
+
+def ledger(
+    path: Annotated[Path, typer.Argument(metavar="LEDGER", help="Your own file of releases.")],
+    policy: Annotated[
+        Path | None, typer.Option(help="Your agency's rules (TOML): shows what is left of its budgets.")
+    ] = None,
+    style: Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")] = "text",
+) -> None:
+    """Show what was released so far, by data set and column, and the epsilon that it adds up to."""
+    from pramana.disclosure.release.accounting import account
+
+    check_output(style)
+    typer.echo(account(path, policy).summary(style))
 
 
 def audit(

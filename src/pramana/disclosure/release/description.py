@@ -24,12 +24,18 @@ _PROFILES = "https://datapackage.org/profiles/2.0"
 
 
 def pram_object(
-    mechanism: Mechanism, *, rows: int, randomness: RandomnessKind, sha256: str | None = None
+    mechanism: Mechanism,
+    *,
+    rows: int,
+    randomness: RandomnessKind,
+    limits: Sequence[str] = (),
+    sha256: str | None = None,
 ) -> dict[str, Any]:
     """What was done to a file. Inside the file its own hash cannot stand; beside it, it does. Never a seed or a key."""
     body = mechanism.document()["pram"] | {"rows": rows, "epsilon": finite(mechanism.epsilon), "randomness": randomness}
-    if randomness == "keyed":
-        body["limits"] = list(LIMITS)
+    stated = [*(LIMITS if randomness == "keyed" else ()), *limits]
+    if stated:
+        body["limits"] = stated
     if sha256 is not None:
         body["sha256"] = sha256
     try:

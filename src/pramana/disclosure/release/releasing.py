@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pramana.disclosure.release import ledger as ledgers
+from pramana.disclosure.release.clearance import Clearance, Gate, Intent
 from pramana.disclosure.release.description import PACKAGE, inside, merged, pram_object, read_package, resource
+from pramana.disclosure.release.policy import AuditRule, Balance, Policy, checked_policy
 from pramana.disclosure.release.streaming import FilePerturbation, Tally, component
-from pramana.errors import DataError, MechanismError, PramanaError, PramanaWarning, confidential
+from pramana.errors import DataError, MechanismError, PramanaError, confidential
 from pramana.frames.blocks.stream import Reader, Writer, open_reader, require
 from pramana.frames.files import format_of
 from pramana.frames.writing import check_paths, locked, pending, publish, refuse_existing, settle, sha256, write_text
@@ -35,7 +36,13 @@ class Release:
     epsilon: float
     randomness: RandomnessKind
     conditional: tuple[str, ...] = ()
-    """Columns whose epsilon holds only given frequencies that come from the confidential file."""
+    """Columns whose epsilon holds only given something that comes from the confidential file."""
+    condition: str = ""
+    """What must be said after epsilon: nothing, or what it is conditional on."""
+    allowed: tuple[str, ...] = ()
+    """What had to be allowed by name."""
+    budget: tuple[Balance, ...] = ()
+    """Every budget of the policy that the release touches, and what is left of it."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ class _Order:
     mechanism: Mechanism
     randomness: Source
     identifier: str | None
-    ledger: Path | None
+    gate: Gate
     dataset: str | None
     force: bool
     card: bool
@@ -72,6 +79,9 @@ def release(
     card: bool = False,
     ledger: str | Path | None = None,
     dataset: str | None = None,
+    policy: Policy | str | Path | None = None,
+    allow: str | Sequence[str] = (),
+    override: str | None = None,
     tell: Tell | None = None,
 ) -> Release:
     """Write `target`, a perturbed copy of the file `source`, and its description in the datapackage.json beside it.
@@ -85,29 +95,65 @@ def release(
     source, target : CSV (.csv, .csv.gz) or Parquet files of the same format.
     mechanism : a Mechanism, or the path of its description.
     key, id : keyed draws, as in `Mechanism.perturb`; `id` names a column.
-    seed : repeatable draws for tests, recorded as insecure.
+    seed : repeatable draws for tests, recorded as insecure; refused unless allowed.
     force : replace an existing target.
     card : also write a page for people, `<target>.card.md` and `.html`.
     ledger : the custodian's own file of releases, to which this one is added before it appears.
     dataset : a name for the records in the ledger, the same for every version of their file.
+    policy : an agency's rules, or the TOML file that holds them: what they and the ledger forbid together is refused.
+    allow : what is refused without it: "identity" (a matrix that leaves values as they are), "seed", "second-draw" (other
+        draws of records that the ledger knows) and "unperturbed" (a column clear in one release, perturbed in another).
+        Only a ledger can show the last two.
+    override : why the policy is not followed; written into the ledger.
     tell : called with how much was read, and of how much.
     """
     known = mechanism if isinstance(mechanism, Mechanism) else Mechanism.load(mechanism)
-    if seed is not None:
-        warnings.warn(
-            "release(seed=...) is reproducible and therefore not secure: leave the seed out for a release",
-            PramanaWarning,
-            stacklevel=3,
-        )
+    rules = checked_policy(policy)
+    names = (allow,) if isinstance(allow, str) else tuple(allow)
+    gate = Gate(Path(ledger) if ledger else None, rules, names, override)
     randomness = source_of(known, key=key, named=id is not None, seed=seed, blocks=True)
     paths = (Path(source), Path(target))
-    order = _Order(*paths, known, randomness, id, Path(ledger) if ledger else None, dataset, force, card, tell)
+    order = _Order(*paths, known, randomness, id, gate, dataset, force, card, tell)
     reader = _opened(order)
+    intent = _intent(order, reader)
+    cleared = gate.clear(intent)
     try:
-        return _released(order, reader)
+        made = _released(order, reader, intent, cleared)
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise PramanaError(f"{order.target.name!r} could not be written: {why}; nothing was published") from None
+    if rules is not None and rules.audit is not None:
+        _audited(made, order, rules.audit)
+    return made
+
+
+def _intent(order: _Order, reader: Reader) -> Intent:
+    return Intent(
+        order.mechanism,
+        order.target.name,
+        format_of(order.target),
+        order.randomness.kind,
+        clear=tuple(name for name in reader.names if name not in order.mechanism.columns),
+        source=None if order.gate.ledger is None else sha256(order.source),
+        dataset=order.dataset,
+        identifier=order.identifier,
+        key=order.randomness.key.fingerprint if isinstance(order.randomness, Keyed) else None,
+        card=order.card,
+    )
+
+
+def _audited(made: Release, order: _Order, rule: AuditRule) -> None:
+    """What the policy asks of the audit; the release stands in the ledger by now, and is not to be passed on."""
+    from pramana.disclosure.audit.auditing import audit
+
+    report = audit(made.path, original=order.source if rule.original else None, ledger=order.gate.ledger)
+    wrong = [f for f in report.findings if f.severity == "error" or (f.severity == "warning" and not rule.warnings)]
+    if wrong:
+        said = "; ".join(f"{f.check}: {f.message}" for f in wrong[:5])
+        raise PramanaError(
+            f"the policy asks for a clean audit of {made.path.name!r}, which found {len(wrong)} fault(s) ({said}): the file was "
+            "written and entered into the ledger; do not publish it"
+        )
 
 
 def _opened(order: _Order) -> Reader:
@@ -116,8 +162,6 @@ def _opened(order: _Order) -> Reader:
     if order.card:
         refuse_existing(list(order.cards), force=order.force)
     read_package(order.target.parent)
-    if order.ledger is not None:
-        ledgers.read_ledger(order.ledger, missing=True)
     if find_description(order.source) is not None:
         raise MechanismError(
             f"{order.source.name!r} was perturbed already, as its description says: release from the original file"
@@ -136,26 +180,41 @@ def _opened(order: _Order) -> Reader:
     return reader
 
 
-def _released(order: _Order, reader: Reader) -> Release:
+def _released(order: _Order, reader: Reader, intent: Intent, cleared: Clearance) -> Release:
     with pending(order.target) as temporary:
-        rows, counts = _written(order, reader, temporary)
+        rows, counts = _written(order, reader, temporary, cleared.limits)
         settle(temporary)
         digest = sha256(temporary)
-        body = pram_object(order.mechanism, rows=rows, randomness=order.randomness.kind, sha256=digest)
+        body = pram_object(
+            order.mechanism, rows=rows, randomness=order.randomness.kind, limits=cleared.limits, sha256=digest
+        )
         entry = resource(order.target, reader, order.mechanism, body, temporary.stat().st_size)
-        _record(order, rows, digest)
+        # The ledger first: a release that it does not know must not exist.
+        final = order.gate.record(intent, cleared, released=digest, rows=rows)
         _publish(order, temporary, entry, counts)
     cards = order.cards if order.card else ()
     description = order.target.with_name(PACKAGE)
     kind, known = order.randomness.kind, order.mechanism
-    return Release(order.target, description, cards, rows, digest, known.epsilon, kind, tuple(known.conditional))
+    return Release(
+        order.target,
+        description,
+        cards,
+        rows,
+        digest,
+        known.epsilon,
+        kind,
+        tuple(known.conditional),
+        known.epsilon_condition,
+        final.allowed,
+        final.balances,
+    )
 
 
-def _written(order: _Order, reader: Reader, temporary: Path) -> tuple[int, list[Tally]]:
+def _written(order: _Order, reader: Reader, temporary: Path, limits: Sequence[str]) -> tuple[int, list[Tally]]:
     """The perturbed copy under its temporary name; nothing but released values ever reaches it."""
     perturbation = FilePerturbation(order.mechanism, order.randomness, order.identifier)
     rows = 0
-    with closing(_writer(order, reader, temporary)) as writer:
+    with closing(_writer(order, reader, temporary, limits)) as writer:
         for block in reader.blocks():
             writer.write(block.replaced(perturbation.released(block)))
             rows += block.rows
@@ -165,41 +224,15 @@ def _written(order: _Order, reader: Reader, temporary: Path) -> tuple[int, list[
     return rows, perturbation.counts
 
 
-def _writer(order: _Order, reader: Any, temporary: Path) -> Writer:
+def _writer(order: _Order, reader: Any, temporary: Path, limits: Sequence[str]) -> Writer:
     if format_of(order.target) == "csv":
         from pramana.frames.blocks.csv_files import CsvWriter
 
         return CsvWriter(temporary, reader, compressed=order.target.suffix.lower() == ".gz")
     from pramana.frames.blocks.parquet_files import ParquetWriter
 
-    body = pram_object(order.mechanism, rows=reader.rows, randomness=order.randomness.kind)
+    body = pram_object(order.mechanism, rows=reader.rows, randomness=order.randomness.kind, limits=limits)
     return ParquetWriter(temporary, reader, inside(body))
-
-
-def _record(order: _Order, rows: int, digest: str) -> None:
-    """The ledger first: a release that it does not know must not exist."""
-    if order.ledger is None:
-        return
-    entry = ledgers.Entry(
-        dataset=order.dataset,
-        source=sha256(order.source),
-        released=digest,
-        target=order.target.name,
-        rows=rows,
-        randomness=order.randomness.kind,
-        key=order.randomness.key.fingerprint if isinstance(order.randomness, Keyed) else None,
-        epsilon=ledgers.finite(order.mechanism.epsilon),
-        columns=ledgers.column_records(order.mechanism),
-    )
-    again = ledgers.independent_draws(ledgers.read_ledger(order.ledger, missing=True), entry)
-    if again:
-        warnings.warn(
-            f"these records were released before with other draws of {', '.join(again)}: an attacker can combine the two, and "
-            "their epsilons add; use a key to repeat the same draws",
-            PramanaWarning,
-            stacklevel=5,
-        )
-    ledgers.append(order.ledger, entry)
 
 
 def _publish(order: _Order, temporary: Path, entry: dict[str, Any], counts: list[Tally]) -> None:
