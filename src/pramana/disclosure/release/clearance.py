@@ -22,6 +22,7 @@ NEARLY = 1e-3
 """A chance below which something is taken never to happen: one in a thousand hides nobody."""
 
 LONGEST_REASON = 500
+OVERRIDE_LIMIT = "The publisher's own policy was set aside for this release."
 FIXED_LIMIT = "Some levels are always published as they are, and no other value becomes them: see the probabilities."
 
 
@@ -177,6 +178,7 @@ class Gate:
             raise PramanaError(_refusal(standing))
         rules = dict.fromkeys(o.rule for o in found)
         limits = [ALLOWANCES[rule] for rule in rules if ALLOWANCES.get(rule)]
+        limits += [OVERRIDE_LIMIT] if overridden else []
         limits += [FIXED_LIMIT] if any(_fixed_levels(intent.mechanism)) else []
         return Clearance(
             tuple(dict.fromkeys(o.rule for o in allowed)),
@@ -221,11 +223,15 @@ def _sane(intent: Intent, entries: Sequence[Entry], new: Entry) -> Iterator[Obje
         yield Objection("identity", f"values of {told} go out as they are, or merely renamed: lower keep", False)
     if intent.randomness.startswith("seeded"):
         yield Objection("seed", "draws from a seed can be repeated by whoever knows or guesses it: leave it out", False)
-    for column, earlier in ledgers.independent_draws(entries, new).items():
+    if again := ledgers.second_draws(entries, new):
+        losses = ", ".join(
+            f"{column} (epsilon {_told(ledgers.spent(entries, new, column))} in all)" for column in again
+        )
+        earlier = [entry for found in again.values() for entry in found]
         yield Objection(
             "second-draw",
-            f"these records were released before with other draws of {column} ({_targets(earlier)}): an attacker can combine them, "
-            f"and their epsilons add to {_told(ledgers.spent(entries, new, column))}; use the key of the earlier release to repeat its draws (only releases in the ledger can be seen)",
+            f"these records were released before with other draws of {losses}, in {_targets(earlier)}: an attacker can combine them; "
+            "use the key of the earlier release to repeat its draws (only releases in the ledger can be seen)",
             False,
         )
     for name, earlier in _both_ways(ledgers.same_records(entries, new), new):

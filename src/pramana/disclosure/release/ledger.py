@@ -250,6 +250,12 @@ def independent_draws(earlier: Sequence[Entry], new: Entry) -> dict[str, list[En
     return found
 
 
+def second_draws(earlier: Sequence[Entry], new: Entry) -> dict[str, list[Entry]]:
+    """Columns that a new release draws anew and that earlier ones hold; what repeats one of their draws tells nothing more."""
+    anew = {name for entry, name in draws([*same_records(earlier, new), new]) if entry is new}
+    return {name: found for name, found in independent_draws(earlier, new).items() if name in anew}
+
+
 def spent(entries: Sequence[Entry], new: Entry, column: str) -> float:
     """Epsilon of a column over the releases that drew it independently, this one included; infinite if any is."""
     others = same_records([e for e in entries if e is not new], new)

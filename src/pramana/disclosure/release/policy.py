@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pramana.disclosure.release.ledger import Entry, families, same_records, total_loss
+from pramana.disclosure.release.ledger import Entry, draws, families, same_records, total_loss
 from pramana.errors import PramanaError, suggestion
 
 VERSION = 1
 LARGEST = 65_536
 """Bytes of a policy; one that a person wrote has a few hundred."""
+
+DEEPEST = 100
+"""Full stops in a line: the parser's time grows with the square of the parts of a dotted key."""
 
 ALLOWANCES = {
     "identity": "Values of at least one column were published as they are, or nearly so: see the probabilities.",
@@ -101,12 +104,13 @@ class AuditRule:
 
 @dataclass(frozen=True)
 class Balance:
-    """One budget after a release: what it is of, what was spent before, and what is spent now."""
+    """One budget after a release: what it is of, what was spent before and now, and whether the release drew anything anew."""
 
     of: str
     limit: float
     before: float
     spent: float
+    adds: bool = False
 
     @property
     def left(self) -> float:
@@ -114,8 +118,9 @@ class Balance:
 
     @property
     def exceeded(self) -> bool:
-        """More than rounding above the limit, and by this release."""
-        return self.spent > self.limit * (1 + 1e-9) and self.spent > self.before
+        """More than rounding above the limit, and by this release: what repeats an earlier draw costs nothing."""
+        more = self.spent > self.before or self.spent == float("inf")
+        return self.adds and more and self.spent > self.limit * (1 + 1e-9)
 
     def __str__(self) -> str:
         return f"{self.left:.4g} of {self.limit:.4g} for {self.of}"
@@ -158,8 +163,10 @@ class Policy:
 
     def balances(self, entries: Sequence[Entry], new: Entry) -> tuple[Balance, ...]:
         """Every budget that a release touches, with it."""
-        found = [*self._of_dataset(entries, new), *self._of_units(entries, new)]
-        return tuple(found)
+        family = same_records(entries, new)
+        adds = any(entry is new for entry, _ in draws([*family, new]))
+        found = [*self._of_dataset(family, new), *self._of_units(entries, new)]
+        return tuple(replace(balance, adds=adds) for balance in found)
 
     def dataset_limit(self, family: Sequence[Entry]) -> float | None:
         """The budget of the records of these entries; where they go by several names, the smallest."""
@@ -181,8 +188,7 @@ class Policy:
             return [new.unit]
         return sorted({e.unit for e in entries if e.unit is not None}) or [None]
 
-    def _of_dataset(self, entries: Sequence[Entry], new: Entry) -> Iterator[Balance]:
-        family = same_records(entries, new)
+    def _of_dataset(self, family: Sequence[Entry], new: Entry) -> Iterator[Balance]:
         limit = self.dataset_limit([*family, new])
         if limit is not None:
             yield Balance(f"data set {new.name!r}", limit, total_loss(family), total_loss([*family, new]))
@@ -273,6 +279,8 @@ def _content(path: Path) -> bytes:
         raise PramanaError(f"policy {str(path)!r} cannot be read: {error.strerror}") from None
     if len(content) > LARGEST:
         raise PramanaError(f"policy {str(path)!r} has more than {LARGEST} bytes: give a file that holds nothing else")
+    if max(line.count(b".") for line in content.split(b"\n")) > DEEPEST:
+        raise PramanaError(f"policy {str(path)!r} has a line with more than {DEEPEST} full stops: shorten its keys")
     return content
 
 
