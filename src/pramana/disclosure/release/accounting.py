@@ -10,6 +10,7 @@ from typing import Any
 from pramana.disclosure.release.ledger import Entry, Spent, families, finite, read_ledger, spent_by_column, total_loss
 from pramana.disclosure.release.policy import Balance, Policy, checked_policy, told_unit
 from pramana.disclosure.reports import Report
+from pramana.errors import PramanaError, confidential, suggestion
 from pramana.render import Sheet
 
 WHOLE = "a whole record"
@@ -39,7 +40,10 @@ class Account(Report):
     exceptions: tuple[Entry, ...]
 
     def __getitem__(self, dataset: str) -> Records:
-        return next(r for r in self.records if r.name == dataset)
+        found = {r.name: r for r in self.records}
+        if dataset not in found:
+            raise PramanaError(f"data set {dataset!r} is not in the ledger: {suggestion(dataset, found)}")
+        return found[dataset]
 
     def sheets(self) -> tuple[Sheet, ...]:
         rows = [row for records in self.records for row in _rows(records)]
@@ -90,6 +94,7 @@ def _plain(records: Records) -> dict[str, Any]:
     return {**asdict(records), "columns": columns, "epsilon": finite(records.epsilon), "left": records.left}
 
 
+@confidential
 def account(ledger: str | Path, policy: Policy | str | Path | None = None) -> Account:
     """What was released so far, by data set and column, with the epsilon that it adds up to.
 
