@@ -45,7 +45,7 @@ def test_columns_and_independent_draws_add() -> None:
         ({"key": "another"}, True),
         ({"identifier": "household"}, True),
         ({"identifier": None, "version": 1}, False),
-        ({"unit": "person"}, True),
+        ({"unit": "id"}, False),
         ({"columns": {"edu": ColumnRecord("another P", 1.0)}}, True),
         ({"columns": {"edu × job": ColumnRecord("P", 1.0)}}, True),
         ({"randomness": "fresh", "key": None}, True),

@@ -21,7 +21,7 @@ from pramana.cli.application import app
 from pramana.disclosure.release import releasing
 from pramana.disclosure.release.clearance import Gate, Intent, objections, published
 from pramana.disclosure.release.ledger import ColumnRecord, Entry, read_ledger
-from pramana.disclosure.release.policy import AuditRule, Budget, Columns, Limits, Policy
+from pramana.disclosure.release.policy import FORBIDDEN, AuditRule, Budget, Columns, Limits, Policy
 
 EDU = ("low", "mid", "high")
 KEY = bytes(range(32))
@@ -181,6 +181,55 @@ def test_other_columns_of_the_same_records_are_no_second_draw(folder: Path) -> N
     assert pr.account(book)["survey"].epsilon == pytest.approx(LOSS + np.log(4))
 
 
+def test_levels_of_few_people_must_be_allowed(folder: Path) -> None:
+    """Known only when the rows were read; a policy asks for more than three people."""
+    rare = pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response([*EDU, "doctor"], 0.8)})
+    frame = pd.read_csv(folder / "raw.csv")
+    for name, count in (("two", 2), ("eight", 8)):
+        frame.assign(edu=["doctor"] * count + [*frame["edu"]][count:]).to_csv(folder / f"{name}.csv", index=False)
+    book = folder / "ledger"
+    refused(
+        folder,
+        r"1 level\(s\) of edu are held by fewer than 3 record.*allow 'rare-levels'",
+        rare,
+        source="two",
+        ledger=book,
+    )
+    made = release(folder, "a", rare, source="two", ledger=book, allow="rare-levels")
+    assert (made.allowed, read_ledger(book)[0].allowed) == (("rare-levels",), ("rare-levels",))
+    release(folder, "b", rare, source="eight", ledger=book)
+    ten: dict[str, Any] = {
+        "policy": Policy(limits=Limits(merge_below=10)),
+        "ledger": book,
+        "allow": ("rare-levels", "second-draw"),
+    }
+    refused(folder, r"held by fewer than 10 .*override", rare, source="eight", **ten)
+    release(folder, "c", rare, source="eight", override="the list is public", **ten)
+    assert "fewer than 10" in read_ledger(book)[-1].overridden[0]
+
+
+def test_dropped_columns_and_new_identifiers_are_not_published(folder: Path) -> None:
+    rules = Policy(columns=Columns(publish=("edu", "pid"), drop=("id",)), require=("shuffle",))
+    refused(
+        folder, "does not list 'id', 'job' .* lets 'id' into no release.* requires? 'shuffle'|'shuffle'", policy=rules
+    )
+    made = release(folder, policy=rules, drop=["id", "job"], new_id="pid", shuffle=True, ledger=folder / "ledger")
+    assert [*pd.read_csv(made.path)] == ["pid", "edu"]
+    assert read_ledger(folder / "ledger")[0].clear == ()
+
+
+def test_the_unit_of_a_release_is_in_the_ledger(folder: Path) -> None:
+    """One draw a person; where values vary within a person no finite epsilon holds, and a budget is gone."""
+    book, policy = folder / "ledger", Policy(budget=Budget(unit=50.0))
+    made = release(folder, "a", unit="id", ledger=book, policy=policy)
+    assert [(b.of, b.spent) for b in made.budget] == [("unit 'id'", pytest.approx(LOSS))]
+    assert (read_ledger(book)[0].unit, read_ledger(book)[0].identifier) == ("id", "id")
+    varying: dict[str, Any] = {"unit": pr.Unit("id", varies=True), "ledger": book, "allow": "second-draw"}
+    refused(folder, "unit 'id' would reach infinity, above the budget of 50", policy=policy, **varying)
+    release(folder, "b", **varying)
+    assert read_ledger(book)[-1].columns["edu"].epsilon is None
+
+
 # --- With a policy ----------------------------------------------------------------------------------------------------
 
 
@@ -220,7 +269,21 @@ RULES: list[tuple[str, Policy, Intent, Intent, str]] = [
         intent(),
         "kept with 0.9",
     ),
-    ("merge_below", Policy(limits=Limits(merge_below=5)), intent(merge_below=4), intent(merge_below=5), "fewer than 5"),
+    (
+        "rare-levels",
+        Policy(limits=Limits(merge_below=5)),
+        intent(rare="1 level is held by 4"),
+        intent(),
+        "1 level is held by 4",
+    ),
+    ("rare-levels", Policy(forbid=("rare-levels",)), intent(rare="1 level is held"), intent(), "1 level is held"),
+    (
+        "infinite-epsilon",
+        Policy(forbid=("infinite-epsilon",)),
+        intent(M.with_unit(pr.Unit("person", varies=True))),
+        intent(M.with_unit("person")),
+        "epsilon of 'edu' is infinite",
+    ),
     (
         "infinite-epsilon",
         Policy(forbid=("infinite-epsilon",)),
@@ -231,7 +294,7 @@ RULES: list[tuple[str, Policy, Intent, Intent, str]] = [
     ("conditional-epsilon", Policy(forbid=("conditional-epsilon",)), intent(GIVEN), intent(), "conditional on levels"),
     ("formats", Policy(formats=("parquet",)), intent(), intent(format="parquet"), "no csv files: write parquet"),
     ("dataset", Policy(require=("dataset",)), intent(), intent(dataset="x"), "requires 'dataset'"),
-    ("unit", Policy(require=("unit",)), intent(), intent(unit="person"), "requires 'unit'"),
+    ("unit", Policy(require=("unit",)), intent(), intent(M.with_unit("person")), "requires 'unit'"),
     ("key", Policy(require=("key",)), intent(), intent(key="k", randomness="keyed"), "requires 'key'"),
     ("card", Policy(require=("card",)), intent(), intent(card=True), "requires 'card'"),
     ("shuffle", Policy(require=("shuffle",)), intent(), intent(shuffled=True), "requires 'shuffle'"),
@@ -264,7 +327,7 @@ def test_every_rule_refuses_what_breaks_it_and_nothing_else(
     assert (found.rule, found.policy) == (rule, True)
     if right is not wrong and right != wrong:
         assert objections(right, [], policy) == []
-    allowed = (rule,) if rule in ("identity", "seed") else ()
+    allowed = (rule,) if rule in ("identity", "seed", "rare-levels") else ()
     with pytest.raises(pr.PramanaError, match=f"{said}.*override the policy with a reason"):
         Gate(tmp_path / "ledger", policy, allow=allowed).clear(wrong)
     with pytest.warns(UserWarning, match="the policy is overridden: .*" + said):
@@ -468,7 +531,8 @@ def test_a_policy_can_ask_for_a_clean_audit(folder: Path) -> None:
 WHOLE = """
 version = 1
 name = "Statistics Office, 2026"
-forbid = ["identity", "seed", "second-draw", "unperturbed", "fixed-levels", "infinite-epsilon", "conditional-epsilon"]
+forbid = ["identity", "seed", "second-draw", "unperturbed", "rare-levels", "fixed-levels",
+    "infinite-epsilon", "conditional-epsilon"]
 require = ["ledger", "dataset", "unit", "key", "card", "shuffle"]
 formats = ["parquet"]
 
@@ -501,7 +565,7 @@ def test_every_key_of_a_policy_file(tmp_path: Path) -> None:
     assert made.digest is not None
     assert made == Policy(
         "Statistics Office, 2026",
-        ("identity", "seed", "second-draw", "unperturbed", "fixed-levels", "infinite-epsilon", "conditional-epsilon"),
+        FORBIDDEN,
         ("ledger", "dataset", "unit", "key", "card", "shuffle"),
         ("parquet",),
         Budget(6.0, 8, {"health": 1.0, "survey 2024": 2}, (("survey 2024", "survey 2025"), ("north", "south"))),

@@ -13,7 +13,7 @@ import numpy as np
 from pramana.arrays import Bool, Float, Int
 from pramana.disclosure.release import ledger as ledgers
 from pramana.disclosure.release.ledger import Entry
-from pramana.disclosure.release.policy import ALLOWANCES, Balance, Policy
+from pramana.disclosure.release.policy import ALLOWANCES, RARE, Balance, Policy
 from pramana.errors import PramanaError, PramanaWarning, listing, suggestion
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 from pramana.mechanism.channels.matrix_forms import Mixture
@@ -34,9 +34,9 @@ class Intent:
     ----------
     clear : columns that will be published as they are.
     source : SHA-256 of the confidential file, where there is a ledger to look it up in.
-    unit, identifier : columns that say which records are one person's, and from which keyed draws are derived.
+    identifier : the column from which keyed draws are derived.
     key : fingerprint of the key.
-    merge_below : levels held by fewer people are merged or refused.
+    rare : what is to be said of levels that few people hold; known when all rows were read.
     """
 
     mechanism: Mechanism
@@ -46,12 +46,11 @@ class Intent:
     clear: tuple[str, ...] = ()
     source: str | None = None
     dataset: str | None = None
-    unit: str | None = None
     identifier: str | None = None
     key: str | None = None
     card: bool = False
     shuffled: bool = False
-    merge_below: int | None = None
+    rare: str | None = None
 
     def entry(self) -> Entry:
         """The release in the ledger, but for what only its end can tell."""
@@ -66,7 +65,7 @@ class Intent:
             epsilon=ledgers.finite(self.mechanism.epsilon),
             columns=ledgers.column_records(self.mechanism),
             version=ledgers.VERSION,
-            unit=self.unit,
+            unit=None if self.mechanism.unit is None else self.mechanism.unit.column,
             identifier=self.identifier,
             clear=self.clear,
         )
@@ -141,14 +140,14 @@ class Gate:
         return cleared
 
     def record(self, intent: Intent, cleared: Clearance, *, released: str, rows: int) -> Clearance:
-        """Enter the release into the ledger, unless another one that was entered meanwhile stands against it."""
+        """Enter the release into the ledger, unless its rows, or another one that was entered meanwhile, stand against it."""
         if self.ledger is None:
-            return cleared
+            return self._judged(intent, [])
         final: list[Clearance] = []
 
         def made(entries: list[Entry]) -> Entry:
             final.append(self._judged(intent, entries))
-            if final[0].waived != cleared.waived:
+            if [rule for rule in final[0].waived if rule != RARE] != [*cleared.waived]:
                 raise PramanaError(
                     "another release of these records was entered into the ledger meanwhile: start again"
                 )
@@ -205,7 +204,8 @@ def objections(
     found = [*_sane(intent, entries, new)]
     if policy is None:
         return found
-    found = [replace(o, policy=o.rule in policy.forbid) for o in found]
+    firm = (*policy.forbid, *([RARE] if policy.limits.merge_below is not None else []))
+    found = [replace(o, policy=o.rule in firm) for o in found]
     return [
         *found,
         *_forbidden(intent, policy),
@@ -223,6 +223,8 @@ def _sane(intent: Intent, entries: Sequence[Entry], new: Entry) -> Iterator[Obje
         yield Objection("identity", f"values of {told} go out as they are, or merely renamed: lower keep", False)
     if intent.randomness.startswith("seeded"):
         yield Objection("seed", "draws from a seed can be repeated by whoever knows or guesses it: leave it out", False)
+    if intent.rare is not None:
+        yield Objection(RARE, intent.rare, False)
     if again := ledgers.second_draws(entries, new):
         losses = ", ".join(
             f"{column} (epsilon {_told(ledgers.spent(entries, new, column))} in all)" for column in again
@@ -269,8 +271,11 @@ def _forbidden(intent: Intent, policy: Policy) -> Iterator[Objection]:
             yield Objection("fixed-levels", sentence)
     for assignment in intent.mechanism.assignments:
         name, channel = listing(assignment.columns), assignment.channel
-        if "infinite-epsilon" in policy.forbid and not np.isfinite(channel.epsilon):
-            yield Objection("infinite-epsilon", f"epsilon of {name} is infinite: let every level become every other")
+        if "infinite-epsilon" in policy.forbid and not np.isfinite(ledgers.epsilon_of(intent.mechanism, assignment)):
+            told = (
+                f"epsilon of {name} is infinite: let every level become every other, and values not vary within a unit"
+            )
+            yield Objection("infinite-epsilon", told)
         if "conditional-epsilon" in policy.forbid and channel.conditional:
             yield Objection(
                 "conditional-epsilon",
@@ -284,7 +289,7 @@ def _forbidden(intent: Intent, policy: Policy) -> Iterator[Objection]:
 def _strength(intent: Intent, policy: Policy) -> Iterator[Objection]:
     limits, known = policy.limits, intent.mechanism
     for assignment in known.assignments:
-        name, epsilon = listing(assignment.columns), assignment.channel.epsilon
+        name, epsilon = listing(assignment.columns), ledgers.epsilon_of(known, assignment)
         if limits.column is not None and _above(epsilon, limits.column):
             yield Objection("column", f"epsilon of {name} is {_told(epsilon)}, above {limits.column:.4g}: lower keep")
         largest = max(surest(matrix) for matrix in assignment.matrices.values())
@@ -295,9 +300,6 @@ def _strength(intent: Intent, policy: Policy) -> Iterator[Objection]:
     if limits.release is not None and _above(known.epsilon, limits.release):
         said = f"epsilon of a record is {_told(known.epsilon)}, above {limits.release:.4g}: perturb fewer columns, or more strongly"
         yield Objection("release", said)
-    if limits.merge_below is not None and (intent.merge_below or 0) < limits.merge_below:
-        said = f"levels held by fewer than {limits.merge_below} people must be merged: merge below {limits.merge_below}"
-        yield Objection("merge_below", said)
 
 
 def _above(value: float, limit: float) -> bool:
@@ -308,7 +310,7 @@ def _required(intent: Intent, policy: Policy, ledger: bool) -> Iterator[Objectio
     given = {
         "ledger": ledger,
         "dataset": intent.dataset is not None,
-        "unit": intent.unit is not None,
+        "unit": intent.mechanism.unit is not None,
         "key": intent.key is not None,
         "card": intent.card,
         "shuffle": intent.shuffled,

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from pramana.errors import PramanaError
 from pramana.frames.writing import locked, sha256
-from pramana.mechanism import Mechanism
+from pramana.mechanism import Assignment, Mechanism
 from pramana.mechanism.draws.keyed import channel_hash
 
 VERSION = 2
@@ -89,9 +89,15 @@ _ENTRY = TypeAdapter(Entry)
 def column_records(mechanism: Mechanism) -> dict[str, ColumnRecord]:
     """Hash and epsilon of every channel, as an entry holds them."""
     return {
-        " × ".join(a.columns): ColumnRecord(channel_hash(a.channel), finite(a.channel.epsilon), a.channel.given)
+        " × ".join(a.columns): ColumnRecord(channel_hash(a.channel), finite(epsilon_of(mechanism, a)), a.channel.given)
         for a in mechanism.assignments
     }
+
+
+def epsilon_of(mechanism: Mechanism, assignment: Assignment) -> float:
+    """Epsilon of one draw of a record, or of a unit: none is finite where true values vary within it."""
+    varies = mechanism.unit is not None and mechanism.unit.varies
+    return float("inf") if varies else assignment.channel.epsilon
 
 
 def finite(value: float) -> float | None:
@@ -203,7 +209,7 @@ def same_records(entries: Sequence[Entry], new: Entry) -> list[Entry]:
 def draws(family: Iterable[Entry]) -> list[tuple[Entry, str]]:
     """Independent draws of the same records: a release and the name of what was drawn in it.
 
-    Keyed releases with the same key, identifier, unit, columns and matrix repeat one draw, as long as the true values stay.
+    Keyed releases with the same key, identifier, columns and matrix repeat one draw, as long as the true values stay.
     Every other release draws anew, though its file be the same.
     """
     found: list[tuple[Entry, str]] = []
@@ -211,7 +217,7 @@ def draws(family: Iterable[Entry]) -> list[tuple[Entry, str]]:
     for entry in family:
         for column, record in entry.columns.items():
             if entry.randomness == "keyed":
-                seen = keyed.setdefault((entry.key, entry.unit, column, record.channel), set())
+                seen = keyed.setdefault((entry.key, column, record.channel), set())
                 # Ledgers of version 1 do not name the identifier: there it is taken to have been the same.
                 repeated = bool(seen) and (None in seen or entry.identifier is None or entry.identifier in seen)
                 seen.add(entry.identifier)

@@ -19,13 +19,15 @@ LARGEST = 65_536
 DEEPEST = 100
 """Full stops in a line: the parser's time grows with the square of the parts of a dotted key."""
 
+RARE = "rare-levels"
 ALLOWANCES = {
     "identity": "Values of at least one column were published as they are, or nearly so: see the probabilities.",
     "seed": "",  # the description's `randomness` says it
     "second-draw": "These records were released before with other draws of the same columns: the epsilons of the releases add.",
     "unperturbed": "A column is perturbed in one release of these records and published as it is in another.",
+    RARE: "",
 }
-"""What is refused, policy or not, unless it is allowed by name; and the limit that the description then states."""
+"""What is refused, policy or not, unless it is allowed by name; and the limit that the description then states in words."""
 
 FORBIDDEN = (*ALLOWANCES, "fixed-levels", "infinite-epsilon", "conditional-epsilon")
 REQUIRED = ("ledger", "dataset", "unit", "key", "card", "shuffle")
@@ -63,7 +65,7 @@ class Limits:
     column : largest epsilon of a column, or of columns perturbed together.
     release : largest epsilon of a whole record.
     keep : largest probability with which any level may go out as one and the same value.
-    merge_below : a level held by fewer people must be merged with others.
+    merge_below : a level held by fewer people must be merged with others; without a policy it is 3 (`releasing.FEWEST`).
     """
 
     column: float | None = None
