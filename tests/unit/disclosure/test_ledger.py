@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -186,6 +188,41 @@ def test_a_mangled_ledger_is_an_error_that_names_the_line(line: bytes, tmp_path:
     assert len(str(caught.value)) < 500
 
 
+def test_mutated_ledgers_are_read_or_refused(tmp_path: Path) -> None:
+    """400 ledgers, a few bytes of each changed: entries or a clear error, never a traceback, never slow."""
+    draw, path, refused = random.Random(7), tmp_path / "ledger", 0
+    bits = [
+        b"",
+        b"{",
+        b"}",
+        b"[",
+        b'"',
+        b":",
+        b",",
+        b"9" * 400,
+        b"\xff",
+        b"\n",
+        b"-",
+        b"null",
+        b"1e999",
+        b"NaN",
+        b"\\u0000",
+    ]
+    for _ in range(400):
+        body = bytearray((good() + b"\n") * 3 + OLD.encode())
+        for _ in range(draw.randint(1, 4)):
+            place = draw.randrange(len(body))
+            body[place : place + draw.randint(0, 5)] = draw.choice(bits)
+        path.write_bytes(bytes(body))
+        begun = time.monotonic()
+        try:
+            pr.account(path).summary("json")
+        except pr.PramanaError:
+            refused += 1
+        assert time.monotonic() - begun < 2
+    assert 200 < refused < 400
+
+
 @pytest.mark.parametrize("more", [{}, {"purpose": "unknown here"}])
 def test_a_newer_entry_asks_for_an_update(more: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "ledger").write_bytes(good(version=ledger.VERSION + 1, **more))
@@ -200,6 +237,8 @@ def test_a_ledger_that_is_no_file(tmp_path: Path) -> None:
     for missing in (True, False):
         with pytest.raises(pr.PramanaError, match="is not a file"):
             ledger.read_ledger(tmp_path, missing=missing)
+    with pytest.raises(pr.PramanaError, match="of the ledger does not exist: create it first"):
+        ledger.read_ledger(tmp_path / "no folder" / "absent", missing=True)
     (tmp_path / "broken").symlink_to(tmp_path / "gone")
     with pytest.raises(pr.PramanaError, match="does not exist"):
         ledger.read_ledger(tmp_path / "broken", missing=True)

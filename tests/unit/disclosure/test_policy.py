@@ -210,9 +210,9 @@ def test_levels_of_few_people_must_be_allowed(folder: Path) -> None:
 
 def test_dropped_columns_and_new_identifiers_are_not_published(folder: Path) -> None:
     rules = Policy(columns=Columns(publish=("edu", "pid"), drop=("id",)), require=("shuffle",))
-    refused(
-        folder, "does not list 'id', 'job' .* lets 'id' into no release.* requires? 'shuffle'|'shuffle'", policy=rules
-    )
+    said = refused(folder, "does not list 'id', 'job'", policy=rules)
+    assert "lets 'id' into no release" in said
+    assert "requires 'shuffle'" in said
     made = release(folder, policy=rules, drop=["id", "job"], new_id="pid", shuffle=True, ledger=folder / "ledger")
     assert [*pd.read_csv(made.path)] == ["pid", "edu"]
     assert read_ledger(folder / "ledger")[0].clear == ()

@@ -108,6 +108,8 @@ def finite(value: float) -> float | None:
 def read_ledger(path: Path, *, missing: bool = False) -> list[Entry]:
     """Entries in order; with `missing`, a ledger that does not exist yet is empty."""
     if missing and not os.path.lexists(path):
+        if not path.resolve().parent.is_dir():
+            raise PramanaError(f"folder {str(path.parent)!r} of the ledger does not exist: create it first")
         return []
     if not path.is_file():
         state = "is not a file" if path.exists() else "does not exist"
