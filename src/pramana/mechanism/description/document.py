@@ -52,6 +52,7 @@ class MatrixModel(ChannelModel):
     kind: KindName | None = None
     levels: Levels
     conditional: bool = False
+    given: list[Literal["frequencies", "levels"]] | None = None
     orientation: Literal["columns", "rows"]
     matrix: list[list[float]]
 
@@ -61,6 +62,7 @@ class MixtureModel(ChannelModel):
     kind: KindName | None = None
     levels: Levels
     conditional: bool = False
+    given: list[Literal["frequencies", "levels"]] | None = None
     refill: Annotated[float, Field(ge=0, lt=1)]
     frequencies: list[Annotated[float, Field(ge=0)]] | None = None
 
