@@ -9,7 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from pramana.errors import PramanaError
+from pramana.frames.documents import read_json_lines
 from pramana.frames.writing import sha256
 from pramana.mechanism import Mechanism
 from pramana.mechanism.draws.keyed import channel_hash
@@ -38,6 +41,9 @@ class Entry:
     columns: dict[str, dict[str, Any]]
 
 
+_ENTRY = TypeAdapter(Entry)
+
+
 def column_records(mechanism: Mechanism) -> dict[str, dict[str, Any]]:
     """Hash and epsilon of every channel, as an entry holds them."""
     return {
@@ -55,15 +61,25 @@ def read_ledger(path: Path, *, missing: bool = False) -> list[Entry]:
     """Entries in order; with `missing`, a ledger that does not exist yet is empty."""
     if missing and not path.exists():
         return []
-    if not path.is_file():
-        raise PramanaError(f"ledger {str(path)!r} does not exist")
-    entries = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            entries.append(Entry(**json.loads(line)))
-        except (ValueError, TypeError, RecursionError):
-            raise PramanaError(f"line {number} of ledger {str(path)!r} is not an entry: restore the file") from None
-    return entries
+    lines = enumerate(read_json_lines(path, "ledger"), 1)
+    return [_entry(line, f"line {number} of ledger {str(path)!r}") for number, line in lines]
+
+
+def _entry(line: Any, where: str) -> Entry:
+    """A line of the ledger, every field of its type."""
+    try:
+        entry = _ENTRY.validate_json(json.dumps(line), strict=True)
+        if all(_is_record(record) for record in entry.columns.values()):
+            return entry
+    except ValidationError:
+        pass
+    raise PramanaError(f"{where} is not an entry: restore the file")
+
+
+def _is_record(record: dict[str, Any]) -> bool:
+    channel, loss = record.get("channel"), record.get("epsilon", -1)
+    number = isinstance(loss, int | float) and not isinstance(loss, bool) and loss >= 0
+    return isinstance(channel, str) and (loss is None or number)
 
 
 def append(path: Path, entry: Entry) -> None:

@@ -16,7 +16,7 @@ from pramana.frames.blocks.stream import Reader, Writer, open_reader, require
 from pramana.frames.files import format_of
 from pramana.frames.writing import check_paths, locked, pending, publish, refuse_existing, settle, sha256, write_text
 from pramana.mechanism import Mechanism
-from pramana.mechanism.description.document import find_description
+from pramana.mechanism.description.reading import find_description
 from pramana.mechanism.draws.keyed import Key
 from pramana.mechanism.draws.keystream import RandomnessKind
 from pramana.mechanism.draws.perturbation import Keyed, Source, source_of
