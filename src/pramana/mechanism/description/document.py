@@ -175,12 +175,7 @@ def _built(model: PramModel, source: str) -> Mechanism:
             channels[key] = assignment.randomization.built()
         except MechanismError as error:
             raise MechanismError(f"{source}: pram.channels.{position}: {error}") from None
-        _refuse_other_epsilon(
-            assignment.epsilon, channels[key].epsilon, f"{where}.epsilon", listing(assignment.columns)
-        )
-    mechanism = Mechanism(channels)
-    _refuse_other_epsilon(model.epsilon, mechanism.epsilon, f"{source}: pram.epsilon", "all columns together")
-    return mechanism
+    return Mechanism(channels)
 
 
 def false_epsilons(model: PramModel, mechanism: Mechanism) -> list[str]:
