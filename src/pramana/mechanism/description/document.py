@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 
 from pramana.errors import MechanismError, listing
 from pramana.frames import Variable
@@ -32,7 +33,8 @@ EPSILON_TOLERANCE = 1e-6
 
 LevelValue = bool | int | float | str
 KindName = Literal["nominal", "ordinal", "numeric"]
-Levels = Annotated[list[LevelValue | list[LevelValue]], Field(min_length=2)]
+Levels = Annotated[list[LevelValue | list[LevelValue]], Field(min_length=2), FailFast()]
+"""One fault is enough: a list of a million wrong levels would have five million."""
 
 
 class _Model(BaseModel):
@@ -55,7 +57,7 @@ class MatrixModel(ChannelModel):
     levels: Levels
     conditional: bool = False
     orientation: Literal["columns", "rows"]
-    matrix: list[list[float]]
+    matrix: Annotated[list[Annotated[list[float], FailFast()]], FailFast()]
 
 
 class MixtureModel(ChannelModel):
@@ -78,9 +80,13 @@ class MixtureStratum(MixtureModel):
 class StratifiedModel(ChannelModel):
     channel: Literal["stratified"]
     by: str
-    strata: list[Annotated[MatrixStratum | MixtureStratum, Field(discriminator="channel")]]
+    strata: Annotated[list[Annotated[MatrixStratum | MixtureStratum, Field(discriminator="channel")]], FailFast()]
 
     def built(self) -> Channel:
+        values = [s.value for s in self.strata]
+        twice = [value for value, count in Counter(values).items() if count > 1]
+        if twice:
+            raise MechanismError(f"strata {listing(twice)} of {self.by!r} appear more than once: describe each once")
         return Stratified(self.by, {s.value: TransitionMatrix.from_document(s.model_dump()) for s in self.strata})
 
 
@@ -88,7 +94,7 @@ Randomization = Annotated[MatrixModel | MixtureModel | StratifiedModel, Field(di
 
 
 class AssignmentModel(_Model):
-    columns: Annotated[list[str], Field(min_length=1)]
+    columns: Annotated[list[str], Field(min_length=1), FailFast()]
     randomization: Randomization
     epsilon: float | None = None
 
@@ -97,7 +103,7 @@ class PramModel(_Model):
     """The `pram` object. What follows `channels` is of a released file; a mechanism alone has none of it."""
 
     version: str
-    channels: Annotated[list[AssignmentModel], Field(min_length=1)]
+    channels: Annotated[list[AssignmentModel], Field(min_length=1), FailFast()]
     rows: Annotated[int, Field(ge=0)] | None = None
     epsilon: Annotated[float, Field(ge=0)] | None = None
     randomness: RandomnessKind | None = None
@@ -175,7 +181,10 @@ def _built(model: PramModel, source: str) -> Mechanism:
             channels[key] = assignment.randomization.built()
         except MechanismError as error:
             raise MechanismError(f"{source}: pram.channels.{position}: {error}") from None
-    return Mechanism(channels)
+    try:
+        return Mechanism(channels)
+    except MechanismError as error:
+        raise MechanismError(f"{source}: pram.channels: {error}") from None
 
 
 def false_epsilons(model: PramModel, mechanism: Mechanism) -> list[str]:
