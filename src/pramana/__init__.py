@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pramana.formulas.text import parameter
     from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
     from pramana.inference.hypotheses import SpecificationTest
-    from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix, designs
+    from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix, Unit, designs
     from pramana.mechanism.designs.design_file import Design, read_design
     from pramana.models.effects import average_treatment_effect
     from pramana.models.generalized_linear import glm

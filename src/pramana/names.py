@@ -11,6 +11,7 @@ HOME = {
     "TransitionMatrix": "mechanism",
     "Mechanism": "mechanism",
     "Stratified": "mechanism",
+    "Unit": "mechanism",
     "Channel": "mechanism",
     "Nodes": "mechanism",
     "designs": "mechanism",

@@ -13,7 +13,7 @@ from pramana.frames.files import format_of
 from pramana.mechanism import TransitionMatrix
 from pramana.mechanism.designs import best_for_epsilon
 from pramana.mechanism.designs.design_file import Design
-from pramana.mechanism.designs.request import Request
+from pramana.mechanism.designs.request import Request, recoded
 from pramana.render import Sheet, render
 
 MATRIX_LIMIT = 10
@@ -120,7 +120,7 @@ def _refuse_other_values(request: Request, table: Table | None) -> None:
         return
     present = ~table.missing(request.columns)
     probe = TransitionMatrix.randomized_response(request.levels or (), 1.0)
-    values = table.column(request.columns[0])
+    values = recoded(request, table.column(request.columns[0]))
     rows = present.nonzero()[0]
     if rows.size and rows.size < values.size:  # missing values are no error here: keep the row numbers true
         values = values.copy()

@@ -22,16 +22,38 @@ def perturb(
     design: Annotated[Path | None, typer.Option("--design", "-d", help="Design (TOML).")] = None,
     key_file: Annotated[Path | None, typer.Option(help="Secret key for draws that repeat; see `pramana key`.")] = None,
     id_column: Annotated[str | None, typer.Option(help="With a key: the column that identifies the records.")] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="Column that identifies persons: their records share one draw.")
+    ] = None,
+    unit_varies: Annotated[
+        bool, typer.Option("--unit-varies", help="True values may differ within a unit: no finite epsilon holds.")
+    ] = False,
     seed: Annotated[int | None, typer.Option(help="For tests only: repeatable and therefore insecure.")] = None,
+    drop: Annotated[str | None, typer.Option(help="Columns to leave out, as a,b.")] = None,
+    shuffle: Annotated[bool, typer.Option("--shuffle", help="Put the records into a random order.")] = False,
+    new_id: Annotated[str | None, typer.Option(help="Column of new random identifiers, in place of old ones.")] = None,
+    link: Annotated[
+        Path | None, typer.Option(help="Your own file (.parquet, .csv) that links released to original records.")
+    ] = None,
+    missing: Annotated[
+        list[str] | None, typer.Option(help="A mark that means missing, such as NA; may be repeated.")
+    ] = None,
+    missing_level: Annotated[str | None, typer.Option(help="The level that stands for a missing value.")] = None,
+    merge_below: Annotated[int | None, typer.Option(help="With a design: merge values that fewer people hold.")] = None,
+    allow: Annotated[
+        list[str] | None, typer.Option(help="Wave a refusal through, such as rare-levels; may be repeated.")
+    ] = None,
     ledger: Annotated[Path | None, typer.Option(help="Your own file of releases, never to be published.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Name of the records in the ledger.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing OUT.")] = False,
     card: Annotated[bool, typer.Option("--card", help="Also write a page about the release.")] = False,
 ) -> None:
     """Perturb a confidential file and publish it with its description."""
+    from pramana.cli.choices import names
     from pramana.disclosure.release.releasing import release
+    from pramana.mechanism import Unit
 
-    known = _mechanism(mechanism, design, source)
+    known = _mechanism(mechanism, design)
     with _warnings_in_a_line(), bar(f"Perturbing {source.name}") as tell:
         made = release(
             source,
@@ -39,7 +61,16 @@ def perturb(
             known,
             key=key_file,
             id=id_column,
+            unit=None if unit is None else Unit(unit, unit_varies),
             seed=seed,
+            drop=names(drop),
+            shuffle=shuffle,
+            new_id=new_id,
+            link=link,
+            missing=missing or (),
+            missing_level=missing_level,
+            merge_below=merge_below,
+            allow=allow or (),
             force=force,
             card=card,
             ledger=ledger,
@@ -47,8 +78,10 @@ def perturb(
             tell=tell,
         )
     given = f", given the frequencies of {listing(made.conditional)}" if made.conditional else ""
-    typer.echo(f"{made.rows} records, {made.randomness} draws, epsilon {made.epsilon:.4g} a record{given}")
-    for path in (made.path, made.description, *made.cards):
+    typer.echo(f"{made.rows} records, {made.randomness} draws, epsilon {made.epsilon:.4g} a {unit or 'record'}{given}")
+    for column, count in made.missing.items():
+        typer.echo(f"{column}: missing in {count} records, which is published as it is")
+    for path in (made.path, made.description, *made.cards, *([made.link] if made.link else [])):
         typer.echo(f"wrote {path}")
 
 
@@ -78,14 +111,15 @@ def key(path: Annotated[Path, typer.Argument(help="File to write; it must not ex
     typer.echo(f"wrote {path}: keep it secret, and keep it")
 
 
-def _mechanism(mechanism: Path | None, design: Path | None, source: Path) -> Any:
+def _mechanism(mechanism: Path | None, design: Path | None) -> Any:
     if (mechanism is None) == (design is None):
         raise PramanaError("give either --mechanism (JSON) or --design (TOML)")
     if mechanism is not None:
         return mechanism
-    from pramana.mechanism.designs.design_file import read_design
+    from pramana.mechanism.designs.design_file import Design
 
-    return read_design(design, source)  # type: ignore[arg-type]
+    assert design is not None
+    return Design.asked(design)
 
 
 @contextmanager

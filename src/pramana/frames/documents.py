@@ -98,8 +98,6 @@ def _toml(text: str) -> Any:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         raise
-    except UnicodeError:
-        raise
     except ValueError:  # of the conversion of numbers, and of dates that no calendar has
         raise _DocumentError("holds a number or date that cannot be: whole numbers must fit into 64 bits") from None
 

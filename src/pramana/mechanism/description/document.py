@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,11 +20,13 @@ from pramana.mechanism.channel import Channel, Document
 from pramana.mechanism.channels.stratified import Stratified
 from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.draws.keystream import RandomnessKind
-from pramana.mechanism.mechanism import Mechanism
+from pramana.mechanism.mechanism import Mechanism, Unit
 
 VERSION = "1.1"
-NEWEST = 1
-"""The newest major version that is read; a newer one may mean something that this release would leave out."""
+UNIT_VERSION = "2.0"
+"""Of a description with a unit: readers that do not know units must refuse it, for they would understate errors."""
+LATE = ("sha256", "missing")
+"""What is known only when the file is written: it stands in the description beside the file, not in the one inside."""
 PARQUET_KEY = b"pram"
 SCHEMA = Path(__file__).with_name("pram-1.schema.json")
 """The JSON Schema of the `pram` object, shipped with the package; `make schema` writes it anew from the models."""
@@ -99,12 +102,32 @@ class AssignmentModel(_Model):
     epsilon: float | None = None
 
 
+class UnitModel(_Model):
+    column: str
+    varies: bool = False
+
+
+class MergedModel(_Model):
+    """Values that fewer than `below` people held were merged; on a scale with the nearest level (`into` is null)."""
+
+    into: LevelValue | None = None
+    below: int
+
+
 class PramModel(_Model):
     """The `pram` object. What follows `channels` is of a released file; a mechanism alone has none of it."""
 
     version: str
     channels: Annotated[list[AssignmentModel], Field(min_length=1), FailFast()]
+    unit: UnitModel | None = None
     rows: Annotated[int, Field(ge=0)] | None = None
+    missing: dict[str, Annotated[int, Field(ge=0)]] | None = None
+    missing_level: LevelValue | None = None
+    merged: dict[str, MergedModel] | None = None
+    dropped: list[str] | None = None
+    shuffled: bool = False
+    new_id: str | None = None
+    allowed: list[str] | None = None
     epsilon: Annotated[float, Field(ge=0)] | None = None
     randomness: RandomnessKind | None = None
     limits: list[str] | None = None
@@ -138,7 +161,9 @@ def to_document(mechanism: Mechanism) -> Document:
         }
         for a in mechanism.assignments
     ]
-    return {"pram": {"version": VERSION, "channels": channels}}
+    if mechanism.unit is None:
+        return {"pram": {"version": VERSION, "channels": channels}}
+    return {"pram": {"version": UNIT_VERSION, "unit": asdict(mechanism.unit), "channels": channels}}
 
 
 def from_document(document: Any, source: str) -> Mechanism:
@@ -165,9 +190,9 @@ def refuse_newer(version: object, source: str) -> None:
     if not isinstance(version, str) or not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})*", version):
         shown = repr(version[:20] if isinstance(version, str) else version)
         raise MechanismError(f"{source}: pram.version is {shown[:60]}, not a version such as {VERSION!r}")
-    if int(version.split(".")[0]) > NEWEST:
+    if int(version.split(".")[0]) > int(UNIT_VERSION.split(".")[0]):
         raise MechanismError(
-            f"{source} has version {version}, newer than the {NEWEST} that this release reads: update pramana"
+            f"{source} has version {version}, newer than the {UNIT_VERSION} that this release reads: update pramana"
         )
 
 
@@ -181,8 +206,9 @@ def _built(model: PramModel, source: str) -> Mechanism:
             channels[key] = assignment.randomization.built()
         except MechanismError as error:
             raise MechanismError(f"{source}: pram.channels.{position}: {error}") from None
+    unit = None if model.unit is None else Unit(model.unit.column, model.unit.varies)
     try:
-        return Mechanism(channels)
+        return Mechanism(channels, unit)
     except MechanismError as error:
         raise MechanismError(f"{source}: pram.channels: {error}") from None
 
@@ -215,10 +241,10 @@ def save(mechanism: Mechanism, path: Path) -> None:
     write_text(path, text + "\n")
 
 
-def field_of(name: str, variable: Variable | None, arrow: str | None) -> Document:
-    """A column as the schema of a Data Package has it; `arrow` is its type in a Parquet file."""
+def field_of(name: str, variable: Variable | None, arrow: str) -> Document:
+    """A column as the schema of a Data Package has it; `arrow` is its type in a Parquet file, "" in others."""
     if variable is None or variable.levels is None:
-        return {"name": name, "type": "any" if arrow is None else _type_name(arrow)}
+        return {"name": name, "type": _type_name(arrow)}
     values = variable.levels
     own = "boolean" if isinstance(values[0], bool) else "number" if is_number(values[0]) else "string"
     own = "integer" if own == "number" and all(isinstance(v, int) for v in values) else own

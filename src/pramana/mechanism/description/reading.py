@@ -18,6 +18,7 @@ from pramana.frames.files import format_of, unreadable
 from pramana.frames.writing import sha256
 from pramana.mechanism.channel import Document
 from pramana.mechanism.description.document import (
+    LATE,
     PARQUET_KEY,
     PramModel,
     false_epsilons,
@@ -55,10 +56,10 @@ class Given:
         return list(dict.fromkeys(name for given in both for name in described_columns(given)))
 
     def refuse_disagreement(self) -> None:
-        """Two descriptions of a file must say the same; only the hash cannot stand inside."""
+        """Two descriptions of a file must say the same; only what is known late cannot stand inside."""
         if self.inside is None or self.beside is None or "pram" not in self.beside:
             return
-        beside, inside = (_without_hash(given.get("pram")) for given in (self.beside, self.inside))
+        beside, inside = (_known_early(given.get("pram")) for given in (self.beside, self.inside))
         for where, outer, inner in _differences(beside, inside, "pram"):
             raise MechanismError(
                 f"two descriptions of {self.path.name!r} differ: {where} is {outer} in {PACKAGE} and {inner} inside the file; "
@@ -126,7 +127,7 @@ class Described:
             raise _other(name, f"column {at + 1} {names[at]!r}", _short(listed[at]))
         variables = self.mechanism.schema.variables
         for field in stated:
-            own = field_of(field["name"], variables.get(field["name"]), types.get(field["name"]))["type"]
+            own = field_of(field["name"], variables.get(field["name"]), types.get(field["name"], ""))["type"]
             if own != "any" and field.get("type", "any") not in ("any", own):
                 raise _other(name, f"the type {own} in column {field['name']!r}", _short(field["type"]))
 
@@ -256,8 +257,8 @@ def _facts(path: Path) -> tuple[list[str], dict[str, str], int | None]:
     return list(schema.names), {field.name: str(field.type) for field in schema}, int(metadata.num_rows)
 
 
-def _without_hash(body: Any) -> Any:
-    return {k: v for k, v in body.items() if k != "sha256"} if isinstance(body, dict) else body
+def _known_early(body: Any) -> Any:
+    return {k: v for k, v in body.items() if k not in LATE} if isinstance(body, dict) else body
 
 
 def _differences(a: Any, b: Any, where: str) -> Iterator[tuple[str, str, str]]:

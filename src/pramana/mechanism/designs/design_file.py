@@ -14,7 +14,7 @@ from pramana.frames import Table, read
 from pramana.frames.documents import read_toml
 from pramana.frames.writing import write_text
 from pramana.mechanism.designs.request import Request
-from pramana.mechanism.mechanism import Mechanism
+from pramana.mechanism.mechanism import Mechanism, Unit
 
 VERSION = 1
 _HEADER = "# A design: what is asked for. The mechanism built from it is written when the data are perturbed.\n"
@@ -34,6 +34,9 @@ _COLUMN = {
     "blocks": "a list of lists of levels",
     "fixed": "a list of levels",
     "by": "text",
+    "merge_below": "a whole number",
+    "other": "a level",
+    "missing_level": "a level",
     "strata": "a list of tables",
 }
 _LINKED = {"columns": "a list of names", **_SHARED}
@@ -44,6 +47,7 @@ class Design:
     """The requests for a file, in order."""
 
     requests: tuple[Request, ...]
+    unit: Unit | None = None
 
     @property
     @confidential
@@ -56,7 +60,7 @@ class Design:
                 channels[key] = request.channel()
             except MechanismError as error:
                 raise MechanismError(f"design of {request.name!r}: {error.marked}") from None
-        return Mechanism(channels)
+        return Mechanism(channels, self.unit)
 
     @property
     def conditional(self) -> tuple[str, ...]:
@@ -71,22 +75,32 @@ class Design:
     @confidential
     def resolved(self, data: Any) -> Design:
         """Levels and frequencies written out; `data` is the confidential frame or file, or None."""
-        needed = [r for r in self.requests if r.levels is None or _draws(r)]
+        needed = [r for r in self.requests if r.levels is None or r.missing_level or r.merge_below or _draws(r)]
         if not needed:
             return self
         text = {name: values for r in self.requests for name, values in _text_levels(r)}
         table: Table | None = None if data is None else read(data, text=text)
-        return Design(tuple(r.resolved(table) if r in needed else r for r in self.requests))
+        unit = None if self.unit is None else self.unit.column
+        return replace(self, requests=tuple(r.resolved(table, unit) for r in self.requests))
 
     @staticmethod
     def read(path: str | Path, data: Any = None) -> Design:
         """From a TOML file, with what it leaves to the data resolved."""
-        path = Path(path)
-        return Design(_requests(read_toml(path, "design file", MechanismError), str(path))).resolved(data)
+        return Design.asked(Path(path)).resolved(data)
+
+    @staticmethod
+    def asked(path: Path) -> Design:
+        """From a TOML file, as it stands there."""
+        document = read_toml(path, "design file", MechanismError)
+        return Design(_requests(document, str(path)), _unit(document, str(path)))
 
     def write(self, path: str | Path) -> None:
         """As TOML; the file appears complete or not at all."""
-        write_text(Path(path), _HEADER + f"version = {VERSION}\n" + "".join(_section(r) for r in self.requests))
+        write_text(Path(path), _HEADER + self._head() + "".join(_section(r) for r in self.requests))
+
+    def _head(self) -> str:
+        unit = "" if self.unit is None else f"unit = {_toml(self.unit.column)}\n"
+        return f"version = {VERSION}\n" + unit + "unit_varies = true\n" * (self.unit is not None and self.unit.varies)
 
 
 @confidential
@@ -114,7 +128,7 @@ def _draws(request: Request) -> bool:
 
 
 def _requests(document: dict[str, Any], source: str) -> tuple[Request, ...]:
-    _refuse_unknown(document, ("version", "columns", "linked"), source)
+    _refuse_unknown(document, ("version", "unit", "unit_varies", "columns", "linked"), source)
     version = document.get("version", VERSION)
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise MechanismError(f"{source} has version {version!r}: give a whole number such as {VERSION}")
@@ -132,6 +146,15 @@ def _requests(document: dict[str, Any], source: str) -> tuple[Request, ...]:
     if not found:
         raise MechanismError(f"{source} asks for nothing: write a [columns.NAME] section with keep or epsilon")
     return tuple(found)
+
+
+def _unit(document: Mapping[str, Any], source: str) -> Unit | None:
+    column, varies = document.get("unit"), document.get("unit_varies", False)
+    if column is None and not varies:
+        return None
+    if not isinstance(column, str) or not isinstance(varies, bool):
+        raise MechanismError(f"{source}: unit must be the name of a column, and unit_varies true or false")
+    return Unit(column, varies)
 
 
 def _column(name: str, body: Any, where: str) -> Request:
@@ -217,7 +240,7 @@ def _lines(options: Mapping[str, Any], request: Request) -> list[str]:
     for key, value in options.items():
         if isinstance(value, Mapping) and request.levels is not None:
             value = [value[level] for level in request.levels]
-        if not (value is None or value is False or (isinstance(value, tuple) and not value)):
+        if not (value is None or value is False or value == () or (key == "other" and request.merge_below is None)):
             lines.append(f"{key} = {_toml(value)}")
     return lines
 

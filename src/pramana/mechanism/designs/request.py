@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from pramana.arrays import Bool
+from pramana.arrays import Bool, Column
 from pramana.errors import DataError, MechanismError, suggestion
 from pramana.frames import Kind, Level, Table
 from pramana.frames.table import require_columns
@@ -18,6 +18,7 @@ from pramana.mechanism.channels.checks import Keep, checked_epsilon
 from pramana.mechanism.channels.stratified import Stratified
 from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.designs.invariance import CONSTRUCTIONS
+from pramana.mechanism.designs.merging import OTHER, merged, people
 
 FROM_EPSILON = ("randomized-response", "block-design", "best")
 LEVEL_LIMIT = 1000
@@ -38,6 +39,9 @@ class Request:
     conditional : the frequencies come from the confidential file, so that epsilon holds given them only.
     band, blocks, fixed : structure, one of them: steps on an ordinal scale, groups of levels, levels that never move.
     by, strata : an unperturbed column, and for its values what differs there.
+    merge_below, other : values held by fewer people are merged, on a scale with the nearest level, else into `other`.
+    missing_level : the level that stands for a missing value, which is then perturbed like another; None leaves gaps alone.
+    merged : from value to level, filled in by the data; it is never written down, for it lists the rare values.
     """
 
     columns: tuple[str, ...]
@@ -54,6 +58,10 @@ class Request:
     fixed: tuple[Level, ...] = ()
     by: str | None = None
     strata: tuple[tuple[Level, Mapping[str, Any]], ...] = ()
+    merge_below: int | None = None
+    other: Level = OTHER
+    missing_level: Level | None = None
+    merged: Mapping[Any, Level] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
@@ -82,9 +90,14 @@ class Request:
         plain = replace(self, by=None, strata=())
         return [(value, replace(plain, **changes)) for value, changes in self.strata]
 
-    def resolved(self, table: Table | None) -> Request:
-        """The request with levels and frequencies written out; what comes from the data is marked as conditional."""
+    def resolved(self, table: Table | None, unit: str | None = None) -> Request:
+        """The request with levels and frequencies written out; what comes from the data is marked as conditional. Rare levels are
+        those of few records, or of few units."""
         ready = self if self.levels is not None else replace(self, levels=_levels(self, _needed(table, self, "levels")))
+        if self.merge_below is not None:
+            ready = _without_rare(ready, _needed(table, self, "rare levels"), unit)
+        if self.missing_level is not None and self.missing_level not in (ready.levels or ()):
+            ready = replace(ready, levels=(*(ready.levels or ()), self.missing_level))
         if table is not None:
             require_columns(table, [*self.columns, *([self.by] if self.by else [])], "the design")
         if ready.strata:
@@ -238,9 +251,30 @@ def _levels(request: Request, table: Table) -> tuple[Level, ...]:
         raise DataError(f"column {name!r} mixes types, such as text and numbers: convert it to one type") from None
 
 
+def _without_rare(request: Request, table: Table, unit: str | None) -> Request:
+    assert request.levels is not None
+    assert request.merge_below is not None
+    if len(request.columns) > 1:
+        raise MechanismError("merge_below is for single columns: merge the levels of linked columns beforehand")
+    name = request.columns[0]
+    require_columns(table, [name, *([] if unit is None else [unit])], "the design")
+    present = ~table.missing([name])
+    values = [_whole(v) for v in table.column(name)[present].tolist()]
+    held = people(values, None if unit is None else table.column(unit)[present])
+    ordered = request.kind in ("ordinal", "numeric") or request.band is not None or table.ordered(name)
+    levels, where = merged(name, request.levels, held, request.merge_below, ordered=ordered, other=request.other)
+    return replace(request, levels=levels, merged=where, conditional=True)
+
+
 def _whole(value: Any) -> Any:
     """1.0 is the level 1: a missing value turns a column of whole numbers into floats."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def recoded(request: Request, values: Column) -> Column:
+    if not request.merged:
+        return values
+    return np.array([request.merged.get(_whole(v), v) for v in values.tolist()], dtype=object)
 
 
 def _counted(request: Request, table: Table, rows: Bool) -> tuple[float, ...]:
@@ -249,7 +283,7 @@ def _counted(request: Request, table: Table, rows: Bool) -> tuple[float, ...]:
     if not rows.any():
         raise DataError(f"column {request.name!r} has no value to count frequencies from: give frequencies")
     probe = TransitionMatrix.randomized_response(request.levels, 1.0)
-    columns = [table.column(name)[rows] for name in request.columns]
+    columns = [recoded(request, table.column(name)[rows]) for name in request.columns]
     codes = probe.encode(columns, request.columns)
     counts = np.bincount(codes, minlength=len(request.levels))
     return tuple((counts / counts.sum()).tolist())
