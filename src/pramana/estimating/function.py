@@ -222,11 +222,7 @@ class NodeEquation(Equation):
 
     @property
     def about(self) -> About:
-        return About(self.function.parameters, smooth=self.function.smooth)
-
-    @property
-    def width(self) -> int:
-        return self.d * len(self.records.nodes)
+        return About(self.function.parameters, smooth=self.function.smooth, nodes=len(self.records.nodes))
 
     def rows(self, rows: slice) -> NodeEquation:
         return NodeEquation(self.function, self.records.rows(rows))

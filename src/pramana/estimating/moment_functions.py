@@ -177,13 +177,6 @@ class SmoothEquation(Equation, Direct):
         gap, rows, mu = self._parts(beta)
         return np.asarray(gap + (self.features.values - mu) @ rows.T)
 
-    def score(self, betas: Float, weights: Float) -> Float:
-        return np.stack([self._score(b, w) for b, w in zip(betas, weights, strict=True)])
-
-    def _score(self, beta: Float, w: Float) -> Float:
-        gap, rows, mu = self._parts(beta)
-        return np.asarray(w.sum() * gap + rows @ (w @ self.features.values - w.sum() * mu))
-
     def slope(self, beta: Float, weights: Float) -> Float:
         return np.asarray(-weights.sum() * np.eye(beta.size))
 

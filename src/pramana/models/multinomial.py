@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.estimating.equation import About, Ascent, Equation
+from pramana.estimating.equation import About, Ascent, Equation, paired
 from pramana.estimating.function import EstimatingFunction, FormulaQuestion
 from pramana.estimating.generalized_linear import refuse_collinear
 from pramana.estimating.records import Records
@@ -47,11 +47,8 @@ class MultinomialEquation(Equation, Ascent):
     @property
     def about(self) -> About:
         labels = self.labels or tuple(str(k + 1) for k in range(self.classes))
-        return About(tuple(f"{label}:{name}" for label in labels for name in self.names))
-
-    @property
-    def width(self) -> int:
-        return self.d * (len(self.design) // self.n)
+        names = tuple(f"{label}:{name}" for label in labels for name in self.names)
+        return About(names, fades=True, nodes=len(self.design) // self.n)
 
     def rows(self, rows: slice) -> MultinomialEquation:
         low, high, _ = rows.indices(self.n)
@@ -70,10 +67,6 @@ class MultinomialEquation(Equation, Ascent):
         """Signed indicators leave the objective concave; signed masses do not."""
         return self if self.mass is None or bool(np.all(self.mass >= 0)) else None
 
-    @property
-    def fades(self) -> bool:
-        return True
-
     def eta(self, beta: Float) -> Float:
         """Linear predictors (K, m), the reference's being zero."""
         return np.vstack([np.zeros(len(self.design)), beta.reshape(self.classes, -1) @ self.design.T])
@@ -90,13 +83,9 @@ class MultinomialEquation(Equation, Ascent):
         phi = _outer(self._residual(self._shares(beta)), self.design).reshape(self.n, -1, beta.size)
         return phi[:, 0] if phi.shape[1] == 1 else phi.sum(axis=1)
 
-    def score(self, betas: Float, weights: Float) -> Float:
-        pairs = zip(betas, weights, strict=True)
-        return np.stack([self._score(self._shares(b), self._rows(w)) for b, w in pairs])
-
     def score_and_slope(self, betas: Float, weights: Float, rows: Int | None = None) -> tuple[Float, Float]:
         scores, slopes = [], []
-        weights = weights if rows is None else weights[rows]
+        betas, weights = paired(betas, weights, rows)
         for beta, weight in zip(betas, weights, strict=True):
             p, w = self._shares(beta), self._rows(weight)
             scores.append(self._score(p, w))

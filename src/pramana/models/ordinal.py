@@ -47,6 +47,10 @@ class OrdinalSystem(System):
         return len(self.levels) - 1
 
     @property
+    def rising(self) -> slice:
+        return slice(self.cuts)
+
+    @property
     def curvatures(self) -> tuple[slice, ...]:
         return (slice(None),)
 
@@ -96,12 +100,6 @@ class OrdinalSystem(System):
 
     def facts(self) -> dict[str, str]:
         return {"Model": "proportional odds, " + " < ".join(self.levels)}
-
-    def refuse_start(self, beta: Float) -> None:
-        cuts = beta[: self.cuts]
-        if np.any(np.diff(cuts) <= 0):
-            named = ", ".join(f"{p} = {c:.4g}" for p, c in zip(self.parameters, cuts, strict=False))
-            raise SolveError(f"the thresholds {quoted(named)} are out of order: give start= with thresholds that rise")
 
     def _ends(self, beta: Float, arrays: Mapping[str, Float]) -> tuple[Float, Float, Float]:
         """Where each record's class begins and ends on the scale of the link, and its probability."""
