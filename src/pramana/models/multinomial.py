@@ -10,12 +10,12 @@ import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.estimating.equation import About, Ascent, Equation, paired
-from pramana.estimating.function import EstimatingFunction, FormulaQuestion
+from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.generalized_linear import refuse_collinear
 from pramana.estimating.records import Records
 from pramana.formulas.design import FormulaDesign, regressors
 from pramana.formulas.functions import Functions, Own, own_functions
-from pramana.formulas.parsed import parse, parse_plain
+from pramana.formulas.parsed import FormulaQuestion, parse_plain
 from pramana.frames import Schema, Table
 from pramana.models.classes import Classes
 
@@ -100,29 +100,19 @@ class MultinomialEquation(Equation, Ascent):
         return np.asarray(((self._residual(p) * w) @ self.design).ravel())
 
     def _bend(self, p: Float, w: Float) -> Float:
-        """Σ w (diag(p) − ppᵀ) ⊗ xxᵀ, block by block of classes."""
-        q = self.design.shape[1]
-        out = np.empty((self.classes, q, self.classes, q))
-        for j in range(self.classes):
-            share = w * p[j]
-            for k in range(j, self.classes):
-                bend = share * ((1 - p[j]) if j == k else -p[k])
-                out[j, :, k] = (self.design.T * bend) @ self.design
-                out[k, :, j] = out[j, :, k].T
-        return out.reshape(self.classes * q, -1)
+        """Σ w (diag(p) − ppᵀ) ⊗ xxᵀ."""
+        return by_class(self.design, len(p), lambda j, k: w * p[j] * ((1 - p[j]) if j == k else -p[k]))
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
         """An indicator is its own square, so (UUᵀ)* needs the indicators alone."""
-        p, w, q = self._shares(beta)[1:], self._rows(weights), self.design.shape[1]
-        e = self.indicators.T[1:]
+        p, w, e = self._shares(beta)[1:], self._rows(weights), self.indicators.T[1:]
         mass = 1.0 if self.mass is None else self.mass
-        out = np.empty((self.classes, q, self.classes, q))
-        for j in range(self.classes):
-            for k in range(j, self.classes):
-                square = mass * p[j] * p[k] - e[j] * p[k] - e[k] * p[j] + (e[j] if j == k else 0.0)
-                out[j, :, k] = (self.design.T * (w * square)) @ self.design
-                out[k, :, j] = out[j, :, k].T
-        return out.reshape(self.classes * q, -1)
+
+        def square(j: int, k: int) -> Float:
+            own = e[j] if j == k else 0.0
+            return np.asarray(w * (mass * p[j] * p[k] - e[j] * p[k] - e[k] * p[j] + own))
+
+        return by_class(self.design, len(p), square)
 
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
         p = self._shares(beta)[1:]
@@ -177,6 +167,17 @@ class MultinomialEquation(Equation, Ascent):
         return weights if copies == 1 else np.repeat(weights, copies)
 
 
+def by_class(design: Float, classes: int, weights: Callable[[int, int], Float]) -> Float:
+    """Σ w_jk xxᵀ over rows x of the design (m, q), for weights (m,) of every pair of classes: symmetric, class by class."""
+    q = design.shape[1]
+    out = np.empty((classes, q, classes, q))
+    for j in range(classes):
+        for k in range(j, classes):
+            out[j, :, k] = (design.T * weights(j, k)) @ design
+            out[k, :, j] = out[j, :, k].T
+    return out.reshape(classes * q, -1)
+
+
 def _softmax(eta: Float) -> tuple[Float, Float]:
     """Probabilities (K, m) and log Σ e^η (m,), without overflow."""
     top = eta.max(axis=0)
@@ -196,10 +197,6 @@ class Multinomial(FormulaQuestion):
 
     formula: str
     functions: Own = ()
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        return parse(self.formula, self.functions).variables
 
     @property
     def log_scale(self) -> bool:

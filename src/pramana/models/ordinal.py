@@ -11,12 +11,11 @@ from scipy.special import expit, logit
 from pramana.arrays import Float, Int
 from pramana.errors import FormulaError, SolveError, quoted
 from pramana.estimating.cells import factor_of, refuse_unordered
-from pramana.estimating.function import FormulaQuestion
 from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import FormulaDesign, regressors
 from pramana.formulas.functions import Functions, Own, own_functions
-from pramana.formulas.parsed import parse, parse_plain
+from pramana.formulas.parsed import FormulaQuestion, parse_plain
 from pramana.frames import Schema, Table
 from pramana.models.classes import Classes
 
@@ -132,10 +131,6 @@ class Ordinal(FormulaQuestion):
     @property
     def log_scale(self) -> bool:
         return True
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        return parse(self.formula, self.functions).variables
 
     def prepare(self, table: Table, schema: Schema) -> StackedFunction:
         parsed = parse_plain(self.formula, self.functions)
