@@ -168,4 +168,4 @@ def render(sheet: Sheet, style: str = "text") -> str:
     """The table in the format asked for."""
     if style not in FORMATS:
         raise PramanaError(f"format {style!r} is unknown: {suggestion(style, FORMATS)}")
-    return FORMATS[style](sheet)
+    return FORMATS[style](sheet).encode("utf-8", "backslashreplace").decode()  # a name may hold half a character
