@@ -108,7 +108,9 @@ def _estimates(
 def standard_errors(
     sets: DataSets, beta: Float, inference: Sandwich | Resampling, seeds: Sequence[int], device: str
 ) -> Numbers:
-    """Standard errors and what else the resamples say, in every data set that has an estimate; NaN in the others."""
+    """Standard errors and what else the resamples say, in every data set that has an estimate; NaN in the others.
+
+    Every data set has a sandwich; where `inference` is a `Resampling`, draws are added to it."""
     if device != "cpu" and isinstance(inference, Resampling):
         return _on_device(sets, beta, inference, seeds, device)
     rows: list[Numbers | None] = []
