@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -162,7 +162,7 @@ def _numbers_in_disguise(values: Column) -> Column:
     return values.astype(float) if kind in ("integer", "floating", "mixed-integer-float", "decimal") else values
 
 
-def _refuse_halved_names(names: Iterable[str]) -> None:
+def _refuse_halved_names(names: Collection[str]) -> None:
     halved = [name for name in names if lacks_half(name)]
     if halved:
         raise DataError(f"the column name {halved[0]!r} holds half a character (a lone surrogate): rename the column")
