@@ -36,6 +36,7 @@ class Intent:
     source : SHA-256 of the confidential file, where there is a ledger to look it up in.
     identifier : the column from which keyed draws are derived.
     key : fingerprint of the key.
+    linked : a link file will say which original record each released one is.
     rare : what is to be said of levels that few people hold; known when all rows were read.
     """
 
@@ -50,6 +51,7 @@ class Intent:
     key: str | None = None
     card: bool = False
     shuffled: bool = False
+    linked: bool = False
     rare: str | None = None
 
     def entry(self) -> Entry:
@@ -319,6 +321,9 @@ def _required(intent: Intent, policy: Policy, ledger: bool) -> Iterator[Objectio
     for what in policy.require:
         if not given[what]:
             yield Objection(what, f"the policy requires {what!r}, which this release lacks: add it")
+    if policy.audit is not None and policy.audit.original and intent.shuffled and not intent.linked:
+        said = "the policy audits releases against the original, for which shuffled records need a link file: give one"
+        yield Objection("link", said)
     if policy.budget.stated and not ledger and "ledger" not in policy.require:
         yield Objection("ledger", "the policy has a budget, of which only a ledger can keep account: give a ledger")
 
