@@ -17,6 +17,8 @@ from typing import Any, ParamSpec, TypeVar
 
 _OPEN, _CLOSE = "\ue000", "\ue001"  # private characters, which `repr` escapes and `quoted` takes out
 _QUOTED = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What moves a terminal's cursor, colours it or turns its text around, and halves of characters, which cannot be printed at all."""
 WITHHELD = "(withheld)"
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,8 +33,8 @@ class PramanaError(Exception):
     """
 
     def __init__(self, message: str = "") -> None:
-        self.marked = message
-        super().__init__(_QUOTED.sub(WITHHELD, message))
+        self.marked = printable(message)
+        super().__init__(_QUOTED.sub(WITHHELD, self.marked))
 
     @property
     def quoted(self) -> tuple[str, ...]:
@@ -71,6 +73,15 @@ class SolveError(PramanaError):
 
 class PramanaWarning(UserWarning):
     """A warning of Pramana's own, which quotes no value of the data."""
+
+
+def printable(text: str) -> str:
+    """Text of a stranger's file for a person's screen: what would steer the terminal is spelled out.
+
+    >>> printable("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def quoted(text: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pramana.errors import PramanaError, suggestion
+from pramana.errors import PramanaError, printable, suggestion
 
 
 @dataclass(frozen=True)
@@ -148,4 +148,5 @@ def render(sheet: Sheet, style: str = "text") -> str:
     """The table in the format asked for."""
     if style not in FORMATS:
         raise PramanaError(f"format {style!r} is unknown: {suggestion(style, FORMATS)}")
-    return FORMATS[style](sheet)
+    made = FORMATS[style](sheet)
+    return made if style == "json" else printable(made)

@@ -12,13 +12,12 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from pramana.errors import PramanaError
+from pramana.frames.documents import read_json_lines
 from pramana.frames.writing import locked, sha256
 from pramana.mechanism import Assignment, Mechanism
 from pramana.mechanism.draws.keyed import channel_hash
 
 VERSION = 2
-LONGEST = 1_000_000
-"""Bytes of one entry. A file with longer lines is something else, given by mistake."""
 
 Loss = Annotated[float, Field(ge=0)]
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -111,21 +110,13 @@ def read_ledger(path: Path, *, missing: bool = False) -> list[Entry]:
         if not path.resolve().parent.is_dir():
             raise PramanaError(f"folder {str(path.parent)!r} of the ledger does not exist: create it first")
         return []
-    if not path.is_file():
-        state = "is not a file" if path.exists() else "does not exist"
-        raise PramanaError(f"ledger {str(path)!r} {state}: give the file to which releases are added")
-    entries = []
-    with path.open("rb") as file:
-        number = 0
-        while line := file.readline(LONGEST + 1):
-            number += 1
-            entries.append(_parsed(line, f"line {number} of ledger {str(path)!r}"))
-    return entries
+    lines = enumerate(read_json_lines(path, "ledger"), 1)
+    return [_parsed(line, f"line {number} of ledger {str(path)!r}") for number, line in lines]
 
 
-def _parsed(line: bytes, where: str) -> Entry:
+def _parsed(line: Any, where: str) -> Entry:
     try:
-        entry = _ENTRY.validate_json(line if len(line) <= LONGEST else b"")
+        entry = _ENTRY.validate_json(json.dumps(line))
     except ValidationError as error:
         version = _version(line)
         if version > VERSION:
@@ -139,13 +130,9 @@ def _parsed(line: bytes, where: str) -> Entry:
     return entry
 
 
-def _version(line: bytes) -> int:
+def _version(line: Any) -> int:
     """The version that a line claims, 0 where it claims none: a newer entry may have fields unknown here."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return 0
-    version = found.get("version") if isinstance(found, dict) else None
+    version = line.get("version") if isinstance(line, dict) else None
     return version if type(version) is int and version < 10**6 else 0
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from pramana.arrays import Int
 from pramana.disclosure.release.clearance import Clearance, Gate, Intent
-from pramana.disclosure.release.description import PACKAGE, inside, merged, pram_object, read_package, resource
+from pramana.disclosure.release.description import inside, merged, pram_object, read_package, resource
 from pramana.disclosure.release.handling import Handling, asked
 from pramana.disclosure.release.link import LinkWriter, refuse_link
 from pramana.disclosure.release.policy import RARE, AuditRule, Balance, Policy, checked_policy
@@ -23,7 +23,7 @@ from pramana.frames.blocks.stream import Layout, Reader, Writer, open_reader, re
 from pramana.frames.files import existing, format_of
 from pramana.frames.writing import check_paths, locked, pending, publish, refuse_existing, settle, sha256, write_text
 from pramana.mechanism import Mechanism, Unit
-from pramana.mechanism.description.document import find_description
+from pramana.mechanism.description.reading import PACKAGE, find_description
 from pramana.mechanism.designs.design_file import Design
 from pramana.mechanism.draws.keyed import Key
 from pramana.mechanism.draws.keystream import FreshKeystream, RandomnessKind, SeededKeystream
