@@ -16,7 +16,15 @@ import pytest
 
 import pramana as pr
 from pramana.disclosure.release import ledger
-from pramana.disclosure.release.ledger import ColumnRecord, Entry, families, independent_draws, spent, total_loss
+from pramana.disclosure.release.ledger import (
+    ColumnRecord,
+    Entry,
+    families,
+    independent_draws,
+    second_draws,
+    spent,
+    total_loss,
+)
 
 INF = float("inf")
 
@@ -98,6 +106,11 @@ def test_a_long_ledger_is_added_up_quickly() -> None:
     entries = [entry(f"d{k % 7}", source=f"s{k}") for k in range(5000)]
     assert len(families(entries)) == 7
     assert total_loss(entries) == 5000
+    columns = {f"c{k}": ColumnRecord("P", 0.1) for k in range(20)}
+    alike = [entry(source=f"s{k}", columns=columns) for k in range(2000)]
+    begun = time.monotonic()
+    assert len(second_draws(alike, entry(columns=columns))["c7"]) == 2000
+    assert time.monotonic() - begun < 2
 
 
 OLD = (

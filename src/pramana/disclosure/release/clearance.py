@@ -36,6 +36,7 @@ class Intent:
     source : SHA-256 of the confidential file, where there is a ledger to look it up in.
     identifier : the column from which keyed draws are derived.
     key : fingerprint of the key.
+    linked : a link file will say which original record each released one is.
     rare : what is to be said of levels that few people hold; known when all rows were read.
     """
 
@@ -50,6 +51,7 @@ class Intent:
     key: str | None = None
     card: bool = False
     shuffled: bool = False
+    linked: bool = False
     rare: str | None = None
 
     def entry(self) -> Entry:
@@ -226,20 +228,19 @@ def _sane(intent: Intent, entries: Sequence[Entry], new: Entry) -> Iterator[Obje
     if intent.rare is not None:
         yield Objection(RARE, intent.rare, False)
     if again := ledgers.second_draws(entries, new):
-        losses = ", ".join(
-            f"{column} (epsilon {_told(ledgers.spent(entries, new, column))} in all)" for column in again
-        )
-        earlier = [entry for found in again.values() for entry in found]
+        sums = {c: sum(ledgers.loss(*draw) for draw in [(new, c), *found]) for c, found in again.items()}
+        losses = ", ".join(f"{column} (epsilon {_told(epsilon)} in all)" for column, epsilon in sums.items())
+        earlier = [entry for found in again.values() for entry, _ in found]
         yield Objection(
             "second-draw",
             f"these records were released before with other draws of {losses}, in {_targets(earlier)}: an attacker can combine them; "
             "use the key of the earlier release to repeat its draws (only releases in the ledger can be seen)",
             False,
         )
-    for name, earlier in _both_ways(ledgers.same_records(entries, new), new):
+    for name, others in _both_ways(ledgers.same_records(entries, new), new):
         yield Objection(
             "unperturbed",
-            f"column {name!r} is perturbed in one release of these records and published as it is in another ({_targets(earlier)}): "
+            f"column {name!r} is perturbed in one release of these records and published as it is in another ({_targets(others)}): "
             "drop it here",
             False,
         )
@@ -247,14 +248,16 @@ def _sane(intent: Intent, entries: Sequence[Entry], new: Entry) -> Iterator[Obje
 
 def _both_ways(family: Sequence[Entry], new: Entry) -> Iterator[tuple[str, list[Entry]]]:
     """Columns that are perturbed in one release and clear in another."""
-    for name in dict.fromkeys([*new.clear, *_perturbed(new)]):
-        others = [e for e in family if name in (_perturbed(e) if name in new.clear else e.clear)]
-        if others:
-            yield name, others
+    clear, perturbed = set(new.clear), _perturbed(new)
+    found: dict[str, list[Entry]] = {}
+    for entry in family:
+        for name in [*(_perturbed(entry) & clear), *(perturbed & set(entry.clear))]:
+            found.setdefault(name, []).append(entry)
+    yield from sorted(found.items())
 
 
-def _perturbed(entry: Entry) -> list[str]:
-    return [name for joint in entry.columns for name in joint.split(" × ")]
+def _perturbed(entry: Entry) -> set[str]:
+    return {name for joint in entry.columns for name in joint.split(" × ")}
 
 
 def _targets(entries: Sequence[Entry]) -> str:
@@ -318,6 +321,9 @@ def _required(intent: Intent, policy: Policy, ledger: bool) -> Iterator[Objectio
     for what in policy.require:
         if not given[what]:
             yield Objection(what, f"the policy requires {what!r}, which this release lacks: add it")
+    if policy.audit is not None and policy.audit.original and intent.shuffled and not intent.linked:
+        said = "the policy audits releases against the original, for which shuffled records need a link file: give one"
+        yield Objection("link", said)
     if policy.budget.stated and not ledger and "ledger" not in policy.require:
         yield Objection("ledger", "the policy has a budget, of which only a ledger can keep account: give a ledger")
 

@@ -245,10 +245,15 @@ def independent_draws(earlier: Sequence[Entry], new: Entry) -> dict[str, list[En
     return found
 
 
-def second_draws(earlier: Sequence[Entry], new: Entry) -> dict[str, list[Entry]]:
-    """Columns that a new release draws anew and that earlier ones hold; what repeats one of their draws tells nothing more."""
-    anew = {name for entry, name in draws([*same_records(earlier, new), new]) if entry is new}
-    return {name: found for name, found in independent_draws(earlier, new).items() if name in anew}
+def second_draws(earlier: Sequence[Entry], new: Entry) -> dict[str, list[tuple[Entry, str]]]:
+    """Earlier draws of the columns that a new release draws anew; what repeats one of them tells nothing more."""
+    known = draws([*same_records(earlier, new), new])
+    anew = {column: name for entry, name in known if entry is new for column in name.split(" × ")}
+    found: dict[str, list[tuple[Entry, str]]] = {}
+    for entry, name in known:
+        for mine in {anew[column] for column in name.split(" × ") if column in anew} if entry is not new else ():
+            found.setdefault(mine, []).append((entry, name))
+    return found
 
 
 def spent(entries: Sequence[Entry], new: Entry, column: str) -> float:

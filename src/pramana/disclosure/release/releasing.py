@@ -207,6 +207,7 @@ def _intent(order: _Order, layout: Layout) -> Intent:
         key=None if order.kept_key is None else order.kept_key.fingerprint,
         card=order.card,
         shuffled=order.handling.shuffle,
+        linked=order.handling.link is not None,
     )
 
 
