@@ -149,7 +149,8 @@ def test_losses_add_over_independent_releases_but_not_over_keyed_ones(tmp_path: 
     keyed = entry({"edu": {"channel": "h", "epsilon": 1.0}, "job": {"channel": "j", "epsilon": 0.5}}, "keyed", "k")
     other_matrix = entry({"edu": {"channel": "other", "epsilon": 0.25}}, "keyed", "k")
     for one in (fresh, fresh, keyed, keyed, other_matrix):
-        ledger.append(path, one)
+        with ledger.recorded(path, one):
+            pass
     found = compose(path, mechanism, None, "survey")
     edu, job = found.columns
     assert (found.releases, edu.releases, edu.draws, edu.epsilon) == (5, 5, 4, 3.25)

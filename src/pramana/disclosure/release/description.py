@@ -12,6 +12,7 @@ from pramana.disclosure.release.ledger import finite
 from pramana.errors import MechanismError
 from pramana.frames import Variable
 from pramana.frames.files import format_of
+from pramana.frames.inputs import note_input
 from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.document import PARQUET_KEY, parsed
@@ -109,6 +110,7 @@ def read_package(folder: Path) -> dict[str, Any] | None:
     path = folder / PACKAGE
     if not path.exists():
         return None
+    note_input(path, "description")
     try:
         package = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):

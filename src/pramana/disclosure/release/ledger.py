@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pramana.errors import PramanaError
-from pramana.frames.writing import sha256
+from pramana.frames.inputs import note_input
+from pramana.frames.writing import growing, sha256
 from pramana.mechanism import Mechanism
 from pramana.mechanism.draws.keyed import channel_hash
 
@@ -57,6 +58,7 @@ def read_ledger(path: Path, *, missing: bool = False) -> list[Entry]:
         return []
     if not path.is_file():
         raise PramanaError(f"ledger {str(path)!r} does not exist")
+    note_input(path, "ledger")
     entries = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:
@@ -66,15 +68,12 @@ def read_ledger(path: Path, *, missing: bool = False) -> list[Entry]:
     return entries
 
 
-def append(path: Path, entry: Entry) -> None:
-    """One line in one write, on the disk before the release appears."""
-    line = json.dumps(asdict(entry), ensure_ascii=False, allow_nan=False) + "\n"
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
-        os.write(handle, line.encode())
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+@contextmanager
+def recorded(path: Path, entry: Entry) -> Iterator[None]:
+    """An entry, on the disk before the release appears; it is taken back where the release fails after all."""
+    with growing(path, updating="ledger") as add:
+        add(json.dumps(asdict(entry), ensure_ascii=False, allow_nan=False))
+        yield
 
 
 def independent_draws(earlier: Sequence[Entry], new: Entry) -> dict[str, list[Entry]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -90,18 +90,22 @@ class ParquetReader:
 class ParquetWriter:
     """A batch becomes a row group. Key-value metadata of the source are dropped but for pandas' own: they may tell of raw data."""
 
-    def __init__(self, path: Path, reader: ParquetReader, layout: Layout, metadata: Mapping[bytes, bytes]) -> None:
+    def __init__(self, file: BinaryIO, reader: ParquetReader, layout: Layout, metadata: Mapping[bytes, bytes]) -> None:
         kept = {k: v for k, v in (reader.schema.metadata or {}).items() if k == b"pandas"}
         new = pa.field(layout.identifier or "", pa.string())
         fields = [new if name == layout.identifier else reader.schema.field(name) for name in layout.names]
         self.schema = pa.schema(fields, {**kept, **metadata})
-        self._writer = parquet.ParquetWriter(path, self.schema, compression=reader.codec)
+        self._file = file
+        self._writer = parquet.ParquetWriter(file, self.schema, compression=reader.codec)
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._writer.write_table(pa.Table.from_batches([batch]).cast(self.schema))
 
     def close(self) -> None:
-        self._writer.close()
+        try:
+            self._writer.close()
+        finally:
+            self._file.close()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pramana.errors import MechanismError
 from pramana.frames.files import unreadable
+from pramana.frames.inputs import note_input
 from pramana.frames.writing import write_text
 from pramana.mechanism.channel import Channel, Document
 from pramana.mechanism.channels.stratified import Stratified
@@ -202,13 +203,13 @@ def _key(columns: list[str]) -> str | tuple[str, ...]:
     return columns[0] if len(columns) == 1 else tuple(columns)
 
 
-def save(mechanism: Mechanism, path: Path) -> None:
-    """Write to a temporary name in the same folder, then rename."""
+def save(mechanism: Mechanism, path: Path, *, force: bool = True) -> None:
+    """As a mechanism file, which appears complete or not at all."""
     try:
         text = json.dumps(to_document(mechanism), indent=2, ensure_ascii=False, allow_nan=False)
     except TypeError as error:
         raise MechanismError(f"levels must be text, numbers or true and false to be written as JSON: {error}") from None
-    write_text(path, text + "\n")
+    write_text(path, text + "\n", force=force)
 
 
 def load(path: Path) -> Mechanism:
@@ -226,6 +227,7 @@ def load(path: Path) -> Mechanism:
 
 
 def _parse(path: Path) -> Any:
+    note_input(path, "description")
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (
@@ -276,6 +278,7 @@ def inside_parquet(path: Path) -> Document | None:
     import pyarrow as pa
     from pyarrow import parquet
 
+    note_input(path, "data")
     try:
         metadata = parquet.read_schema(path).metadata or {}
     except (pa.ArrowInvalid, OSError) as error:

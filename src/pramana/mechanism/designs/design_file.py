@@ -12,6 +12,7 @@ from typing import Any
 
 from pramana.errors import MechanismError, confidential, suggestion
 from pramana.frames import Table, read
+from pramana.frames.inputs import note_input
 from pramana.frames.writing import write_text
 from pramana.mechanism.designs.request import Request
 from pramana.mechanism.mechanism import Mechanism, Unit
@@ -94,9 +95,10 @@ class Design:
         document = _parsed(path)
         return Design(_requests(document, str(path)), _unit(document, str(path)))
 
-    def write(self, path: str | Path) -> None:
-        """As TOML; the file appears complete or not at all."""
-        write_text(Path(path), _HEADER + self._head() + "".join(_section(r) for r in self.requests))
+    def write(self, path: str | Path, *, force: bool = True) -> None:
+        """As TOML; the file appears complete or not at all. One that this command read as a design is written anew."""
+        text = _HEADER + self._head() + "".join(_section(r) for r in self.requests)
+        write_text(Path(path), text, force=force, updating="design" if force else None)
 
     def _head(self) -> str:
         unit = "" if self.unit is None else f"unit = {_toml(self.unit.column)}\n"
@@ -130,6 +132,7 @@ def _draws(request: Request) -> bool:
 def _parsed(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise MechanismError(f"design file {str(path)!r} does not exist")
+    note_input(path, "design")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (
