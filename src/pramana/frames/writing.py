@@ -234,7 +234,7 @@ def _add_line(handle: int, path: Path, line: str) -> None:
 
 def scratch(folder: Path) -> BinaryIO:
     """A file without a name, for its owner alone, which vanishes when it is closed or the process dies."""
-    return cast(BinaryIO, tempfile.TemporaryFile(dir=folder))  # noqa: SIM115 - whoever asked for it closes it
+    return cast(BinaryIO, tempfile.TemporaryFile(dir=folder))
 
 
 def remove(path: Path) -> None:

@@ -195,10 +195,12 @@ def _opened(order: _Order) -> Reader:
         refuse_link(order.handling.link, order.target)
         check_target(order.handling.link, force=order.force)
         outputs.append(order.handling.link)
-    read_package(order.target.parent)
     if order.ledger is not None:
         check_target(order.ledger, force=True, updating="ledger")
-        refuse_same([*outputs, order.ledger])
+        outputs.append(order.ledger)
+    refuse_same(outputs)
+    read_package(order.target.parent)
+    if order.ledger is not None:
         ledgers.read_ledger(order.ledger, missing=True)
     if find_description(order.source) is not None:
         raise MechanismError(
