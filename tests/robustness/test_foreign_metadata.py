@@ -54,7 +54,9 @@ COLUMNS: dict[str, pa.Array] = {
     "map": pa.array([[("k", 1)]] * N, pa.map_(pa.string(), noted(pa.int64(), "value"))),
     "struct in list": pa.array([[{"inner": 1}]] * N, pa.list_(pa.struct([noted(pa.int64())]))),
     "extension": pa.ExtensionArray.from_storage(Remark(), INNER),
-    "extension in struct": pa.StructArray.from_arrays([pa.ExtensionArray.from_storage(Remark(), INNER)], names=["inner"]),
+    "extension in struct": pa.StructArray.from_arrays(
+        [pa.ExtensionArray.from_storage(Remark(), INNER)], names=["inner"]
+    ),
     "categories": category(),
     "ordered categories": category(ordered=True),
     "categories in struct": pa.StructArray.from_arrays([category()], names=["inner"]),
@@ -133,7 +135,10 @@ def test_a_pandas_frame_comes_back_without_its_attributes(tmp_path: Path) -> Non
 
 
 def test_an_index_without_a_name_and_one_of_several_levels(tmp_path: Path) -> None:
-    for index in (pd.Index([k * k for k in range(N)]), pd.MultiIndex.from_product([range(N // 2), ["x", "y"]], names=["h", None])):
+    for index in (
+        pd.Index([k * k for k in range(N)]),
+        pd.MultiIndex.from_product([range(N // 2), ["x", "y"]], names=["h", None]),
+    ):
         before = pd.DataFrame({"z": ["a", "b"] * (N // 2), "x": 1.5}, index=index)
         before.to_parquet(tmp_path / "in.parquet", index=True)
         pr.release(tmp_path / "in.parquet", tmp_path / "out.parquet", M, force=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+
 def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
