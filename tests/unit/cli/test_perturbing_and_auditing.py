@@ -86,7 +86,7 @@ def test_an_audit_with_errors_ends_with_one(folder: Path) -> None:
         (("perturb", "raw.csv", "o.csv", "-m", "m.json", "-d", "d.toml"), "give either"),
         (("perturb", "raw.csv", "o.csv", "-m", "absent.json"), "'absent.json' does not exist"),
         (("perturb", "absent.csv", "o.csv", "-m", "m.json"), "'absent.csv' does not exist"),
-        (("perturb", "raw.csv", "raw.csv", "-m", "m.json", "--force"), "is the confidential file itself"),
+        (("perturb", "raw.csv", "raw.csv", "-m", "m.json", "--force"), "an input is never overwritten"),
         (
             ("perturb", "raw.csv", "o.csv", "-m", "m.json", "--key-file", "absent", "--id-column", "person"),
             "make one with",
@@ -110,7 +110,7 @@ def test_mistakes_are_refused_and_leave_nothing(arguments: tuple[str, ...], mess
 def test_a_mistake_is_one_line_and_exit_code_two(folder: Path) -> None:
     done = pramana(folder, "perturb", "raw.csv", "raw.csv", "-m", "m.json", "--force")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
-    assert done.stderr.startswith("error: 'raw.csv' is the confidential file itself")
+    assert done.stderr.startswith("error: 'raw.csv' is read here as the data: an input is never overwritten")
 
 
 def test_warnings_are_one_line_each(folder: Path) -> None:

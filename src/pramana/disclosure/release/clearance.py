@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -141,10 +142,13 @@ class Gate:
             warnings.warn(sentence, PramanaWarning, stacklevel=4)
         return cleared
 
-    def record(self, intent: Intent, cleared: Clearance, *, released: str, rows: int) -> Clearance:
-        """Enter the release into the ledger, unless its rows, or another one that was entered meanwhile, stand against it."""
+    @contextmanager
+    def recorded(self, intent: Intent, cleared: Clearance, *, released: str, rows: int) -> Iterator[Clearance]:
+        """Enter the release into the ledger, unless its rows, or another one that was entered meanwhile, stand against it; the
+        entry is taken back where the release fails."""
         if self.ledger is None:
-            return self._judged(intent, [])
+            yield self._judged(intent, [])
+            return
         final: list[Clearance] = []
 
         def made(entries: list[Entry]) -> Entry:
@@ -155,8 +159,8 @@ class Gate:
                 )
             return self._entry(intent, final[0], released, rows)
 
-        ledgers.append(self.ledger, made)
-        return final[0]
+        with ledgers.recorded(self.ledger, made):
+            yield final[0]
 
     def _entry(self, intent: Intent, cleared: Clearance, released: str, rows: int) -> Entry:
         return replace(

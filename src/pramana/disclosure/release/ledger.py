@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from pramana.errors import PramanaError
 from pramana.frames.documents import read_json_lines
-from pramana.frames.writing import locked, sha256
+from pramana.frames.writing import growing, sha256
 from pramana.mechanism import Assignment, Mechanism
 from pramana.mechanism.draws.keyed import channel_hash
 
@@ -106,7 +106,7 @@ def finite(value: float) -> float | None:
 
 def read_ledger(path: Path, *, missing: bool = False) -> list[Entry]:
     """Entries in order; with `missing`, a ledger that does not exist yet is empty."""
-    if missing and not os.path.lexists(path):
+    if missing and not path.is_symlink() and not path.exists():
         if not path.resolve().parent.is_dir():
             raise PramanaError(f"folder {str(path.parent)!r} of the ledger does not exist: create it first")
         return []
@@ -136,37 +136,17 @@ def _version(line: Any) -> int:
     return version if type(version) is int and version < 10**6 else 0
 
 
-def append(path: Path, made: Callable[[list[Entry]], Entry]) -> Entry:
-    """Add the entry that `made` answers to those already there, on the disk before the release appears.
+@contextmanager
+def recorded(path: Path, made: Callable[[list[Entry]], Entry]) -> Iterator[Entry]:
+    """The entry that `made` answers to those already there, on the disk before the release appears.
 
-    One process at a time, from reading to writing: of two releases that fit a budget singly and not together, the second is
-    refused. Whatever `made` raises leaves the ledger as it was, and so does a full disk.
+    One process at a time, from reading to the end of the release: of two releases that fit a budget singly and not together, the
+    second is refused. Whatever fails meanwhile leaves the ledger as it was, and so does a full disk.
     """
-    where = path.resolve()
-    with locked(where.parent):
-        entry = made(read_ledger(where, missing=True))
-        line = json.dumps(asdict(entry), ensure_ascii=False, allow_nan=False) + "\n"
-        handle = os.open(where, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            _write_whole(handle, line.encode())
-        finally:
-            os.close(handle)
-    return entry
-
-
-def _write_whole(handle: int, line: bytes) -> None:
-    """The line as a line of its own, or nothing."""
-    before = os.fstat(handle).st_size
-    unfinished = before > 0 and os.pread(handle, 1, before - 1) != b"\n"
-    text = b"\n" * unfinished + line
-    try:
-        written = os.write(handle, text)
-        if written < len(text):
-            raise OSError(28, "No space left on device")
-        os.fsync(handle)
-    except BaseException:
-        os.ftruncate(handle, before)
-        raise
+    with growing(path, updating="ledger") as add:
+        entry = made(read_ledger(path, missing=True))
+        add(json.dumps(asdict(entry), ensure_ascii=False, allow_nan=False))
+        yield entry
 
 
 def families(entries: Iterable[Entry]) -> list[list[Entry]]:

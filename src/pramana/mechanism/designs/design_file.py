@@ -96,9 +96,10 @@ class Design:
         document = read_toml(path, "design file", MechanismError)
         return Design(_requests(document, str(path)), _unit(document, str(path)))
 
-    def write(self, path: str | Path) -> None:
-        """As TOML; the file appears complete or not at all."""
-        write_text(Path(path), _HEADER + self._head() + "".join(_section(r) for r in self.requests))
+    def write(self, path: str | Path, *, force: bool = True) -> None:
+        """As TOML; the file appears complete or not at all. One that this command read as a design is written anew."""
+        text = _HEADER + self._head() + "".join(_section(r) for r in self.requests)
+        write_text(Path(path), text, force=force, updating="design" if force else None)
 
     def _head(self) -> str:
         unit = "" if self.unit is None else f"unit = {_toml(self.unit.column)}\n"
