@@ -13,7 +13,6 @@ import pytest
 
 import pramana as pr
 from pramana.disclosure.audit.contents import chi_square
-from pramana.disclosure.audit.giveaways import telling
 
 pytestmark = pytest.mark.filterwarnings("ignore:release", "ignore:these records")
 EDU = ["low", "mid", "high"]
@@ -210,7 +209,7 @@ def test_pooling_keeps_the_size_of_the_chi_square_test(rng: np.random.Generator)
     matrix = np.array([[0.97, 0.02], [0.02, 0.97], [0.01, 0.01]])
     matrix = np.column_stack([matrix, [0.005, 0.005, 0.99]])
     p = [
-        chi_square(np.stack([rng.multinomial(2000, column) for column in matrix.T], axis=1), matrix)[0]
+        chi_square(np.stack([rng.multinomial(2000, column) for column in matrix.T], axis=1), 2000 * matrix)[0]
         for _ in range(2000)
     ]
     assert np.mean(np.array(p) < 0.05) == pytest.approx(0.05, abs=0.025)
@@ -240,12 +239,6 @@ def test_clear_columns_that_tell_the_truth_are_found(what: str, frame: pd.DataFr
     else:
         assert "'clear' tells 'edu'" in found(result, "give-aways", severity)
         assert result.clean == (severity != "error")
-
-
-def test_telling_is_one_for_a_copy_and_zero_for_an_identifier(rng: np.random.Generator) -> None:
-    true = rng.integers(0, 3, 2000)
-    assert telling(true, true)[0] == pytest.approx(1)
-    assert telling(np.arange(2000), true)[0] < 0.05
 
 
 def test_weak_matrices_and_seeds_are_warned_of(frame: pd.DataFrame, tmp_path: Path) -> None:

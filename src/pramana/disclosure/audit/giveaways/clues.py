@@ -71,7 +71,7 @@ def _useful(clues: Iterator[Clue]) -> Iterator[Clue]:
     for clue in clues:
         known = int(np.sum(clue.codes >= 0))
         groups = int(clue.codes.max(initial=-1)) + 1
-        if 2 <= groups and FEWEST * groups <= known:
+        if groups >= 2 and FEWEST * groups <= known:
             yield clue
 
 
@@ -91,7 +91,11 @@ def _content(column: ClearColumn) -> Iterator[Clue]:
                 yield Clue("content", (name,), f"{name!r} in {most} groups", factorized(column.groups(most)))
     if column.stamp and column.values is not None and column.values.size:
         time = column.values.astype(np.int64)
-        for what, part in (("day", time // _DAY), ("weekday", time // _DAY % 7), ("hour", time % _DAY // 3_600_000_000)):
+        for what, part in (
+            ("day", time // _DAY),
+            ("weekday", time // _DAY % 7),
+            ("hour", time % _DAY // 3_600_000_000),
+        ):
             yield Clue("content", (name,), f"the {what} of {name!r}", factorized(column.spread(part - part.min())))
 
 

@@ -52,7 +52,9 @@ class ClearColumn:
         if pa.types.is_decimal(kind):
             array = array.cast(pa.float64())
         elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
-            return _factorized(name, pd.Series([None if v is None else v.hex() for v in array.to_pylist()], dtype=object))
+            return _factorized(
+                name, pd.Series([None if v is None else v.hex() for v in array.to_pylist()], dtype=object)
+            )
         elif pa.types.is_nested(kind) or pa.types.is_interval(kind) or isinstance(kind, pa.BaseExtensionType):
             shown = pd.Series([None if v is None else repr(v) for v in array.to_pylist()], dtype=object)
             return replace(_factorized(name, shown), values=None)
@@ -179,15 +181,16 @@ def _times(array: pa.ChunkedArray) -> pa.ChunkedArray:
             return array
     if pa.types.is_time(kind):
         return array.cast(pa.time64("us"), safe=False)
-    return array.cast(pa.timestamp("us"), safe=False) if pa.types.is_date(kind) or pa.types.is_timestamp(kind) else array
+    return (
+        array.cast(pa.timestamp("us"), safe=False) if pa.types.is_date(kind) or pa.types.is_timestamp(kind) else array
+    )
 
 
 def _series(array: pa.ChunkedArray) -> pd.Series:
     """Whole numbers stay whole beside missing ones; NaN is missing."""
     if pa.types.is_integer(array.type) and array.null_count:
-        kind = "UInt64" if pa.types.is_unsigned_integer(array.type) else "Int64"
-        filled = pd.Series(pc.fill_null(array, 0).to_numpy()).astype(kind)
-        return filled.mask(array.is_null().to_numpy())
+        kind = pd.UInt64Dtype() if pa.types.is_unsigned_integer(array.type) else pd.Int64Dtype()
+        return pd.Series(pc.fill_null(array, 0).to_numpy()).astype(kind).mask(array.is_null().to_numpy())
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
         return pd.Series(array.to_numpy(), dtype=object)
     return pd.Series(array.to_numpy())

@@ -9,8 +9,9 @@ What fails
     - **Artefacts** (the order of the rows, the text or number of an identifier, which values are missing, repeated rows of a unit)
       by which 2 % more of the records are recovered than from content and released value, as a lower confidence limit.
     - **Any clue**, content too, alone or two or three columns together, that settles the level (posterior of at least 0.99 in one
-      half) of 5 % of the records, or of half of a level's, if in the other half it was right for 99 % of these, with a lower
-      confidence limit of 0.9. A level that 90 % of all records have does not count.
+      half) of 20 % of the records, or of half of a level's, if in the other half it was right for 99 % of these, with a lower
+      confidence limit of 0.9; or of 5 % of the records, with a lower limit of 0.99. (Less is what the tails of a strong correlation
+      do, and is warned of from 1 % on.) A level that 90 % of all records have does not count.
 
 What is shown
     What content alone says of the truth; a warning from a gain of 5 %. This is what the data say, and no fault of the release.
@@ -56,10 +57,12 @@ from pramana.mechanism import Assignment
 ALPHA = 1e-3
 ARTEFACT, CORRELATED = 0.02, 0.05
 """Gain in recovered records from which on an artefact fails, and content is warned of."""
-SETTLED, OF_LEVEL, SHOWN = 0.05, 0.5, 0.01
+SETTLED, OF_LEVEL, SHOWN = 0.2, 0.5, 0.01
 """Shares of all records, and of a level's, from which on a clue that settles them fails; and from which on it is warned of."""
 RIGHT, LOWEST, WARNED = 0.99, 0.9, 0.5
 """How often a settled level must be right, and the lower limits of that from which on it fails and is warned of."""
+PROVEN = 0.05
+"""Share of all records from which on a clue fails whose lower limit is itself 0.99: no chance and no mere tail of a correlation."""
 MOST_RECORDS, STRETCH = 1_000_000, 10_000
 MODELLED, CELLS = 40_000, 400_000
 LEVELS = 32
@@ -175,7 +178,7 @@ def _searched(one: Perturbed, file: _File, alpha: float) -> list[Finding]:
     named = {name for unit in units for name in unit.names}
     told = [clue for clue in contents if named.isdisjoint(clue.sources)]
     known = with_content(secret, told + [_where_known(clue, columns) for clue in joint.clues])
-    found = [_repeated(one, unit) for unit in units if unit.gain.lower >= ARTEFACT]
+    found: list[_Told | None] = [_repeated(one, unit) for unit in units if unit.gain.lower >= ARTEFACT]
     found += [_gaining(one, clue, gain(secret, known, clue, alpha / len(artefacts))) for clue in artefacts]
     single = [*contents, *artefacts]
     found += [_settling(one, file, clue, settled(secret, clue, alpha / len(single))) for clue in single]
@@ -185,9 +188,9 @@ def _searched(one: Perturbed, file: _File, alpha: float) -> list[Finding]:
 
 @dataclass(frozen=True)
 class _Told:
-    """A clue that tells something, and how much: errors before warnings, artefacts before clues that settle, then by share."""
+    """A clue that tells something. Errors rank before warnings, artefacts before clues that settle, then by share and simplicity."""
 
-    rank: tuple[int, float, int]
+    rank: tuple[int, float]
     sources: tuple[str, ...]
     finding: Finding
 
@@ -239,7 +242,7 @@ def _repeated(one: Perturbed, unit: Repeats) -> _Told:
         f"rows with equal {names} ({unit.rows:.1f} on average) share their true {one.name!r}, which their released values tell together: "
         f"{_recovered(unit.gain)}: release one row a unit, or one draw for all its rows"
     )
-    return _Told((3, unit.gain.after, 0), unit.names, Finding("give-aways", "error", text))
+    return _Told((3, unit.gain.after), unit.names, Finding("give-aways", "error", text))
 
 
 def _recovered(made: Gain) -> str:
@@ -254,12 +257,13 @@ def _gaining(one: Perturbed, clue: Clue, made: Gain) -> _Told | None:
     if made.lower < ARTEFACT:
         return None
     text = f"{clue.what} tells {one.name!r}: {_recovered(made)}: {REMEDY[clue.kind]}"
-    return _Told((2, round(made.after, 3), -len(clue.sources)), clue.sources, Finding("give-aways", "error", text))
+    return _Told((2, _simply(made.after, clue)), clue.sources, Finding("give-aways", "error", text))
 
 
 def _settling(one: Perturbed, file: _File, clue: Clue, made: Settled) -> _Told | None:
     """A clue that settles the level of some records, and fails or is warned of."""
-    fails = (made.share >= SETTLED or made.of_level >= OF_LEVEL) and made.lower >= LOWEST
+    many = made.share >= SETTLED or made.of_level >= OF_LEVEL
+    fails = (many and made.lower >= LOWEST) or (made.share >= PROVEN and made.lower >= RIGHT)
     if made.share < SHOWN or made.right < RIGHT or not (fails or made.lower >= WARNED):
         return None
     decides = set(clue.sources) & set(file.context)
@@ -268,8 +272,16 @@ def _settling(one: Perturbed, file: _File, clue: Clue, made: Settled) -> _Told |
         f"{clue.what} tells {one.name!r} for sure in {made.share:.1%} of the records (right in {made.right:.1%} of those held out, "
         f"lower limit {made.lower:.3f}): {remedy}"
     )
-    rank = (int(fails), round(made.share, 3), -len(clue.sources))
-    return _Told(rank, clue.sources, Finding("give-aways", "error" if fails else "warning", text))
+    return _Told(
+        (int(fails), _simply(made.share, clue)),
+        clue.sources,
+        Finding("give-aways", "error" if fails else "warning", text),
+    )
+
+
+def _simply(share: float, clue: Clue) -> float:
+    """A second column must tell much more to be worth naming."""
+    return share - 0.1 * len(clue.sources)
 
 
 def _correlated(

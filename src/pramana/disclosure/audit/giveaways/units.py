@@ -15,12 +15,12 @@ import pandas as pd
 
 from pramana.arrays import Float, Int
 from pramana.disclosure.audit.giveaways.columns import ClearColumn
-from pramana.disclosure.audit.giveaways.recovery import Gain, compared
+from pramana.disclosure.audit.giveaways.recovery import Gain
 
 CONSTANT = 0.8
 """How constant the truth must be in a unit: agreement of two rows, beyond that of two strangers."""
-UNITS = 20
-"""Fewest units with several rows."""
+UNITS, ROWS = 20, 30
+"""Fewest units with several rows, and most rows that they have on average: longer ones are no units but a code."""
 PAIRED = 20_000
 """Records on which pairs of columns are tried as identifiers."""
 
@@ -62,7 +62,8 @@ def agreement(codes: Int, true: Int) -> float:
     if not unit.size:
         return 0.0
     sizes = np.bincount(unit)
-    if np.sum(sizes >= 2) < UNITS:
+    several = sizes[sizes >= 2]
+    if several.size < UNITS or several.mean() > ROWS:
         return 0.0
     width = int(level.max()) + 1
     both = np.unique(unit * width + level, return_counts=True)[1]
@@ -108,7 +109,7 @@ def _together(left: Int, right: Int) -> Int:
 
 
 def _judged(names: tuple[str, ...], codes: Int, rows: Rows, alpha: float) -> Repeats | None:
-    """Guesses of the records in units of several rows; their first rows are the test, since the others follow them."""
+    """Guesses of the records in units of several rows, from their own released value and from all of the unit."""
     use = np.flatnonzero((codes >= 0) & (rows.true >= 0))
     use = use[np.bincount(codes[use])[codes[use]] >= 2]
     unit = np.asarray(pd.factorize(codes[use])[0], dtype=np.int64)
@@ -122,9 +123,17 @@ def _judged(names: tuple[str, ...], codes: Int, rows: Rows, alpha: float) -> Rep
     prior = np.log(np.maximum(shares, 1e-12))
     true = rows.true[use]
     before, after = (prior + own).argmax(axis=1) == true, (prior + own - mixed + whole).argmax(axis=1) == true
-    first = np.unique(unit, return_index=True)[1]
-    tested = compared(before[first], after[first], alpha)
-    return Repeats(names, unit.size / first.size, Gain(float(before.mean()), float(after.mean()), tested.lower))
+    size = np.bincount(unit)
+    lower = _lower_mean(np.bincount(unit, after.astype(float) - before) / size, alpha)
+    return Repeats(names, unit.size / size.size, Gain(float(before.mean()), float(after.mean()), lower))
+
+
+def _lower_mean(values: Float, alpha: float) -> float:
+    """Student's lower limit: units, not their rows, are independent."""
+    from scipy.stats import t
+
+    error = values.std(ddof=1) / np.sqrt(values.size)
+    return float(values.mean() - t.ppf(1 - alpha, values.size - 1) * error)
 
 
 def _vary(unit: Int, released: Int) -> bool:
