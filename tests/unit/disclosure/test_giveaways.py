@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,8 @@ def searched(frame: Frame, mechanism: pr.Mechanism, seed: int = 1) -> list[Findi
     released = mechanism.perturb(frame, seed=seed)
     perturbed = [codes(assignment, frame, released) for assignment in mechanism.assignments]
     clear = pa.Table.from_pandas(frame.drop(columns=mechanism.columns), preserve_index=False)
-    return search(clear, perturbed, np.arange(len(frame)), len(frame), mechanism.context)
+    unit = None if mechanism.unit is None else mechanism.unit.column
+    return search(clear, perturbed, np.arange(len(frame)), len(frame), mechanism.context, unit)
 
 
 def codes(assignment: Any, frame: Frame, released: Frame) -> Perturbed:
@@ -182,7 +182,6 @@ def rare_flag(frame: Frame) -> Frame:
     return frame.assign(code=np.where(frame["edu"] == "high", 7, np.arange(N) % 7))
 
 
-LEVELS = np.array([0, 1, 2])
 RELATIVES: dict[str, tuple[Callable[[Frame], Frame], str]] = {
     "sorted within region": (sorted_within, "the order of the rows"),
     "descending blocks": (in_descending_blocks, "the order of the rows"),
@@ -270,7 +269,7 @@ def varied(seed: int) -> tuple[Frame, pr.Mechanism]:
     frame["id"] = [
         numbers,
         text(numbers, "P-{:06d}"),
-        rng.permutation(10**7)[:n],
+        rng.choice(10**7, n, replace=False),
         text(rng.integers(0, 2**60, n), "{:x}"),
     ][seed % 4]
     for name in ("income", "job") if seed % 3 else ("wage",):
@@ -313,14 +312,13 @@ def test_correlation_is_warned_of_and_does_not_fail(rng: np.random.Generator) ->
     assert not errors(found)
     said = next(f for f in found if f.check == "recovery")
     assert said.severity == "warning"
-    assert "of the true 'edu' are recovered from the released values alone, 8" in said.message
+    assert "70.3% of the true 'edu' are recovered from the released values alone, 92.0% with" in said.message
     assert "epsilon does not bound it" in said.message
 
 
 def test_rows_of_a_unit_that_share_one_draw_tell_nothing_more(rng: np.random.Generator) -> None:
     person = np.repeat(rng.permutation(400), 8)
     frame = pd.DataFrame({"edu": np.array(EDU)[rng.integers(0, 3, 400)][person], "person": person})
-    frame = frame.sample(frac=1, random_state=1, ignore_index=True)
     mechanism = mechanism_of(0.6).with_unit("person")
     assert not errors(searched(frame, mechanism))
 
@@ -329,16 +327,23 @@ def test_what_is_an_identifier(rng: np.random.Generator) -> None:
     def of(values: Any) -> ClearColumn:
         return ClearColumn.of("x", pa.chunked_array([pa.array(values)]))
 
-    serial, amount, cents = of(rng.permutation(N)), of(rng.permutation(10**7)[:N]), of(rng.lognormal(9, 1, N).round(2))
-    assert serial.identifier and not serial.measured
-    assert amount.identifier and amount.measured
-    assert not cents.identifier and cents.measured
+    serial, amount, cents = (
+        of(rng.permutation(N)),
+        of(rng.choice(10**7, N, replace=False)),
+        of(rng.lognormal(9, 1, N).round(2)),
+    )
+    assert serial.identifier
+    assert not serial.measured
+    assert amount.identifier
+    assert amount.measured
+    assert not cents.identifier
+    assert cents.measured
     assert of(text(range(N), "p{}")).identifier
     assert not of(rng.choice(["a", "b"], N)).identifier
     assert not of(np.datetime64("2024-01-01") + np.arange(N)).identifier
 
 
-def test_more_levels_than_groups_are_searched(rng: np.random.Generator, tmp_path: Path) -> None:
+def test_more_levels_than_groups_are_searched(rng: np.random.Generator) -> None:
     levels = list(range(3000))
     frame = pd.DataFrame({"place": rng.integers(0, 3000, 6000), "x": rng.normal(size=6000)})
     mechanism = pr.Mechanism({"place": pr.TransitionMatrix.randomized_response(levels, 0.5, kind="nominal")})

@@ -106,7 +106,7 @@ def audit(
         return Audit(path.name, (*findings, Finding("columns", "error", str(error))))
     findings += check_contents(path, mechanism, body)
     if original is not None and not any(f.check == "levels" and f.severity == "error" for f in findings):
-        findings += _against_original(path, Path(original), mechanism, Path(link) if link else None)
+        findings += _against_original(path, Path(original), mechanism, body, Path(link) if link else None)
     return Audit(path.name, (*findings, _promise(mechanism, searched=original is not None)))
 
 
@@ -137,7 +137,9 @@ def _mechanism(given: Any, path: Path, findings: list[Finding]) -> tuple[Mechani
 
 
 @confidential
-def _against_original(path: Path, original: Path, mechanism: Mechanism, link: Path | None) -> list[Finding]:
+def _against_original(
+    path: Path, original: Path, mechanism: Mechanism, body: PramModel, link: Path | None
+) -> list[Finding]:
     """The true records beside the released ones; a file that cannot be compared is an error that stops the rest."""
     from pramana.disclosure.audit.contents import aligned, check_transitions
     from pramana.disclosure.audit.giveaways.released_file import check_giveaways
@@ -146,7 +148,7 @@ def _against_original(path: Path, original: Path, mechanism: Mechanism, link: Pa
     reader = open_reader(original)
     require(reader, [*mechanism.columns, *mechanism.context], "the description")
     rows = None if link is None else read_link(link, sum(block.rows for block in open_reader(path).blocks()))
-    found = check_transitions(aligned(path, original, mechanism, rows), mechanism)
+    found = check_transitions(aligned(path, original, mechanism, body, rows), mechanism)
     if any(f.severity == "error" and "cannot be compared" in f.message for f in found):
         return found
-    return found + check_giveaways(path, aligned(path, original, mechanism, rows), mechanism)
+    return found + check_giveaways(path, aligned(path, original, mechanism, body, rows), mechanism)

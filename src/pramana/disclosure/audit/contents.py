@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,9 +13,10 @@ import pandas as pd
 
 from pramana.arrays import Bool, Column, Float, Int
 from pramana.disclosure.audit.auditing import Finding, verdict
-from pramana.disclosure.release.streaming import Tally, cells_of, component
+from pramana.disclosure.release.streaming import Coding, Tally, cells_of, component
 from pramana.errors import DataError
-from pramana.frames.blocks.stream import UNKNOWN, Block, open_reader
+from pramana.frames import Level
+from pramana.frames.blocks.stream import MISSING, UNKNOWN, Block, open_reader
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 from pramana.mechanism.description.document import PramModel
 
@@ -145,7 +146,7 @@ def units_of(block: Block, mechanism: Mechanism) -> Int | None:
 FEWEST = 5.0
 """Expected count below which cells are pooled."""
 SINGLY, GROUPS = 200, 50
-"""Levels up to which each is tested by itself, and how many groups more of them are tested in."""
+"""Levels up to which each is tested by itself, and how many groups more of them are tested in at most."""
 
 
 def check_transitions(pairs: Iterator[Pair], mechanism: Mechanism) -> list[Finding]:
@@ -255,37 +256,49 @@ def _judged(name: str, counts: _Counts, matrix: TransitionMatrix) -> Finding:
     impossible = int(counts.count[matrix.form.entries(counts.released, counts.true) == 0].sum())
     if impossible:
         return Finding("transitions", "error", f"{name}: {impossible} transition(s) that P makes impossible")
-    p, freedom = _tested(counts, matrix)
+    p, freedom = _tested_singly(counts, matrix) if len(matrix) <= SINGLY else _tested_in_groups(counts, matrix)
     if freedom == 0:
         return Finding("transitions", "ok", f"{name}: too few records to test")
     severity: Any = "error" if p < ALPHA else "ok"
     said = "do not follow P" if p < ALPHA else "follow P"
-    shown = "" if len(matrix) <= SINGLY else f" of {len(matrix)} levels in {GROUPS} groups"
-    text = f"{name}: transitions {said} (chi-square test{shown}, {freedom} df, p = {p:.3g})"
-    return Finding("transitions", severity, text)
+    how = "chi-square test" if len(matrix) <= SINGLY else f"chi-square test of {len(matrix)} levels in groups"
+    return Finding("transitions", severity, f"{name}: transitions {said} ({how}, {freedom} df, p = {p:.3g})")
 
 
-def _tested(counts: _Counts, matrix: TransitionMatrix) -> tuple[float, int]:
-    """Pearson's test, level by level, or of groups of levels of about as many records, where kept values are a cell of their own."""
+def _tested_singly(counts: _Counts, matrix: TransitionMatrix) -> tuple[float, int]:
+    """Pearson's test of every level."""
     size = len(matrix)
-    true, released, count, totals = counts.true, counts.released, counts.count, counts.totals(size)
-    if size <= SINGLY:
-        found = np.bincount(released * size + true, count, size * size).reshape(size, size)
-        return chi_square(found, matrix.matrix * totals)
-    before = np.cumsum(totals) - totals / 2
-    group = np.minimum((before * GROUPS / max(totals.sum(), 1)).astype(np.int64), GROUPS - 1)
-    row = np.where(released == true, GROUPS, group[released])
-    found = np.bincount(row * GROUPS + group[true], count, (GROUPS + 1) * GROUPS).reshape(GROUPS + 1, GROUPS)
-    return chi_square(found, _expected(matrix, totals, group))
+    found = np.bincount(counts.released * size + counts.true, counts.count, size * size).reshape(size, size)
+    return chi_square(found, matrix.matrix * counts.totals(size))
 
 
-def _expected(matrix: TransitionMatrix, totals: Float, group: Int) -> Float:
+def _tested_in_groups(counts: _Counts, matrix: TransitionMatrix) -> tuple[float, int]:
+    """The same of groups of levels with about as many records each, kept values being a cell of their own; and of all that were kept."""
+    totals = counts.totals(len(matrix))
+    moved = float(totals @ (1 - matrix.diagonal))
+    groups = int(np.clip(np.sqrt(moved / (2 * FEWEST)), 1, GROUPS))  # so that cells of moved values are large enough
+    group = np.minimum(((np.cumsum(totals) - totals / 2) * groups / max(totals.sum(), 1)).astype(np.int64), groups - 1)
+    row = np.where(counts.released == counts.true, groups, group[counts.released])
+    found = np.bincount(row * groups + group[counts.true], counts.count, (groups + 1) * groups)
+    p, freedom = chi_square(found.reshape(groups + 1, groups), _expected(matrix, totals, group, groups))
+    return min(1.0, 2 * min(p, _kept(found[groups * groups :].sum(), matrix.diagonal, totals))), freedom
+
+
+def _kept(count: float, chances: Float, totals: Float) -> float:
+    """p-value of how many records kept their level, by the normal approximation of a sum of unequal coins."""
+    from scipy.stats import norm
+
+    spread = math.sqrt(max(float(totals @ (chances * (1 - chances))), 1e-12))
+    away = max(abs(float(count - totals @ chances)) - 0.5, 0.0)
+    return float(2 * norm.sf(away / spread))
+
+
+def _expected(matrix: TransitionMatrix, totals: Float, group: Int, groups: int) -> Float:
     """Expected counts (groups + 1, groups) by the group of the released level, or kept, and of the true one."""
-    kept = matrix.diagonal * totals
-    into = matrix.form.gathered(group, GROUPS)
-    moved = np.stack([np.bincount(group, row * totals, GROUPS) for row in into])
-    moved[np.arange(GROUPS), np.arange(GROUPS)] -= np.bincount(group, kept, GROUPS)
-    return np.concatenate([np.maximum(moved, 0.0), np.bincount(group, kept, GROUPS)[None]])
+    kept = np.bincount(group, matrix.diagonal * totals, groups)
+    into = matrix.form.gathered(group, groups)
+    moved = np.stack([np.bincount(group, row * totals, groups) for row in into])
+    return np.concatenate([np.maximum(moved - np.diag(kept), 0.0), kept[None]])
 
 
 def chi_square(counts: Column, expected: Float) -> tuple[float, int]:
@@ -312,25 +325,61 @@ Pair: TypeAlias = tuple[list[Int], list[Int]]
 """Some consecutive released records and their originals: for every assignment code (-1 where missing), stratum and unit (3, n)."""
 
 
-def aligned(path: Path, original: Path, mechanism: Mechanism, link: Int | None) -> Iterator[Pair]:
+@dataclass(frozen=True)
+class _TrueCoding(Coding):
+    """Values of the original as the release took them: what is no level was merged, or was declared a mark of missing values."""
+
+    merging: bool = False
+    into: Level | None = None
+
+    def codes(self, block: Block, name: str, levels: Sequence[Level]) -> Int:
+        codes = block.codes(name, levels)
+        unknown = codes == UNKNOWN
+        if self.merging and unknown.any():
+            codes = np.where(unknown, self._merged(block, name, levels), codes)
+        codes = np.where(codes == UNKNOWN, MISSING, codes)
+        return codes if self.missing is None else np.where(codes == MISSING, levels.index(self.missing), codes)
+
+    def _merged(self, block: Block, name: str, levels: Sequence[Level]) -> Column:
+        """The level that a rare value was merged with; on a scale the nearest."""
+        if self.into is not None:
+            return np.full(block.rows, levels.index(self.into))
+        scale = np.asarray(levels, dtype=float)
+        values = pd.to_numeric(pd.Series(block.values(name)), errors="coerce").fillna(0.0).to_numpy(dtype=float)
+        return np.abs(values[:, None] - scale).argmin(axis=1)
+
+
+def _codings(mechanism: Mechanism, body: PramModel) -> dict[str, Coding]:
+    out: dict[str, Coding] = {}
+    for variable in mechanism.schema.variables.values():
+        merged = (body.merged or {}).get(variable.name)
+        given = body.missing_level
+        stands = [v for v in variable.levels or () if given is not None and (v == given or str(v) == given)]
+        missing = stands[0] if stands else None
+        into = None if merged is None else merged.into
+        out[variable.name] = _TrueCoding(missing=missing, merging=merged is not None, into=into)
+    return out
+
+
+def aligned(path: Path, original: Path, mechanism: Mechanism, body: PramModel, link: Int | None) -> Iterator[Pair]:
     """Released records beside their originals; `link` names the original row of each where the rows were moved."""
-    true = _codes(original, mechanism)
+    true = _codes(original, mechanism, _codings(mechanism, body))
     if link is not None:
         whole = [np.concatenate(parts, axis=1) for parts in zip(*true, strict=True)]
         if whole[0].shape[1] != link.size:
             raise DataError(f"the original has {whole[0].shape[1]} records, the release and its link file {link.size}")
         true = iter([[part[:, link] for part in whole]])
-    return _paired(_codes(path, mechanism), true)
+    return _paired(_codes(path, mechanism, {}), true)
 
 
-def _codes(path: Path, mechanism: Mechanism) -> Iterator[list[Int]]:
+def _codes(path: Path, mechanism: Mechanism, codings: Mapping[str, Coding]) -> Iterator[list[Int]]:
     for block in open_reader(path, mechanism.columns).blocks():
-        units = units_of(block, mechanism)
+        units = None if codings else units_of(block, mechanism)
         unit = np.zeros(block.rows, dtype=np.int64) if units is None else units
         out = []
         for assignment in mechanism.assignments:
-            cells = cells_of(assignment, block)
-            codes = np.where(cells.present, cells.codes, -1)
+            cells = cells_of(assignment, block, codings)
+            codes = np.where(cells.present, cells.codes, MISSING)
             out.append(np.stack([codes, _strata(assignment, cells.context, block.rows), unit]))
         yield out
 

@@ -31,7 +31,8 @@ def check_giveaways(path: Path, pairs: Iterator[Pair], mechanism: Mechanism) -> 
         Perturbed.of(assignment, true[0], new[0], new[1])
         for assignment, (new, true) in zip(mechanism.assignments, codes, strict=True)
     ]
-    return search(columns, perturbed, position, rows, mechanism.context)
+    unit = None if mechanism.unit is None else mechanism.unit.column
+    return search(columns, perturbed, position, rows, mechanism.context, unit)
 
 
 def _collected(pairs: Iterator[Pair], chosen: np.ndarray) -> list[tuple[Int, Int]]:

@@ -132,16 +132,28 @@ def stretches(rows: int) -> Bool:
 
 
 def search(
-    clear: pa.Table, perturbed: Sequence[Perturbed], position: Int, rows: int, context: Sequence[str] = ()
+    clear: pa.Table,
+    perturbed: Sequence[Perturbed],
+    position: Int,
+    rows: int,
+    context: Sequence[str] = (),
+    unit: str | None = None,
 ) -> list[Finding]:
-    """Findings about every perturbed column. `clear` holds the clear columns of the sampled records, at `position` of `rows`."""
+    """Findings about every perturbed column.
+
+    Parameters
+    ----------
+    clear : the clear columns of the sampled records, which stand at `position` (n,) among all `rows` of the released file.
+    context : the clear columns that decide which matrix applies.
+    unit : the clear column whose equal values share their draws: one row of each is modelled.
+    """
     columns = [ClearColumn.of(name, clear.column(name)) for name in clear.column_names]
     tested = [one for one in perturbed if np.sum(one.true >= 0) >= FEWEST]
     problems: list[Finding] = []
     shown: list[Finding] = []
     for one in tested:
         others = [other for other in perturbed if other is not one]
-        file = _File(columns, others, position, rows, tuple(context))
+        file = _File(columns, others, position, rows, tuple(context), unit)
         found = _searched(one, file, ALPHA / len(tested))
         problems += [f for f in found if f.check == "give-aways"]
         shown += [f for f in found if f.check == "recovery"]
@@ -158,14 +170,23 @@ class _File:
     position: Int
     rows: int
     context: tuple[str, ...]
+    unit: str | None
+
+    def units(self) -> Int:
+        """A number for every record, the same for those of a unit."""
+        codes = next((column.codes for column in self.columns if column.name == self.unit), None)
+        own = np.arange(self.position.size)
+        return own if codes is None else np.where(codes < 0, codes.max(initial=0) + 1 + own, codes)
 
 
 def _searched(one: Perturbed, file: _File, alpha: float) -> list[Finding]:
     alpha /= 5  # units, artefacts, clues that settle alone and together, and content
     units = _units(one, file.columns, alpha)
     rng = np.random.default_rng(1)
-    half = rng.random(one.true.size) < 0.5
+    unit = file.units()
+    half = (rng.random(int(unit.max(initial=0)) + 1) < 0.5)[unit]  # nobody's secret is learned from another of its rows
     here = np.flatnonzero(one.true >= 0)
+    here = here[np.sort(np.unique(unit[here], return_index=True)[1])]
     most = min(MODELLED, CELLS // one.chances.shape[1])
     chosen = here if here.size <= most else np.sort(rng.choice(here, most, replace=False))
     secret = Secret(one.true[chosen], one.chances[one.row[chosen]], half[chosen])
