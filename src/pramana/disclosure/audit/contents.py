@@ -366,9 +366,10 @@ def aligned(path: Path, original: Path, mechanism: Mechanism, body: PramModel, l
     true = _codes(original, mechanism, _codings(mechanism, body))
     if link is not None:
         whole = [np.concatenate(parts, axis=1) for parts in zip(*true, strict=True)]
-        if whole[0].shape[1] != link.size:
-            raise DataError(f"the original has {whole[0].shape[1]} records, the release and its link file {link.size}")
-        true = iter([[part[:, link] for part in whole]])
+        rows = whole[0].shape[1] if whole else 0
+        if rows != link.size:
+            raise DataError(f"the original has {rows} records, the release and its link file {link.size}")
+        true = iter([[part[:, link] for part in whole]] if rows else [])
     return _paired(_codes(path, mechanism, {}), true)
 
 

@@ -13,7 +13,7 @@ from pramana.disclosure.audit.giveaways.clues import Clue
 
 SHRINK = 1.0
 """Records by which every count is drawn towards what is expected anyway."""
-SURE, COMMON = 0.99, 0.9
+SURE, COMMON = 0.99, 0.6
 PRIOR = 0.2
 """Weight, in records, of the overall shares in the posterior of a value."""
 
@@ -168,7 +168,7 @@ class Settled:
 
 
 def settled(secret: Secret, clue: Clue, alpha: float) -> Settled:
-    """A value settles a level when its records in one half leave it a posterior of 0.99, unless it is nearly everyone's."""
+    """A value settles a level when its records in one half leave it a posterior of 0.99, unless it is most people's anyway."""
     claims, hits = np.zeros(secret.size), np.zeros(secret.size)
     for direction in (0, 1):
         learn, score = secret.sides(direction)

@@ -29,7 +29,7 @@ def check_giveaways(path: Path, pairs: Iterator[Pair], mechanism: Mechanism) -> 
     codes = _collected(pairs, chosen)
     perturbed = [
         Perturbed.of(assignment, true[0], new[0], new[1])
-        for assignment, (new, true) in zip(mechanism.assignments, codes, strict=True)
+        for assignment, (new, true) in zip(mechanism.assignments, codes, strict=bool(codes))  # none in an empty file
     ]
     unit = None if mechanism.unit is None else mechanism.unit.column
     return search(columns, perturbed, position, rows, mechanism.context, unit)

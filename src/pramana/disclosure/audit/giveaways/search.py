@@ -11,7 +11,8 @@ What fails
     - **Any clue**, content too, alone or two or three columns together, that settles the level (posterior of at least 0.99 in one
       half) of 20 % of the records, or of half of a level's, if in the other half it was right for 99 % of these, with a lower
       confidence limit of 0.9; or of 5 % of the records, with a lower limit of 0.99. (Less is what the tails of a strong correlation
-      do, and is warned of from 1 % on.) A level that 90 % of all records have does not count.
+      do, and is warned of from 1 % on.) A level that 60 % of all records have does not count: what is
+      known of everybody says little, and the rarer levels show a dependence too.
 
 What is shown
     What content alone says of the truth; a warning from a gain of 5 %. This is what the data say, and no fault of the release.
