@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
@@ -26,6 +26,7 @@ FEWEST = 4
 """Records a value must have, on average, for a clue to be learned."""
 MOST_GAPS = 12
 """Columns with gaps whose pairs are tried."""
+ORDER = "the order of the rows"
 _DAY = 86_400_000_000
 
 
@@ -66,7 +67,7 @@ def crossed(left: Int, right: Int) -> Int:
     return factorized(np.where((left < 0) | (right < 0), -1, both))
 
 
-def _useful(clues: Iterator[Clue]) -> Iterator[Clue]:
+def _useful(clues: Iterable[Clue]) -> Iterator[Clue]:
     """Clues with two groups at least, and few enough of them that something can be learned."""
     for clue in clues:
         known = int(np.sum(clue.codes >= 0))
@@ -164,22 +165,15 @@ def _coded(values: Sequence[object], feature: Callable[..., object]) -> Int:
 def order(position: Int, rows: int) -> list[Clue]:
     """Where a record stands in the released file: blocks of rows, and places within a short cycle."""
     blocks = dict.fromkeys(min(b, rows // FEWEST) for b in (10, 50, rows // 100, rows // 40, rows // 12))
-    found = [
-        Clue("order", (), f"the order of the rows (blocks of {rows / b:.0f})", factorized(position * b // rows))
-        for b in blocks
-        if b >= 2
-    ]
-    cycles = [
-        Clue("order", (), f"the order of the rows (every {m}th)", factorized(position % m))
-        for m in (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 16, 24, 60)
-    ]
-    return list(_useful(iter(found + cycles)))
+    places = [position * b // rows for b in blocks if b >= 2]
+    places += [position % m for m in (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 16, 24, 60)]
+    return list(_useful(Clue("order", (), ORDER, factorized(place)) for place in places))
 
 
 def neighbours(true: Int, half: Bool) -> Clue:
     """The true levels of the nearest known records before and after; known are those of the half that is learned from."""
     pairs = [_beside(true, known) for known in (half, ~half)]
-    return Clue("order", (), "the order of the rows (nearest neighbours)", *pairs)
+    return Clue("order", (), ORDER, *pairs)
 
 
 def _beside(true: Int, known: Bool) -> Int:
