@@ -50,23 +50,21 @@ def repeats(columns: Sequence[ClearColumn], rows: Rows, alpha: float) -> list[Re
         if agreement(column.codes, rows.true) >= CONSTANT:
             found[(column.name,)] = column.codes
     if not found:
-        found = dict(_joined([c for c in columns if not c.near_unique], rows.true))
+        parts = [c for c in columns if not c.near_unique and agreement(c.codes, rows.true, np.inf) < CONSTANT]
+        found = dict(_joined(parts, rows.true))
     made = [_judged(names, codes, rows, alpha) for names, codes in found.items()]
     return [each for each in made if each is not None]
 
 
-def agreement(codes: Int, true: Int) -> float:
-    """Chance that two rows of a unit agree in the truth beyond that of two strangers; 0 where few units have several rows."""
+def agreement(codes: Int, true: Int, most: float = ROWS) -> float:
+    """Chance that two rows of a unit agree in the truth beyond that of two strangers; 0 where the rows are no units."""
     use = (codes >= 0) & (true >= 0)
     unit, level = codes[use], true[use]
-    if not unit.size:
-        return 0.0
     sizes = np.bincount(unit)
     several = sizes[sizes >= 2]
-    if several.size < UNITS or several.mean() > ROWS:
+    if not several.size or (most < np.inf and (several.size < UNITS or several.mean() > most)):
         return 0.0
-    width = int(level.max()) + 1
-    both = np.unique(unit * width + level, return_counts=True)[1]
+    both = np.unique(unit * (int(level.max()) + 1) + level, return_counts=True)[1]
     pairs, same = float(np.sum(sizes * (sizes - 1.0))), float(np.sum(both * (both - 1.0)))
     strangers = float(np.sum((np.bincount(level) / level.size) ** 2))
     return (same / pairs - strangers) / (1 - strangers) if strangers < 1 else 0.0
