@@ -62,6 +62,17 @@ class MixtureModel(ChannelModel):
     frequencies: list[Annotated[float, Field(ge=0)]] | None = None
 
 
+class BandModel(ChannelModel):
+    """Moves of at most `width` steps: `diagonals[width + i − j][j]` is the chance that level j is released as level i."""
+
+    channel: Literal["band"]
+    kind: KindName | None = None
+    levels: Levels
+    conditional: bool = False
+    width: Annotated[int, Field(ge=1)]
+    diagonals: list[list[float]]
+
+
 class MatrixStratum(MatrixModel):
     value: LevelValue
 
@@ -70,16 +81,20 @@ class MixtureStratum(MixtureModel):
     value: LevelValue
 
 
+class BandStratum(BandModel):
+    value: LevelValue
+
+
 class StratifiedModel(ChannelModel):
     channel: Literal["stratified"]
     by: str
-    strata: list[Annotated[MatrixStratum | MixtureStratum, Field(discriminator="channel")]]
+    strata: list[Annotated[MatrixStratum | MixtureStratum | BandStratum, Field(discriminator="channel")]]
 
     def built(self) -> Channel:
         return Stratified(self.by, {s.value: TransitionMatrix.from_document(s.model_dump()) for s in self.strata})
 
 
-Randomization = Annotated[MatrixModel | MixtureModel | StratifiedModel, Field(discriminator="channel")]
+Randomization = Annotated[MatrixModel | MixtureModel | BandModel | StratifiedModel, Field(discriminator="channel")]
 
 
 class AssignmentModel(_Model):
