@@ -44,8 +44,8 @@ def matrix(orientation: str, entries: object) -> dict[str, Any]:
     [
         ([1], "holds no 'pram' object"),
         ({"pram": [1]}, "pram.version is ''"),
-        (changed(("pram", "version"), "2.0"), "version 2.0, newer than the 1.1.*update pramana"),
-        (changed(("pram", "version"), "abc"), "pram.version is 'abc', not a version such as '1.1'"),
+        (changed(("pram", "version"), "2.0"), "version 2.0, newer than the 1.2.*update pramana"),
+        (changed(("pram", "version"), "abc"), "pram.version is 'abc', not a version such as '1.2'"),
         (changed(("pram", "version"), 1.0), "pram.version: .*string"),
         (changed(("pram", "channels"), []), "pram.channels: .*at least 1"),
         (changed((*CHANNEL, "columns"), "edu"), "pram.channels.0.columns: .*list"),

@@ -20,7 +20,7 @@ from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.draws.keystream import RandomnessKind
 from pramana.mechanism.mechanism import Mechanism
 
-VERSION = "1.1"
+VERSION = "1.2"
 PARQUET_KEY = b"pram"
 SCHEMA = Path(__file__).with_name("pram-1.schema.json")
 """The JSON Schema of the `pram` object, shipped with the package; `make schema` writes it anew from the models."""
