@@ -18,7 +18,7 @@ from pramana.frames.files import NULLS, check_header, existing, not_utf8, ragged
 
 FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow", "dict"]
 _EXACT = 2**53
-"""Whole numbers up to here are exact as floats."""
+"""Whole numbers below it are exact as floats."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def _values(series: nw.Series[Any]) -> Column:
     if series.dtype in (nw.Categorical, nw.Enum) and not series.implementation.is_pandas_like():
         series = series.cast(nw.String)
     values = np.asarray(series.to_numpy())
-    if series.dtype.is_integer() and values.dtype.kind == "f" and np.nanmax(np.abs(values), initial=0) > _EXACT:
+    if series.dtype.is_integer() and values.dtype.kind == "f" and np.nanmax(np.abs(values), initial=0) >= _EXACT:
         return np.array(series.to_list(), dtype=object)  # with gaps; as floats, different whole numbers would be one
     if values.dtype.kind == "c" or series.dtype in (nw.List, nw.Struct, nw.Array):
         raise _unusable(series.name, type(series.dtype).__name__)
