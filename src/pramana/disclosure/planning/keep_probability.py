@@ -23,6 +23,7 @@ from pramana.parameters.means import proportions
 from pramana.render import Sheet
 
 PRECISION = 1e-10
+CHOSEN = "given the confidential records by which it was chosen"
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Plan(Report):
             "analysis": self.analysis,
             "keep": self.keep,
             "epsilon": self.transition.epsilon,
+            "conditional": True,
             "n": self.n,
             "pilot_n": self.pilot_n,
             "targets": [dict(vars(t)) for t in self.targets],
@@ -73,7 +75,7 @@ class Plan(Report):
             ("Column", f"{self.column} ({len(self.transition)} levels)"),
             ("Analysis", self.analysis),
             ("Keep probability", f"{self.keep:.4f}"),
-            ("Epsilon", f"{self.transition.epsilon:.4g}"),
+            ("Epsilon", f"{self.transition.epsilon:.4g}, {CHOSEN}"),
             ("Records", f"{self.n} (pilot of {self.pilot_n})"),
         )
         if self.others:
@@ -103,6 +105,8 @@ def plan(
     missing: Gaps = "error",
 ) -> Plan:
     """The smallest keep probability with which an analysis of released data is precise enough.
+
+    It is a function of the confidential records, so the epsilon of the design is marked as conditional on them.
 
     Parameters
     ----------
@@ -138,7 +142,10 @@ def plan(
     keep, note = _smallest_keep(asked, pilot, response, scale)
     expected = pilot.expected(response(keep)).standard_errors * scale
     rows = tuple(_row(pilot, j, s, expected, clean, effect, alpha) for j, s in asked.items())
-    return Plan(column, pilot.label, keep, response.matrix(keep), int(size), pilot.n, rows, note, response.others)
+    found = response.matrix(keep)
+    # Chosen by the confidential records, so that the keep probability itself tells of them.
+    matrix = TransitionMatrix.from_form(found.levels, found.form, found.kind, conditional=True)
+    return Plan(column, pilot.label, keep, matrix, int(size), pilot.n, rows, note, response.others)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from pramana.analysis.question import question
 from pramana.arrays import Float
+from pramana.disclosure.planning.keep_probability import CHOSEN
 from pramana.disclosure.planning.limits import (
     EpsilonLimit,
     Limit,
@@ -279,10 +280,7 @@ class OptimalDesign(Report):
             ("Column", f"{self.column} ({len(self.transition)} levels)"),
             ("Analyses", "; ".join(self.analyses)),
             ("Constraint", f"{self.limit} at most {self.bound:.4g}; reached {self.value:.6g}"),
-            (
-                "Epsilon",
-                f"{self.transition.epsilon:.4g}, given the confidential records by which the matrix was chosen",
-            ),
+            ("Epsilon", f"{self.transition.epsilon:.4g}, {CHOSEN}"),
             ("Best", f"{self.design}; randomised response has {self.gain:.3f} times its variance"),
         )
         rows = [(c.design, c.variance, self.baseline / c.variance, c.value) for c in self.candidates]
