@@ -41,7 +41,7 @@ def golden_release(folder: Path) -> Path:
 def test_the_description_is_word_for_word_the_golden_one(tmp_path: Path) -> None:
     """One golden file per version: a change here is a change of the published format."""
     found = (golden_release(tmp_path) / "datapackage.json").read_text(encoding="utf-8")
-    assert found == (GOLDEN / "datapackage-1.1.json").read_text(encoding="utf-8")
+    assert found == (GOLDEN / "datapackage-1.2.json").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("version", "conditional"), [("1.0", []), ("1.1", ["edu"])])
