@@ -64,16 +64,16 @@ def _touched(mechanism: Mechanism | None) -> list[str]:
     return [c for a in mechanism.assignments for c in (*a.columns, *a.channel.context)]
 
 
-def read_released(
-    released: Any, linked: Path | None, kept: Bool, table: Table, mechanism: Mechanism, clear: Collection[str]
+def aligned(
+    other: Table, linked: Path | None, kept: Bool, table: Table, mechanism: Mechanism, clear: Collection[str]
 ) -> Table:
     """The released counterparts of the true records, row by row; columns that are not perturbed must agree.
 
     Parameters
     ----------
+    other : the released file.
     linked : the custodian's link file, where the release was shuffled or got new identifiers.
     """
-    other = read(released, text=text_levels(mechanism))
     if other.n != kept.size:
         raise DataError(
             f"the released file has {other.n} records and the true one {kept.size}: they must be the same records"
@@ -101,13 +101,13 @@ def read_released(
     return other
 
 
-def unreleased(names: Sequence[str], released: Any) -> list[str]:
+def unreleased(names: Sequence[str], released: Table) -> list[str]:
     """Columns that the released file does not have, or has with identifiers of its own: nobody can be matched by them."""
-    table = read(released)
-    found = find_description(Path(released)) if isinstance(released, str | Path) else None
+    path = Path(released.source)
+    found = find_description(path) if path.is_file() else None
     body = (found or {}).get("pram")
     anew = body.get("new_id") if isinstance(body, Mapping) else None
-    return [name for name in names if name not in table.names or name == anew]
+    return [name for name in names if name not in released.names or name == anew]
 
 
 def _complete(table: Table, columns: Sequence[str], missing: Missing) -> tuple[Table, Bool]:

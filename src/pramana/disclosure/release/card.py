@@ -80,7 +80,7 @@ def _promise(mechanism: Mechanism, body: Mapping[str, Any]) -> Iterator[str]:
     """What epsilon bounds, of whom, and given what."""
     of = "of a person" if body.get("unit") else "of a record"
     yield (
-        f"Epsilon bounds what the released values of {', '.join(mechanism.columns)} {of} can tell about the true ones to someone who "
+        f"Epsilon bounds what the released values {of} can tell about the true ones in {', '.join(mechanism.columns)}, to someone who "
         "knows everything else: the odds between any two true values change by a factor of at most e to the power of epsilon. It "
         "says nothing about what the other columns give away, nor about which values are missing."
     )
@@ -180,8 +180,9 @@ def _rule(matrix: TransitionMatrix) -> str | None:
     form = matrix.form
     if isinstance(form, Mixture):
         if np.ptp(form.frequencies) < 1e-12:
-            other = (1 - matrix.diagonal[0]) / (len(matrix) - 1)
-            return f"a value is kept with probability {matrix.diagonal[0]:.4g}, and becomes any one of the others with probability {other:.4g}."
+            keep, count = float(matrix.diagonal[0]), len(matrix) - 1
+            others = "the other one" if count == 1 else "any one of the others"
+            return f"a value is kept with probability {keep:.4g}, and becomes {others} with probability {(1 - keep) / count:.4g}."
         return (
             f"a value stays with probability {1 - form.refill:.4g}; with probability {form.refill:.4g} one is drawn in its place, by fixed "
             "frequencies that are in the description."

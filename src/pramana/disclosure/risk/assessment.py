@@ -15,10 +15,18 @@ from pramana.disclosure.reports import Report
 from pramana.disclosure.risk.posterior import ColumnRisk, LevelRisk, column_risk
 from pramana.disclosure.risk.reidentification import Linkage
 from pramana.disclosure.risk.reidentification import link as links
-from pramana.disclosure.true_records import Missing, given_mechanism, read_confidential, read_released, unreleased
+from pramana.disclosure.true_records import (
+    Missing,
+    aligned,
+    given_mechanism,
+    read_confidential,
+    text_levels,
+    unreleased,
+)
 from pramana.disclosure.utility.costs import AnalysisCost, TableChange, Utility, rows_of_analysis, utility_of
 from pramana.disclosure.utility.expected_variance import pilot_of
 from pramana.errors import PramanaError, confidential, listing
+from pramana.frames import read
 from pramana.mechanism import Mechanism
 from pramana.progress import Tell, silent
 from pramana.render import Sheet
@@ -254,13 +262,14 @@ def risk(
     plans = [question(a) for a in several(analyses)]
     if link is not None and released is None:
         raise PramanaError("link belongs to released: give the released file, or leave out the link file")
-    hidden = [] if released is None else unreleased([k for k in several(keys) if k not in known.columns], released)
+    public = None if released is None else read(released, text=text_levels(known))
+    hidden = [] if public is None else unreleased([k for k in several(keys) if k not in known.columns], public)
     names = [k for k in several(keys) if k not in hidden]
     used = [v for p in plans for v in p.variables] + several(weights)
     table, kept = read_confidential(data, known, [*names, *hidden, *used], missing)
     clear = [c for c in dict.fromkeys([*names, *known.context]) if c not in known.columns]
     linked = None if link is None else Path(link)
-    shown = None if released is None else read_released(released, linked, kept, table, known, clear)
+    shown = None if public is None else aligned(public, linked, kept, table, known, clear)
     _check_prior(prior, known)
     columns = tuple(column_risk(a, table, _given(prior, a.columns), shown) for a in known.assignments)
     pilots = [pilot_of(p, table, known, weights) for p in plans]
