@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pramana.disclosure.planning.keep_probability import Plan, plan
     from pramana.disclosure.planning.optimal_matrix import OptimalDesign, optimal_design
     from pramana.disclosure.planning.risk_utility import Frontier, frontier
+    from pramana.disclosure.release.accounting import Account, account
+    from pramana.disclosure.release.policy import Policy
     from pramana.disclosure.release.releasing import Release, release
     from pramana.disclosure.risk.assessment import Risk, risk
     from pramana.errors import DataError, FormulaError, MechanismError, PramanaError, SolveError
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from pramana.formulas.text import parameter
     from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
     from pramana.inference.hypotheses import SpecificationTest
-    from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix, designs
+    from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix, Unit, designs
     from pramana.mechanism.designs.design_file import Design, read_design
     from pramana.models.effects import average_treatment_effect
     from pramana.models.generalized_linear import glm

@@ -249,8 +249,8 @@ class Result:
     def _privacy_rows(self) -> list[dict[str, Any]]:
         if self.privacy is None or self.sampling is None:
             raise PramanaError(
-                f"the variance of the {self.method} estimator does not decompose into sampling and randomisation: "
-                "use method='reversion'"
+                f"the variance of this {self.method} fit does not decompose into sampling and randomisation: that takes "
+                "method='reversion' and records with draws of their own"
             )
         total = np.diag(self.sampling)
         share = np.divide(np.diag(self.privacy), total, out=np.zeros_like(total), where=total > 0)

@@ -44,7 +44,7 @@ def matrix(orientation: str, entries: object) -> dict[str, Any]:
     [
         ([1], "holds no 'pram' object"),
         ({"pram": [1]}, "pram.version is ''"),
-        (changed(("pram", "version"), "2.0"), "version 2.0, newer than the 1.2.*update pramana"),
+        (changed(("pram", "version"), "3.0"), "version 3.0, newer than the 2.0.*update pramana"),
         (changed(("pram", "version"), "abc"), "pram.version is 'abc', not a version such as '1.2'"),
         (changed(("pram", "version"), 1.0), "pram.version: .*string"),
         (changed(("pram", "channels"), []), "pram.channels: .*at least 1"),

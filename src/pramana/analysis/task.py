@@ -17,7 +17,7 @@ from pramana.estimating import Equation
 from pramana.estimating.function import EstimatingFunction, Question
 from pramana.frames import Schema, Table, read
 from pramana.frames.table import require_columns
-from pramana.inference import Jackknife, Resampling, Sandwich
+from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.argument import resolve_mechanism
 
@@ -74,8 +74,10 @@ class Task:
             raise DataError(f"{table.source} has no records")
         if known is not None:
             require_columns(table, known.columns, "the mechanism")
+        used = _columns_used(plan, known)
+        beside = _by_unit(beside, known, used)
         arrays = beside.arrays(table, known)
-        keep, notes = complete(table, _columns_used(plan, known), arrays, options.missing)
+        keep, notes = complete(table, used, arrays, options.missing)
         sampling = beside.sampling(arrays, keep)
         return cls(plan, table if keep.all() else table.where(keep), known, sampling, options, notes, beside)
 
@@ -87,6 +89,11 @@ class Task:
     def function(self) -> EstimatingFunction:
         """The question with its levels, knots and scales learned from the records."""
         return self.plan.prepare(self.table, self.schema)
+
+    @property
+    def shares_draws(self) -> bool:
+        """Whether records of one unit were given one draw in the columns that the question uses."""
+        return _shared(self.mechanism, _columns_used(self.plan, self.mechanism))
 
     @property
     def start(self) -> Float | None:
@@ -153,6 +160,26 @@ def _text_columns(mechanism: Mechanism | None) -> dict[str, tuple[Any, ...]]:
         return {}
     variables = mechanism.schema.variables.values()
     return {v.name: v.levels for v in variables if v.levels and isinstance(v.levels[0], str)}
+
+
+def _shared(mechanism: Mechanism | None, used: Sequence[str]) -> bool:
+    return mechanism is not None and mechanism.unit is not None and bool(mechanism.used_by(used))
+
+
+def _by_unit(beside: Beside, mechanism: Mechanism | None, used: Sequence[str]) -> Beside:
+    """Records that share a draw depend on each other: they are clustered by their unit, unless the user says otherwise."""
+    if mechanism is None or mechanism.unit is None or not _shared(mechanism, used):
+        return beside
+    design = beside.design
+    if isinstance(design, SurveyDesign):
+        if design.target != "superpopulation":
+            raise PramanaError(
+                f"target={design.target!r} is not known where the records of one {mechanism.unit.column!r} share a draw: use "
+                "target='superpopulation'"
+            )
+        plain = design.clusters is None and not len(design.replicate_weights)
+        return replace(beside, design=replace(design, clusters=mechanism.unit.column)) if plain else beside
+    return beside if beside.clusters is not None else replace(beside, clusters=mechanism.unit.column)
 
 
 def _columns_used(plan: Question, mechanism: Mechanism | None) -> list[str]:

@@ -25,6 +25,13 @@ def design(
         ),
     ] = None,
     band: Annotated[int | None, typer.Option(help="Moves of at most so many steps on an ordinal scale.")] = None,
+    merge_below: Annotated[
+        int | None,
+        typer.Option(help="Merge values that fewer people hold: with the nearest on a scale, else into other."),
+    ] = None,
+    missing_level: Annotated[
+        str | None, typer.Option(help="A level that stands for a missing value, so that it is perturbed too.")
+    ] = None,
     levels: Annotated[str | None, typer.Option(help="Levels in their order, as a,b,c.")] = None,
     kind: Annotated[str | None, typer.Option(help="nominal, ordinal or numeric.")] = None,
     frequencies_file: Annotated[
@@ -54,6 +61,8 @@ def design(
         invariant=invariant,
         construction=construction,
         band=band,
+        merge_below=merge_below,
+        missing_level=missing_level,
     )
     typer.echo(shown)
     if out is not None:

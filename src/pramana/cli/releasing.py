@@ -1,4 +1,4 @@
-"""`pramana perturb`, `pramana audit` and `pramana key`."""
+"""`pramana perturb`, `pramana ledger`, `pramana audit` and `pramana key`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from pramana.cli.output import check_output
 from pramana.cli.progress import bar
-from pramana.errors import PramanaError, listing
+from pramana.errors import PramanaError
 
 
 def perturb(
@@ -22,16 +22,41 @@ def perturb(
     design: Annotated[Path | None, typer.Option("--design", "-d", help="Design (TOML).")] = None,
     key_file: Annotated[Path | None, typer.Option(help="Secret key for draws that repeat; see `pramana key`.")] = None,
     id_column: Annotated[str | None, typer.Option(help="With a key: the column that identifies the records.")] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="Column that identifies persons: their records share one draw.")
+    ] = None,
+    unit_varies: Annotated[
+        bool, typer.Option("--unit-varies", help="True values may differ within a unit: no finite epsilon holds.")
+    ] = False,
     seed: Annotated[int | None, typer.Option(help="For tests only: repeatable and therefore insecure.")] = None,
+    drop: Annotated[str | None, typer.Option(help="Columns to leave out, as a,b.")] = None,
+    shuffle: Annotated[bool, typer.Option("--shuffle", help="Put the records into a random order.")] = False,
+    new_id: Annotated[str | None, typer.Option(help="Column of new random identifiers, in place of old ones.")] = None,
+    link: Annotated[
+        Path | None, typer.Option(help="Your own file (.parquet, .csv) that links released to original records.")
+    ] = None,
+    missing: Annotated[
+        list[str] | None, typer.Option(help="A mark that means missing, such as NA; may be repeated.")
+    ] = None,
+    missing_level: Annotated[str | None, typer.Option(help="The level that stands for a missing value.")] = None,
+    merge_below: Annotated[int | None, typer.Option(help="With a design: merge values that fewer people hold.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="Your own file of releases, never to be published.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Name of the records in the ledger.")] = None,
+    policy: Annotated[Path | None, typer.Option(help="Your agency's rules (TOML).")] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(help="identity, seed, second-draw, unperturbed or rare-levels: refused otherwise; repeatable."),
+    ] = None,
+    override: Annotated[str | None, typer.Option(help="Why the policy is not followed; goes into the ledger.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing OUT.")] = False,
     card: Annotated[bool, typer.Option("--card", help="Also write a page about the release.")] = False,
 ) -> None:
     """Perturb a confidential file and publish it with its description."""
+    from pramana.cli.choices import names
     from pramana.disclosure.release.releasing import release
+    from pramana.mechanism import Unit
 
-    known = _mechanism(mechanism, design, source)
+    known = _mechanism(mechanism, design)
     with _warnings_in_a_line(), bar(f"Perturbing {source.name}") as tell:
         made = release(
             source,
@@ -39,17 +64,46 @@ def perturb(
             known,
             key=key_file,
             id=id_column,
+            unit=None if unit is None else Unit(unit, unit_varies),
             seed=seed,
+            drop=names(drop),
+            shuffle=shuffle,
+            new_id=new_id,
+            link=link,
+            missing=missing or (),
+            missing_level=missing_level,
+            merge_below=merge_below,
             force=force,
             card=card,
             ledger=ledger,
             dataset=dataset,
+            policy=policy,
+            allow=allow or (),
+            override=override,
             tell=tell,
         )
-    given = f", given the frequencies of {listing(made.conditional)}" if made.conditional else ""
-    typer.echo(f"{made.rows} records, {made.randomness} draws, epsilon {made.epsilon:.4g} a record{given}")
-    for path in (made.path, made.description, *made.cards):
+    told = f"epsilon {made.epsilon:.4g} a {unit or 'record'}{made.condition}"
+    typer.echo(f"{made.rows} records, {made.randomness} draws, {told}")
+    for column, count in made.missing.items():
+        typer.echo(f"{column}: missing in {count} records, which is published as it is")
+    for balance in made.budget:
+        typer.echo(f"budget left: {balance}")
+    for path in (made.path, made.description, *made.cards, *([made.link] if made.link else [])):
         typer.echo(f"wrote {path}")
+
+
+def ledger(
+    path: Annotated[Path, typer.Argument(metavar="LEDGER", help="Your own file of releases.")],
+    policy: Annotated[
+        Path | None, typer.Option(help="Your agency's rules (TOML): shows what is left of its budgets.")
+    ] = None,
+    style: Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")] = "text",
+) -> None:
+    """Show what was released so far, by data set and column, and the epsilon that it adds up to."""
+    from pramana.disclosure.release.accounting import account
+
+    check_output(style)
+    typer.echo(account(path, policy).summary(style))
 
 
 def audit(
@@ -78,14 +132,15 @@ def key(path: Annotated[Path, typer.Argument(help="File to write; it must not ex
     typer.echo(f"wrote {path}: keep it secret, and keep it")
 
 
-def _mechanism(mechanism: Path | None, design: Path | None, source: Path) -> Any:
+def _mechanism(mechanism: Path | None, design: Path | None) -> Any:
     if (mechanism is None) == (design is None):
         raise PramanaError("give either --mechanism (JSON) or --design (TOML)")
     if mechanism is not None:
         return mechanism
-    from pramana.mechanism.designs.design_file import read_design
+    from pramana.mechanism.designs.design_file import Design
 
-    return read_design(design, source)  # type: ignore[arg-type]
+    assert design is not None
+    return Design.asked(design)
 
 
 @contextmanager

@@ -46,15 +46,14 @@ def risk(
     """Weigh what an attacker gains from a release against what an analyst loses."""
     from pramana.disclosure.planning.risk_utility import frontier
     from pramana.disclosure.risk.assessment import risk as assess
-    from pramana.disclosure.true_records import given_mechanism
 
     check_output(style, figure)
-    known, named, plans = given_mechanism(mechanism, data), names(keys), _plans(analysis, family)
+    named, plans = names(keys), _plans(analysis, family)
     options: dict[str, Any] = {"keys": named, "weights": weights, "missing": missing}
     with bar(f"Weighing {data.name}") as tell:
         report = assess(
             data,
-            known,
+            mechanism,
             analyses=plans,
             released=released,
             link=link,
@@ -66,7 +65,8 @@ def risk(
     typer.echo(report.summary(style))
     if figure is not None:
         with bar(f"Drawing {figure.name}") as tell:
-            drawn = frontier(data, known.columns, analysis=plans, chosen=known, tell=tell, **options)
+            columns = [name for column in report.columns for name in column.columns]
+            drawn = frontier(data, columns, analysis=plans, chosen=mechanism, tell=tell, **options)
         save_figure(drawn.plot, figure)
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from pramana.arrays import Bool, Column, Int
+from pramana.disclosure.release.handling import Handling, asked
 from pramana.disclosure.release.link import read_link
+from pramana.disclosure.release.streaming import Coding
 from pramana.errors import DataError, MechanismError, PramanaError, suggestion
 from pramana.frames import Level, Table, encode, read
 from pramana.frames.table import is_missing, require_columns
 from pramana.mechanism import Assignment, Mechanism
 from pramana.mechanism.description.document import find_description
-from pramana.mechanism.designs.design_file import read_design
+from pramana.mechanism.designs.design_file import Design
 from pramana.mechanism.draws.perturbation import Cells
 
 Missing = Literal["keep", "error", "drop"]
@@ -24,14 +27,16 @@ Gaps = Literal["error", "drop"]
 
 
 def read_confidential(
-    data: Any, mechanism: Mechanism | None, columns: Collection[str], missing: Missing, choices: Any = Missing
+    data: Any, known: Known | None, columns: Collection[str], missing: Missing, choices: Any = Missing
 ) -> tuple[Table, Bool]:
     """The true records that are assessed, and which of all records they are: those complete in every column, or all of them."""
+    mechanism = None if known is None else known.mechanism
     if missing not in get_args(choices):
         raise PramanaError(f"missing={missing!r} is unknown: {suggestion(str(missing), get_args(choices))}")
     table = read(data, text=text_levels(mechanism))
-    if mechanism is not None:
-        require_columns(table, mechanism.columns, "the mechanism")
+    if known is not None:
+        require_columns(table, known.mechanism.columns, "the mechanism")
+        table = _recoded(table, known.codings)
     used = list(dict.fromkeys([*columns, *_touched(mechanism)]))
     require_columns(table, used, "the assessment")
     if table.n == 0:
@@ -39,15 +44,46 @@ def read_confidential(
     return (table, np.ones(table.n, dtype=bool)) if missing == "keep" else _complete(table, used, missing)
 
 
-def given_mechanism(mechanism: Any, data: Any) -> Mechanism:
-    """A mechanism, from its description, or from a design file (TOML) as `perturb --design` would build it on these data."""
-    if isinstance(mechanism, Mechanism):
-        return mechanism
-    if isinstance(mechanism, str | Path):
-        return read_design(mechanism, data) if Path(mechanism).suffix.lower() == ".toml" else Mechanism.load(mechanism)
-    raise MechanismError(
-        f"mechanism of type {type(mechanism).__name__}: give a Mechanism, or the path of its description or design"
-    )
+@dataclass(frozen=True)
+class Known:
+    """A mechanism, and how values that are not its levels become levels before they are perturbed, by column."""
+
+    mechanism: Mechanism
+    codings: Mapping[str, Coding] = field(default_factory=dict)
+
+
+def given_mechanism(mechanism: Any, data: Any, released: Mapping[str, Any] | None = None) -> Known:
+    """A mechanism, from its description, or from a design (TOML) as a release would build it on these data.
+
+    Parameters
+    ----------
+    released : the description of the released file, where there is one: it says which level stands for a missing value.
+    """
+    if not isinstance(mechanism, Mechanism | Design | str | Path):
+        raise MechanismError(
+            f"mechanism of type {type(mechanism).__name__}: give a Mechanism, or the path of its description or design"
+        )
+    handling = Handling(missing_level=(released or {}).get("missing_level"))
+    made, codings, _ = asked(mechanism, data, None, handling)
+    return Known(made, codings)
+
+
+def _recoded(table: Table, codings: Mapping[str, Coding]) -> Table:
+    """The true values as the release takes them: rare ones merged, missing ones as the level that stands for them."""
+    for name, coding in codings.items():
+        if coding.merged or coding.missing is not None:
+            values = table.column(name)
+            gaps = is_missing(values)
+            levels = [coding.merged.get(v, v) for v in values.tolist()]
+            table = table.replaced(name, [coding.missing if gap else v for v, gap in zip(levels, gaps, strict=True)])
+    return table
+
+
+def described(released: Any) -> dict[str, Any]:
+    """What the description of a released file says of it; nothing for a frame."""
+    found = find_description(Path(released)) if isinstance(released, str | Path) else None
+    body = (found or {}).get("pram")
+    return body if isinstance(body, dict) else {}
 
 
 def text_levels(mechanism: Mechanism | None) -> dict[str, tuple[Level, ...]]:
@@ -101,13 +137,9 @@ def aligned(
     return other
 
 
-def unreleased(names: Sequence[str], released: Table) -> list[str]:
+def unreleased(names: Sequence[str], released: Table, body: Mapping[str, Any]) -> list[str]:
     """Columns that the released file does not have, or has with identifiers of its own: nobody can be matched by them."""
-    path = Path(released.source)
-    found = find_description(path) if path.is_file() else None
-    body = (found or {}).get("pram")
-    anew = body.get("new_id") if isinstance(body, Mapping) else None
-    return [name for name in names if name not in released.names or name == anew]
+    return [name for name in names if name not in released.names or name == body.get("new_id")]
 
 
 def _complete(table: Table, columns: Sequence[str], missing: Missing) -> tuple[Table, Bool]:

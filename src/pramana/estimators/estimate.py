@@ -66,7 +66,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
             *([NOTHING_RANDOM] if known else []),
             *_few_units(chosen, engine),
         ),
-        privacy=None if split is None else split.privacy,
+        privacy=None if split is None or task.shares_draws else split.privacy,
         sampling=None if split is None else split.covariance,
         draws=draws,
         bounds=bounds,

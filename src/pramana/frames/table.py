@@ -94,6 +94,11 @@ class Table:
         """The table restricted to the given rows."""
         return Table(self.frame.filter(rows.tolist()), self.kind, self.source)
 
+    def replaced(self, name: str, values: Sequence[object]) -> Table:
+        """The table with other values in one column."""
+        series = nw.new_series(name, values, backend=self.frame.implementation)
+        return Table(self.frame.with_columns(series), self.kind, self.source)
+
     def take(self, order: Int) -> Table:
         """The table with its rows in another order."""
         return Table(self.frame[order.tolist()], self.kind, self.source)

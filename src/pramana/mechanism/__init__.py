@@ -4,6 +4,6 @@ from pramana.mechanism import designs
 from pramana.mechanism.channel import Channel, Nodes
 from pramana.mechanism.channels.stratified import Stratified
 from pramana.mechanism.channels.transition import TransitionMatrix
-from pramana.mechanism.mechanism import Assignment, Mechanism
+from pramana.mechanism.mechanism import Assignment, Mechanism, Unit
 
-__all__ = ["Assignment", "Channel", "Mechanism", "Nodes", "Stratified", "TransitionMatrix", "designs"]
+__all__ = ["Assignment", "Channel", "Mechanism", "Nodes", "Stratified", "TransitionMatrix", "Unit", "designs"]

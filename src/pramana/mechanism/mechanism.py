@@ -15,8 +15,8 @@ from pramana.errors import MechanismError, PramanaWarning, confidential, listing
 from pramana.frames import Level, Schema, Table, Variable, decode, encode, infer_kind, read
 from pramana.frames.replacement import replace_columns
 from pramana.frames.table import require_columns
-from pramana.mechanism.channel import Channel, Document
-from pramana.mechanism.channels.transition import TransitionMatrix
+from pramana.mechanism.channel import CONDITIONS, Channel, Document
+from pramana.mechanism.channels.transition import TransitionMatrix, told_given
 
 if TYPE_CHECKING:
     from pramana.mechanism.draws.keyed import Key
@@ -74,8 +74,28 @@ class Assignment:
         return {name: table.column(name) for name in self.channel.context}
 
 
+@dataclass(frozen=True)
+class Unit:
+    """Whose secret a value is where one person has several records: records with the same value of `column` share their draws.
+
+    Attributes
+    ----------
+    varies : the true value may differ between a unit's records. Their draws then belong to unit and level, so that unequal
+        released values prove a change: no finite epsilon holds, and k times epsilon for k distinct values only given the
+        pattern of changes.
+    """
+
+    column: str
+    varies: bool = False
+
+
 class Mechanism:
     """The randomisation of a file: columns (or tuples of columns) and their channels.
+
+    Parameters
+    ----------
+    channels : from column name, or tuple of names, to channel.
+    unit : the column that identifies persons with several records, whose rows share one draw; a name, or a `Unit`.
 
     >>> from pramana import TransitionMatrix
     >>> P = TransitionMatrix.randomized_response(["low", "mid", "high"], keep=0.85)
@@ -83,7 +103,7 @@ class Mechanism:
     Mechanism(edu: 3 levels, epsilon 2.43)
     """
 
-    def __init__(self, channels: Mapping[str | tuple[str, ...], Channel]) -> None:
+    def __init__(self, channels: Mapping[str | tuple[str, ...], Channel], unit: Unit | str | None = None) -> None:
         if not isinstance(channels, Mapping) or not channels:
             raise MechanismError(
                 "a Mechanism needs a dictionary from column names to channels, with at least one entry"
@@ -91,6 +111,7 @@ class Mechanism:
         self.assignments = tuple(Assignment(_columns_of(key), channel) for key, channel in channels.items())
         for assignment in self.assignments:
             _check_assignment(assignment)
+        self.unit = Unit(unit) if isinstance(unit, str) else unit
         self._refuse_overlap()
 
     def _refuse_overlap(self) -> None:
@@ -98,6 +119,10 @@ class Mechanism:
         twice = [c for c in dict.fromkeys(columns) if columns.count(c) > 1]
         if twice:
             raise MechanismError(f"column(s) {listing(twice)} appear more than once: a column passes one channel")
+        if self.unit is not None and self.unit.column in columns:
+            raise MechanismError(
+                f"the unit {self.unit.column!r} is perturbed itself: units are told apart by a clean column"
+            )
         for assignment in self.assignments:
             perturbed = [c for c in assignment.channel.context if c in columns]
             if perturbed:
@@ -123,18 +148,30 @@ class Mechanism:
 
     @property
     def epsilon(self) -> float:
-        """Privacy loss of a whole record: the columns' losses add."""
+        """Privacy loss of a whole record, or of a unit with all its records: the columns' losses add."""
+        if self.unit is not None and self.unit.varies:
+            return float("inf")
         return float(sum(a.channel.epsilon for a in self.assignments))
 
     @property
     def conditional(self) -> list[str]:
-        """Columns whose epsilon holds only given frequencies that come from the confidential data."""
+        """Columns whose epsilon holds only given something that comes from the confidential data."""
         return [c for a in self.assignments if a.channel.conditional for c in a.columns]
 
     @property
     def epsilon_condition(self) -> str:
-        """What must be said after epsilon: nothing, or on which columns' frequencies it is conditional."""
-        return f", given the frequencies of {listing(self.conditional)}" if self.conditional else ""
+        """What must be said after epsilon: nothing, or what of which columns it is conditional on."""
+        by = {
+            phrase: [c for a in self.assignments if what in a.channel.given for c in a.columns]
+            for what, phrase in CONDITIONS.items()
+        }
+        told = " and ".join(f"{phrase} of {listing(columns)}" for phrase, columns in by.items() if columns)
+        return f", given {told}" if told else ""
+
+    def with_unit(self, unit: Unit | str | None) -> Mechanism:
+        """The same channels, drawn once for all records of a unit."""
+        channels = {a.columns if len(a.columns) > 1 else a.columns[0]: a.channel for a in self.assignments}
+        return Mechanism(channels, unit)
 
     def used_by(self, variables: Iterable[str]) -> list[Assignment]:
         """The assignments that touch any of the variables."""
@@ -145,11 +182,12 @@ class Mechanism:
         return isinstance(other, Mechanism) and self.document() == other.document()
 
     def __hash__(self) -> int:
-        return hash(tuple(self.columns))
+        return hash((self.unit, *self.columns))
 
     def __repr__(self) -> str:
         parts = [f"{' × '.join(a.columns)}: {_brief(a.channel)}" for a in self.assignments]
-        return f"Mechanism({'; '.join(parts)})"
+        shared = [] if self.unit is None else [f"one draw a {self.unit.column}"]
+        return f"Mechanism({'; '.join([*parts, *shared])})"
 
     @confidential
     def perturb(
@@ -162,13 +200,14 @@ class Mechanism:
     ) -> Any:
         """A copy of the frame, of the same kind, with the perturbed columns drawn anew.
 
-        Randomness is a fresh cryptographic keystream that is never stored. Missing values are left alone.
+        Randomness is a fresh cryptographic keystream that is never stored. Missing values are left alone. Where the mechanism
+        has a unit, all records of a unit get one draw.
 
         Parameters
         ----------
         key : a secret of at least 32 bytes, or the file that holds it. The draws then depend on the key, the column, P,
             the record's identifier and its true level alone, so that perturbing a record again gives the same value.
-        id : with a key, the column (or an array) that identifies the records; no two may be equal.
+        id : with a key, the column (or an array) that identifies the records; no two may be equal. A unit takes its place.
         seed : for tests and examples: it makes the draws repeatable, so anyone who knows it can undo them.
         """
         from pramana.mechanism.draws.perturbation import perturbed, source_of
@@ -182,8 +221,10 @@ class Mechanism:
         source = source_of(self, key=key, named=id is not None, seed=seed)
         table = read(frame)
         require_columns(table, self.columns, "the mechanism")
-        require_columns(table, [c for a in self.assignments for c in a.channel.context], "the mechanism's strata")
-        return replace_columns(frame, table, perturbed(self, table, source, id))
+        require_columns(table, self.context, "the mechanism's strata")
+        require_columns(table, [] if self.unit is None else [self.unit.column], "the mechanism's unit")
+        identifiers = id if self.unit is None else self.unit.column
+        return replace_columns(frame, table, perturbed(self, table, source, identifiers))
 
     def document(self) -> Document:
         """The versioned description, in JSON types."""
@@ -231,4 +272,4 @@ def _check_assignment(assignment: Assignment) -> None:
 def _brief(channel: Channel) -> str:
     size = f"{len(channel.levels)} levels, " if channel.levels is not None else ""
     by = f" by {', '.join(channel.context)}" if channel.context else ""
-    return f"{size}epsilon {channel.epsilon:.3g}{by}{' given the frequencies' * channel.conditional}"
+    return f"{size}epsilon {channel.epsilon:.3g}{by}{told_given(channel)}"

@@ -156,7 +156,7 @@ def test_facts_about_the_file_are_shown_where_they_are_stated() -> None:
         "shuffled": (True, "The records are in a random order"),
         "new_id": ("id", "The identifiers in column id were drawn anew"),
         "merged": ({"z": {"into": "other", "below": 5, "levels": 3}},
-                   "3 level(s) of z that fewer than 5 records hold were merged into other"),
+                   "3 level(s) of z that fewer than 5 people hold were merged into other"),
         "unit": ({"column": "person", "varies": False}, "Records with the same person belong together"),
         "allowed": (["seed"], "allowed what the software refuses by default: seed."),
     }  # fmt: skip
@@ -178,7 +178,7 @@ def test_a_conditional_epsilon_says_on_what() -> None:
     given = pr.TransitionMatrix.invariant(["a", "b"], [0.4, 0.6], 0.7, conditional=True)
     markdown, _ = card(pr.Mechanism({"z": given}))
     assert "given the frequencies of 'z'" in markdown
-    assert "For z the probabilities themselves were derived from the confidential file" in markdown
+    assert "Of z something was taken from the confidential file itself (the frequencies)" in markdown
 
 
 def test_a_release_with_a_hostile_column_has_a_recipe_that_runs(

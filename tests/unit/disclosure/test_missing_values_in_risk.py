@@ -201,3 +201,40 @@ def test_a_plan_knows_what_the_design_does_to_the_other_columns(tmp_path: Path) 
     clean = pr.plan(data, "z", "y ~ z + job", se={"job": 1.0}).targets[0].clean
     with pytest.raises(pr.PramanaError, match="even with 'z' unperturbed, because of what the design does to 'job'"):
         pr.plan(data, "z", "y ~ z + job", se={"job": clean * 1.01}, mechanism=design)
+
+
+def test_a_design_that_merges_and_fills_is_weighed_as_it_would_be_released(tmp_path: Path) -> None:
+    """Rare values are merged and missing ones get their level before the risk is weighed, and before the release."""
+    rng = np.random.default_rng(8)
+    job = rng.choice(["nurse", "clerk", "smith"], 150).astype(object)
+    job[:4], job[5:20] = ["dean", "judge", "mayor", "vicar"], None
+    path, design = tmp_path / "true.parquet", tmp_path / "d.toml"
+    pd.DataFrame({"job": job, "person": np.arange(150)}).to_parquet(path)
+    design.write_text('unit = "person"\n[columns.job]\nkeep = 0.7\nmerge_below = 3\nmissing_level = "none"\n')
+    report = pr.risk(path, design, keys=["job"])
+    column = report["job"]
+    assert {v.released for v in column.levels} == {"nurse", "clerk", "smith", "other", "none"}
+    assert column.missing == 0
+    assert report.unit == "person"
+    assert "Epsilon of all sensitive columns of a person given the rest" in str(report)
+    assert "given the list of levels" in str(report)
+    assert pr.frontier(path, "job", [0.5, 0.9], chosen=design).n == 150
+    made = pr.release(
+        path, tmp_path / "public.parquet", design, card=True, link=tmp_path / "link.parquet", shuffle=True
+    )
+    done = pr.risk(path, design, keys=["job"], released=made.path, link=tmp_path / "link.parquet")
+    assert done["job"].realised is not None
+    card = (tmp_path / "public.parquet.card.md").read_text()
+    assert "Levels of job that fewer than 3 people hold were merged into other" in card
+    assert "The records are in a random order" in card
+    assert "dean" not in str(report) + str(done) + card
+
+
+def test_the_level_of_missing_values_is_read_from_the_description(tmp_path: Path) -> None:
+    path = tmp_path / "true.csv"
+    pd.DataFrame({"z": ["a", "b", None, "b"] * 10, "n": range(40)}).to_csv(path, index=False)
+    mechanism = pr.Mechanism({"z": pr.TransitionMatrix.randomized_response(["a", "b", "none"], 0.7)})
+    made = pr.release(path, tmp_path / "public.csv", mechanism, missing_level="none")
+    report = pr.risk(path, made.path, released=made.path)
+    assert report["z"].missing == 0
+    assert report["z"].realised is not None

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from pramana.disclosure.audit.auditing import Finding, verdict
-from pramana.disclosure.release.description import read_package, resource
+from pramana.disclosure.release.description import LATE, read_package, resource
 from pramana.disclosure.release.ledger import independent_draws, read_ledger, spent
-from pramana.frames.blocks.stream import Reader
+from pramana.frames.blocks.stream import Layout, Reader
 from pramana.frames.files import format_of
 from pramana.frames.writing import sha256
 from pramana.mechanism import Mechanism
@@ -63,7 +63,7 @@ def check_presence(given: Given) -> list[Finding]:
 
 def _comparable(document: dict[str, Any]) -> Any:
     body = document.get("pram")
-    return {k: v for k, v in body.items() if k != "sha256"} if isinstance(body, dict) else body
+    return {k: v for k, v in body.items() if k not in LATE} if isinstance(body, dict) else body
 
 
 def check_secrets(given: Given) -> list[Finding]:
@@ -123,7 +123,8 @@ def check_schema(reader: Reader, given: Given, mechanism: Mechanism) -> list[Fin
     if names != reader.names:
         return [Finding("schema", "error", f"the file has columns {reader.names}, the description {names}")]
     facts = {"sha256": "0" * 64}
-    made = {f["name"]: f for f in resource(reader.path, reader, mechanism, facts, 0)["schema"]["fields"]}
+    columns = Layout.of(reader.names).types(reader)
+    made = {f["name"]: f for f in resource(reader.path, columns, mechanism, facts, 0)["schema"]["fields"]}
     wrong = [
         Finding(
             "schema", "error", f"column {f['name']!r} is described as {f.get('type')}, but is {made[f['name']]['type']}"

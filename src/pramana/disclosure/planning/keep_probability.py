@@ -18,7 +18,7 @@ from pramana.errors import PramanaError, confidential, listing, quoted_terms
 from pramana.frames import Kind, Level, Table
 from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism, TransitionMatrix
-from pramana.mechanism.channel import Channel
+from pramana.mechanism.channel import CONDITIONS, Channel
 from pramana.parameters.means import proportions
 from pramana.render import Sheet
 
@@ -131,7 +131,7 @@ def plan(
     size = table.n if n is None else n
     if not (isinstance(size, int | np.integer) and size > 0):
         raise PramanaError(f"n={n!r} must be a whole number of records")
-    response = _response(column, table, levels, kind, known)
+    response = _response(column, table, levels, kind, None if known is None else known.mechanism)
     pilot = pilot_of(wanted, table, response(1.0), weights)
     if pilot.sums:
         raise PramanaError("the standard error of a total grows with the file: plan for the mean or the shares instead")
@@ -144,7 +144,7 @@ def plan(
     rows = tuple(_row(pilot, j, s, expected, clean, effect, alpha) for j, s in asked.items())
     found = response.matrix(keep)
     # Chosen by the confidential records, so that the keep probability itself tells of them.
-    matrix = TransitionMatrix.from_form(found.levels, found.form, found.kind, conditional=True)
+    matrix = TransitionMatrix.from_form(found.levels, found.form, found.kind, conditional=tuple(CONDITIONS))
     return Plan(column, pilot.label, keep, matrix, int(size), pilot.n, rows, note, response.others)
 
 

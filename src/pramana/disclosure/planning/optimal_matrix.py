@@ -31,6 +31,7 @@ from pramana.errors import PramanaError, confidential
 from pramana.frames import Kind, Level, Table, encode
 from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism, TransitionMatrix
+from pramana.mechanism.channel import CONDITIONS
 from pramana.mechanism.designs.privacy import difference_sets
 from pramana.render import Sheet
 
@@ -413,7 +414,7 @@ def _design(
         column,
         labels,
         # Chosen by the confidential records, so that the matrix itself tells of them.
-        TransitionMatrix.from_columns(levels, best.matrix, kind=kind, conditional=True),
+        TransitionMatrix.from_columns(levels, best.matrix, kind=kind, conditional=tuple(CONDITIONS)),
         best.design,
         best.variance,
         found.baseline.variance,

@@ -191,8 +191,9 @@ def frontier(
     """
     names, plans, known = several(columns), [question(a) for a in several(analysis)], several(keys)
     used = [v for p in plans for v in p.variables] + several(weights)
-    base = None if chosen is None or is_number(chosen) else given_mechanism(chosen, data)
-    table, _ = read_confidential(data, base, [*names, *known, *used], missing)
+    designed = None if chosen is None or is_number(chosen) else given_mechanism(chosen, data)
+    base = None if designed is None else designed.mechanism
+    table, _ = read_confidential(data, designed, [*names, *known, *used], missing)
     if base is not None and set(base.columns) != set(names):
         raise PramanaError(
             f"the chosen mechanism perturbs {', '.join(base.columns)} but the frontier is of {', '.join(names)}"

@@ -11,6 +11,7 @@ import numpy as np
 from pramana.arrays import Float, Int
 from pramana.disclosure.utility.costs import share_inflation
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
+from pramana.mechanism.channel import CONDITIONS
 from pramana.mechanism.channels.matrix_forms import Banded, Mixture
 from pramana.render import Sheet
 from pramana.render.figures import heat_map, picture
@@ -37,7 +38,7 @@ def card_page(name: str, mechanism: Mechanism, body: Mapping[str, Any], counts: 
     """What was perturbed, how, what it costs, and how to analyse the file; from published facts and released counts alone.
 
     Of `body`, the `pram` object, the facts about the file as a whole are shown where they are stated: `missing`,
-    `missing_tokens`, `dropped`, `shuffled`, `new_id`, `merged`, `unit` and `allowed`.
+    `missing_level`, `missing_tokens`, `dropped`, `shuffled`, `new_id`, `merged`, `unit` and `allowed`.
     """
     page = Page(f"About {name}")
     columns = ", ".join(mechanism.columns)
@@ -92,9 +93,14 @@ def _promise(mechanism: Mechanism, body: Mapping[str, Any]) -> Iterator[str]:
         )
     if mechanism.conditional:
         yield (
-            f"For {', '.join(mechanism.conditional)} the probabilities themselves were derived from the confidential file, so whoever "
-            "reads them learns what they were derived from; epsilon holds given that."
+            f"Of {', '.join(mechanism.conditional)} something was taken from the confidential file itself{_from_the_file(mechanism)}: "
+            "whoever reads the probabilities learns it, and epsilon holds given it."
         )
+
+
+def _from_the_file(mechanism: Mechanism) -> str:
+    found = [CONDITIONS[w] for w in CONDITIONS if any(w in a.channel.given for a in mechanism.assignments)]
+    return f" ({' and '.join(found)})"
 
 
 def _changes(body: Mapping[str, Any]) -> Iterator[str]:
@@ -109,9 +115,11 @@ def _changes(body: Mapping[str, Any]) -> Iterator[str]:
     if body.get("new_id"):
         yield f"The identifiers in column {body['new_id']} were drawn anew: they link to no other file."
     for column, how in (body.get("merged") or {}).items():
+        which = f"{how['levels']} level(s)" if how.get("levels") else "Levels"
+        into = "the nearest other level" if how.get("into") is None else how["into"]
         yield (
-            f"{how['levels']} level(s) of {column} that fewer than {how['below']} records hold were merged into {how['into']}; which "
-            "levels are rare comes from the confidential file, and epsilon holds given that."
+            f"{which} of {column} that fewer than {how['below']} people hold were merged into {into}; which levels are rare comes from "
+            "the confidential file, and epsilon holds given that."
         )
     yield from _unit(body.get("unit"))
     if body.get("allowed"):
@@ -138,6 +146,8 @@ def _missing(body: Mapping[str, Any]) -> Iterator[str | Sheet]:
     if counts:
         rows = tuple((column, int(count), int(count) / max(body["rows"], 1)) for column, count in counts.items())
         yield Sheet(("column", "missing values", "share of the records"), rows)
+    if body.get("missing_level") is not None:
+        yield f"The level {body['missing_level']} stands for a missing value, and is perturbed like another."
     tokens = body.get("missing_tokens")
     if tokens:
         written = ", ".join("nothing at all" if token == "" else str(token) for token in tokens)
@@ -155,7 +165,8 @@ def _summary(mechanism: Mechanism) -> Sheet:
             keep = matrix.diagonal
             kept = f"{keep.min():.3g}" if np.ptp(keep) < 5e-4 else f"{keep.min():.3g} to {keep.max():.3g}"
             rows.append((_title(assignment, stratum), len(matrix), kept, matrix.epsilon, matrix.condition_number))
-    total = ("Epsilon of a whole record", f"{mechanism.epsilon:.4g}{mechanism.epsilon_condition}")
+    whole = "record" if mechanism.unit is None else mechanism.unit.column
+    total = (f"Epsilon of a whole {whole}", f"{mechanism.epsilon:.4g}{mechanism.epsilon_condition}")
     return Sheet(
         ("column", "levels", "kept with probability", "epsilon", "condition number"), tuple(rows), facts=(total,)
     )

@@ -11,27 +11,34 @@ from typing import Any
 from pramana.disclosure.release.ledger import finite
 from pramana.errors import MechanismError
 from pramana.frames import Variable
-from pramana.frames.blocks.stream import Reader
-from pramana.frames.files import NULLS, format_of
+from pramana.frames.files import format_of
 from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.document import PARQUET_KEY, parsed
-from pramana.mechanism.draws.keyed import LIMITS
+from pramana.mechanism.draws.keyed import LIMITS, UNIT, VARYING
 from pramana.mechanism.draws.keystream import RandomnessKind
 
 PACKAGE = "datapackage.json"
 _PROFILES = "https://datapackage.org/profiles/2.0"
 
 
+LATE = ("sha256", "missing")
+"""What is known only when the file is written: it stands in the description beside the file, not in the one inside."""
+
+
 def pram_object(
-    mechanism: Mechanism, *, rows: int, randomness: RandomnessKind, sha256: str | None = None
+    mechanism: Mechanism,
+    *,
+    rows: int,
+    randomness: RandomnessKind,
+    facts: Mapping[str, Any],
+    limits: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """What was done to a file. Inside the file its own hash cannot stand; beside it, it does. Never a seed or a key."""
+    """What was done to a file. Never a seed or a key; `facts` are what else is to be said of the release."""
     body = mechanism.document()["pram"] | {"rows": rows, "epsilon": finite(mechanism.epsilon), "randomness": randomness}
-    if randomness == "keyed":
-        body["limits"] = list(LIMITS)
-    if sha256 is not None:
-        body["sha256"] = sha256
+    stated = [*(LIMITS if randomness == "keyed" else ()), *unit_limits(mechanism), *limits]
+    body |= {"limits": stated} if stated else {}
+    body |= {name: value for name, value in facts.items() if value not in (None, False, [], {})}
     try:
         plain: dict[str, Any] = json.loads(json.dumps(body, allow_nan=False))
     except TypeError:
@@ -40,21 +47,27 @@ def pram_object(
     return plain
 
 
+def unit_limits(mechanism: Mechanism) -> list[str]:
+    """What must be said where records share their draws."""
+    unit = mechanism.unit
+    return [] if unit is None else [(VARYING if unit.varies else UNIT).format(column=unit.column)]
+
+
 def inside(body: Mapping[str, Any]) -> dict[bytes, bytes]:
     """Key-value metadata of a Parquet file."""
     return {PARQUET_KEY: json.dumps({"pram": body}, ensure_ascii=False, allow_nan=False).encode()}
 
 
-def resource(target: Path, reader: Reader, mechanism: Mechanism, body: Mapping[str, Any], size: int) -> dict[str, Any]:
-    """One released file as a Data Package v2 describes it."""
+def resource(
+    target: Path, columns: Mapping[str, str], mechanism: Mechanism, body: Mapping[str, Any], size: int
+) -> dict[str, Any]:
+    """One released file as a Data Package v2 describes it; `columns` has Arrow's names of their types, or ""."""
     kind = format_of(target)
     variables = mechanism.schema.variables
-    types = {name: _type_name(arrow) for name, arrow in reader.types.items()}
-    fields = [_field(name, variables.get(name), types.get(name, "any")) for name in reader.names]
-    levels = {level for v in variables.values() for level in v.levels or ()}
+    fields = [_field(name, variables.get(name), _type_name(arrow)) for name, arrow in columns.items()]
     schema: dict[str, Any] = {"$schema": f"{_PROFILES}/tableschema.json", "fields": fields}
     if kind == "csv":
-        schema["missingValues"] = [mark for mark in NULLS if mark not in levels]
+        schema["missingValues"] = [""]
     made: dict[str, Any] = {
         "$schema": f"{_PROFILES}/dataresource.json",
         "name": _slug(target.name),

@@ -2,7 +2,7 @@
 
 A shuffled or re-keyed release cannot be compared with its original row by row; this file, which only its owner can read,
 makes it possible. It is Parquet or CSV with one line a released record, in the order of the release, and the column
-`original_row` (counted from 0); where identifiers were replaced, also the column `original_id`.
+`original_row`, counted from 0.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from pramana.arrays import Int
-from pramana.errors import DataError
+from pramana.errors import DataError, PramanaError
 from pramana.frames import read
+from pramana.frames.files import format_of
 
-ROW, IDENTIFIER = "original_row", "original_id"
+ROW = "original_row"
 
 
 def read_link(path: Path, rows: int) -> Int:
@@ -29,3 +30,33 @@ def read_link(path: Path, rows: int) -> Int:
     if found.dtype.kind not in "iu" or not np.array_equal(np.sort(found), np.arange(rows)):
         raise DataError(f"link file {path.name!r} does not name every row of the original once: restore it")
     return found.astype(np.int64)
+
+
+class LinkWriter:
+    """A link file written a batch at a time."""
+
+    def __init__(self, path: Path, target: Path) -> None:
+        import pyarrow as pa
+        from pyarrow import csv, parquet
+
+        self._schema = pa.schema([(ROW, pa.int64())])
+        make = parquet.ParquetWriter if format_of(target) == "parquet" else csv.CSVWriter
+        self._writer = make(path, self._schema)
+
+    def write(self, rows: Int) -> None:
+        import pyarrow as pa
+
+        self._writer.write_batch(pa.record_batch([pa.array(rows)], self._schema))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def refuse_link(link: Path, target: Path) -> None:
+    """A link file never lies beside the release, where it would be published with it."""
+    format_of(link)
+    if link.parent.resolve() == target.parent.resolve():
+        raise PramanaError(
+            f"link file {link.name!r} would lie beside the release: it undoes shuffling and new identifiers; keep it in a folder "
+            "that is not published"
+        )

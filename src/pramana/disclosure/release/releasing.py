@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-import warnings
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pramana.disclosure.release import ledger as ledgers
+import numpy as np
+
+from pramana.arrays import Int
+from pramana.disclosure.release.clearance import Clearance, Gate, Intent
 from pramana.disclosure.release.description import PACKAGE, inside, merged, pram_object, read_package, resource
-from pramana.disclosure.release.streaming import FilePerturbation, Tally, component
-from pramana.errors import DataError, MechanismError, PramanaError, PramanaWarning, confidential
-from pramana.frames.blocks.stream import Reader, Writer, open_reader, require
-from pramana.frames.files import format_of
+from pramana.disclosure.release.handling import Handling, asked
+from pramana.disclosure.release.link import LinkWriter, refuse_link
+from pramana.disclosure.release.policy import RARE, AuditRule, Balance, Policy, checked_policy
+from pramana.disclosure.release.streaming import Coding, FilePerturbation, Tally, component
+from pramana.errors import DataError, MechanismError, PramanaError, confidential
+from pramana.frames import Level
+from pramana.frames.blocks.stream import Layout, Reader, Writer, open_reader, require
+from pramana.frames.files import existing, format_of
 from pramana.frames.writing import check_paths, locked, pending, publish, refuse_existing, settle, sha256, write_text
-from pramana.mechanism import Mechanism
+from pramana.mechanism import Mechanism, Unit
 from pramana.mechanism.description.document import find_description
+from pramana.mechanism.designs.design_file import Design
 from pramana.mechanism.draws.keyed import Key
-from pramana.mechanism.draws.keystream import RandomnessKind
+from pramana.mechanism.draws.keystream import FreshKeystream, RandomnessKind, SeededKeystream
 from pramana.mechanism.draws.perturbation import Keyed, Source, source_of
 from pramana.progress import Tell
+
+if TYPE_CHECKING:
+    from pramana.disclosure.release.identifiers import NewIdentifiers
 
 
 @dataclass(frozen=True)
@@ -35,7 +46,16 @@ class Release:
     epsilon: float
     randomness: RandomnessKind
     conditional: tuple[str, ...] = ()
-    """Columns whose epsilon holds only given frequencies that come from the confidential file."""
+    """Columns whose epsilon holds only given what comes from the confidential file."""
+    missing: Mapping[str, int] = field(default_factory=dict)
+    """Records without a value, by perturbed column: that a value is missing is published as it is."""
+    link: Path | None = None
+    condition: str = ""
+    """What must be said after epsilon: nothing, or what it is conditional on."""
+    allowed: tuple[str, ...] = ()
+    """What had to be allowed by name."""
+    budget: tuple[Balance, ...] = ()
+    """Every budget of the policy that the release touches, and what is left of it."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +65,12 @@ class _Order:
     source: Path
     target: Path
     mechanism: Mechanism
+    codings: Mapping[str, Coding]
+    merges: Mapping[str, Any]
     randomness: Source
     identifier: str | None
-    ledger: Path | None
+    handling: Handling
+    gate: Gate
     dataset: str | None
     force: bool
     card: bool
@@ -58,56 +81,147 @@ class _Order:
         stem = self.target.name
         return (self.target.with_name(f"{stem}.card.md"), self.target.with_name(f"{stem}.card.html"))
 
+    @property
+    def kept_key(self) -> Key | None:
+        """The custodian's own key, or None where draws come from one that nobody keeps."""
+        source = self.randomness
+        return source.key if isinstance(source, Keyed) and source.kind == "keyed" else None
+
+    def facts(self, cleared: Clearance) -> dict[str, Any]:
+        """What is published of how the file was handled."""
+        h = self.handling
+        rare = [RARE] if RARE in self.gate.allow else []
+        return {
+            "missing_level": h.missing_level,
+            "merged": dict(self.merges),
+            "dropped": list(h.drop),
+            "shuffled": h.shuffle,
+            "new_id": h.new_id,
+            "allowed": [*cleared.allowed, *rare],
+        }
+
 
 @confidential
 def release(
     source: str | Path,
     target: str | Path,
-    mechanism: Mechanism | str | Path,
+    mechanism: Mechanism | Design | str | Path,
     *,
     key: Key | bytes | str | Path | None = None,
     id: str | None = None,
+    unit: Unit | str | None = None,
     seed: int | None = None,
+    drop: Sequence[str] = (),
+    shuffle: bool = False,
+    new_id: str | None = None,
+    link: str | Path | None = None,
+    missing: Sequence[str] = (),
+    missing_level: Level | None = None,
+    merge_below: int | None = None,
     force: bool = False,
     card: bool = False,
     ledger: str | Path | None = None,
     dataset: str | None = None,
+    policy: Policy | str | Path | None = None,
+    allow: str | Sequence[str] = (),
+    override: str | None = None,
     tell: Tell | None = None,
 ) -> Release:
     """Write `target`, a perturbed copy of the file `source`, and its description in the datapackage.json beside it.
 
     The target appears complete or not at all, after its description; the source is never overwritten. Files are read in
     blocks, so their size does not matter. Columns that the mechanism does not name, their order and all types are kept;
-    missing values stay missing unless they are a level.
+    missing values stay missing unless they are a level, are counted, and are not protected.
 
     Parameters
     ----------
     source, target : CSV (.csv, .csv.gz) or Parquet files of the same format.
-    mechanism : a Mechanism, or the path of its description.
+    mechanism : a Mechanism or a Design, or the path of its description (JSON) or design (TOML).
     key, id : keyed draws, as in `Mechanism.perturb`; `id` names a column.
-    seed : repeatable draws for tests, recorded as insecure.
+    unit : the column that identifies persons with several records: all records of a person get one draw, and epsilon is of
+        the person. Their true value must not vary, unless `Unit(column, varies=True)` says that it may.
+    seed : repeatable draws for tests, recorded as insecure; refused unless allowed.
+    drop : columns to leave out.
+    shuffle : put the records into a random order.
+    new_id : the name of a column of new random identifiers. Where the file has it, records that shared the old identifier
+        share the new one; under a key a person keeps it from release to release.
+    link : a file (.parquet or .csv, not beside the target) that says which original record each released one is, readable
+        by its owner alone; `audit` and `risk` take it.
+    missing : marks that stand for a missing value, such as "NA" or "-8", beside the empty field and the null; they are
+        published as empty.
+    missing_level : a level of the mechanism that stands for a missing value, so that missingness is perturbed too.
+    merge_below : with a design, merge values held by fewer than so many people (records, or units).
     force : replace an existing target.
     card : also write a page for people, `<target>.card.md` and `.html`.
     ledger : the custodian's own file of releases, to which this one is added before it appears.
     dataset : a name for the records in the ledger, the same for every version of their file.
+    policy : an agency's rules, or the TOML file that holds them: what they and the ledger forbid together is refused.
+    allow : what is refused without it: "identity" (a matrix that leaves values as they are), "seed", "second-draw" (other
+        draws of records that the ledger knows), "unperturbed" (a column clear in one release, perturbed in another) and
+        "rare-levels" (a list of levels of which some are held by one or two people). Only a ledger can show the third and
+        the fourth.
+    override : why the policy is not followed; written into the ledger.
     tell : called with how much was read, and of how much.
     """
-    known = mechanism if isinstance(mechanism, Mechanism) else Mechanism.load(mechanism)
-    if seed is not None:
-        warnings.warn(
-            "release(seed=...) is reproducible and therefore not secure: leave the seed out for a release",
-            PramanaWarning,
-            stacklevel=3,
-        )
-    randomness = source_of(known, key=key, named=id is not None, seed=seed, blocks=True)
+    names = (allow,) if isinstance(allow, str) else tuple(allow)
+    gate = Gate(Path(ledger) if ledger else None, checked_policy(policy), names, override)
+    handling = Handling(
+        tuple(drop),
+        shuffle,
+        new_id,
+        Path(link) if link else None,
+        tuple(missing),
+        missing_level,
+        merge_below,
+    )
     paths = (Path(source), Path(target))
-    order = _Order(*paths, known, randomness, id, Path(ledger) if ledger else None, dataset, force, card, tell)
+    existing(paths[0])
+    known, codings, merges = asked(mechanism, paths[0], unit, handling)
+    randomness = source_of(known, key=key, named=id is not None, seed=seed, blocks=True)
+    identifier = id if known.unit is None else known.unit.column
+    order = _Order(*paths, known, codings, merges, randomness, identifier, handling, gate, dataset, force, card, tell)
     reader = _opened(order)
+    layout = Layout.of(reader.names, order.handling.drop, order.handling.new_id)
+    intent = _intent(order, layout)
+    cleared = gate.clear(intent)
     try:
-        return _released(order, reader)
+        made = _released(order, reader, layout, intent, cleared, seed)
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise PramanaError(f"{order.target.name!r} could not be written: {why}; nothing was published") from None
+    if gate.policy is not None and gate.policy.audit is not None:
+        _audited(made, order, gate.policy.audit)
+    return made
+
+
+def _intent(order: _Order, layout: Layout) -> Intent:
+    return Intent(
+        order.mechanism,
+        order.target.name,
+        format_of(order.target),
+        order.randomness.kind,
+        clear=tuple(n for n in layout.names if n not in (*order.mechanism.columns, order.handling.new_id)),
+        source=None if order.gate.ledger is None else sha256(order.source),
+        dataset=order.dataset,
+        identifier=order.identifier,
+        key=None if order.kept_key is None else order.kept_key.fingerprint,
+        card=order.card,
+        shuffled=order.handling.shuffle,
+    )
+
+
+def _audited(made: Release, order: _Order, rule: AuditRule) -> None:
+    """What the policy asks of the audit; the release stands in the ledger by now, and is not to be passed on."""
+    from pramana.disclosure.audit.auditing import audit
+
+    report = audit(made.path, original=order.source if rule.original else None, ledger=order.gate.ledger)
+    wrong = [f for f in report.findings if f.severity == "error" or (f.severity == "warning" and not rule.warnings)]
+    if wrong:
+        said = "; ".join(f"{f.check}: {f.message}" for f in wrong[:5])
+        raise PramanaError(
+            f"the policy asks for a clean audit of {made.path.name!r}, which found {len(wrong)} fault(s) ({said}): the file was "
+            "written and entered into the ledger; do not publish it"
+        )
 
 
 def _opened(order: _Order) -> Reader:
@@ -115,9 +229,10 @@ def _opened(order: _Order) -> Reader:
     check_paths(order.source, order.target, force=order.force)
     if order.card:
         refuse_existing(list(order.cards), force=order.force)
+    if order.handling.link is not None:
+        refuse_link(order.handling.link, order.target)
+        refuse_existing([order.handling.link], force=order.force)
     read_package(order.target.parent)
-    if order.ledger is not None:
-        ledgers.read_ledger(order.ledger, missing=True)
     if find_description(order.source) is not None:
         raise MechanismError(
             f"{order.source.name!r} was perturbed already, as its description says: release from the original file"
@@ -125,81 +240,174 @@ def _opened(order: _Order) -> Reader:
     for assignment in order.mechanism.assignments:
         for place in range(len(assignment.columns)):
             component(assignment, place)
-    strata = order.mechanism.context
-    reader = open_reader(order.source, order.mechanism.columns)
+    reader = open_reader(order.source, order.mechanism.columns, order.handling.missing)
     require(reader, order.mechanism.columns, "the mechanism")
-    require(reader, strata, "the mechanism's strata")
+    require(reader, order.mechanism.context, "the mechanism's strata")
+    require(reader, order.handling.drop, "drop")
     if order.identifier is not None:
-        require(reader, [order.identifier], "the keyed release")
+        require(reader, [order.identifier], "the unit" if order.mechanism.unit else "the keyed release")
         if order.identifier in order.mechanism.columns:
             raise DataError(f"the identifier {order.identifier!r} is perturbed itself: use an unperturbed column")
+    _refuse_handling(order)
     return reader
 
 
-def _released(order: _Order, reader: Reader) -> Release:
-    with pending(order.target) as temporary:
-        rows, counts = _written(order, reader, temporary)
+def _refuse_handling(order: _Order) -> None:
+    """Columns that analysts need cannot be dropped, and only clean ones can be identifiers."""
+    unit = [] if order.mechanism.unit is None else [order.mechanism.unit.column]
+    needed = {
+        **dict.fromkeys(order.mechanism.columns, "is perturbed: leave it out of the mechanism"),
+        **dict.fromkeys(order.mechanism.context, "decides the transition matrix, and analysts need it: keep it"),
+        **dict.fromkeys(unit, "is the unit, by which analysts must cluster: keep it, or replace it with new_id"),
+    }
+    for name in order.handling.drop:
+        if name in needed:
+            raise PramanaError(f"column {name!r} cannot be dropped, since it {needed[name]}")
+    new = order.handling.new_id
+    if new is not None and new in [*order.handling.drop, *order.mechanism.columns, *order.mechanism.context]:
+        raise PramanaError(f"new_id={new!r} is a column that is dropped, perturbed or a stratum: give another name")
+
+
+def _released(
+    order: _Order, reader: Reader, layout: Layout, intent: Intent, cleared: Clearance, seed: int | None
+) -> Release:
+    with ExitStack() as stack:
+        temporary = stack.enter_context(pending(order.target))
+        link = None if order.handling.link is None else stack.enter_context(pending(order.handling.link))
+        rows, perturbation = _written(order, reader, layout, _Copies(temporary, link), cleared, seed)
         settle(temporary)
         digest = sha256(temporary)
-        body = pram_object(order.mechanism, rows=rows, randomness=order.randomness.kind, sha256=digest)
-        entry = resource(order.target, reader, order.mechanism, body, temporary.stat().st_size)
-        _record(order, rows, digest)
-        _publish(order, temporary, entry, counts)
+        gaps = {name: count for name, count in perturbation.missing.items() if count}
+        facts = order.facts(cleared) | {"missing": gaps, "sha256": digest}
+        kind, known, limits = order.randomness.kind, order.mechanism, cleared.limits
+        body = pram_object(known, rows=rows, randomness=kind, facts=facts, limits=limits)
+        entry = resource(order.target, layout.types(reader), order.mechanism, body, temporary.stat().st_size)
+        # The ledger first: a release that it does not know must not exist.
+        intent = replace(intent, rare=_rare(order, perturbation.held))
+        final = order.gate.record(intent, cleared, released=digest, rows=rows)
+        if link is not None and order.handling.link is not None:
+            settle(link)
+            publish(link, order.handling.link, private=True)
+        _publish(order, temporary, entry, perturbation.counts)
     cards = order.cards if order.card else ()
     description = order.target.with_name(PACKAGE)
-    kind, known = order.randomness.kind, order.mechanism
-    return Release(order.target, description, cards, rows, digest, known.epsilon, kind, tuple(known.conditional))
+    return Release(
+        order.target,
+        description,
+        cards,
+        rows,
+        digest,
+        known.epsilon,
+        kind,
+        tuple(known.conditional),
+        gaps,
+        order.handling.link,
+        known.epsilon_condition,
+        final.allowed,
+        final.balances,
+    )
 
 
-def _written(order: _Order, reader: Reader, temporary: Path) -> tuple[int, list[Tally]]:
+FEWEST = 3
+"""People who must hold a level that is published, unless nobody does: two can tell what the other one has."""
+
+
+def _rare(order: _Order, held: Sequence[Int]) -> str | None:
+    """Levels held by one or two people, or by fewer than the policy says, tell that such people are in the file."""
+    rules = order.gate.policy
+    fewest = max(order.handling.merge_below or 0, FEWEST, (rules.limits.merge_below or 0) if rules else 0)
+    for assignment, counts in zip(order.mechanism.assignments, held, strict=True):
+        rare = int(np.sum((counts > 0) & (counts < fewest)))
+        if rare:
+            who = "record(s)" if order.mechanism.unit is None else f"{order.mechanism.unit.column}(s)"
+            return (
+                f"{rare} level(s) of {' × '.join(assignment.columns)} are held by fewer than {fewest} {who}, and the published list of "
+                f"levels would tell that they are there: merge them (a design with merge_below, --merge-below {fewest}), unless the "
+                "list was public before the data"
+            )
+    return None
+
+
+@dataclass(frozen=True)
+class _Copies:
+    """The files being written under temporary names."""
+
+    data: Path
+    link: Path | None
+
+
+def _written(
+    order: _Order, reader: Reader, layout: Layout, copies: _Copies, cleared: Clearance, seed: int | None
+) -> tuple[int, FilePerturbation]:
     """The perturbed copy under its temporary name; nothing but released values ever reaches it."""
-    perturbation = FilePerturbation(order.mechanism, order.randomness, order.identifier)
-    rows = 0
-    with closing(_writer(order, reader, temporary)) as writer:
-        for block in reader.blocks():
-            writer.write(block.replaced(perturbation.released(block)))
-            rows += block.rows
-            if order.tell is not None:
-                order.tell(*reader.progress)
-        perturbation.finish()
-    return rows, perturbation.counts
+    perturbation = FilePerturbation(order.mechanism, order.randomness, order.identifier, order.codings)
+    with ExitStack() as stack:
+        writer = stack.enter_context(closing(_writer(order, reader, layout, copies.data, cleared)))
+        link = None
+        if copies.link is not None and order.handling.link is not None:
+            link = stack.enter_context(closing(LinkWriter(copies.link, order.handling.link)))
+        rows = 0
+        for batch, original in _moved(order, _batches(order, reader, layout, perturbation, seed), reader, seed):
+            writer.write(batch)
+            if link is not None:
+                link.write(original)
+            rows += batch.num_rows
+    return rows, perturbation
 
 
-def _writer(order: _Order, reader: Any, temporary: Path) -> Writer:
+def _batches(
+    order: _Order, reader: Reader, layout: Layout, perturbation: FilePerturbation, seed: int | None
+) -> Iterator[Any]:
+    """Released records, block by block."""
+    identifiers = None if order.handling.new_id is None else _identifiers(order, reader, seed)
+    for block in reader.blocks():
+        texts = None if identifiers is None else identifiers.texts(block)
+        yield block.released(perturbation.drawn(block), layout, texts)
+        if order.tell is not None:
+            order.tell(*reader.progress)
+    perturbation.finish()
+
+
+def _moved(order: _Order, batches: Iterator[Any], reader: Reader, seed: int | None) -> Iterator[tuple[Any, Int]]:
+    """The records in the order of the release, with the rows that they had."""
+    if not order.handling.shuffle:
+        row = 0
+        for batch in batches:
+            yield batch, np.arange(row, row + batch.num_rows)
+            row += batch.num_rows
+        return
+    from pramana.disclosure.release.shuffling import Shuffle
+
+    stream = FreshKeystream() if seed is None else SeededKeystream(seed, _ORDER)
+    with closing(Shuffle(order.target.parent, stream, reader.size)) as shuffle:
+        for batch in batches:
+            shuffle.add(batch)
+        yield from shuffle.shuffled()
+
+
+_ORDER, _NAMES = 1_000_001, 1_000_002
+"""Lanes of a seed that no column uses."""
+
+
+def _identifiers(order: _Order, reader: Reader, seed: int | None) -> NewIdentifiers:
+    from pramana.disclosure.release.identifiers import NewIdentifiers
+
+    stream = FreshKeystream() if seed is None else SeededKeystream(seed, _NAMES)
+    key = order.kept_key or Key(stream.words(4).tobytes())
+    old = order.handling.new_id if order.handling.new_id in reader.names else None
+    return NewIdentifiers(old, key, stream)
+
+
+def _writer(order: _Order, reader: Any, layout: Layout, temporary: Path, cleared: Clearance) -> Writer:
     if format_of(order.target) == "csv":
         from pramana.frames.blocks.csv_files import CsvWriter
 
-        return CsvWriter(temporary, reader, compressed=order.target.suffix.lower() == ".gz")
+        return CsvWriter(temporary, reader, layout, compressed=order.target.suffix.lower() == ".gz")
     from pramana.frames.blocks.parquet_files import ParquetWriter
 
-    body = pram_object(order.mechanism, rows=reader.rows, randomness=order.randomness.kind)
-    return ParquetWriter(temporary, reader, inside(body))
-
-
-def _record(order: _Order, rows: int, digest: str) -> None:
-    """The ledger first: a release that it does not know must not exist."""
-    if order.ledger is None:
-        return
-    entry = ledgers.Entry(
-        dataset=order.dataset,
-        source=sha256(order.source),
-        released=digest,
-        target=order.target.name,
-        rows=rows,
-        randomness=order.randomness.kind,
-        key=order.randomness.key.fingerprint if isinstance(order.randomness, Keyed) else None,
-        epsilon=ledgers.finite(order.mechanism.epsilon),
-        columns=ledgers.column_records(order.mechanism),
-    )
-    again = ledgers.independent_draws(ledgers.read_ledger(order.ledger, missing=True), entry)
-    if again:
-        warnings.warn(
-            f"these records were released before with other draws of {', '.join(again)}: an attacker can combine the two, and "
-            "their epsilons add; use a key to repeat the same draws",
-            PramanaWarning,
-            stacklevel=5,
-        )
-    ledgers.append(order.ledger, entry)
+    facts, kind = order.facts(cleared), order.randomness.kind
+    body = pram_object(order.mechanism, rows=reader.rows, randomness=kind, facts=facts, limits=cleared.limits)
+    return ParquetWriter(temporary, reader, layout, inside(body))
 
 
 def _publish(order: _Order, temporary: Path, entry: dict[str, Any], counts: list[Tally]) -> None:

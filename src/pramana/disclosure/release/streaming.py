@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +16,37 @@ from pramana.mechanism import Assignment, Mechanism
 from pramana.mechanism.draws.perturbation import Cells, Perturbation, Source
 
 
-def cells_of(assignment: Assignment, block: Block) -> Cells:
+@dataclass(frozen=True)
+class Coding:
+    """How values that are not levels become levels before they are perturbed.
+
+    Attributes
+    ----------
+    merged : from a rare value to the level that it is merged with; never published.
+    missing : the level that stands for a missing value, or None where gaps stay gaps.
+    """
+
+    merged: Mapping[Any, Level] = field(default_factory=dict)
+    missing: Level | None = None
+
+    def codes(self, block: Block, name: str, levels: Sequence[Level]) -> Int:
+        codes = block.codes(name, [*levels, *self.merged])
+        if self.merged:
+            places = [levels.index(level) for level in self.merged.values()]
+            codes = np.where(codes >= len(levels), np.append(np.arange(len(levels)), places)[codes], codes)
+        return codes if self.missing is None else np.where(codes == MISSING, levels.index(self.missing), codes)
+
+
+PLAIN = Coding()
+
+
+def cells_of(assignment: Assignment, block: Block, codings: Mapping[str, Coding] | None = None) -> Cells:
     """The true codes of an assignment; an unknown value, combination or stratum is an error."""
-    parts = [block.codes(name, component(assignment, place)) for place, name in enumerate(assignment.columns)]
+    known = codings or {}
+    parts = [
+        known.get(name, PLAIN).codes(block, name, component(assignment, place))
+        for place, name in enumerate(assignment.columns)
+    ]
     for name, codes in zip(assignment.columns, parts, strict=True):
         refuse_unknown(codes == UNKNOWN, name, block.first_row)
     present = np.all([codes != MISSING for codes in parts], axis=0)
@@ -51,7 +81,8 @@ def refuse_unknown(unknown: Bool, name: str, first_row: int) -> None:
     if rows.size:
         raise DataError(
             f"column {name!r} has at least {rows.size} value(s) that are not levels of the mechanism, first in row "
-            f"{first_row + rows[0]}: add the missing level to the mechanism or recode the column"
+            f"{first_row + rows[0]}: add the missing level to the mechanism, recode the column, or declare the mark of a missing "
+            "value (missing, --missing)"
         )
 
 
@@ -97,26 +128,42 @@ class Tally(dict[object, Int]):
 
 
 class FilePerturbation:
-    """The mechanism applied to the blocks of a file, with the released codes counted."""
+    """The mechanism applied to the blocks of a file, with the released codes counted.
 
-    def __init__(self, mechanism: Mechanism, source: Source, identifier: str | None) -> None:
+    Attributes
+    ----------
+    counts : released codes of every assignment, by stratum.
+    missing : records without a released value, by column.
+    held : how many records hold each true level, by assignment.
+    """
+
+    def __init__(
+        self, mechanism: Mechanism, source: Source, identifier: str | None, codings: Mapping[str, Coding] | None = None
+    ) -> None:
         self._identifier = identifier
+        self._codings = codings
         self._loop = Perturbation(mechanism, source, identifier or "id")
         self._tables = [components(assignment) for assignment in mechanism.assignments]
         self.counts = [Tally(assignment) for assignment in mechanism.assignments]
+        self.missing = dict.fromkeys(mechanism.columns, 0)
+        self.held = [np.zeros(len(a.channel.levels or ()), dtype=np.int64) for a in mechanism.assignments]
 
-    def released(self, block: Block) -> dict[str, Replacement]:
+    def drawn(self, block: Block) -> dict[str, Replacement]:
         """Drawn values of every perturbed column of the next block."""
         identifiers = None if self._identifier is None else block.values(self._identifier)
         out: dict[str, Replacement] = {}
-        loop = self._loop.drawn(lambda a: cells_of(a, block), identifiers, block.first_row)
+        loop = self._loop.drawn(lambda a: cells_of(a, block, self._codings), identifiers, block.first_row)
         for position, (assignment, cells, drawn) in enumerate(loop):
             self.counts[position].add(drawn, cells)
+            self.held[position] += np.bincount(cells.codes[cells.present], minlength=self.held[position].size)
             for place, name in enumerate(assignment.columns):
                 codes = np.where(cells.present, self._tables[position][place][drawn], MISSING)
                 out[name] = Replacement(codes, component(assignment, place))
+                self.missing[name] += block.rows - int(cells.present.sum())
         return out
 
     def finish(self) -> None:
-        """Refuse identifiers that occurred twice."""
+        """Refuse identifiers that occurred twice, and units whose records differ; count units instead of records."""
         self._loop.finish()
+        units = self._loop.units_by_level()
+        self.held = self.held if units is None else units

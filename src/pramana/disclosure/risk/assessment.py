@@ -18,6 +18,7 @@ from pramana.disclosure.risk.reidentification import link as links
 from pramana.disclosure.true_records import (
     Missing,
     aligned,
+    described,
     given_mechanism,
     read_confidential,
     text_levels,
@@ -25,7 +26,7 @@ from pramana.disclosure.true_records import (
 )
 from pramana.disclosure.utility.costs import AnalysisCost, TableChange, Utility, rows_of_analysis, utility_of
 from pramana.disclosure.utility.expected_variance import pilot_of
-from pramana.errors import PramanaError, confidential, listing
+from pramana.errors import PramanaError, confidential
 from pramana.frames import read
 from pramana.mechanism import Mechanism
 from pramana.progress import Tell, silent
@@ -41,7 +42,7 @@ def column_sheet(column: ColumnRisk) -> Sheet:
     strata = any(v.stratum is not None for v in column.levels)
     head = ("stratum",) if strata else ()
     exposure = column.exposure
-    given = ", given the frequencies, which come from the confidential data" if column.conditional else ""
+    given = f",{column.condition}, taken from the confidential data" if column.condition else ""
     facts = [("Epsilon", f"{column.epsilon:.4g}{given}"), *_missing_facts(column)]
     facts.append(("Posterior of the true value", f"{exposure.mean:.4f} on average over records and draws"))
     facts.append(
@@ -162,6 +163,7 @@ class Risk(Report):
     n : records that were assessed: all of the file, unless those with missing values were left out.
     left_out : how many were left out.
     unreleased : keys that the released file does not have, or has with new identifiers, by which nobody can be matched.
+    condition : what must be said after epsilon. unit : whose epsilon it is, a record's or that of a column's units.
     """
 
     n: int
@@ -172,6 +174,8 @@ class Risk(Report):
     composition: Composition | None
     left_out: int = 0
     unreleased: tuple[str, ...] = ()
+    condition: str = ""
+    unit: str = "record"
 
     def __getitem__(self, column: str) -> ColumnRisk:
         for one in self.columns:
@@ -210,9 +214,10 @@ class Risk(Report):
 
 
 def _with_whole(sheet: Sheet, risk: Risk) -> Sheet:
-    names = [c.name for c in risk.columns if c.conditional]
-    given = f", given the frequencies of {listing(names)}" if names else ""
-    epsilon = ("Epsilon of all sensitive columns given the rest", f"{risk.epsilon:.4g}{given}")
+    epsilon = (
+        f"Epsilon of all sensitive columns of a {risk.unit} given the rest",
+        f"{risk.epsilon:.4g}{risk.condition}",
+    )
     rest = f"; {risk.left_out} with missing values were left out, as if they were not released" if risk.left_out else ""
     whole = (("Records", f"{risk.n}{rest}"), epsilon)
     return replace(sheet, facts=(*whole, *sheet.facts))
@@ -258,15 +263,17 @@ def risk(
     >>> [(level.released, level.exposed, round(level.posterior, 3)) for level in report["ill"].levels]
     [('no', 'no', 0.973), ('yes', 'no', 0.692)]
     """
-    known = given_mechanism(mechanism, data)
+    body = described(released)
+    given = given_mechanism(mechanism, data, body)
+    known = given.mechanism
     plans = [question(a) for a in several(analyses)]
     if link is not None and released is None:
         raise PramanaError("link belongs to released: give the released file, or leave out the link file")
     public = None if released is None else read(released, text=text_levels(known))
-    hidden = [] if public is None else unreleased([k for k in several(keys) if k not in known.columns], public)
+    hidden = [] if public is None else unreleased([k for k in several(keys) if k not in known.columns], public, body)
     names = [k for k in several(keys) if k not in hidden]
     used = [v for p in plans for v in p.variables] + several(weights)
-    table, kept = read_confidential(data, known, [*names, *hidden, *used], missing)
+    table, kept = read_confidential(data, given, [*names, *hidden, *used], missing)
     clear = [c for c in dict.fromkeys([*names, *known.context]) if c not in known.columns]
     linked = None if link is None else Path(link)
     shown = None if public is None else aligned(public, linked, kept, table, known, clear)
@@ -282,9 +289,11 @@ def risk(
         tuple(replace(c, exposure=replace(c.exposure, row=int(rows[c.exposure.row]))) for c in columns),
         None if found is None else replace(found, row=int(rows[found.row])),
         cost,
-        None if ledger is None else compose(ledger, known, data, dataset),
+        None if ledger is None else compose(ledger, known, data, dataset, released),
         kept.size - table.n,
         tuple(hidden),
+        known.epsilon_condition,
+        "record" if known.unit is None else known.unit.column,
     )
 
 

@@ -15,6 +15,7 @@ from pramana.frames import Level, Table
 from pramana.frames.table import is_missing
 from pramana.mechanism import Assignment, TransitionMatrix
 from pramana.mechanism.channels.matrix_forms import Banded, Mixture
+from pramana.mechanism.channels.transition import told_given
 from pramana.mechanism.designs import epsilon_within
 from pramana.mechanism.draws.perturbation import cells_in
 
@@ -62,7 +63,7 @@ class Exposure:
 
 @dataclass(frozen=True)
 class ColumnRisk:
-    """One column, or several that are perturbed together; `conditional`: epsilon holds only given the file's frequencies.
+    """One column, or several that are perturbed together; `conditional`: epsilon holds only given what `condition` says.
 
     Attributes
     ----------
@@ -80,6 +81,7 @@ class ColumnRisk:
     realised: float | None = None
     missing: int = 0
     bare: int = 0
+    condition: str = ""
 
     @property
     def name(self) -> str:
@@ -140,6 +142,7 @@ def column_risk(
         None if seen is None else float(realised.max()),
         int(np.sum(~cells.present)),
         int(np.sum(~cells.present & some)),
+        told_given(assignment.channel),
     )
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from pramana.arrays import Bool, Column, Int
 from pramana.errors import DataError
-from pramana.frames.blocks.stream import MISSING, UNKNOWN, Replacement
+from pramana.frames.blocks.stream import MISSING, UNKNOWN, Layout, Replacement
 from pramana.frames.files import NULLS, check_header, not_utf8, ragged
 from pramana.frames.levels import Level, is_number
 
@@ -33,20 +33,20 @@ def unquoted(text: str) -> str:
     return text[1:-1].replace('""', '"') if len(text) > 1 and text[0] == text[-1] == '"' else text
 
 
-def field_code(raw: bytes, known: Mapping[Level, int], example: Level) -> int:
-    """The level that a field's text stands for, in the type of the levels; unquoted null marks are gaps unless levels."""
+def field_code(raw: bytes, known: Mapping[Level, int], example: Level, missing: Sequence[str] = NULLS) -> int:
+    """The level that a field's text stands for, in the type of the levels; marks of missing values are gaps unless levels."""
     try:
         field = raw.decode("utf-8")
     except UnicodeDecodeError:
         return UNKNOWN
     text = unquoted(field)
-    if field in NULLS and text not in known:
-        return MISSING
     if isinstance(example, bool):
-        return known.get({"true": True, "false": False}.get(text.strip().lower()), UNKNOWN)
-    if is_number(example):
-        return known.get(_number(text), UNKNOWN) if _NUMBER.fullmatch(text) else UNKNOWN
-    return known.get(text, UNKNOWN)
+        code = known.get({"true": True, "false": False}.get(text.strip().lower()), UNKNOWN)
+    elif is_number(example):
+        code = known.get(_number(text), UNKNOWN) if _NUMBER.fullmatch(text) else UNKNOWN
+    else:
+        code = known.get(text, UNKNOWN)
+    return MISSING if code == UNKNOWN and field in missing else code
 
 
 def _number(text: str) -> float:
@@ -77,8 +77,9 @@ _BOM = b"\xef\xbb\xbf"
 class CsvReader:
     """Whole records of about four megabytes a block."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, missing: Sequence[str] = NULLS) -> None:
         self.path = path
+        self._missing = missing
         self.rows: int | None = None
         self.types: dict[str, str] = {}
         self._size = path.stat().st_size
@@ -86,7 +87,12 @@ class CsvReader:
         self._file: Any = gzip.GzipFile(fileobj=self._raw) if path.suffix.lower() == ".gz" else self._raw
         self._rest = b""
         self.header = self._first_record()
+        self.line_end = b"\r\n" if self.header.endswith(b"\r\n") else b"\n"
         self.names = _names(self.header, path)
+
+    @property
+    def size(self) -> int:
+        return self._size if self._file is self._raw else 8 * self._size
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -98,7 +104,7 @@ class CsvReader:
             part = self._whole_records(row)
             if not part:
                 break
-            block = CsvBlock.cut(part, self.names, row)
+            block = CsvBlock.cut(part, self.names, row, self.line_end, self._missing)
             row += block.rows
             yield block
         self._raw.close()
@@ -157,16 +163,22 @@ def _outside(data: bytes, mark: int) -> Bool:
 
 
 class CsvWriter:
-    """The header of the source, then blocks of bytes."""
+    """The header of the source, then whole records as bytes."""
 
-    def __init__(self, path: Path, reader: CsvReader, *, compressed: bool) -> None:
+    def __init__(self, path: Path, reader: CsvReader, layout: Layout, *, compressed: bool) -> None:
         self._raw = path.open("wb")
         # Neither a name nor a time inside: the same release gives the same bytes.
         self._file: Any = gzip.GzipFile("", "wb", 6, self._raw, mtime=0) if compressed else self._raw
-        self._file.write(reader.header)
+        mark = _BOM if reader.header.startswith(_BOM) else b""
+        header = CsvBlock.cut(reader.header.removeprefix(_BOM), reader.names, 0, reader.line_end)
+        self._file.write(mark)
+        self.write(header.released({}, layout, pa.array([level_text(layout.identifier or "")])))
 
-    def write(self, block: Any) -> None:
-        self._file.write(block)
+    def write(self, batch: pa.RecordBatch) -> None:
+        records = batch.column(0)
+        edges = np.frombuffer(records.buffers()[1], dtype=np.int64)[records.offset : records.offset + len(records) + 1]
+        if len(records):
+            self._file.write(records.buffers()[2][edges[0] : edges[-1]])
 
     def close(self) -> None:
         if self._file is not self._raw:
@@ -183,15 +195,18 @@ class CsvBlock:
     first_row: int
     ends: Int
     first: Int
+    line_end: bytes
+    missing: Sequence[str]
 
     @classmethod
-    def cut(cls, data: bytes, names: Sequence[str], first_row: int) -> CsvBlock:
+    def cut(
+        cls, data: bytes, names: Sequence[str], first_row: int, line_end: bytes, missing: Sequence[str] = NULLS
+    ) -> CsvBlock:
         _refuse_stray_marks(data, first_row)
+        data = data if not data or data.endswith(b"\n") else data + line_end
         values = np.frombuffer(data, dtype=np.uint8)
         feeds = _outside(data, _FEED)
         ends = np.flatnonzero(_outside(data, _COMMA) | feeds)
-        if not data.endswith(b"\n"):
-            ends, feeds = np.append(ends, len(data)), np.append(feeds, True)
         last = np.flatnonzero(feeds[ends])
         first = np.append(0, last[:-1] + 1)
         length = np.append(ends[0] if ends.size else 0, np.diff(ends) - 1)[last]
@@ -199,15 +214,15 @@ class CsvBlock:
         blank = (last == first) & (length - carriage <= 0)
         _refuse_ragged((last - first + 1)[~blank], len(names), first_row)
         ends[last] -= carriage & (length > 0)
-        return cls(data, names, first_row, ends, first[~blank])
+        return cls(data, names, first_row, ends, first[~blank], line_end, missing)
 
     @property
     def rows(self) -> int:
         return int(self.first.size)
 
-    def _spans(self, name: str) -> tuple[Int, Int]:
-        """Where the column's fields begin and end."""
-        place = self.first + list(self.names).index(name)
+    def _spans(self, column: int) -> tuple[Int, Int]:
+        """Where a column's fields begin and end."""
+        place = self.first + column
         before = np.where(place > 0, self.ends[place - 1], -1)
         return self._skip(before), self.ends[place]
 
@@ -219,7 +234,7 @@ class CsvBlock:
 
     def _fields(self, name: str) -> Any:
         """The raw texts of a column, quotes and all."""
-        starts, ends = self._spans(name)
+        starts, ends = self._spans(list(self.names).index(name))
         offsets = np.stack([starts, ends], axis=1).ravel()
         pieces = _pieces(self.data, np.append(np.append(0, offsets), len(self.data)))
         return pieces.take(pa.array(np.arange(self.rows) * 2 + 1))
@@ -227,7 +242,9 @@ class CsvBlock:
     def codes(self, name: str, levels: Sequence[Level]) -> Int:
         fields = self._fields(name).dictionary_encode()
         known = {level: code for code, level in enumerate(levels)}
-        inside = np.array([field_code(raw, known, levels[0]) for raw in fields.dictionary.to_pylist()], dtype=np.int64)
+        inside = np.array(
+            [field_code(raw, known, levels[0], self.missing) for raw in fields.dictionary.to_pylist()], dtype=np.int64
+        )
         return inside[fields.indices.to_numpy()] if self.rows else np.empty(0, dtype=np.int64)
 
     def values(self, name: str) -> Column:
@@ -241,26 +258,78 @@ class CsvBlock:
             return np.asarray(text.cast(pa.int64()).to_numpy())
         whole = re.compile(_WHOLE)
         out = np.empty(self.rows, dtype=object)
-        plain = [None if raw in NULLS else unquoted(raw) for raw in text.to_pylist()]
+        plain = [None if raw in self.missing else unquoted(raw) for raw in text.to_pylist()]
         out[:] = [int(v) if v is not None and whole.match(v) else v for v in plain]
         return out
 
-    def replaced(self, columns: Mapping[str, Replacement]) -> Any:
-        order = sorted(columns, key=list(self.names).index)
-        if not self.rows:
-            return self.data
-        spans = [self._spans(name) for name in order]
-        offsets = np.stack([edge for span in spans for edge in span], axis=1).ravel()
-        pieces = _pieces(self.data, np.append(np.append(0, offsets), len(self.data)))
-        places = np.arange(len(pieces), dtype=np.int64)
-        known = [pieces]
-        for j, name in enumerate(order):
-            new = columns[name]
-            field = 1 + 2 * (np.arange(self.rows) * len(order) + j)
-            base = sum(len(part) for part in known)
-            places[field] = np.where(new.codes < 0, field, base + new.codes)
-            known.append(pa.array([level_text(level).encode() for level in new.levels], pa.large_binary()))
-        return pa.concat_arrays(known).take(pa.array(places)).buffers()[2]
+    def released(self, drawn: Mapping[str, Replacement], layout: Layout, identifiers: Any = None) -> pa.RecordBatch:
+        """One column, the whole records with their line ends; all bytes but those of new fields are the source's.
+
+        Every change is a span of bytes in each record and what stands there instead: a level, an identifier, or nothing for a
+        dropped field and one of its commas.
+        """
+        changes = [self._drawn(name, drawn[name]) for name in self.names if name in drawn]
+        changes += [self._dropped(name, layout) for name in self.names if name not in layout.names]
+        if layout.identifier is not None:
+            changes.append(self._identified(layout.identifier, identifiers))
+        changes.sort(key=lambda change: change.place)
+        edges, data = self._changed(changes)
+        buffers = [None, pa.py_buffer(edges), data]
+        return pa.RecordBatch.from_arrays(
+            [pa.LargeBinaryArray.from_buffers(pa.large_binary(), self.rows, buffers)], names=["record"]
+        )
+
+    def _drawn(self, name: str, new: Replacement) -> _Change:
+        place = list(self.names).index(name)
+        texts = pa.array([*(level_text(level).encode() for level in new.levels), b""], pa.large_binary())
+        return _Change(place, *self._spans(place), texts, new.codes % len(texts))
+
+    def _dropped(self, name: str, layout: Layout) -> _Change:
+        """The field with the comma before it; the fields before the first one that is kept go with the comma after them."""
+        place = list(self.names).index(name)
+        leading = not any(kept in layout.names for kept in self.names[:place])
+        start, end = self._spans(place)
+        nothing = pa.array([b""], pa.large_binary())
+        codes = np.zeros(self.rows, dtype=np.int64)
+        return _Change(place, start - (not leading), end + leading, nothing, codes)
+
+    def _identified(self, name: str, texts: Any) -> _Change:
+        codes = np.arange(self.rows)
+        if name in self.names:
+            place = list(self.names).index(name)
+            return _Change(place, *self._spans(place), texts.cast(pa.large_binary()), codes)
+        start, _ = self._spans(0)
+        fields = pa.array([text + b"," for text in texts.cast(pa.large_binary()).to_pylist()], pa.large_binary())
+        return _Change(-1, start, start, fields, codes)
+
+    def _changed(self, changes: Sequence[_Change]) -> tuple[Int, Any]:
+        """Where the new records begin (and the last one ends), and their bytes."""
+        starts = np.append(self._spans(0)[0], len(self.data)) if self.rows else np.zeros(1, dtype=np.int64)
+        starts[0] = 0
+        if not changes or not self.rows:
+            return starts, pa.py_buffer(self.data)
+        offsets = np.stack([edge for c in changes for edge in (c.start, c.end)], axis=1).ravel()
+        known = [_pieces(self.data, np.concatenate([[0], offsets, [len(self.data)]]))]
+        places = np.arange(len(known[0]))
+        growth = np.zeros(self.rows, dtype=np.int64)
+        for position, change in enumerate(changes):
+            field = places[1 + 2 * position : -1 : 2 * len(changes)]
+            growth += pc.binary_length(change.texts).to_numpy()[change.codes] - (change.end - change.start)
+            field[:] = sum(map(len, known)) + change.codes
+            known.append(change.texts)
+        starts[1:] += np.cumsum(growth)
+        return starts, pa.concat_arrays(known).take(pa.array(places)).buffers()[2]
+
+
+@dataclass(frozen=True)
+class _Change:
+    """New texts for a span of bytes in every record, by code."""
+
+    place: int
+    start: Int
+    end: Int
+    texts: Any
+    codes: Int
 
 
 def _pieces(data: bytes, offsets: Int) -> Any:

@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from pramana.arrays import Column, Int
 from pramana.errors import DataError
-from pramana.frames.blocks.stream import MISSING, UNKNOWN, Replacement
+from pramana.frames.blocks.stream import MISSING, UNKNOWN, Layout, Replacement
 from pramana.frames.files import check_header, unreadable
 from pramana.frames.levels import Level, is_number
 
@@ -29,8 +29,9 @@ _CODECS = ("snappy", "gzip", "brotli", "lz4", "zstd")
 class ParquetReader:
     """Batches of at most 2¹⁸ rows, fewer for wide files."""
 
-    def __init__(self, path: Path, text: Sequence[str] = ()) -> None:
+    def __init__(self, path: Path, text: Sequence[str] = (), missing: Sequence[str] = ()) -> None:
         self.path = path
+        self._missing = missing
         try:
             plain = parquet.ParquetFile(path)
             self.schema: pa.Schema = plain.schema_arrow
@@ -60,6 +61,11 @@ class ParquetReader:
         return int(self.metadata.num_rows)
 
     @property
+    def size(self) -> int:
+        groups = [self.metadata.row_group(k).total_byte_size for k in range(self.metadata.num_row_groups)]
+        return max(3 * sum(groups), 8 * self.rows * len(self.names))
+
+    @property
     def progress(self) -> tuple[int, int]:
         return self._done, self.rows
 
@@ -75,7 +81,7 @@ class ParquetReader:
         size = max(1024, min(LONGEST, CELLS // max(1, len(self.names))))
         try:
             for batch in self._file.iter_batches(batch_size=size):
-                yield ParquetBlock(batch, self.schema, self._done)
+                yield ParquetBlock(batch, self.schema, self._done, self._missing)
                 self._done += batch.num_rows
         except pa.ArrowException as error:
             raise unreadable(self.path, error, f" after row {self._done}") from None
@@ -84,13 +90,15 @@ class ParquetReader:
 class ParquetWriter:
     """A batch becomes a row group. Key-value metadata of the source are dropped but for pandas' own: they may tell of raw data."""
 
-    def __init__(self, path: Path, reader: ParquetReader, metadata: Mapping[bytes, bytes]) -> None:
+    def __init__(self, path: Path, reader: ParquetReader, layout: Layout, metadata: Mapping[bytes, bytes]) -> None:
         kept = {k: v for k, v in (reader.schema.metadata or {}).items() if k == b"pandas"}
-        self.schema = reader.schema.with_metadata({**kept, **metadata})
+        new = pa.field(layout.identifier or "", pa.string())
+        fields = [new if name == layout.identifier else reader.schema.field(name) for name in layout.names]
+        self.schema = pa.schema(fields, {**kept, **metadata})
         self._writer = parquet.ParquetWriter(path, self.schema, compression=reader.codec)
 
-    def write(self, block: pa.RecordBatch) -> None:
-        self._writer.write_table(pa.Table.from_batches([block]).cast(self.schema))
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_table(pa.Table.from_batches([batch]).cast(self.schema))
 
     def close(self) -> None:
         self._writer.close()
@@ -103,24 +111,40 @@ class ParquetBlock:
     batch: pa.RecordBatch
     schema: pa.Schema
     first_row: int
+    missing: Sequence[str] = ()
 
     @property
     def rows(self) -> int:
         return int(self.batch.num_rows)
 
     def codes(self, name: str, levels: Sequence[Level]) -> Int:
-        return array_codes(self.batch.column(name), levels, name)
+        codes = array_codes(self.batch.column(name), levels, name)
+        unknown = np.flatnonzero(codes == UNKNOWN)
+        if self.missing and unknown.size:
+            found = pc.cast(self.batch.column(name).take(pa.array(unknown)), pa.string(), safe=False).to_pylist()
+            codes[unknown[[_is_mark(text, self.missing) for text in found]]] = MISSING
+        return codes
 
     def values(self, name: str) -> Column:
         column = self.batch.column(name)
         column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         return np.asarray(column.to_numpy(zero_copy_only=False))
 
-    def replaced(self, columns: Mapping[str, Replacement]) -> pa.RecordBatch:
-        arrays = {name: self.batch.column(name) for name in self.schema.names}
-        for name, new in columns.items():
-            arrays[name] = _released(arrays[name], new, self.schema.field(name), name)
-        return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+    def released(self, drawn: Mapping[str, Replacement], layout: Layout, identifiers: Any = None) -> pa.RecordBatch:
+        arrays = []
+        for name in layout.names:
+            if name == layout.identifier:
+                arrays.append(identifiers)
+            elif name in drawn:
+                arrays.append(_released(self.batch.column(name), drawn[name], self.schema.field(name), name))
+            else:
+                arrays.append(self.batch.column(name))
+        return pa.RecordBatch.from_arrays(arrays, names=list(layout.names))
+
+
+def _is_mark(text: str, marks: Sequence[str]) -> bool:
+    """Whether a value, as text, is one of the marks; -8.0 is the mark -8."""
+    return text in marks or text.removesuffix(".0") in marks
 
 
 def array_codes(array: Any, levels: Sequence[Level], name: str) -> Int:
@@ -193,7 +217,9 @@ def _released(old: Any, new: Replacement, field: Any, name: str) -> Any:
             ) from None
         return pa.DictionaryArray.from_arrays(places, levels, ordered=kind.ordered)
     drawn = fitting(new.levels, kind, name).take(pa.array(new.codes, mask=gaps))
-    return pc.if_else(pa.array(gaps), old, drawn) if pa.types.is_floating(kind) and gaps.any() else drawn
+    if not pa.types.is_floating(kind) or not gaps.any():
+        return drawn
+    return pc.if_else(pc.fill_null(pc.and_(pa.array(gaps), pc.is_nan(old)), False), old, drawn)  # NaN stays NaN
 
 
 def _order(old: Any, levels: Sequence[Level], kind: Any, name: str) -> Int:

@@ -5,19 +5,47 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pramana.arrays import Column, Int
-from pramana.frames.files import existing, require_names
+from pramana.frames.files import NULLS, existing, require_names
 from pramana.frames.levels import Level
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MISSING = -1
 UNKNOWN = -2
 
 
 @dataclass(frozen=True)
+class Layout:
+    """The columns of a copy: those of the source that are kept, in their order.
+
+    Attributes
+    ----------
+    names : the columns of the copy.
+    identifier : the column that gets new text for every record; one that the source lacks comes first.
+    """
+
+    names: tuple[str, ...]
+    identifier: str | None = None
+
+    @staticmethod
+    def of(names: Sequence[str], dropped: Sequence[str] = (), identifier: str | None = None) -> Layout:
+        """The source's columns without some of them, and with one that identifies the records anew."""
+        kept = tuple(name for name in names if name not in dropped)
+        return Layout(kept if identifier is None or identifier in kept else (identifier, *kept), identifier)
+
+    def types(self, reader: Reader) -> dict[str, str]:
+        """Arrow's names of the columns' types, where the source says them."""
+        known = {name: reader.types.get(name, "") for name in self.names}
+        return known if self.identifier is None else {**known, self.identifier: "string"}
+
+
+@dataclass(frozen=True)
 class Replacement:
-    """New values of a column: levels by code, and where the old value, a gap, stays."""
+    """New values of a column: levels by code; a negative code is a gap."""
 
     codes: Int
     levels: Sequence[Level]
@@ -38,8 +66,9 @@ class Block(Protocol):
     def values(self, name: str) -> Column:
         """The values themselves: numbers, text, or None and NaN where missing."""
 
-    def replaced(self, columns: Mapping[str, Replacement]) -> Any:
-        """The block with some columns replaced, as its format's writer takes it; negative codes keep the old value."""
+    def released(self, drawn: Mapping[str, Replacement], layout: Layout, identifiers: Any = None) -> pa.RecordBatch:
+        """The block as its format's writer takes it, a row a record: columns kept, drawn (a negative code is
+        published as a gap), and the new identifiers (an Arrow array of text) where the layout has them."""
 
 
 class Reader(Protocol):
@@ -60,6 +89,10 @@ class Reader(Protocol):
         """Records, where the format says so without reading them."""
 
     @property
+    def size(self) -> int:
+        """Bytes that its records take in memory, about."""
+
+    @property
     def progress(self) -> tuple[int, int]:
         """How much was read, and of how much."""
 
@@ -69,20 +102,27 @@ class Reader(Protocol):
 class Writer(Protocol):
     """A file being written block by block."""
 
-    def write(self, block: Any) -> None: ...
+    def write(self, batch: pa.RecordBatch) -> None: ...
 
     def close(self) -> None: ...
 
 
-def open_reader(path: Path, text: Sequence[str] = ()) -> Reader:
-    """The file as a stream; `text` names the columns that will be asked for by level."""
+def open_reader(path: Path, text: Sequence[str] = (), missing: Sequence[str] | None = None) -> Reader:
+    """The file as a stream.
+
+    Parameters
+    ----------
+    text : the columns that will be asked for by level.
+    missing : what stands for a missing value beside an empty field or a null; None takes the usual marks of CSV files, as a
+        program that reads them would. A mark that is a level is a level.
+    """
     if existing(path) == "csv":
         from pramana.frames.blocks.csv_files import CsvReader
 
-        return CsvReader(path)
+        return CsvReader(path, NULLS if missing is None else ("", *missing))
     from pramana.frames.blocks.parquet_files import ParquetReader
 
-    return ParquetReader(path, text)
+    return ParquetReader(path, text, missing or ())
 
 
 def require(reader: Reader, names: Sequence[str], why: str) -> None:

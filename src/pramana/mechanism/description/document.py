@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,9 +19,11 @@ from pramana.mechanism.channel import Channel, Document
 from pramana.mechanism.channels.stratified import Stratified
 from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.draws.keystream import RandomnessKind
-from pramana.mechanism.mechanism import Mechanism
+from pramana.mechanism.mechanism import Mechanism, Unit
 
 VERSION = "1.2"
+UNIT_VERSION = "2.0"
+"""Of a description with a unit: readers that do not know units must refuse it, for they would understate errors."""
 PARQUET_KEY = b"pram"
 SCHEMA = Path(__file__).with_name("pram-1.schema.json")
 """The JSON Schema of the `pram` object, shipped with the package; `make schema` writes it anew from the models."""
@@ -49,6 +52,7 @@ class MatrixModel(ChannelModel):
     kind: KindName | None = None
     levels: Levels
     conditional: bool = False
+    given: list[Literal["frequencies", "levels"]] | None = None
     orientation: Literal["columns", "rows"]
     matrix: list[list[float]]
 
@@ -58,6 +62,7 @@ class MixtureModel(ChannelModel):
     kind: KindName | None = None
     levels: Levels
     conditional: bool = False
+    given: list[Literal["frequencies", "levels"]] | None = None
     refill: Annotated[float, Field(ge=0, lt=1)]
     frequencies: list[Annotated[float, Field(ge=0)]] | None = None
 
@@ -69,6 +74,7 @@ class BandModel(ChannelModel):
     kind: KindName | None = None
     levels: Levels
     conditional: bool = False
+    given: list[Literal["frequencies", "levels"]] | None = None
     width: Annotated[int, Field(ge=1)]
     diagonals: list[list[float]]
 
@@ -103,12 +109,32 @@ class AssignmentModel(_Model):
     epsilon: float | None = None
 
 
+class UnitModel(_Model):
+    column: str
+    varies: bool = False
+
+
+class MergedModel(_Model):
+    """Values that fewer than `below` people held were merged; on a scale with the nearest level (`into` is null)."""
+
+    into: LevelValue | None = None
+    below: int
+
+
 class PramModel(_Model):
     """The `pram` object. What follows `channels` is of a released file; a mechanism alone has none of it."""
 
     version: str
     channels: Annotated[list[AssignmentModel], Field(min_length=1)]
+    unit: UnitModel | None = None
     rows: Annotated[int, Field(ge=0)] | None = None
+    missing: dict[str, Annotated[int, Field(ge=0)]] | None = None
+    missing_level: LevelValue | None = None
+    merged: dict[str, MergedModel] | None = None
+    dropped: list[str] | None = None
+    shuffled: bool = False
+    new_id: str | None = None
+    allowed: list[str] | None = None
     epsilon: Annotated[float, Field(ge=0)] | None = None
     randomness: RandomnessKind | None = None
     limits: list[str] | None = None
@@ -142,7 +168,9 @@ def to_document(mechanism: Mechanism) -> Document:
         }
         for a in mechanism.assignments
     ]
-    return {"pram": {"version": VERSION, "channels": channels}}
+    if mechanism.unit is None:
+        return {"pram": {"version": VERSION, "channels": channels}}
+    return {"pram": {"version": UNIT_VERSION, "unit": asdict(mechanism.unit), "channels": channels}}
 
 
 def from_document(document: Any, source: str) -> Mechanism:
@@ -174,7 +202,7 @@ def _built(model: PramModel, source: str) -> Mechanism:
             channels[key] = assignment.randomization.built()
         except MechanismError as error:
             raise MechanismError(f"{source}: pram.channels.{position}: {error}") from None
-    return Mechanism(channels)
+    return Mechanism(channels, None if model.unit is None else Unit(model.unit.column, model.unit.varies))
 
 
 def _refuse_newer(body: Any, source: str) -> None:
@@ -182,9 +210,9 @@ def _refuse_newer(body: Any, source: str) -> None:
     major = version.split(".")[0]
     if not re.fullmatch("[0-9]{1,9}", major):
         raise MechanismError(f"{source}: pram.version is {version[:20]!r}, not a version such as {VERSION!r}")
-    if int(major) > int(VERSION.split(".")[0]):
+    if int(major) > int(UNIT_VERSION.split(".")[0]):
         raise MechanismError(
-            f"{source} has version {version}, newer than the {VERSION} that this release reads: update pramana"
+            f"{source} has version {version}, newer than the {UNIT_VERSION} that this release reads: update pramana"
         )
 
 

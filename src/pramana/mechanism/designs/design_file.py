@@ -13,19 +13,21 @@ from typing import Any
 from pramana.errors import MechanismError, confidential, suggestion
 from pramana.frames import Table, read
 from pramana.frames.writing import write_text
+from pramana.mechanism.channel import CONDITIONS
 from pramana.mechanism.designs.request import Request
-from pramana.mechanism.mechanism import Mechanism
+from pramana.mechanism.mechanism import Mechanism, Unit
 
 VERSION = 1
 _HEADER = "# A design: what is asked for. The mechanism built from it is written when the data are perturbed.\n"
 _NUMBER, _NUMBERS = "a number", "a number, one a level, or a table by level"
+_CONDITIONAL = f"true or false, or a list of {' and '.join(CONDITIONS)}"
 _STRATUM = {"keep": _NUMBERS, "epsilon": _NUMBER, "frequencies": 'a list, a table by level, or "data"'}
 _SHARED = {
     "levels": "a list",
     **_STRATUM,
     "invariant": "true or false",
     "construction": "text",
-    "conditional": "true or false",
+    "conditional": _CONDITIONAL,
 }
 _COLUMN = {
     **_SHARED,
@@ -34,6 +36,9 @@ _COLUMN = {
     "blocks": "a list of lists of levels",
     "fixed": "a list of levels",
     "by": "text",
+    "merge_below": "a whole number",
+    "other": "a level",
+    "missing_level": "a level",
     "strata": "a list of tables",
 }
 _LINKED = {"columns": "a list of names", **_SHARED}
@@ -44,6 +49,7 @@ class Design:
     """The requests for a file, in order."""
 
     requests: tuple[Request, ...]
+    unit: Unit | None = None
 
     @property
     @confidential
@@ -56,11 +62,11 @@ class Design:
                 channels[key] = request.channel()
             except MechanismError as error:
                 raise MechanismError(f"design of {request.name!r}: {error.marked}") from None
-        return Mechanism(channels)
+        return Mechanism(channels, self.unit)
 
     @property
     def conditional(self) -> tuple[str, ...]:
-        """Columns whose epsilon holds only given frequencies that come from the confidential file."""
+        """Columns whose epsilon holds only given something that comes from the confidential file."""
         return tuple(request.name for request in self.requests if request.conditional)
 
     @property
@@ -71,22 +77,32 @@ class Design:
     @confidential
     def resolved(self, data: Any) -> Design:
         """Levels and frequencies written out; `data` is the confidential frame or file, or None."""
-        needed = [r for r in self.requests if r.levels is None or _draws(r)]
+        needed = [r for r in self.requests if r.levels is None or r.missing_level or r.merge_below or _draws(r)]
         if not needed:
             return self
         text = {name: values for r in self.requests for name, values in _text_levels(r)}
         table: Table | None = None if data is None else read(data, text=text)
-        return Design(tuple(r.resolved(table) if r in needed else r for r in self.requests))
+        unit = None if self.unit is None else self.unit.column
+        return replace(self, requests=tuple(r.resolved(table, unit) for r in self.requests))
 
     @staticmethod
     def read(path: str | Path, data: Any = None) -> Design:
         """From a TOML file, with what it leaves to the data resolved."""
-        path = Path(path)
-        return Design(_requests(_parsed(path), str(path))).resolved(data)
+        return Design.asked(Path(path)).resolved(data)
+
+    @staticmethod
+    def asked(path: Path) -> Design:
+        """From a TOML file, as it stands there."""
+        document = _parsed(path)
+        return Design(_requests(document, str(path)), _unit(document, str(path)))
 
     def write(self, path: str | Path) -> None:
         """As TOML; the file appears complete or not at all."""
-        write_text(Path(path), _HEADER + f"version = {VERSION}\n" + "".join(_section(r) for r in self.requests))
+        write_text(Path(path), _HEADER + self._head() + "".join(_section(r) for r in self.requests))
+
+    def _head(self) -> str:
+        unit = "" if self.unit is None else f"unit = {_toml(self.unit.column)}\n"
+        return f"version = {VERSION}\n" + unit + "unit_varies = true\n" * (self.unit is not None and self.unit.varies)
 
 
 @confidential
@@ -126,7 +142,7 @@ def _parsed(path: Path) -> dict[str, Any]:
 
 
 def _requests(document: dict[str, Any], source: str) -> tuple[Request, ...]:
-    _refuse_unknown(document, ("version", "columns", "linked"), source)
+    _refuse_unknown(document, ("version", "unit", "unit_varies", "columns", "linked"), source)
     version = document.get("version", VERSION)
     if not isinstance(version, int) or version > VERSION:
         raise MechanismError(
@@ -144,6 +160,15 @@ def _requests(document: dict[str, Any], source: str) -> tuple[Request, ...]:
     return tuple(found)
 
 
+def _unit(document: Mapping[str, Any], source: str) -> Unit | None:
+    column, varies = document.get("unit"), document.get("unit_varies", False)
+    if column is None and not varies:
+        return None
+    if not isinstance(column, str) or not isinstance(varies, bool):
+        raise MechanismError(f"{source}: unit must be the name of a column, and unit_varies true or false")
+    return Unit(column, varies)
+
+
 def _column(name: str, body: Any, where: str) -> Request:
     options = _checked(body, _COLUMN, where)
     strata = []
@@ -152,7 +177,7 @@ def _column(name: str, body: Any, where: str) -> Request:
         if "value" not in inner:
             raise MechanismError(f"{where}.strata.{number} lacks 'value', the value of the stratifying column")
         strata.append((inner.pop("value"), inner))
-    return _honest(Request((name,), strata=tuple(strata), **options), options, where)
+    return _honest((name,), {"strata": tuple(strata), **options}, where)
 
 
 def _linked(body: Any, where: str) -> Request:
@@ -160,19 +185,21 @@ def _linked(body: Any, where: str) -> Request:
     columns = options.pop("columns", ())
     if len(columns) < 2 or not all(isinstance(name, str) for name in columns):
         raise MechanismError(f"{where}.columns must name at least 2 columns that are perturbed together")
-    return _honest(Request(columns, **options), options, where)
+    return _honest(columns, options, where)
 
 
-def _honest(request: Request, options: Mapping[str, Any], where: str) -> Request:
+def _honest(columns: tuple[str, ...], options: dict[str, Any], where: str) -> Request:
     """Frequencies of the confidential file make epsilon conditional, whatever the file says."""
+    said = options.pop("conditional", None)
+    request = Request(columns, **options).with_given(*(("frequencies",) if said is True else said or ()))
     if not _draws(request):
         return request
-    if options.get("conditional") is False:
+    if said is False:
         raise MechanismError(
             f'{where}: frequencies = "data" come from the confidential file, so conditional cannot be false: leave it out, or '
             "write out the frequencies of a public table"
         )
-    return replace(request, conditional=True)
+    return request.with_given("frequencies")
 
 
 def _checked(body: Any, known: Mapping[str, str], where: str) -> dict[str, Any]:
@@ -192,6 +219,10 @@ def _refuse_unknown(body: Mapping[str, Any], known: tuple[str, ...], where: str)
 
 
 def _fits(value: Any, wanted: str) -> bool:
+    if wanted == _CONDITIONAL:
+        return isinstance(value, bool) or (
+            isinstance(value, list) and all(isinstance(what, str) and what in CONDITIONS for what in value)
+        )
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if wanted.startswith("a list") or wanted == _NUMBERS:
         nested = wanted == "a list of lists of levels" and not all(isinstance(v, list) for v in value)
@@ -215,7 +246,8 @@ def _section(request: Request) -> str:
     name = _key(request.columns[0])
     single = len(request.columns) == 1
     head = f"[columns.{name}]" if single else f"[[linked]]\ncolumns = {_toml(request.columns)}"
-    lines = _lines({key: vars(request)[key] for key in _COLUMN if key != "strata"}, request)
+    plain = {**vars(request), "conditional": request.given == ("frequencies",) or request.given}
+    lines = _lines({key: plain[key] for key in _COLUMN if key != "strata"}, request)
     for value, changes in request.strata:
         lines += [f"\n[[columns.{name}.strata]]", f"value = {_toml(value)}", *_lines(changes, request)]
     return "\n" + "\n".join([head, *lines]) + "\n"
@@ -227,7 +259,7 @@ def _lines(options: Mapping[str, Any], request: Request) -> list[str]:
     for key, value in options.items():
         if isinstance(value, Mapping) and request.levels is not None:
             value = [value[level] for level in request.levels]
-        if not (value is None or value is False or (isinstance(value, tuple) and not value)):
+        if not (value is None or value is False or value == () or (key == "other" and request.merge_below is None)):
             lines.append(f"{key} = {_toml(value)}")
     return lines
 

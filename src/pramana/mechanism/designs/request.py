@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from pramana.arrays import Bool
+from pramana.arrays import Bool, Column
 from pramana.errors import DataError, MechanismError, suggestion
 from pramana.frames import Kind, Level, Table
 from pramana.frames.table import require_columns
 from pramana.mechanism import designs
-from pramana.mechanism.channel import Channel
+from pramana.mechanism.channel import CONDITIONS, Channel
 from pramana.mechanism.channels.checks import Keep, checked_epsilon
 from pramana.mechanism.channels.stratified import Stratified
 from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.designs.invariance import CONSTRUCTIONS
+from pramana.mechanism.designs.merging import OTHER, merged, people
 
 FROM_EPSILON = ("randomized-response", "block-design", "best")
 LEVEL_LIMIT = 1000
@@ -35,9 +36,12 @@ class Request:
     keep, epsilon : one of the two, or both: then epsilon is a ceiling that the design must not exceed.
     invariant : keep the frequencies, which `frequencies` gives; "data" counts them in the confidential file itself.
     construction : of an invariant design, or of a design from epsilon ("best" takes the smaller total variance).
-    conditional : the frequencies come from the confidential file, so that epsilon holds given them only.
+    given : what comes from the confidential file, "frequencies" or "levels", so that epsilon holds given it only.
     band, blocks, fixed : structure, one of them: steps on an ordinal scale, groups of levels, levels that never move.
     by, strata : an unperturbed column, and for its values what differs there.
+    merge_below, other : values held by fewer people are merged, on a scale with the nearest level, else into `other`.
+    missing_level : the level that stands for a missing value, which is then perturbed like another; None leaves gaps alone.
+    merged : from value to level, filled in by the data; it is never written down, for it lists the rare values.
     """
 
     columns: tuple[str, ...]
@@ -48,16 +52,29 @@ class Request:
     invariant: bool = False
     construction: str | None = None
     frequencies: Shares = None
-    conditional: bool = False
+    given: tuple[str, ...] = ()
     band: int | None = None
     blocks: tuple[tuple[Level, ...], ...] | None = None
     fixed: tuple[Level, ...] = ()
     by: str | None = None
     strata: tuple[tuple[Level, Mapping[str, Any]], ...] = ()
+    merge_below: int | None = None
+    other: Level = OTHER
+    missing_level: Level | None = None
+    merged: Mapping[Any, Level] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
         return " × ".join(self.columns)
+
+    @property
+    def conditional(self) -> bool:
+        """Whether epsilon holds only given something that comes from the confidential file."""
+        return bool(self.given)
+
+    def with_given(self, *what: str) -> Request:
+        """Marked as conditional on this too."""
+        return replace(self, given=tuple(w for w in CONDITIONS if w in (*self.given, *what)))
 
     def channel(self) -> Channel:
         """The transition matrix, or one for each stratum."""
@@ -79,9 +96,18 @@ class Request:
         plain = replace(self, by=None, strata=())
         return [(value, replace(plain, **changes)) for value, changes in self.strata]
 
-    def resolved(self, table: Table | None) -> Request:
-        """The request with levels and frequencies written out; what comes from the data is marked as conditional."""
-        ready = self if self.levels is not None else replace(self, levels=_levels(self, _needed(table, self, "levels")))
+    def resolved(self, table: Table | None, unit: str | None = None) -> Request:
+        """The request with levels and frequencies written out; what comes from the data is marked as conditional. Rare levels are
+        those of few records, or of few units."""
+        ready = self
+        if self.levels is None:
+            ready = replace(self, levels=_levels(self, _needed(table, self, "levels")))
+            # A table of frequencies by level lists the levels too, and need not match: then it is refused.
+            ready = ready if isinstance(self.frequencies, Mapping) else ready.with_given("levels")
+        if self.merge_below is not None:
+            ready = _without_rare(ready, _needed(table, self, "rare levels"), unit)
+        if self.missing_level is not None and self.missing_level not in (ready.levels or ()):
+            ready = replace(ready, levels=(*(ready.levels or ()), self.missing_level))
         if table is not None:
             require_columns(table, [*self.columns, *([self.by] if self.by else [])], "the design")
         if ready.strata:
@@ -90,7 +116,7 @@ class Request:
             return ready
         source = _needed(table, self, "frequencies")
         counted = _counted(ready, source, np.ones(source.n, dtype=bool))
-        return replace(ready, frequencies=counted, conditional=True)
+        return replace(ready, frequencies=counted).with_given("frequencies")
 
     def _with_resolved_strata(self, table: Table | None) -> Request:
         strata = []
@@ -107,15 +133,16 @@ class Request:
             strata.append((value, changes))
         drawn = any(request.frequencies == "data" for _, request in self._by_value())
         shared = None if self.frequencies == "data" else self.frequencies
-        return replace(self, strata=tuple(strata), frequencies=shared, conditional=self.conditional or drawn)
+        ready = replace(self, strata=tuple(strata), frequencies=shared)
+        return ready.with_given("frequencies") if drawn else ready
 
     def note(self) -> str | None:
         """What must be said beside epsilon."""
         if not self.conditional:
             return None
         return (
-            f"epsilon of {self.name!r} is conditional on the frequencies, which come from the confidential file: whoever sees the "
-            "matrix learns them. Use a public or noised table to avoid this"
+            f"epsilon of {self.name!r} is conditional on {' and '.join(CONDITIONS[w] for w in self.given)}, taken from the "
+            "confidential file: whoever sees the matrix learns it. Use a public or noised table, or a public list, to avoid this"
         )
 
 
@@ -132,9 +159,9 @@ def transition(request: Request) -> TransitionMatrix:
     built = _structured(request, structure[0]) if structure else _plain(request)
     if request.keep is not None and request.epsilon is not None:
         _refuse_above(built, checked_epsilon(request.epsilon), request)
-    if not request.conditional:
+    if not request.given:
         return built
-    return TransitionMatrix.from_form(built.levels, built.form, built.kind, conditional=True)
+    return TransitionMatrix.from_form(built.levels, built.form, built.kind, conditional=request.given)
 
 
 def _structured(request: Request, structure: str) -> TransitionMatrix:
@@ -227,13 +254,39 @@ def _levels(request: Request, table: Table) -> tuple[Level, ...]:
     return tuple(found)
 
 
+def _without_rare(request: Request, table: Table, unit: str | None) -> Request:
+    assert request.levels is not None
+    assert request.merge_below is not None
+    if len(request.columns) > 1:
+        raise MechanismError("merge_below is for single columns: merge the levels of linked columns beforehand")
+    name = request.columns[0]
+    require_columns(table, [name, *([] if unit is None else [unit])], "the design")
+    present = ~table.missing([name])
+    values = [_whole(v) for v in table.column(name)[present].tolist()]
+    held = people(values, None if unit is None else table.column(unit)[present])
+    ordered = request.kind in ("ordinal", "numeric") or request.band is not None or table.ordered(name)
+    levels, where = merged(name, request.levels, held, request.merge_below, ordered=ordered, other=request.other)
+    return replace(request, levels=levels, merged=where).with_given("levels")
+
+
+def _whole(value: Any) -> Any:
+    """1.0 is the level 1: a missing value turns a column of whole numbers into floats."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def recoded(request: Request, values: Column) -> Column:
+    if not request.merged:
+        return values
+    return np.array([request.merged.get(_whole(v), v) for v in values.tolist()], dtype=object)
+
+
 def _counted(request: Request, table: Table, rows: Bool) -> tuple[float, ...]:
     assert request.levels is not None
     rows = rows & ~table.missing(request.columns)
     if not rows.any():
         raise DataError(f"column {request.name!r} has no value to count frequencies from: give frequencies")
     probe = TransitionMatrix.randomized_response(request.levels, 1.0)
-    columns = [table.column(name)[rows] for name in request.columns]
+    columns = [recoded(request, table.column(name)[rows]) for name in request.columns]
     codes = probe.encode(columns, request.columns)
     counts = np.bincount(codes, minlength=len(request.levels))
     return tuple((counts / counts.sum()).tolist())

@@ -32,11 +32,18 @@ from pramana.mechanism.draws.keystream import RowWords
 SHORTEST = 32
 LIMITS = (
     "A changed transition matrix is a new release with new draws: its epsilon adds to the earlier one.",
-    "A record whose true value changed between releases is visibly changed: k distinct true values cost k times epsilon.",
+    "A record whose true value changed between releases is visibly changed, so that no finite epsilon holds over the releases; "
+    "k times epsilon for k distinct true values holds only given which records changed.",
     "Whoever obtains the key can undo the randomisation: keep it secret for as long as the data are sensitive.",
     "A record keeps its draw in every release: analysts who pool releases must cluster on the identifier.",
 )
 """What keyed draws do not protect from; stated in the description and on the card."""
+UNIT = "All records of one {column} share their draws: epsilon is of a whole {column}; analysts must cluster on it."
+VARYING = (
+    "The true values of one {column} may differ between its records, and draws belong to the level: unequal released values prove a "
+    "change, so that no finite epsilon holds; k times epsilon for k distinct true values holds only given the pattern of changes. "
+    "Analysts must cluster on {column}."
+)
 
 
 @dataclass(frozen=True)
@@ -112,7 +119,7 @@ def channel_hash(channel: Channel) -> str:
 
 def _of_draws(value: Any) -> Any:
     if isinstance(value, dict):
-        return {k: _of_draws(v) for k, v in value.items() if k not in ("kind", "conditional")}
+        return {k: _of_draws(v) for k, v in value.items() if k not in ("kind", "conditional", "given")}
     return [_of_draws(v) for v in value] if isinstance(value, list) else value
 
 
@@ -229,3 +236,40 @@ class Repeats:
             f"the identifier {self._column!r} repeats itself in {rows.size} record(s), first in row {rows[0]}: records with one "
             "identifier would share their draws; use a column with one value a record"
         )
+
+
+class OneValue:
+    """Which true values (with the stratum that decides the matrix) the records of a unit hold, over a whole stream."""
+
+    def __init__(self, column: str) -> None:
+        self._column = column
+        self._seen: dict[tuple[str, ...], list[Any]] = {}
+
+    def add(self, columns: tuple[str, ...], digests: Words, values: Int) -> None:
+        """Units and true values of one block, where the value is there."""
+        import pandas as pd
+
+        pairs = pd.DataFrame({"unit": np.array(digests[:, 0]), "value": values}).drop_duplicates()
+        self._seen.setdefault(columns, []).append(pairs)
+
+    def _pairs(self, columns: tuple[str, ...]) -> Any:
+        import pandas as pd
+
+        self._seen[columns] = [pd.concat(self._seen[columns]).drop_duplicates()]
+        return self._seen[columns][0]
+
+    def counts(self, columns: tuple[str, ...], values: int) -> Int:
+        """How many units hold each value."""
+        held = self._pairs(columns)["value"].to_numpy() if columns in self._seen else np.empty(0, dtype=np.int64)
+        return np.bincount(held, minlength=values)
+
+    def check(self) -> None:
+        """Refuse units whose records differ: one draw cannot serve them."""
+        for columns in self._seen:
+            several = self._pairs(columns)["unit"].duplicated()
+            if several.any():
+                raise DataError(
+                    f"{' × '.join(columns)} (or the column that decides its matrix) differs between the records of "
+                    f"{int(several.sum())} or fewer values of the unit {self._column!r}: one draw cannot serve them. Draws by level "
+                    "are possible where asked for (varies, --unit-varies), but then no finite epsilon holds"
+                )

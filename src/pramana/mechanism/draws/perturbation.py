@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Bool, Column, Columns, Words
+from pramana.arrays import Bool, Column, Columns, Int, Words
 from pramana.errors import DataError, MechanismError
-from pramana.frames import Table
-from pramana.mechanism.draws.keyed import Key, KeyedColumn, KeyedRecords, Repeats, key_of
+from pramana.frames import Table, encode
+from pramana.frames.table import is_missing
+from pramana.mechanism.draws.keyed import Key, KeyedColumn, KeyedRecords, OneValue, Repeats, key_of
 from pramana.mechanism.draws.keystream import FreshKeystream, Keystream, RandomnessKind, SeededKeystream, SeededLanes
 from pramana.mechanism.mechanism import Assignment, Mechanism
 
@@ -58,10 +60,9 @@ class SeededBlocks(Source):
 class Keyed(Source):
     """Draws that belong to a record and its true level."""
 
-    kind = "keyed"
-
-    def __init__(self, key: Key, mechanism: Mechanism) -> None:
+    def __init__(self, key: Key, mechanism: Mechanism, kind: RandomnessKind = "keyed") -> None:
         self.key = key
+        self.kind = kind
         self._records = KeyedRecords(key)
         self._columns = [KeyedColumn(key, a.columns, a.channel) for a in mechanism.assignments]
 
@@ -80,7 +81,9 @@ def source_of(
     """The source asked for; `named` says whether the records' identifier was given, `blocks` that a file is read in parts."""
     if key is not None and seed is not None:
         raise MechanismError("key and seed exclude each other: a key is for releases, a seed for tests")
-    if named != (key is not None):
+    if mechanism.unit is not None and named:
+        raise MechanismError(f"the draws go by the unit {mechanism.unit.column!r}: leave out id")
+    if mechanism.unit is None and named != (key is not None):
         lacking = (
             "key draws need id, the column that identifies the records"
             if not named
@@ -91,6 +94,9 @@ def source_of(
         raise MechanismError(f"seed={seed!r} must be a whole number of at least 0")
     if key is not None:
         return Keyed(key_of(key), mechanism)
+    if mechanism.unit is not None:  # a key that is never stored, so that a unit's records meet the same words
+        secret = secrets.token_bytes(32) if seed is None else SeededKeystream(seed).words(4).tobytes()
+        return Keyed(Key(secret), mechanism, "fresh" if seed is None else "seeded (insecure)")
     if seed is None:
         return OneStream("fresh", FreshKeystream())
     if blocks:
@@ -120,6 +126,7 @@ class Perturbation:
         self._source = source
         self._identifier = identifier
         self._repeats = Repeats(identifier)
+        self._one_value = OneValue(identifier)
 
     def drawn(
         self, read: Callable[[Assignment], Cells], identifiers: Column | None = None, first_row: int = 0
@@ -132,10 +139,13 @@ class Perturbation:
         identifiers : with keyed draws, the identifier of every record of the block.
         """
         digests = self._source.digests(identifiers, self._identifier, first_row)
-        if digests is not None:
+        unit = self.mechanism.unit
+        if digests is not None and unit is None:
             self._repeats.add(digests)
         for position, assignment in enumerate(self.mechanism.assignments):
             cells = read(assignment)
+            if digests is not None and unit is not None:
+                self._one_value.add(assignment.columns, digests[cells.present], _secret(assignment, cells))
             stream = self._source.stream(position, cells.codes, digests)
             codes = cells.codes
             if cells.present.any():
@@ -143,8 +153,29 @@ class Perturbation:
             yield assignment, cells, codes
 
     def finish(self) -> None:
-        """Refuse identifiers that occurred twice."""
+        """Refuse identifiers that occurred twice, and units whose records differ."""
         self._repeats.check()
+        if self.mechanism.unit is not None and not self.mechanism.unit.varies:
+            self._one_value.check()
+
+    def units_by_level(self) -> list[Int] | None:
+        """How many units hold each true level, by assignment; None where every record is its own unit."""
+        if self.mechanism.unit is None:
+            return None
+        out = []
+        for a in self.mechanism.assignments:
+            levels, strata = len(a.channel.levels or ()), len(a.channel.parts)
+            out.append(self._one_value.counts(a.columns, levels * strata).reshape(levels, strata).sum(axis=1))
+        return out
+
+
+def _secret(assignment: Assignment, cells: Cells) -> Int:
+    """What must be the same in all records of a unit: the true code and the stratum of the records that have a value."""
+    codes = cells.codes[cells.present]
+    if not assignment.channel.context:
+        return codes
+    by, strata = assignment.channel.context[0], list(assignment.channel.parts)
+    return codes * len(strata) + encode(cells.context[by][cells.present], strata, column=by)
 
 
 def perturbed(mechanism: Mechanism, table: Table, source: Source, identifiers: Any = None) -> dict[str, Column]:
@@ -214,4 +245,5 @@ def _with_gaps(original: Column, present: Bool, values: Column) -> Column:
         return values
     out = original.astype(object)
     out[present] = values[present]
+    out[~present & ~is_missing(original)] = None  # another column of the same draw is missing: the truth must not show
     return out

@@ -1,0 +1,84 @@
+"""What a custodian asks for beside the perturbation: columns to drop, order, identifiers, missing values, rare levels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pramana.disclosure.release.streaming import Coding
+from pramana.errors import MechanismError
+from pramana.frames import Level
+from pramana.mechanism import Mechanism, Unit
+from pramana.mechanism.designs.design_file import Design
+
+
+@dataclass(frozen=True)
+class Handling:
+    """What happens to the file beside the perturbation of its columns.
+
+    Attributes
+    ----------
+    drop : columns that are left out. shuffle : records in a random order.
+    new_id : a column of new identifiers; in place of the old ones where the file has the column.
+    link : the custodian's file that says which original record each released one is.
+    missing : marks of missing values beside the empty field and the null. missing_level : the level that stands for them.
+    merge_below : values that fewer people hold are merged, in a design.
+    """
+
+    drop: tuple[str, ...] = ()
+    shuffle: bool = False
+    new_id: str | None = None
+    link: Path | None = None
+    missing: tuple[str, ...] = ()
+    missing_level: Level | None = None
+    merge_below: int | None = None
+
+
+def asked(
+    given: Mechanism | Design | str | Path, source: Any, unit: Unit | str | None, handling: Handling
+) -> tuple[Mechanism, dict[str, Coding], dict[str, Any]]:
+    """The mechanism, how values become levels, and what is published of that; `source` is the confidential file or frame."""
+    if isinstance(given, str | Path):
+        design = Path(given).suffix.lower() == ".toml"
+        given = Design.asked(Path(given)) if design else Mechanism.load(given)
+    codings: dict[str, Coding] = {}
+    merges: dict[str, Any] = {}
+    if isinstance(given, Design):
+        known, codings, merges = _designed(given, source, unit, handling)
+    elif handling.merge_below is not None:
+        raise MechanismError(
+            "merge_below needs a design (TOML): the levels of a mechanism (JSON) are fixed already, merge them there"
+        )
+    else:
+        known = given if unit is None else given.with_unit(unit)
+    if handling.missing_level is not None:
+        codings |= _with_missing(known, codings, handling.missing_level)
+    return known, codings, merges
+
+
+def _with_missing(known: Mechanism, codings: dict[str, Coding], given: Level) -> dict[str, Coding]:
+    """Columns that have the level, which may be given as text, take it for missing values."""
+    levels = {v.name: v.levels or () for a in known.assignments for v in a.variables()}
+    found = {name: [v for v in values if v == given or str(v) == given] for name, values in levels.items()}
+    if not any(found.values()):
+        raise MechanismError(f"missing_level {given!r} is no level of any perturbed column: add it to the levels")
+    return {name: replace(codings.get(name, Coding()), missing=v[0]) for name, v in found.items() if v}
+
+
+def _designed(
+    given: Design, source: Any, unit: Unit | str | None, handling: Handling
+) -> tuple[Mechanism, dict[str, Coding], dict[str, Any]]:
+    if unit is not None:
+        given = replace(given, unit=Unit(unit) if isinstance(unit, str) else unit)
+    if handling.merge_below is not None:
+        wanted = [replace(r, merge_below=r.merge_below or handling.merge_below) for r in given.requests]
+        given = replace(given, requests=tuple(wanted))
+    design = given.resolved(source)
+    codings = {r.columns[0]: Coding(r.merged, r.missing_level) for r in design.requests if len(r.columns) == 1}
+    merges = {
+        r.columns[0]: {"into": r.other if r.other in r.merged.values() else None, "below": r.merge_below}
+        for r in design.requests
+        if r.merged
+    }
+    return design.mechanism, codings, merges

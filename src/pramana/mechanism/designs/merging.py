@@ -1,0 +1,70 @@
+"""Levels that few people hold, put together with others: a published list of levels must not point at anyone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pramana.arrays import Column, Int
+from pramana.errors import DataError
+from pramana.frames import Level
+from pramana.frames.levels import is_number
+
+OTHER = "other"
+
+
+def people(values: Sequence[Any], units: Column | None) -> dict[Any, int]:
+    """How many hold each value: records, or different units."""
+    import pandas as pd
+
+    held = pd.DataFrame({"value": pd.Series(list(values), dtype=object), "unit": np.arange(len(values))})
+    if units is not None:
+        held["unit"] = units
+        held = held.drop_duplicates()
+    return {value: int(count) for value, count in held["value"].value_counts(sort=False).items()}
+
+
+def merged(
+    column: str, levels: Sequence[Level], held: dict[Any, int], below: int, *, ordered: bool, other: Level
+) -> tuple[tuple[Level, ...], dict[Any, Level]]:
+    """The levels that stay, and where the values of the others go: on a scale to the nearest level, else to `other`.
+
+    Values that the list lacks and few hold are merged too; levels that nobody holds stay, for they point at nobody.
+    """
+    if ordered or (levels and is_number(levels[0])):
+        kept, where = _to_the_nearest(levels, held, below)
+    else:
+        kept, where = _to_the_rest(levels, held, below, other)
+    if len(kept) < 2:
+        raise DataError(
+            f"{len(kept)} level(s) of column {column!r} remain when those of fewer than {below} are merged: merge fewer, or drop it"
+        )
+    return tuple(kept), where
+
+
+def _to_the_rest(
+    levels: Sequence[Level], held: dict[Any, int], below: int, other: Level
+) -> tuple[list[Level], dict[Any, Level]]:
+    rare = [v for v in dict.fromkeys([*levels, *held]) if 0 < held.get(v, 0) < below and v != other]
+    kept = [level for level in levels if level not in rare and level != other]
+    size = sum(held[v] for v in rare) + held.get(other, 0)
+    while 0 < size < below and kept:  # the rest must not point at anyone either
+        smallest = min((level for level in kept if held.get(level, 0)), key=lambda v: held[v], default=kept[-1])
+        kept.remove(smallest)
+        rare.append(smallest)
+        size += held.get(smallest, 0)
+    return [*kept, *([other] if rare or other in levels else [])], dict.fromkeys(rare, other)
+
+
+def _to_the_nearest(levels: Sequence[Level], held: dict[Any, int], below: int) -> tuple[list[Level], dict[Any, Level]]:
+    numbers = is_number(levels[0])
+    scale = sorted({*levels, *held}) if numbers else [*levels, *(v for v in held if v not in levels)]
+    rare = [v for v in scale if 0 < held.get(v, 0) < below]
+    kept = [level for level in scale if level not in set(rare) and level in set(levels)]
+    if not kept:
+        return [], {}
+    places: Int | Column = np.array(kept if numbers else [scale.index(v) for v in kept], dtype=float)
+    where = {v: kept[int(np.argmin(np.abs(places - (v if numbers else scale.index(v)))))] for v in rare}
+    return kept, where
