@@ -219,12 +219,12 @@ def test_a_design_that_merges_and_fills_is_weighed_as_it_would_be_released(tmp_p
     assert "Epsilon of all sensitive columns of a person given the rest" in str(report)
     assert "given the list of levels" in str(report)
     assert pr.frontier(path, "job", [0.5, 0.9], chosen=design).n == 150
-    made = pr.release(
-        path, tmp_path / "public.parquet", design, card=True, link=tmp_path / "link.parquet", shuffle=True
-    )
-    done = pr.risk(path, design, keys=["job"], released=made.path, link=tmp_path / "link.parquet")
+    public, link = tmp_path / "public" / "z.parquet", tmp_path / "link.parquet"
+    public.parent.mkdir()
+    pr.release(path, public, design, card=True, link=link, shuffle=True)
+    done = pr.risk(path, design, keys=["job"], released=public, link=link)
     assert done["job"].realised is not None
-    card = (tmp_path / "public.parquet.card.md").read_text()
+    card = public.with_name("z.parquet.card.md").read_text()
     assert "Levels of job that fewer than 3 people hold were merged into other" in card
     assert "The records are in a random order" in card
     assert "dean" not in str(report) + str(done) + card
