@@ -108,10 +108,16 @@ def decode(codes: Int, levels: Sequence[Level]) -> Column:
 
 def _natural(levels: Sequence[Level]) -> Column:
     if all(isinstance(v, bool | np.bool_) for v in levels) or all(is_number(v) for v in levels):
-        return np.asarray(levels)
+        return np.asarray(levels, dtype=_unsigned(levels))
     out = np.empty(len(levels), dtype=object)
     out[:] = list(levels)
     return out
+
+
+def _unsigned(levels: Sequence[Level]) -> type[np.uint64] | None:
+    """The type of whole numbers of which some are beyond 2⁶³, which NumPy would make floats; None elsewhere."""
+    whole = all(isinstance(v, int) for v in levels)
+    return np.uint64 if whole and 2**63 <= max(levels) < 2**64 and min(levels) >= 0 else None  # type: ignore[type-var, operator]
 
 
 def _comparable(values: Column, levels: Sequence[Level]) -> Any:

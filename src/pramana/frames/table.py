@@ -12,12 +12,14 @@ from typing import Any, Literal, TypeAlias, cast
 import narwhals as nw
 import numpy as np
 
-from pramana.arrays import Bool, Column
+from pramana.arrays import Bool, Column, Int
 from pramana.errors import DataError, quoted, suggestion
 from pramana.frames.files import NULLS, check_header, existing, not_utf8, ragged, require_names, unreadable
 from pramana.frames.levels import lacks_half
 
 FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow", "dict"]
+_EXACT = 2**53
+"""Whole numbers below it are exact as floats."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,14 @@ class Table:
         return self._cache[name]
 
     def categories(self, name: str) -> list[Any] | None:
-        """Categories in an order the user chose (pandas Categorical, polars Enum), those that occur; else None."""
+        """Categories in an order the user chose (pandas Categorical, polars Enum, ordered Arrow dictionary), those that occur; else None."""
         series = self.frame.get_column(name)
         if series.dtype in (nw.Categorical, nw.Enum) and series.implementation.is_pandas_like():
             chosen = series.to_native().cat.categories.tolist()
+        elif series.implementation.is_pyarrow() and self.ordered(name):
+            # The blocks of a file may each have their own dictionary; unified, they keep the order.
+            chunks = series.to_native().unify_dictionaries().chunks
+            chosen = chunks[0].dictionary.to_pylist() if chunks else []
         elif series.dtype == nw.Enum:
             chosen = list(cast(Any, series.dtype).categories)
         else:
@@ -58,11 +64,25 @@ class Table:
         return [c for c in chosen if c in present]
 
     def ordered(self, name: str) -> bool:
-        """The user's categories are in an order that means something: an ordered pandas Categorical, or a polars Enum."""
+        """The user's categories are in an order that means something: ordered in pandas or Arrow, or a polars Enum."""
         series = self.frame.get_column(name)
         if series.implementation.is_pandas_like():
             return bool(getattr(series.to_native().dtype, "ordered", False))
+        if series.implementation.is_pyarrow():
+            return _is_ordered_dictionary(series.to_native().type)
         return series.dtype == nw.Enum
+
+    def levels(self, name: str) -> list[Any]:
+        """Distinct values without missing ones: in the order of the user's categories, else sorted; 1.0 is the level 1."""
+        chosen = self.categories(name)
+        if chosen is not None:
+            return chosen
+        values = self.column(name)
+        found = {_whole(v) for v in set(values[~is_missing(values)].tolist())}
+        try:
+            return sorted(found)
+        except TypeError:
+            raise DataError(f"column {name!r} mixes types, such as text and numbers: convert it to one type") from None
 
     def missing(self, names: Collection[str]) -> Bool:
         """Rows with a missing (null or NaN) value in any of the named columns."""
@@ -74,6 +94,26 @@ class Table:
     def where(self, rows: Bool) -> Table:
         """The table restricted to the given rows."""
         return Table(self.frame.filter(rows.tolist()), self.kind, self.source)
+
+    def replaced(self, name: str, values: Sequence[object]) -> Table:
+        """The table with other values in one column."""
+        series = nw.new_series(name, values, backend=self.frame.implementation)
+        return Table(self.frame.with_columns(series), self.kind, self.source)
+
+    def take(self, order: Int) -> Table:
+        """The table with its rows in another order."""
+        return Table(self.frame[order.tolist()], self.kind, self.source)
+
+
+def _is_ordered_dictionary(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_dictionary(kind) and kind.ordered)
+
+
+def _whole(value: Any) -> Any:
+    """A missing value turns a column of whole numbers into floats."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def is_missing(values: Column) -> Bool:
@@ -141,15 +181,22 @@ def _values(series: nw.Series[Any]) -> Column:
     if series.dtype in (nw.Categorical, nw.Enum) and not series.implementation.is_pandas_like():
         series = series.cast(nw.String)
     values = np.asarray(series.to_numpy())
+    if series.dtype.is_integer() and values.dtype.kind == "f" and np.nanmax(np.abs(values), initial=0) >= _EXACT:
+        return np.array(series.to_list(), dtype=object)  # with gaps; as floats, different whole numbers would be one
     if values.dtype.kind == "c" or series.dtype in (nw.List, nw.Struct, nw.Array):
-        raise DataError(
-            f"column {series.name!r} of type {type(series.dtype).__name__} cannot be used: give numbers, text or true and false"
-        )
+        raise _unusable(series.name, type(series.dtype).__name__)
     if values.dtype.kind == "O":
+        nested = next((v for v in values if isinstance(v, list | tuple | dict | set | np.ndarray)), None)
+        if nested is not None:  # a map of Arrow, or a column of Python objects
+            raise _unusable(series.name, type(nested).__name__)
         if series.implementation.is_pandas_like() and series.to_native().dtype == object:  # other strings are whole
             _refuse_halves(series.name, values)
         return _numbers_in_disguise(values)
     return values.astype(object) if values.dtype.kind in "US" else values
+
+
+def _unusable(name: str, kind: str) -> DataError:
+    return DataError(f"column {name!r} of type {kind} cannot be used: give numbers, text or true and false")
 
 
 def _numbers_in_disguise(values: Column) -> Column:

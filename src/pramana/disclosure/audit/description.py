@@ -15,6 +15,7 @@ from pramana.disclosure.audit.auditing import Finding, verdict
 from pramana.disclosure.release.description import resource
 from pramana.disclosure.release.ledger import independent_draws, read_ledger, spent
 from pramana.frames.blocks.stream import Layout, Reader
+from pramana.frames.files import format_of
 from pramana.frames.writing import sha256
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.document import LATE, PramModel
