@@ -37,9 +37,10 @@ def write_text(path: Path, text: str) -> None:
 
 def check_paths(source: Path, target: Path, *, force: bool) -> None:
     """Refuse to touch the input, under whatever name, and to replace a file without being asked."""
-    if existing(source) != format_of(target):
+    if (existing(source), format_of(target)) == ("parquet", "csv"):
         raise DataError(
-            f"{source.name!r} and {target.name!r} have different formats: a release keeps the format of its source"
+            f"{source.name!r} is Parquet and {target.name!r} would be text, which has no types: release it as Parquet, or convert "
+            "the source to CSV first"
         )
     if not target.parent.is_dir():
         raise PramanaError(f"folder {str(target.parent)!r} does not exist: create it first")

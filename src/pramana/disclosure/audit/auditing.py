@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pramana.disclosure.reports import Report
 from pramana.errors import DataError, MechanismError, confidential, released
 from pramana.frames.blocks.stream import open_reader, require
+from pramana.frames.dialects import CsvFile, DataFile, data_file
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.document import PramModel, from_document, parsed
 from pramana.render import Sheet
@@ -64,7 +65,7 @@ CONDITION_LIMIT = 100.0
 def audit(
     path: str | Path,
     *,
-    original: str | Path | None = None,
+    original: str | Path | CsvFile | None = None,
     ledger: str | Path | None = None,
     epsilon_limit: float = EPSILON_LIMIT,
     condition_limit: float = CONDITION_LIMIT,
@@ -99,7 +100,7 @@ def audit(
         return Audit(path.name, (*findings, Finding("columns", "error", str(error))))
     findings += check_contents(path, mechanism, body)
     if original is not None and not any(f.check == "levels" and f.severity == "error" for f in findings):
-        findings += _against_original(path, Path(original), mechanism)
+        findings += _against_original(path, data_file(original), mechanism)
     return Audit(path.name, tuple(findings))
 
 
@@ -115,7 +116,7 @@ def _mechanism(given: Any, path: Path, findings: list[Finding]) -> tuple[Mechani
 
 
 @confidential
-def _against_original(path: Path, original: Path, mechanism: Mechanism) -> list[Finding]:
+def _against_original(path: Path, original: DataFile, mechanism: Mechanism) -> list[Finding]:
     from pramana.disclosure.audit.contents import check_transitions
     from pramana.disclosure.audit.giveaways import check_giveaways
 

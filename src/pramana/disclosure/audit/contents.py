@@ -15,6 +15,7 @@ from pramana.disclosure.release.card import LARGEST
 from pramana.disclosure.release.streaming import Tally, cells_of, component
 from pramana.errors import DataError
 from pramana.frames.blocks.stream import UNKNOWN, Block, open_reader
+from pramana.frames.dialects import DataFile
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 from pramana.mechanism.description.document import PramModel
 
@@ -110,7 +111,7 @@ FEWEST = 5.0
 """Expected count below which cells are pooled."""
 
 
-def check_transitions(path: Path, original: Path, mechanism: Mechanism) -> list[Finding]:
+def check_transitions(path: Path, original: DataFile, mechanism: Mechanism) -> list[Finding]:
     """Pearson's test of every column (and stratum) at size 1e-6, with its p-value."""
     try:
         tables = _tables(path, original, mechanism)
@@ -159,7 +160,7 @@ def chi_square(counts: Int, matrix: Float) -> tuple[float, int]:
     return float(chi2.sf(statistic, freedom)) if freedom else 1.0, freedom
 
 
-def _tables(path: Path, original: Path, mechanism: Mechanism) -> list[dict[object, Int]]:
+def _tables(path: Path, original: DataFile, mechanism: Mechanism) -> list[dict[object, Int]]:
     """Counts by released and true level, for every assignment and stratum."""
     tables = [
         {s: np.zeros((len(m), len(m)), dtype=np.int64) for s, m in a.matrices.items() if len(m) <= LARGEST}
@@ -183,7 +184,7 @@ def _count(table: dict[object, Int], assignment: Assignment, new: Int, old: Int)
         counts += np.bincount(new[0, rows] * size + old[0, rows], minlength=size * size).reshape(size, size)
 
 
-def _codes(path: Path, mechanism: Mechanism) -> Iterator[list[Int]]:
+def _codes(path: DataFile, mechanism: Mechanism) -> Iterator[list[Int]]:
     for block in open_reader(path, mechanism.columns).blocks():
         out = []
         for assignment in mechanism.assignments:

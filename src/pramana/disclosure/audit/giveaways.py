@@ -10,8 +10,6 @@ the records or more have a value whose records (99 % of them) share one level th
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from pramana.arrays import Column, Int
@@ -19,6 +17,7 @@ from pramana.disclosure.audit.auditing import Finding, verdict
 from pramana.disclosure.true_records import groups_of, text_levels
 from pramana.errors import DataError
 from pramana.frames import Table, read
+from pramana.frames.dialects import DataFile
 from pramana.mechanism import Assignment, Mechanism
 
 FEWEST = 10
@@ -28,7 +27,7 @@ PURE, SHARED, COMMON = 0.99, 0.01, 0.9
 MOST_ROWS = 1_000_000
 
 
-def check_giveaways(original: Path, mechanism: Mechanism) -> list[Finding]:
+def check_giveaways(original: DataFile, mechanism: Mechanism) -> list[Finding]:
     """Every clear column against every perturbed one, on at most a million records."""
     table = _sampled(read(original, text=text_levels(mechanism)))
     clear = [name for name in table.names if name not in mechanism.columns]

@@ -11,6 +11,7 @@ from typing import Any
 from pramana.disclosure.release.ledger import finite
 from pramana.errors import MechanismError
 from pramana.frames import Variable
+from pramana.frames.dialects import Dialect, description
 from pramana.frames.files import format_of
 from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism
@@ -54,12 +55,18 @@ def inside(body: Mapping[str, Any]) -> dict[bytes, bytes]:
 
 
 def resource(
-    target: Path, columns: Mapping[str, str], mechanism: Mechanism, body: Mapping[str, Any], size: int
+    target: Path,
+    columns: Mapping[str, str],
+    mechanism: Mechanism,
+    body: Mapping[str, Any],
+    size: int,
+    dialect: Dialect | None = None,
 ) -> dict[str, Any]:
     """One released file as a Data Package v2 describes it; `columns` has Arrow's names of their types, or ""."""
     kind = format_of(target)
     variables = mechanism.schema.variables
-    fields = [_field(name, variables.get(name), _type_name(arrow)) for name, arrow in columns.items()]
+    stated = {} if dialect is None else description(dialect)
+    fields = [_field(name, variables.get(name), _type_name(arrow), stated) for name, arrow in columns.items()]
     schema: dict[str, Any] = {"$schema": f"{_PROFILES}/tableschema.json", "fields": fields}
     if kind == "csv":
         schema["missingValues"] = [""]
@@ -74,16 +81,19 @@ def resource(
     if kind == "csv":
         # Not for Parquet: frictionless, which does not hash its bytes, would call every file wrong. `pram` has the hash.
         made |= {"encoding": "utf-8", "bytes": size, "hash": f"sha256:{body['sha256']}"}
+    if stated:
+        made["dialect"] = {"$schema": f"{_PROFILES}/tabledialect.json", **stated}
     return {**made, "schema": schema, "pram": dict(body)}
 
 
-def _field(name: str, variable: Variable | None, kind: str) -> dict[str, Any]:
+def _field(name: str, variable: Variable | None, kind: str, dialect: Mapping[str, str]) -> dict[str, Any]:
     if variable is None or variable.levels is None:
         return {"name": name, "type": kind}
     values = variable.levels
     own = "boolean" if isinstance(values[0], bool) else "number" if is_number(values[0]) else "string"
     own = "integer" if own == "number" and all(isinstance(v, int) for v in values) else own
-    return {"name": name, "type": own, "constraints": {"enum": list(values)}}
+    mark = {"decimalChar": dialect["decimalChar"]} if own == "number" and "decimalChar" in dialect else {}
+    return {"name": name, "type": own, **mark, "constraints": {"enum": list(values)}}
 
 
 def _type_name(arrow: str) -> str:

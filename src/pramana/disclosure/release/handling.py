@@ -9,6 +9,7 @@ from typing import Any
 from pramana.disclosure.release.streaming import Coding
 from pramana.errors import MechanismError
 from pramana.frames import Level
+from pramana.frames.dialects import DataFile
 from pramana.mechanism import Mechanism, Unit
 from pramana.mechanism.designs.design_file import Design
 
@@ -38,7 +39,7 @@ class Handling:
 
 
 def asked(
-    given: Mechanism | Design | str | Path, source: Path, unit: Unit | str | None, handling: Handling
+    given: Mechanism | Design | str | Path, source: DataFile, unit: Unit | str | None, handling: Handling
 ) -> tuple[Mechanism, dict[str, Coding], dict[str, Any]]:
     """The mechanism, how values become levels, and what is published of that."""
     if isinstance(given, str | Path):
@@ -69,7 +70,7 @@ def _with_missing(known: Mechanism, codings: dict[str, Coding], given: Level) ->
 
 
 def _designed(
-    given: Design, source: Path, unit: Unit | str | None, handling: Handling
+    given: Design, source: DataFile, unit: Unit | str | None, handling: Handling
 ) -> tuple[Mechanism, dict[str, Coding], dict[str, Any]]:
     if unit is not None:
         given = replace(given, unit=Unit(unit) if isinstance(unit, str) else unit)

@@ -144,7 +144,7 @@ class Composition:
 
 def compose(ledger: str | Path, mechanism: Mechanism, data: Any, dataset: str | None = None) -> Composition:
     """Earlier releases of the same records: the same file, or the same name in the ledger."""
-    source = sha256(Path(data)) if isinstance(data, str | Path) and Path(data).is_file() else None
+    source = sha256(Path(data)) if isinstance(data, str | os.PathLike) and Path(data).is_file() else None
     entries = [
         e
         for e in read_ledger(Path(ledger))

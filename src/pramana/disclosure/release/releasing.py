@@ -19,7 +19,8 @@ from pramana.disclosure.release.link import LinkWriter, refuse_link
 from pramana.disclosure.release.streaming import Coding, FilePerturbation, Tally, component
 from pramana.errors import DataError, MechanismError, PramanaError, PramanaWarning, confidential, suggestion
 from pramana.frames import Level
-from pramana.frames.blocks.stream import Layout, Reader, Writer, open_reader, require
+from pramana.frames.blocks.stream import Layout, Reader, Writer, open_reader, open_typed, require
+from pramana.frames.dialects import CsvFile, DataFile, data_file
 from pramana.frames.files import existing, format_of
 from pramana.frames.writing import check_paths, locked, pending, publish, refuse_existing, settle, sha256, write_text
 from pramana.mechanism import Mechanism, Unit
@@ -56,7 +57,7 @@ class Release:
 class _Order:
     """A release that passed every check that needs no row."""
 
-    source: Path
+    file: DataFile
     target: Path
     mechanism: Mechanism
     codings: Mapping[str, Coding]
@@ -69,6 +70,10 @@ class _Order:
     force: bool
     card: bool
     tell: Tell | None
+
+    @property
+    def source(self) -> Path:
+        return Path(self.file)
 
     @property
     def cards(self) -> tuple[Path, ...]:
@@ -96,7 +101,7 @@ class _Order:
 
 @confidential
 def release(
-    source: str | Path,
+    source: str | Path | CsvFile,
     target: str | Path,
     mechanism: Mechanism | Design | str | Path,
     *,
@@ -126,7 +131,9 @@ def release(
 
     Parameters
     ----------
-    source, target : CSV (.csv, .csv.gz) or Parquet files of the same format.
+    source, target : CSV (.csv, .tsv, .tab, .txt, or these with .gz) or Parquet files. A CSV source can be released as Parquet,
+        its columns then having the types that all their fields read as; otherwise the format is kept. CSV is written as UTF-8,
+        with the delimiter and decimal mark of its source, which are found from the file or stated by a `CsvFile`.
     mechanism : a Mechanism or a Design, or the path of its description (JSON) or design (TOML).
     key, id : keyed draws, as in `Mechanism.perturb`; `id` names a column.
     unit : the column that identifies persons with several records: all records of a person get one draw, and epsilon is of
@@ -159,9 +166,9 @@ def release(
         merge_below,
         frozenset(allow),
     )
-    paths = (Path(source), Path(target))
-    existing(paths[0])
-    known, codings, merges = asked(mechanism, paths[0], unit, handling)
+    file = data_file(source)
+    existing(Path(file))
+    known, codings, merges = asked(mechanism, file, unit, handling)
     if seed is not None:
         warnings.warn(
             "release(seed=...) is reproducible and therefore not secure: leave the seed out for a release",
@@ -171,6 +178,7 @@ def release(
     randomness = source_of(known, key=key, named=id is not None, seed=seed, blocks=True)
     identifier = id if known.unit is None else known.unit.column
     book = Path(ledger) if ledger else None
+    paths = (file, Path(target))
     order = _Order(*paths, known, codings, merges, randomness, identifier, handling, book, dataset, force, card, tell)
     reader = _opened(order)
     try:
@@ -198,7 +206,7 @@ def _opened(order: _Order) -> Reader:
     for assignment in order.mechanism.assignments:
         for place in range(len(assignment.columns)):
             component(assignment, place)
-    reader = open_reader(order.source, order.mechanism.columns, order.handling.missing)
+    reader = _reader(order)
     require(reader, order.mechanism.columns, "the mechanism")
     require(reader, order.mechanism.context, "the mechanism's strata")
     require(reader, order.handling.drop, "drop")
@@ -208,6 +216,12 @@ def _opened(order: _Order) -> Reader:
             raise DataError(f"the identifier {order.identifier!r} is perturbed itself: use an unperturbed column")
     _refuse_handling(order)
     return reader
+
+
+def _reader(order: _Order) -> Reader:
+    if format_of(order.source) == "csv" and format_of(order.target) == "parquet":
+        return open_typed(order.file, order.mechanism.schema.variables, order.handling.missing)
+    return open_reader(order.file, order.mechanism.columns, order.handling.missing)
 
 
 def _refuse_handling(order: _Order) -> None:
@@ -241,7 +255,8 @@ def _released(order: _Order, reader: Reader, seed: int | None) -> Release:
         gaps = {name: count for name, count in perturbation.missing.items() if count}
         facts = order.facts() | {"missing": gaps, "sha256": digest}
         body = pram_object(order.mechanism, rows=rows, randomness=order.randomness.kind, facts=facts)
-        entry = resource(order.target, layout.types(reader), order.mechanism, body, temporary.stat().st_size)
+        types, size = layout.types(reader), temporary.stat().st_size
+        entry = resource(order.target, types, order.mechanism, body, size, reader.dialect)
         _record(order, rows, digest)
         if link is not None and order.handling.link is not None:
             settle(link)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from pramana.mechanism.mechanism import Mechanism
 
 def resolve_mechanism(mechanism: Mechanism | str | Path | None, data: Any) -> Mechanism | None:
     """The mechanism that was meant; where the data carry a description, no perturbed column of theirs may be forgotten."""
-    path = Path(data) if isinstance(data, str | Path) else None
+    path = Path(data) if isinstance(data, str | os.PathLike) else None
     found = _meant(mechanism, path)
     if mechanism != "auto":
         _refuse_forgotten(found, path, data)
