@@ -205,17 +205,16 @@ def _head(path: Path) -> bytes:
 
 # Letters of cp1252 beyond ASCII, and marks that stand inside words: apostrophes, dashes, the middle dot.
 _LETTER = rb"A-Za-z\x8a\x8c\x8e\x9a\x9c\x9e\x9f\xc0-\xd6\xd8-\xf6\xf8-\xff"
-_SYMBOL = rb"[^\x00-\x7f\x91-\x94\x96\x97\xa0\xad\xb7" + _LETTER + rb"]"
+_SYMBOL = rb"[^\x00-\x7f\x91\x92\x96\x97\xa0\xad\xb7" + _LETTER + rb"]"
 _UNLIKELY = re.compile(
-    rb"[\x00-\x08\x0e-\x1f\x7f\x81\x8d\x8f\x90\x9d]"  # no text at all, or not in cp1252
-    rb"|[\x80-\xff]{4}"  # words without a single ASCII letter: another alphabet
-    rb"|["
-    + _LETTER
-    + rb"]"
-    + _SYMBOL
-    + rb"["
-    + _LETTER
-    + rb"]"  # superscripts and currencies inside words: Central European
+    b"|".join(
+        (
+            rb"[\x00-\x08\x0e-\x1f\x7f\x81\x8d\x8f\x90\x9d]",  # no text at all, or not in cp1252
+            rb"[\x80-\xff]{4}",  # words without ASCII letters: another alphabet
+            rb"(?![%b]{3})[\x80-\xff]{3}" % _LETTER,
+            rb"[%b]%b[%b]" % (_LETTER, _SYMBOL, _LETTER),  # superscripts and currencies inside words: Central European
+        )
+    )
 )
 
 

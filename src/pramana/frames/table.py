@@ -192,11 +192,18 @@ def _read_csv(path: Path, text: Mapping[str, Collection[object]], dialect: Diale
     )
     reading = csv.ReadOptions(encoding="utf8" if dialect.encoding == "utf-8-sig" else dialect.encoding)
     parsing = csv.ParseOptions(delimiter=dialect.delimiter, quote_char=dialect.quote or False)
+    failures = (pa.ArrowInvalid, pa.ArrowKeyError, OSError, UnicodeError)
     try:
         table = csv.read_csv(path, reading, parsing, options)
-    except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, UnicodeError) as error:
+    except failures:
         _blame(path, dialect)
-        raise unreadable(path, error) from None
+        parsing.newlines_in_values = (
+            True  # slower, and seldom needed: a field that runs over the edge of Arrow's blocks
+        )
+        try:
+            table = csv.read_csv(path, reading, parsing, options)
+        except failures as error:
+            raise unreadable(path, error) from None
     if any(pa.types.is_binary(field.type) for field in table.schema):  # Arrow's way to say that it is no UTF-8
         _blame(path, dialect)
     return table

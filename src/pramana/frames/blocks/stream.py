@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pramana.arrays import Column, Int
 from pramana.frames.dialects import DataFile, Dialect, dialect_of
 from pramana.frames.files import NULLS, existing, require_names
-from pramana.frames.levels import Level, Variable
+from pramana.frames.levels import Level
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -131,11 +131,13 @@ def open_reader(file: DataFile, text: Sequence[str] = (), missing: Sequence[str]
     return ParquetReader(path, text, missing or ())
 
 
-def open_typed(file: DataFile, variables: Mapping[str, Variable], missing: Sequence[str] = ()) -> Reader:
-    """A CSV file as a stream whose blocks a Parquet writer takes; `variables` are the columns whose levels are known."""
+def open_typed(
+    file: DataFile, levels: Mapping[str, Sequence[Level]], text: Collection[str] = (), missing: Sequence[str] = ()
+) -> Reader:
+    """A CSV file as a stream whose blocks a Parquet writer takes: perturbed columns have levels, those in `text` stay text."""
     from pramana.frames.blocks.typed_csv import TypedCsvReader
 
-    return TypedCsvReader(Path(file), dialect_of(file), variables, ("", *missing))
+    return TypedCsvReader(Path(file), dialect_of(file), levels, text, ("", *missing))
 
 
 def require(reader: Reader, names: Sequence[str], why: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
@@ -17,7 +18,7 @@ from pramana.errors import DataError, MechanismError
 from pramana.frames.blocks.csv_files import CsvBlock, CsvReader
 from pramana.frames.blocks.parquet_files import ParquetBlock
 from pramana.frames.dialects import Dialect
-from pramana.frames.levels import Level, Variable
+from pramana.frames.levels import Level
 
 _PATTERNS = {
     pa.bool_(): r"^(true|false|True|False|TRUE|FALSE)$",
@@ -40,26 +41,31 @@ class TypedCsvReader:
 
     Parameters
     ----------
-    variables : the columns whose levels are known.
+    levels : those of the perturbed columns.
+    text : other columns that are text, whatever they look like.
     """
 
     codec = "snappy"
     dialect = None
 
     def __init__(
-        self, path: Path, dialect: Dialect, variables: Mapping[str, Variable], missing: Sequence[str] = ("",)
+        self,
+        path: Path,
+        dialect: Dialect,
+        levels: Mapping[str, Sequence[Level]],
+        text: Collection[str] = (),
+        missing: Sequence[str] = ("",),
     ) -> None:
         self.path = path
-        self._dialect, self._variables, self._missing = dialect, variables, missing
+        self._dialect, self._levels, self._text, self._missing = dialect, levels, text, missing
         self._reader = CsvReader(path, dialect, missing)
         self.names = self._reader.names
 
     @cached_property
     def _learned(self) -> tuple[pa.Schema, int]:
         """The types, and the number of records: the first pass."""
-        drawn = {name: _type_of(v.levels) for name, v in self._variables.items() if v.perturbed and v.levels}
-        texts = [name for name, v in self._variables.items() if v.levels and isinstance(v.levels[0], str)]
-        left = {name: [] if name in texts else list(_PATTERNS) for name in self.names if name not in drawn}
+        drawn = {name: _type_of(levels) for name, levels in self._levels.items()}
+        left = {name: [] if name in self._text else list(_PATTERNS) for name in self.names if name not in drawn}
         filled: set[str] = set()
         rows = 0
         for block in CsvReader(self.path, self._dialect, self._missing).blocks():
@@ -100,7 +106,7 @@ class TypedCsvReader:
 
     def _array(self, block: CsvBlock, column: Any) -> Any:
         """A column as Arrow has it; of a perturbed one, whose values are all to be replaced, nothing."""
-        if column.name in self._variables and self._variables[column.name].perturbed:
+        if column.name in self._levels:
             return pa.nulls(block.rows, column.type)
         fields = _texts(block, column.name)
         if column.type == pa.string():
@@ -125,10 +131,10 @@ class TypedBlock(ParquetBlock):
 
 
 def _type_of(levels: Sequence[Level]) -> Any:
-    try:
-        return pa.array(list(levels)).type
-    except (pa.ArrowException, OverflowError):
-        raise MechanismError("whole numbers beyond 64 bits cannot be levels in Parquet: write them as text") from None
+    for wider in (None, pa.uint64()):
+        with suppress(pa.ArrowException, OverflowError):
+            return pa.array(list(levels), wider).type
+    raise MechanismError("whole numbers beyond 64 bits cannot be levels in Parquet: write them as text")
 
 
 def _texts(block: CsvBlock, name: str) -> Any:
