@@ -72,7 +72,7 @@ class TypedCsvReader:
             for name in (name for name, kinds in left.items() if kinds):
                 fields = _texts(block, name)
                 filled |= {name} if fields.null_count < len(fields) else set()
-                left[name] = [kind for kind in left[name] if _read_as(fields, kind, block.dialect.decimal) is not None]
+                left[name] = [kind for kind in left[name] if _reads_as(fields, kind, block.dialect.decimal)]
             rows += block.rows
         found = {name: next(iter(kinds), pa.string()) for name, kinds in left.items()}
         found |= {name: pa.string() for name in left if name not in filled}
@@ -108,13 +108,12 @@ class TypedCsvReader:
         """A column as Arrow has it; of a perturbed one, whose values are all to be replaced, nothing."""
         if column.name in self._levels:
             return pa.nulls(block.rows, column.type)
-        fields = _texts(block, column.name)
-        if column.type == pa.string():
-            return fields.cast(pa.string())
-        array = _read_as(fields, column.type, block.dialect.decimal)
-        if array is None:
-            raise DataError(f"column {column.name!r} of {self.path.name!r} changed while it was read: do it again")
-        return array
+        try:
+            return _pointed(_texts(block, column.name), column.type, block.dialect.decimal).cast(column.type)
+        except pa.ArrowInvalid:
+            raise DataError(
+                f"column {column.name!r} of {self.path.name!r} changed while it was read: do it again"
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -149,17 +148,23 @@ def _texts(block: CsvBlock, name: str) -> Any:
     return pc.if_else(marked, inner, texts)
 
 
-def _read_as(texts: Any, kind: Any, decimal: str) -> Any:
-    """The fields in a type, or None where one of them does not read as such or would lose something."""
-    if kind == pa.float64() and decimal != ".":
-        texts = pc.replace_substring(pc.replace_substring(texts, ".", "#"), decimal, ".")
-    if not pc.all(pc.match_substring_regex(texts, _PATTERNS[kind])).as_py() and texts.null_count < len(texts):
-        return None
+def _pointed(texts: Any, kind: Any, decimal: str) -> Any:
+    """The fields as a cast to the type takes them: a number has a point."""
+    if kind != pa.float64() or decimal == ".":
+        return texts
+    return pc.replace_substring(pc.replace_substring(texts, ".", "#"), decimal, ".")
+
+
+def _reads_as(texts: Any, kind: Any, decimal: str) -> bool:
+    """Whether every field that is not missing reads as the type, and nothing of it would be lost."""
+    texts = _pointed(texts, kind, decimal)
+    if not pc.all(pc.match_substring_regex(texts, _PATTERNS[kind]), min_count=0).as_py():
+        return False
     try:
         read = texts.cast(kind)
     except pa.ArrowInvalid:  # beyond 64 bits, or no day of the calendar
-        return None
-    return read if kind != pa.float64() or _exact(texts, read) else None
+        return False
+    return kind != pa.float64() or _exact(texts, read)
 
 
 def _exact(texts: Any, numbers: Any) -> bool:
