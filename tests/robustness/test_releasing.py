@@ -302,7 +302,7 @@ def test_no_seed_and_no_key_in_anything_published(ending: str, tmp_path: Path) -
     (tmp_path / "key").chmod(0o600)
     (tmp_path / "public").mkdir()
     pr.release(source, tmp_path / "public" / f"k.{ending}", M, key=tmp_path / "key", id="id", card=True)
-    pr.release(source, tmp_path / "public" / f"s.{ending}", M, seed=987654321, card=True)
+    pr.release(source, tmp_path / "public" / f"s.{ending}", M, seed=987654321, allow="seed", card=True)
     for path in (tmp_path / "public").iterdir():
         content = path.read_bytes()
         assert SECRET not in content

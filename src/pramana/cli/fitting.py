@@ -68,6 +68,9 @@ ScaleOption = Annotated[
     str | None, typer.Option(help="Factor of the replicates' squared differences, one or a list; 1/R by default.")
 ]
 MissingOption = Annotated[str, typer.Option(help="error or drop.")]
+VerifyOption = Annotated[
+    bool, typer.Option(help="Check the hash of a described file; rows, size and columns are always checked.")
+]
 FormatOption = Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")]
 FigureOption = Annotated[Path | None, typer.Option("--figure", help="Also write a figure (.png, .svg or .pdf).")]
 
@@ -98,6 +101,7 @@ def fit(
     replicate_weights: ReplicatesOption = None,
     replicate_scale: ScaleOption = None,
     missing: MissingOption = "error",
+    verify: VerifyOption = True,
     exponentiate: Annotated[bool, typer.Option("--exponentiate", help="Show ratios instead of log ratios.")] = False,
     privacy: Annotated[bool, typer.Option("--privacy", help="Also show the price of privacy.")] = False,
     style: FormatOption = "text",
@@ -118,6 +122,7 @@ def fit(
             method=_only(methods_of([method], covariate_model)),
             inference=inference_of(inference, draws, seed, correction, interval),
             missing=missing,  # type: ignore[arg-type]
+            verify=verify,
             **sampling.options(data),
         )
     result = _as_asked(result, what, exponentiate)
@@ -184,6 +189,7 @@ def compare(
     replicate_weights: ReplicatesOption = None,
     replicate_scale: ScaleOption = None,
     missing: MissingOption = "error",
+    verify: VerifyOption = True,
     style: FormatOption = "text",
     figure: FigureOption = None,
 ) -> None:
@@ -203,6 +209,7 @@ def compare(
             link=link,
             inference=inference_of(inference, draws, seed, None, None),
             missing=missing,
+            verify=verify,
             **sampling.options(data),
         )
     comparison = replace(comparison, results={k: _as_asked(r, what) for k, r in comparison.results.items()})
@@ -222,6 +229,7 @@ def specification(
     weights: WeightsOption = None,
     frequencies: FrequenciesOption = None,
     missing: MissingOption = "error",
+    verify: VerifyOption = True,
     style: FormatOption = "text",
 ) -> None:
     """Test the model that maximum likelihood believes in against reversion, which does not need it."""
@@ -240,6 +248,7 @@ def specification(
             weights=weights,
             frequencies=frequencies,
             missing=missing,  # type: ignore[arg-type]
+            verify=verify,
         )
     row = (test.statistic, test.df, test.p_value)
     sheet = Sheet(("chi-square", "df", "p"), (row,), "Specification test", (("Formula", formula),), (test.advice,))

@@ -6,7 +6,6 @@ import codecs
 import csv
 import gzip
 import io
-import json
 import os
 import re
 import warnings
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from pramana.errors import DataError, PramanaError, PramanaWarning
+from pramana.frames.documents import read_json
 from pramana.frames.files import existing, format_of
 
 HEAD = 1 << 20
@@ -153,13 +153,7 @@ def dialect_of(file: DataFile) -> Dialect:
 
 def described(path: Path) -> dict[str, str]:
     """What the Data Package beside a file says of its text. What a description of ours leaves out is the default."""
-    try:
-        package = json.loads(path.with_name("datapackage.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):  # whoever needs the description will say what is wrong with it
-        return {}
-    listed = package.get("resources") if isinstance(package, dict) else None
-    entries = [e for e in listed if isinstance(e, dict)] if isinstance(listed, list) else []
-    entry = next((e for e in entries if Path(str(e.get("path"))) == Path(path.name)), {})
+    entry = next((e for place in dict.fromkeys((path, path.resolve())) for e in _entries(place)), {})
     stated = entry.get("dialect")
     stated = stated if isinstance(stated, dict) else {}
     said = {
@@ -169,6 +163,17 @@ def described(path: Path) -> dict[str, str]:
     }
     known = {name: v for name, v in (said | {"encoding": entry.get("encoding")}).items() if isinstance(v, str)}
     return asdict(Dialect()) | known if "pram" in entry else known
+
+
+def _entries(path: Path) -> list[dict[str, Any]]:
+    """What a Data Package lists of a file; whoever needs the description will say what is wrong with it."""
+    try:
+        package = read_json(path.with_name("datapackage.json"), "the description")
+    except PramanaError:
+        return []
+    listed = package.get("resources") if isinstance(package, dict) else None
+    entries = [e for e in listed if isinstance(e, dict)] if isinstance(listed, list) else []
+    return [e for e in entries if isinstance(e.get("path"), str) and Path(e["path"]) == Path(path.name)]
 
 
 def description(dialect: Dialect) -> dict[str, str]:

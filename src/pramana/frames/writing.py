@@ -69,9 +69,9 @@ def pending(target: Path) -> Iterator[Path]:
         Path(name).unlink(missing_ok=True)
 
 
-def publish(temporary: Path, target: Path) -> None:
+def publish(temporary: Path, target: Path, *, private: bool = False) -> None:
     """Rename; the name changes on the disk before this returns."""
-    temporary.chmod(0o644)
+    temporary.chmod(0o600 if private else 0o644)
     temporary.replace(target)
     _synchronize(target.parent)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pramana.errors import PramanaError, suggestion
+from pramana.errors import PramanaError, printable, suggestion
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,26 @@ class Sheet:
         if self.fixed:
             return [[f"{v:.{self.digits}f}" if isinstance(v, float) else show(v) for v in row] for row in self.rows]
         return [[show(value, self.digits) for value in row] for row in self.rows]
+
+
+class Shown:
+    """What everything that has a summary can do with it."""
+
+    def summary(self, style: str = "text") -> str:
+        """The tables in one of the formats."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        return self.summary("html")
+
+    def to_markdown(self) -> str:
+        return self.summary("markdown")
+
+    def to_latex(self) -> str:
+        return self.summary("latex")
 
 
 def show(value: object, digits: int = 4) -> str:
@@ -148,4 +168,6 @@ def render(sheet: Sheet, style: str = "text") -> str:
     """The table in the format asked for."""
     if style not in FORMATS:
         raise PramanaError(f"format {style!r} is unknown: {suggestion(style, FORMATS)}")
-    return FORMATS[style](sheet)
+    made = FORMATS[style](sheet)
+    # JSON has its own escapes; elsewhere a name must not move the cursor. Half a character cannot be printed at all.
+    return (made if style == "json" else printable(made)).encode("utf-8", "backslashreplace").decode()

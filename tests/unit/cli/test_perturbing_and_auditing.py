@@ -114,9 +114,11 @@ def test_a_mistake_is_one_line_and_exit_code_two(folder: Path) -> None:
 
 
 def test_warnings_are_one_line_each(folder: Path) -> None:
-    done = pramana(folder, "perturb", "raw.csv", "o.csv", "-m", "m.json", "--seed", "1")
+    run("key", "k")
+    (folder / "k").chmod(0o644)
+    done = pramana(folder, "perturb", "raw.csv", "o.csv", "-m", "m.json", "--key-file", "k", "--id-column", "person")
     assert done.returncode == 0
-    assert done.stderr.startswith("warning: release(seed=...) is reproducible")
+    assert done.stderr.startswith("warning: key file 'k' can be read by others")
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -13,6 +13,7 @@ from pramana.frames.blocks.stream import open_reader, require
 from pramana.frames.dialects import CsvFile, DataFile, data_file
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.document import PramModel, from_document, parsed
+from pramana.mechanism.description.reading import descriptions
 from pramana.render import Sheet
 
 Severity = Literal["error", "warning", "ok"]
@@ -84,7 +85,7 @@ def audit(
 
     path = Path(path)
     reader = open_reader(path)
-    given = audit_description.descriptions(path)
+    given = descriptions(path)
     findings = audit_description.check_presence(given) + audit_description.check_secrets(given)
     mechanism, body = _mechanism(given, path, findings)
     if mechanism is None or body is None:

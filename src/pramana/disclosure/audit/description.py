@@ -5,49 +5,22 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pramana.disclosure.audit.auditing import Finding, verdict
-from pramana.disclosure.release.description import LATE, read_package, resource
+from pramana.disclosure.release.description import resource
 from pramana.disclosure.release.ledger import independent_draws, read_ledger, spent
 from pramana.frames.blocks.stream import Layout, Reader
-from pramana.frames.files import format_of
 from pramana.frames.writing import sha256
 from pramana.mechanism import Mechanism
-from pramana.mechanism.description.document import PramModel
+from pramana.mechanism.description.document import LATE, PramModel
+from pramana.mechanism.description.reading import Given
 
 _SECRET = {"seed", "seeds", "secret", "key", "keys", "keystream", "password", "passphrase", "nonce", "salt"}
 _HARMLESS = {"primarykey", "foreignkeys", "uniquekeys"}
 _FREE = {"levels", "enum", "value", "columns", "name", "path", "by", "sha256", "hash", "strata_by"}
 _LOOKS_LIKE_KEY = re.compile(r"[0-9a-fA-F]{32,}|[A-Za-z0-9+/_-]{43,}={0,2}")
-
-
-@dataclass(frozen=True)
-class Given:
-    """The entry of the datapackage.json beside a file, and the object inside a Parquet file."""
-
-    beside: dict[str, Any] | None
-    inside: dict[str, Any] | None
-
-    @property
-    def document(self) -> dict[str, Any] | None:
-        """The description to go by: the one beside the file."""
-        beside = {"pram": self.beside["pram"]} if self.beside is not None and "pram" in self.beside else None
-        return beside or self.inside
-
-
-def descriptions(path: Path) -> Given:
-    """Both places where a description can be."""
-    from pramana.mechanism.description.document import inside_parquet
-
-    package = read_package(path.parent) or {}
-    entries = [
-        r for r in package.get("resources", []) if isinstance(r, dict) and Path(str(r.get("path"))) == Path(path.name)
-    ]
-    inside = inside_parquet(path) if format_of(path) == "parquet" else None
-    return Given(entries[0] if entries else None, inside)
 
 
 def check_presence(given: Given) -> list[Finding]:
