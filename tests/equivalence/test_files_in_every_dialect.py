@@ -165,3 +165,41 @@ def test_quotation_marks_that_are_text_are_published_in_quotation_marks(tmp_path
     with made.path.open(newline="") as out:
         assert [r[1] for r in csv.reader(out, delimiter="\t")][1:] == [names[i % 5] for i in range(40)]
     assert read(made.path).column("name").tolist() == [names[i % 5] for i in range(40)]
+
+
+BINARY = pr.Mechanism({"z": pr.TransitionMatrix.randomized_response(["a", "b;c"], 0.8)})
+
+
+def test_mixed_line_ends_and_a_file_of_one_column(tmp_path: Path) -> None:
+    (tmp_path / "mixed.csv").write_bytes(b"z|x\r\n" + b"a|1\nb;c|2\r\n" * 9 + b"a|3")
+    made = pr.release(tmp_path / "mixed.csv", tmp_path / "out.csv", BINARY)
+    assert read(made.path).column("x").tolist() == [1, 2] * 9 + [3]
+    (tmp_path / "one.csv").write_text("z\n" + "a\nb;c\n" * 9)
+    made = pr.release(tmp_path / "one.csv", tmp_path / "only.csv", BINARY)
+    assert set(read(made.path).column("z")) == {"a", "b;c"}
+    assert pr.fit(pr.proportions("z"), made.path, "auto").n == 18
+
+
+@pytest.mark.parametrize("target", ["out.csv", "out.parquet"])
+def test_records_are_dropped_from_named_anew_and_shuffled_in_every_dialect(target: str, tmp_path: Path) -> None:
+    dialect = pr.Dialect(";", ",", "'", "utf-16")
+    (tmp_path / "in.csv").write_bytes(text_of(dialect).encode(dialect.encoding))
+    made = pr.release(
+        pr.CsvFile(tmp_path / "in.csv", dialect), tmp_path / target, M, drop=["name"], new_id="id", shuffle=True
+    )
+    table = read(made.path, text={"edu": EDU})
+    assert table.names == ["id", "edu", "rate", "y"]
+    assert len(set(table.column("id"))) == N
+    assert sorted(table.column("y")) == sorted(float(r[3]) for r in rows()[1:])
+
+
+def test_an_analysis_takes_a_file_with_its_dialect_and_a_mechanism_beside(tmp_path: Path) -> None:
+    """Nothing is found out where the dialect is stated, though this file could be read in two ways."""
+    (tmp_path / "d.csv").write_text("z;x,y\n" + "a;1,5\n'b;c';2,5\n'b;c';4,5\n" * 5)
+    file = pr.CsvFile(tmp_path / "d.csv", pr.Dialect(";", ",", "'"))
+    BINARY.save(tmp_path / "m.json")
+    for mechanism in (BINARY, tmp_path / "m.json"):
+        result = pr.fit("`x,y` ~ z", file, mechanism)
+        assert result.n == 15
+    assert pr.compare("`x,y` ~ z", file, BINARY, truth=file).results["oracle"].n == 15
+    assert pr.risk(file, tmp_path / "m.json").to_dict()

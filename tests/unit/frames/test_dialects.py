@@ -165,6 +165,13 @@ def test_a_broken_data_package_says_nothing(content: str, tmp_path: Path) -> Non
     assert Dialect.detect(write(tmp_path, "a;b\n1;2\n")) == Dialect(";")
 
 
+def test_utf16_without_its_mark_is_not_taken_for_something_else(tmp_path: Path) -> None:
+    path = write(tmp_path, "a,b\n1,2\n", "utf-16-le")
+    mechanism = pr.Mechanism({"a": pr.TransitionMatrix.randomized_response([1, 2], 0.8)})
+    with pytest.raises(pr.DataError, match=r"zero bytes: is it UTF-16 without its mark \(--encoding utf-16-le\)"):
+        pr.release(path, tmp_path / "out.csv", mechanism)
+
+
 def test_a_guessed_encoding_is_said(tmp_path: Path) -> None:
     path = write(tmp_path, "a,b\nété,1\nl’œuvre,2\nþýðing,3\n", "cp1252")
     with pytest.warns(PramanaWarning, match=r"'d.csv' is not UTF-8 and was read as cp1252"):

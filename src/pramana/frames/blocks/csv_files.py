@@ -166,7 +166,11 @@ class CsvReader:
                 f"the lines of {str(path)!r} do not end with a line feed: save the file with such line ends"
             )
         names = records[0] if records else []
-        if not names or "\0" in text:
+        if "\0" in text:
+            raise DataError(
+                f"the header of {str(path)!r} holds zero bytes: is it UTF-16 without its mark (--encoding utf-16-le)?"
+            )
+        if not names:
             raise DataError(f"file {str(path)!r} has no header: its first line must name the columns")
         check_header(names, path)
         return names
