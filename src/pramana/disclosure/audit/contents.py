@@ -17,6 +17,7 @@ from pramana.disclosure.release.streaming import Coding, Tally, cells_of, compon
 from pramana.errors import DataError
 from pramana.frames import Level
 from pramana.frames.blocks.stream import MISSING, UNKNOWN, Block, open_reader
+from pramana.frames.dialects import DataFile
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 from pramana.mechanism.description.document import PramModel
 
@@ -361,7 +362,7 @@ def _codings(mechanism: Mechanism, body: PramModel) -> dict[str, Coding]:
     return out
 
 
-def aligned(path: Path, original: Path, mechanism: Mechanism, body: PramModel, link: Int | None) -> Iterator[Pair]:
+def aligned(path: Path, original: DataFile, mechanism: Mechanism, body: PramModel, link: Int | None) -> Iterator[Pair]:
     """Released records beside their originals; `link` names the original row of each where the rows were moved."""
     true = _codes(original, mechanism, _codings(mechanism, body))
     if link is not None:
@@ -373,7 +374,7 @@ def aligned(path: Path, original: Path, mechanism: Mechanism, body: PramModel, l
     return _paired(_codes(path, mechanism, {}), true)
 
 
-def _codes(path: Path, mechanism: Mechanism, codings: Mapping[str, Coding]) -> Iterator[list[Int]]:
+def _codes(path: DataFile, mechanism: Mechanism, codings: Mapping[str, Coding]) -> Iterator[list[Int]]:
     for block in open_reader(path, mechanism.columns).blocks():
         units = None if codings else units_of(block, mechanism)
         unit = np.zeros(block.rows, dtype=np.int64) if units is None else units
