@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -13,12 +13,20 @@ from pramana.arrays import Column, Int
 from pramana.errors import DataError, MechanismError, listing, quoted
 
 Level: TypeAlias = Hashable
+EXACT = 1 << 53
+"""Whole numbers up to it are exact as floats."""
 Kind: TypeAlias = Literal["nominal", "ordinal", "numeric"]
 
 
 def is_number(value: object) -> bool:
     """True for integers and floats, not for booleans."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool | np.bool_)
+
+
+def is_unsigned(levels: Collection[object]) -> bool:
+    """Whole numbers of which some are beyond 2⁶³, so that only an unsigned column holds them; a CSV reader would take floats."""
+    whole = [v for v in levels if isinstance(v, int)]
+    return len(whole) == len(levels) > 0 and min(whole) >= 0 and max(whole) >= 1 << 63
 
 
 def infer_kind(levels: Sequence[Level]) -> Kind | None:
@@ -89,7 +97,7 @@ def decode(codes: Int, levels: Sequence[Level]) -> Column:
 
 def _natural(levels: Sequence[Level]) -> Column:
     if all(isinstance(v, bool | np.bool_) for v in levels) or all(is_number(v) for v in levels):
-        return np.asarray(levels)
+        return np.asarray(levels, dtype=np.uint64 if is_unsigned(levels) else None)
     out = np.empty(len(levels), dtype=object)
     out[:] = list(levels)
     return out
@@ -114,6 +122,11 @@ def _refuse_type_mismatch(values: Column, levels: Sequence[Level], column: str) 
             f"column {column!r} holds {'text' if text_data else 'numbers'} ({data_type}) but the mechanism's levels are "
             f"{'text' if text_levels else 'numbers'}, such as {quoted(repr(level))} ({level_type}): {quoted(_pair(level))} differ. "
             f"Convert the column, or build the mechanism with levels of the column's type"
+        )
+    if values.dtype.kind == "f" and any(isinstance(v, int) and abs(v) > EXACT for v in levels):
+        raise DataError(
+            f"column {column!r} holds decimal numbers (float), and levels of the mechanism are whole numbers beyond 2⁵³, which decimals "
+            "take for each other: read the column as whole numbers or as text"
         )
 
 

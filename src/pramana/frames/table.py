@@ -15,6 +15,7 @@ import numpy as np
 from pramana.arrays import Bool, Column
 from pramana.errors import DataError, quoted, suggestion
 from pramana.frames.files import NULLS, check_header, existing, not_utf8, ragged, require_names, unreadable
+from pramana.frames.levels import is_unsigned
 
 FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow", "dict"]
 
@@ -88,7 +89,7 @@ def read(data: object, *, text: Mapping[str, Collection[object]] = MappingProxyT
     Parameters
     ----------
     text : columns that a CSV reader must leave as text ("01" stays "01"), each with its levels, which are never
-        taken for a missing value ("NA" can be a level).
+        taken for a missing value ("NA" can be a level); or as whole numbers, where they are beyond 2⁶³.
     """
     if isinstance(data, Table):
         return data
@@ -182,7 +183,7 @@ def _read_csv(path: Path, text: Mapping[str, Collection[object]]) -> Any:
     from pyarrow import csv
 
     options = csv.ConvertOptions(
-        column_types={name: pa.string() for name in text},
+        column_types={n: pa.uint64() if is_unsigned(levels) else pa.string() for n, levels in text.items()},
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
         null_values=[v for v in NULLS if not any(v in levels for levels in text.values())],
