@@ -21,9 +21,9 @@ from pramana.mechanism.description.document import (
     LATE,
     PARQUET_KEY,
     PramModel,
+    built,
     false_epsilons,
     field_of,
-    from_document,
     parsed,
 )
 from pramana.mechanism.mechanism import Mechanism
@@ -72,19 +72,18 @@ class Described:
     """A description that was read: what it says, and the entry of a Data Package that it stood in ({} elsewhere)."""
 
     model: PramModel
-    document: Document
     entry: Document
     source: str
 
     @cached_property
     def mechanism(self) -> Mechanism:
         """What was done, if the epsilons stated are those of its matrices."""
-        built = from_document(self.document, self.source)
-        for fault in false_epsilons(self.model, built):
+        made = built(self.model, self.source)
+        for fault in false_epsilons(self.model, made):
             raise MechanismError(
                 f"{self.source}: {fault}: the description was changed or is wrong; get it anew from its publisher"
             )
-        return built
+        return made
 
     @property
     def hashes(self) -> list[str]:
@@ -151,7 +150,7 @@ def described(path: Path, *, verify: bool = False) -> Described:
         )
     given.refuse_disagreement()
     beside = given.beside if given.beside is not None and "pram" in given.beside else {}
-    found = Described(parsed(document, str(path)), document, beside, str(path))
+    found = Described(parsed(document, str(path)), beside, str(path))
     found.refuse_other_file(path, verify=verify)
     return found
 
@@ -166,13 +165,13 @@ def _alone(document: Any, path: Path) -> Described:
             )
         document = entries[0]
     model = parsed(document, str(path))
-    return Described(model, document, document if "path" in document else {}, str(path))
+    return Described(model, document if "path" in document else {}, str(path))
 
 
 def inside_table(table: Any) -> Described | None:
     """The description that an Arrow table carries."""
     document = inside_metadata(table.schema.metadata, "the table")
-    return None if document is None else Described(parsed(document, "the table"), document, {}, "the table")
+    return None if document is None else Described(parsed(document, "the table"), {}, "the table")
 
 
 def descriptions(path: Path) -> Given:
