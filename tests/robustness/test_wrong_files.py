@@ -171,6 +171,26 @@ def test_two_descriptions_inside_one_file_are_refused(
         fitted(tmp_path / "two.parquet")
 
 
+def test_two_hashes_of_one_file_are_refused(tmp_path: Path, survey: pd.DataFrame, mechanism: pr.Mechanism) -> None:
+    public = released(tmp_path / "public", survey, mechanism, "csv")
+    changed(public, lambda entry: entry.update(hash=entry["hash"].upper().replace("SHA256:", "sha256:")))
+    assert fitted(public).n == 400  # spelled otherwise
+    changed(public, lambda entry: entry.update(hash="sha256:" + "0" * 64))
+    for verify in (True, False):
+        with pytest.raises(pr.MechanismError, match=r"'public.csv' states two hashes, [0-9a-f]{16}… and 0{16}…"):
+            fitted(public, verify=verify)
+
+
+def test_a_unit_cannot_be_forgotten(tmp_path: Path, survey: pd.DataFrame, mechanism: pr.Mechanism) -> None:
+    people = survey.assign(person=range(400))
+    public = released(tmp_path / "public", people, mechanism.with_unit("person"), "parquet")
+    for data in (public, pq.read_table(public)):
+        assert fitted(data).n == 400
+        with pytest.raises(pr.MechanismError, match=r"one 'person' share a draw.*mechanism.with_unit\('person'\)"):
+            pr.fit("income ~ age + edu", data, mechanism)
+        assert pr.fit("income ~ age + edu", data, mechanism.with_unit("person")).n == 400
+
+
 def test_two_entries_for_one_file_are_refused(public: Path) -> None:
     package = public.with_name("datapackage.json")
     document = json.loads(package.read_text())

@@ -55,6 +55,13 @@ class Given:
         both = [given for given in (self.beside, self.inside) if given is not None]
         return list(dict.fromkeys(name for given in both for name in described_columns(given)))
 
+    @property
+    def unit(self) -> str | None:
+        """The column whose records share a draw, as either says."""
+        bodies = [given.get("pram") for given in (self.beside, self.inside) if given is not None]
+        units = [body.get("unit") for body in bodies if isinstance(body, dict)]
+        return next((str(unit.get("column")) for unit in units if isinstance(unit, dict)), None)
+
     def refuse_disagreement(self) -> None:
         """Two descriptions of a file must say the same; only what is known late cannot stand inside."""
         if self.inside is None or self.beside is None or "pram" not in self.beside:
@@ -88,7 +95,7 @@ class Described:
     @property
     def hashes(self) -> list[str]:
         """Every SHA-256 that is stated."""
-        other = str(self.entry.get("hash", ""))
+        other = str(self.entry.get("hash", "")).lower()
         listed = [self.model.sha256, other.removeprefix("sha256:") if other.startswith("sha256:") else None]
         return list(dict.fromkeys(found for found in listed if found is not None))
 
@@ -101,11 +108,14 @@ class Described:
         self._refuse_other_columns(path.name, names, types)
         if rows is not None:
             self.refuse_other_rows(path.name, rows)
+        for other in self.hashes[1:]:
+            raise MechanismError(
+                f"the description of {path.name!r} states two hashes, {self.hashes[0][:16]}… and {other[:16]}…; {_REMEDY}"
+            )
         if verify and self.hashes:
             found = sha256(path)
-            wrong = [stated for stated in self.hashes if stated != found]
-            if wrong:
-                raise _other(path.name, f"SHA-256 {found[:16]}…", f"{wrong[0][:16]}…")
+            if found != self.hashes[0]:
+                raise _other(path.name, f"SHA-256 {found[:16]}…", f"{self.hashes[0][:16]}…")
 
     def refuse_other_rows(self, name: str, rows: int) -> None:
         """Rows of a text file are known when it was read."""
@@ -168,10 +178,9 @@ def _alone(document: Any, path: Path) -> Described:
     return Described(model, document if "path" in document else {}, str(path))
 
 
-def inside_table(table: Any) -> Described | None:
+def inside_table(table: Any) -> Given:
     """The description that an Arrow table carries."""
-    document = inside_metadata(table.schema.metadata, "the table")
-    return None if document is None else Described(parsed(document, "the table"), {}, "the table")
+    return Given(Path("the table"), None, inside_metadata(table.schema.metadata, "the table"))
 
 
 def descriptions(path: Path) -> Given:
