@@ -16,6 +16,7 @@ from pramana.errors import DataError, PramanaError, suggestion
 from pramana.estimating import Equation
 from pramana.estimating.function import EstimatingFunction, Question
 from pramana.frames import Schema, Table, read
+from pramana.frames.levels import is_unsigned
 from pramana.frames.table import require_columns
 from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
 from pramana.mechanism import Mechanism
@@ -158,11 +159,11 @@ def inference_of(inference: Inference | str | None) -> Inference | None:
 
 
 def _text_columns(mechanism: Mechanism | None) -> dict[str, tuple[Any, ...]]:
-    """Columns whose levels are text, so that a CSV reader leaves "01" alone."""
+    """Columns whose levels are text, so that a CSV reader leaves "01" alone, or whole numbers too large for it."""
     if mechanism is None:
         return {}
     variables = mechanism.schema.variables.values()
-    return {v.name: v.levels for v in variables if v.levels and isinstance(v.levels[0], str)}
+    return {v.name: v.levels for v in variables if v.levels and (isinstance(v.levels[0], str) or is_unsigned(v.levels))}
 
 
 def _shared(mechanism: Mechanism | None, used: Sequence[str]) -> bool:

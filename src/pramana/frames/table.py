@@ -16,11 +16,9 @@ from pramana.arrays import Bool, Column, Int
 from pramana.errors import DataError, quoted, suggestion
 from pramana.frames.dialects import DataFile, Dialect, data_file, dialect_of
 from pramana.frames.files import NULLS, check_header, existing, require_names, unreadable
-from pramana.frames.levels import lacks_half
+from pramana.frames.levels import EXACT, is_unsigned, lacks_half
 
 FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow", "dict"]
-_EXACT = 2**53
-"""Whole numbers below it are exact as floats."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +128,7 @@ def read(data: object, *, text: Mapping[str, Collection[object]] = MappingProxyT
     Parameters
     ----------
     text : columns that a CSV reader must leave as text ("01" stays "01"), each with its levels, which are never
-        taken for a missing value ("NA" can be a level).
+        taken for a missing value ("NA" can be a level); or as whole numbers, where they are beyond 2⁶³.
     """
     if isinstance(data, Table):
         return data
@@ -182,7 +180,7 @@ def _values(series: nw.Series[Any]) -> Column:
     if series.dtype in (nw.Categorical, nw.Enum) and not series.implementation.is_pandas_like():
         series = series.cast(nw.String)
     values = np.asarray(series.to_numpy())
-    if series.dtype.is_integer() and values.dtype.kind == "f" and np.nanmax(np.abs(values), initial=0) >= _EXACT:
+    if series.dtype.is_integer() and values.dtype.kind == "f" and np.nanmax(np.abs(values), initial=0) >= EXACT:
         return np.array(series.to_list(), dtype=object)  # with gaps; as floats, different whole numbers would be one
     if values.dtype.kind == "c" or series.dtype in (nw.List, nw.Struct, nw.Array):
         raise _unusable(series.name, type(series.dtype).__name__)
@@ -257,7 +255,7 @@ def _read_csv(path: Path, text: Mapping[str, Collection[object]], dialect: Diale
     from pyarrow import csv
 
     options = csv.ConvertOptions(
-        column_types={name: pa.string() for name in text},
+        column_types={n: pa.uint64() if is_unsigned(levels) else pa.string() for n, levels in text.items()},
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
         null_values=[v for v in NULLS if not any(v in levels for levels in text.values())],

@@ -14,7 +14,7 @@ from pramana.frames.dialects import DataFile, data_file
 from pramana.mechanism.mechanism import Mechanism
 
 if TYPE_CHECKING:
-    from pramana.mechanism.description.reading import Described
+    from pramana.mechanism.description.reading import Described, Given
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,16 @@ def resolve_mechanism(mechanism: Mechanism | str | Path | None, data: Any, *, ve
 
 
 def _automatic(path: Path | None, data: Any, verify: bool) -> Known:
-    from pramana.mechanism.description.reading import described, inside_table
+    from pramana.mechanism.description.document import parsed
+    from pramana.mechanism.description.reading import Described, described, inside_table
 
     if path is not None:
         if not path.is_file():
             raise DataError(f"file {str(path)!r} does not exist")
         found: Described | None = described(path, verify=verify)
     else:
-        found = inside_table(data) if is_pyarrow_table(data) else None
+        document = inside_table(data).document if is_pyarrow_table(data) else None
+        found = None if document is None else Described(parsed(document, "the table"), {}, "the table")
     if found is None:
         raise MechanismError(
             "mechanism='auto' reads the description of a data file, which this table does not carry: give the file's path, or a "
@@ -81,8 +83,8 @@ def _named(description: Path, file: DataFile | None, verify: bool) -> Known:
 
 
 def _refuse_forgotten(mechanism: Mechanism | None, path: Path | None, data: Any) -> None:
-    columns = _described(path, data)
-    if columns is None:
+    given = _given(path, data)
+    if given is None or given.document is None:
         return
     told = f"{repr(str(path)) if path else 'the table'} carries a description of how it was perturbed"
     if mechanism is None:
@@ -90,22 +92,23 @@ def _refuse_forgotten(mechanism: Mechanism | None, path: Path | None, data: Any)
             f"{told}, but mechanism=None says that it is clean: use mechanism='auto' (or method='naive' to ignore the noise on "
             "purpose)"
         )
-    lacking = [c for c in columns if c not in mechanism.columns]
+    lacking = [c for c in given.columns if c not in mechanism.columns]
     if lacking:
         raise MechanismError(
             f"{told}, and the mechanism given leaves out {listing(lacking)}, which would be taken for clean: use "
             "mechanism='auto', or add the channels of these columns"
         )
+    if given.unit is not None and mechanism.unit is None:
+        raise MechanismError(
+            f"{told}, in which the records of one {given.unit!r} share a draw; the mechanism given does not say so, and errors would "
+            f"be understated: use mechanism='auto', or mechanism.with_unit({given.unit!r})"
+        )
 
 
-def _described(path: Path | None, data: Any) -> list[str] | None:
-    """The perturbed columns that a description inside or beside the data names; None where there is no description."""
+def _given(path: Path | None, data: Any) -> Given | None:
+    """What is said inside or beside the data."""
     if path is None and not is_pyarrow_table(data):
         return None
-    from pramana.mechanism.description.reading import described_columns, descriptions, inside_metadata
+    from pramana.mechanism.description.reading import descriptions, inside_table
 
-    if path is not None:
-        given = descriptions(path)
-        return None if given.document is None else given.columns
-    document = inside_metadata(data.schema.metadata, "the table")
-    return None if document is None else described_columns(document)
+    return inside_table(data) if path is None else descriptions(path)

@@ -23,9 +23,9 @@ from pramana.mechanism.description.document import (
     LATE,
     PARQUET_KEY,
     PramModel,
+    built,
     false_epsilons,
     field_of,
-    from_document,
     parsed,
 )
 from pramana.mechanism.mechanism import Mechanism
@@ -57,6 +57,13 @@ class Given:
         both = [given for given in (self.beside, self.inside) if given is not None]
         return list(dict.fromkeys(name for given in both for name in described_columns(given)))
 
+    @property
+    def unit(self) -> str | None:
+        """The column whose records share a draw, as either says."""
+        bodies = [given.get("pram") for given in (self.beside, self.inside) if given is not None]
+        units = [body.get("unit") for body in bodies if isinstance(body, dict)]
+        return next((str(unit.get("column")) for unit in units if isinstance(unit, dict)), None)
+
     def refuse_disagreement(self) -> None:
         """Two descriptions of a file must say the same; only what is known late cannot stand inside."""
         if self.inside is None or self.beside is None or "pram" not in self.beside:
@@ -74,24 +81,23 @@ class Described:
     """A description that was read: what it says, and the entry of a Data Package that it stood in ({} elsewhere)."""
 
     model: PramModel
-    document: Document
     entry: Document
     source: str
 
     @cached_property
     def mechanism(self) -> Mechanism:
         """What was done, if the epsilons stated are those of its matrices."""
-        built = from_document(self.document, self.source)
-        for fault in false_epsilons(self.model, built):
+        made = built(self.model, self.source)
+        for fault in false_epsilons(self.model, made):
             raise MechanismError(
                 f"{self.source}: {fault}: the description was changed or is wrong; get it anew from its publisher"
             )
-        return built
+        return made
 
     @property
     def hashes(self) -> list[str]:
         """Every SHA-256 that is stated."""
-        other = str(self.entry.get("hash", ""))
+        other = str(self.entry.get("hash", "")).lower()
         listed = [self.model.sha256, other.removeprefix("sha256:") if other.startswith("sha256:") else None]
         return list(dict.fromkeys(found for found in listed if found is not None))
 
@@ -105,11 +111,14 @@ class Described:
         self._refuse_other_columns(path.name, names, types)
         if rows is not None:
             self.refuse_other_rows(path.name, rows)
+        for other in self.hashes[1:]:
+            raise MechanismError(
+                f"the description of {path.name!r} states two hashes, {self.hashes[0][:16]}… and {other[:16]}…; {_REMEDY}"
+            )
         if verify and self.hashes:
             found = sha256(path)
-            wrong = [stated for stated in self.hashes if stated != found]
-            if wrong:
-                raise _other(path.name, f"SHA-256 {found[:16]}…", f"{wrong[0][:16]}…")
+            if found != self.hashes[0]:
+                raise _other(path.name, f"SHA-256 {found[:16]}…", f"{self.hashes[0][:16]}…")
 
     def refuse_other_rows(self, name: str, rows: int) -> None:
         """Rows of a text file are known when it was read."""
@@ -154,7 +163,7 @@ def described(path: Path, *, verify: bool = False) -> Described:
         )
     given.refuse_disagreement()
     beside = given.beside if given.beside is not None and "pram" in given.beside else {}
-    found = Described(parsed(document, str(path)), document, beside, str(path))
+    found = Described(parsed(document, str(path)), beside, str(path))
     found.refuse_other_file(path, verify=verify)
     return found
 
@@ -169,13 +178,12 @@ def _alone(document: Any, path: Path) -> Described:
             )
         document = entries[0]
     model = parsed(document, str(path))
-    return Described(model, document, document if "path" in document else {}, str(path))
+    return Described(model, document if "path" in document else {}, str(path))
 
 
-def inside_table(table: Any) -> Described | None:
+def inside_table(table: Any) -> Given:
     """The description that an Arrow table carries."""
-    document = inside_metadata(table.schema.metadata, "the table")
-    return None if document is None else Described(parsed(document, "the table"), document, {}, "the table")
+    return Given(Path("the table"), None, inside_metadata(table.schema.metadata, "the table"))
 
 
 def descriptions(path: Path) -> Given:
