@@ -91,8 +91,8 @@ def audit(
     reader = open_reader(path)
     given = descriptions(path)
     findings = audit_description.check_presence(given) + audit_description.check_secrets(given)
-    findings += audit_description.check_metadata(path)
     mechanism, body = _mechanism(given, path, findings)
+    findings += audit_description.check_metadata(path, mechanism.columns if mechanism is not None else [])
     if mechanism is None or body is None:
         return Audit(path.name, tuple(findings))
     findings += audit_description.check_file(path, body, given)

@@ -141,7 +141,9 @@ def units_of(block: Block, mechanism: Mechanism) -> Int | None:
     if mechanism.unit is None:
         return None
     values = block.values(mechanism.unit.column)
-    return hash_array(values.astype(str) if values.dtype == object else values).view(np.int64)
+    if values.dtype.kind == "f":  # whole numbers, in a block that has gaps
+        values = np.array([int(v) if np.isfinite(v) and v == int(v) else v for v in values], dtype=object)
+    return hash_array(np.array([str(v) for v in values], dtype=object)).view(np.int64)
 
 
 FEWEST = 5.0
@@ -287,11 +289,11 @@ def _tested_in_groups(counts: _Counts, matrix: TransitionMatrix) -> tuple[float,
 
 def _kept(count: float, chances: Float, totals: Float) -> float:
     """p-value of how many records kept their level, by the normal approximation of a sum of unequal coins."""
-    from scipy.stats import norm
+    from scipy.special import ndtr
 
     spread = math.sqrt(max(float(totals @ (chances * (1 - chances))), 1e-12))
     away = max(abs(float(count - totals @ chances)) - 0.5, 0.0)
-    return float(2 * norm.sf(away / spread))
+    return float(2 * ndtr(-away / spread))
 
 
 def _expected(matrix: TransitionMatrix, totals: Float, group: Int, groups: int) -> Float:
@@ -307,7 +309,7 @@ def chi_square(counts: Column, expected: Float) -> tuple[float, int]:
 
     Where columns are groups of levels their counts vary less than the test takes them to, so that its size is at most the stated one.
     """
-    from scipy.stats import chi2
+    from scipy.special import chdtrc
 
     statistic, freedom = 0.0, 0
     for found, mean in zip(counts.T, expected.T, strict=True):
@@ -319,7 +321,7 @@ def chi_square(counts: Column, expected: Float) -> tuple[float, int]:
             cells[small] = (cells[small][0] + rest[0], cells[small][1] + rest[1])
         statistic += sum((o - e) ** 2 / e for o, e in cells)
         freedom += max(len(cells) - 1, 0)
-    return float(chi2.sf(statistic, freedom)) if freedom else 1.0, freedom
+    return float(chdtrc(freedom, statistic)) if freedom else 1.0, freedom
 
 
 Pair: TypeAlias = tuple[list[Int], list[Int]]
