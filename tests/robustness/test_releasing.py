@@ -141,8 +141,8 @@ def test_the_input_is_never_overwritten_under_any_name(ending: str, tmp_path: Pa
         tmp_path / f"hard.{ending}",
         tmp_path / "sub" / ".." / f"in.{ending}",
     ):
-        refused(source, target, "is the confidential file itself", force=True)
-    refused(tmp_path / f"soft.{ending}", source, "is the confidential file itself", force=True)
+        refused(source, target, "an input is never overwritten", force=True)
+    refused(tmp_path / f"soft.{ending}", source, "an input is never overwritten", force=True)
 
 
 def test_an_existing_target_needs_force(ending: str, tmp_path: Path) -> None:

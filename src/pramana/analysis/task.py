@@ -26,13 +26,14 @@ Inference: TypeAlias = Sandwich | Resampling | Jackknife
 
 @dataclass(frozen=True)
 class Options:
-    """How the answer is wanted: inference (None: whatever suits), starting values, what to do with missing values, and who adds
-    up the sums."""
+    """How the answer is wanted: inference (None: whatever suits), starting values, what to do with missing values, who adds up
+    the sums, and whether the hash of a described file is checked."""
 
     inference: Inference | None = None
     start: Sequence[float] | None = None
     missing: str = "error"
     engine: MakeEngine = LocalEngine
+    verify: bool = True
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,10 @@ class Task:
     ) -> Task:
         """Read and check everything that was given."""
         beside, options = beside or Beside(), options or Options()
-        known = resolve_mechanism(mechanism, data)
+        resolved = resolve_mechanism(mechanism, data, verify=options.verify)
+        known = resolved.mechanism
         table = read(data, text=_text_columns(known))
+        resolved.refuse_other_rows(table.source, table.n)
         if table.n == 0:
             raise DataError(f"{table.source} has no records")
         if known is not None:

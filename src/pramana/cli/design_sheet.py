@@ -54,7 +54,7 @@ def run_design(
     transition: Any = design.mechanism.used_by([column])[0].channel
     shown = render(_sheet(transition, request), style)
     if out is not None:
-        design.write(out)
+        design.write(out, force=force or append)
     return shown
 
 

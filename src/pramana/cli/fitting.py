@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pramana.cli.choices import SamplingOptions, family_of, inference_of, mechanism_of, methods_of
-from pramana.cli.output import check_output, save_figure
+from pramana.cli.output import Force, check_output, save_figure
 from pramana.cli.progress import bar
 from pramana.errors import PramanaError
 
@@ -67,6 +67,9 @@ ScaleOption = Annotated[
     str | None, typer.Option(help="Factor of the replicates' squared differences, one or a list; 1/R by default.")
 ]
 MissingOption = Annotated[str, typer.Option(help="error or drop.")]
+VerifyOption = Annotated[
+    bool, typer.Option(help="Check the hash of a described file; rows, size and columns are always checked.")
+]
 FormatOption = Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")]
 FigureOption = Annotated[Path | None, typer.Option("--figure", help="Also write a figure (.png, .svg or .pdf).")]
 
@@ -96,15 +99,17 @@ def fit(
     replicate_weights: ReplicatesOption = None,
     replicate_scale: ScaleOption = None,
     missing: MissingOption = "error",
+    verify: VerifyOption = True,
     exponentiate: Annotated[bool, typer.Option("--exponentiate", help="Show ratios instead of log ratios.")] = False,
     privacy: Annotated[bool, typer.Option("--privacy", help="Also show the price of privacy.")] = False,
     style: FormatOption = "text",
     figure: FigureOption = None,
+    force: Force = False,
 ) -> None:
     """Estimate a regression, or a parameter by name, from a released file."""
     from pramana.pipeline import fit as fit_model
 
-    check_output(style, figure)
+    check_output(style, figure, force=force, inputs=[data])
     sampling = SamplingOptions(weights, frequencies, clusters, strata, fpc, target, replicate_weights, replicate_scale)
     with bar(f"Fitting {data.name}"):
         result = fit_model(
@@ -116,6 +121,7 @@ def fit(
             method=_only(methods_of([method], covariate_model)),
             inference=inference_of(inference, draws, seed, correction, interval),
             missing=missing,  # type: ignore[arg-type]
+            verify=verify,
             **sampling.options(data),
         )
     result = _as_asked(result, what, exponentiate)
@@ -123,7 +129,7 @@ def fit(
     typer.echo(result.summary(style, exponentiate=exponentiate))
     if privacy and style != "json":
         typer.echo("\n" + price)
-    save_figure(result.plot, figure)
+    save_figure(result.plot, figure, force=force)
 
 
 def _as_asked(result: Any, what: str, exponentiate: bool = False) -> Any:
@@ -181,13 +187,15 @@ def compare(
     replicate_weights: ReplicatesOption = None,
     replicate_scale: ScaleOption = None,
     missing: MissingOption = "error",
+    verify: VerifyOption = True,
     style: FormatOption = "text",
     figure: FigureOption = None,
+    force: Force = False,
 ) -> None:
     """Fit several estimators to a released file, side by side."""
     from pramana.pipeline import compare as compare_methods
 
-    check_output(style, figure)
+    check_output(style, figure, force=force, inputs=[data])
     sampling = SamplingOptions(weights, frequencies, clusters, strata, fpc, target, replicate_weights, replicate_scale)
     with bar(f"Fitting {data.name}"):
         comparison = compare_methods(
@@ -200,11 +208,12 @@ def compare(
             link=link,
             inference=inference_of(inference, draws, seed, None, None),
             missing=missing,
+            verify=verify,
             **sampling.options(data),
         )
     comparison = replace(comparison, results={k: _as_asked(r, what) for k, r in comparison.results.items()})
     typer.echo(comparison.summary(style))
-    save_figure(comparison.plot, figure)
+    save_figure(comparison.plot, figure, force=force)
 
 
 def specification(
@@ -218,6 +227,7 @@ def specification(
     weights: WeightsOption = None,
     frequencies: FrequenciesOption = None,
     missing: MissingOption = "error",
+    verify: VerifyOption = True,
     style: FormatOption = "text",
 ) -> None:
     """Test the model that maximum likelihood believes in against reversion, which does not need it."""
@@ -236,6 +246,7 @@ def specification(
             weights=weights,
             frequencies=frequencies,
             missing=missing,  # type: ignore[arg-type]
+            verify=verify,
         )
     row = (test.statistic, test.df, test.p_value)
     sheet = Sheet(("chi-square", "df", "p"), (row,), "Specification test", (("Formula", formula),), (test.advice,))

@@ -109,6 +109,7 @@ def ledger(
 def audit(
     released: Annotated[Path, typer.Argument(metavar="OUT", help="Released file: .csv, .csv.gz or .parquet.")],
     original: Annotated[Path | None, typer.Option(help="The confidential file, for tests against the truth.")] = None,
+    link: Annotated[Path | None, typer.Option(help="With --original: your link file, where rows were moved.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="Your own file of releases.")] = None,
     epsilon_limit: Annotated[float, typer.Option(help="Warn of a record's epsilon above it.")] = 10.0,
     style: Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")] = "text",
@@ -118,7 +119,7 @@ def audit(
 
     check_output(style)
     with bar(f"Auditing {released.name}"):
-        found = audited(released, original=original, ledger=ledger, epsilon_limit=epsilon_limit)
+        found = audited(released, original=original, link=link, ledger=ledger, epsilon_limit=epsilon_limit)
     typer.echo(found.summary(style))
     if not found.clean:
         raise typer.Exit(1)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pramana.cli.choices import names
-from pramana.cli.output import check_output, save_figure
+from pramana.cli.output import Force, check_output, save_figure
 from pramana.cli.progress import bar
 from pramana.errors import PramanaError
 
@@ -42,12 +42,13 @@ def risk(
     figure: Annotated[
         Path | None, typer.Option("--figure", help="Also draw risk against utility (.png, .svg or .pdf).")
     ] = None,
+    force: Force = False,
 ) -> None:
     """Weigh what an attacker gains from a release against what an analyst loses."""
     from pramana.disclosure.planning.risk_utility import frontier
     from pramana.disclosure.risk.assessment import risk as assess
 
-    check_output(style, figure)
+    check_output(style, figure, force=force, inputs=[data, released, ledger])
     named, plans = names(keys), _plans(analysis, family)
     options: dict[str, Any] = {"keys": named, "weights": weights, "missing": missing}
     with bar(f"Weighing {data.name}") as tell:
@@ -67,7 +68,7 @@ def risk(
         with bar(f"Drawing {figure.name}") as tell:
             columns = [name for column in report.columns for name in column.columns]
             drawn = frontier(data, columns, analysis=plans, chosen=mechanism, tell=tell, **options)
-        save_figure(drawn.plot, figure)
+        save_figure(drawn.plot, figure, force=force)
 
 
 def plan(
@@ -97,11 +98,11 @@ def plan(
     kind: KindOption = None,
     missing: MissingOption = "error",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Mechanism file to write (JSON).")] = None,
+    force: Force = False,
     style: FormatOption = "text",
 ) -> None:
     """Find the keep probability that a precision needs, or the matrix that costs analysts least."""
-
-    check_output(style, out=out)
+    check_output(style, out=out, force=force, inputs=[data])
     _refuse_mixed(optimal, bool(se or effect), [epsilon, odds, reidentification, importance, floor])
     if optimal and mechanism is not None:
         raise PramanaError(
@@ -129,7 +130,9 @@ def plan(
             found = make_plan(data, column, plans[0] if plans else None, **targets, **options, **shared)
     typer.echo(found.summary(style))
     if out is not None:
-        found.mechanism.save(out)
+        from pramana.mechanism.description.document import save
+
+        save(found.mechanism, out, force=force)
         typer.echo(f"wrote {out}", err=True)
 
 

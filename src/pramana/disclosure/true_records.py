@@ -17,7 +17,7 @@ from pramana.errors import DataError, MechanismError, PramanaError, suggestion
 from pramana.frames import Level, Table, encode, read
 from pramana.frames.table import is_missing, require_columns
 from pramana.mechanism import Assignment, Mechanism
-from pramana.mechanism.description.document import find_description
+from pramana.mechanism.description.reading import find_description
 from pramana.mechanism.designs.design_file import Design
 from pramana.mechanism.draws.perturbation import Cells
 

@@ -64,11 +64,6 @@ class Nodes:
         """Weights of every record (n, nodes), written out."""
         return self.table[self.row]
 
-    @property
-    def released_nodes(self) -> Int:
-        """The node of every record's released value (n,)."""
-        return self.released[self.row]
-
     def block(self, rows: slice) -> Nodes:
         """The same for some of the records; a table that they share is not copied."""
         values = tuple(v[rows] if isinstance(v, np.ndarray) else v for v in self.values)

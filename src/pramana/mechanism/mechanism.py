@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pramana.arrays import Column, Columns, Int
-from pramana.errors import MechanismError, PramanaWarning, confidential, listing
+from pramana.errors import MechanismError, PramanaWarning, confidential, listing, printable
 from pramana.frames import Level, Schema, Table, Variable, decode, encode, infer_kind, read
 from pramana.frames.replacement import replace_columns
 from pramana.frames.table import require_columns
@@ -115,8 +116,8 @@ class Mechanism:
         self._refuse_overlap()
 
     def _refuse_overlap(self) -> None:
-        columns = self.columns
-        twice = [c for c in dict.fromkeys(columns) if columns.count(c) > 1]
+        columns = Counter(self.columns)
+        twice = [c for c, count in columns.items() if count > 1]
         if twice:
             raise MechanismError(f"column(s) {listing(twice)} appear more than once: a column passes one channel")
         if self.unit is not None and self.unit.column in columns:
@@ -187,7 +188,7 @@ class Mechanism:
     def __repr__(self) -> str:
         parts = [f"{' × '.join(a.columns)}: {_brief(a.channel)}" for a in self.assignments]
         shared = [] if self.unit is None else [f"one draw a {self.unit.column}"]
-        return f"Mechanism({'; '.join([*parts, *shared])})"
+        return printable(f"Mechanism({'; '.join([*parts, *shared])})")
 
     @confidential
     def perturb(
@@ -239,11 +240,15 @@ class Mechanism:
         save(self, Path(path))
 
     @staticmethod
-    def load(path: str | Path) -> Mechanism:
-        """Read a mechanism file, a datapackage.json, or the description of a released data file."""
-        from pramana.mechanism.description.document import load
+    def load(path: str | Path, *, verify: bool = False) -> Mechanism:
+        """Read a mechanism file, a datapackage.json, or the description of a released data file.
 
-        return load(Path(path))
+        The description of a data file must agree with the file's rows, size and columns; with `verify` also with its hash,
+        for which the whole file is read.
+        """
+        from pramana.mechanism.description.reading import load
+
+        return load(Path(path), verify=verify)
 
 
 def _columns_of(key: object) -> tuple[str, ...]:

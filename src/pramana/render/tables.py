@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pramana.errors import PramanaError, suggestion
+from pramana.errors import PramanaError, printable, suggestion
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,26 @@ class Sheet:
         return [[show(value, self.digits) for value in row] for row in self.rows]
 
 
+class Shown:
+    """What everything that has a summary can do with it."""
+
+    def summary(self, style: str = "text") -> str:
+        """The tables in one of the formats."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        return self.summary("html")
+
+    def to_markdown(self) -> str:
+        return self.summary("markdown")
+
+    def to_latex(self) -> str:
+        return self.summary("latex")
+
+
 def show(value: object, digits: int = 4) -> str:
     """A cell as text; p-values and the like keep significant digits.
 
@@ -50,16 +70,13 @@ def show(value: object, digits: int = 4) -> str:
     return f"{value:.{digits}f}"
 
 
-_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-
-
 def visible(text: str) -> str:
     """Line ends, control characters and changes of direction written out: a name must not move or recolour what follows it.
 
     >>> visible("a\\nb\\x1b[31m")
     'a\\\\nb\\\\x1b[31m'
     """
-    return _HIDDEN.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+    return printable(text.replace("\n", "\\n").replace("\t", "\\t"))
 
 
 _MARKUP = re.compile(r"[\\`*|]|\](?=[(\[])|(?<![^\W_])_|_(?![^\W_])|~(?=~)|(?<=~)~")
@@ -175,7 +192,8 @@ def render(sheet: Sheet, style: str = "text") -> str:
     """The table in the format asked for."""
     if style not in FORMATS:
         raise PramanaError(f"format {style!r} is unknown: {suggestion(style, FORMATS)}")
-    return FORMATS[style](sheet if style == "json" else _all_visible(sheet))
+    made = FORMATS[style](sheet if style == "json" else _all_visible(sheet))
+    return made.encode("utf-8", "backslashreplace").decode()  # half a character cannot be printed at all
 
 
 def _all_visible(sheet: Sheet) -> Sheet:

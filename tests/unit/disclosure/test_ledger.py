@@ -6,6 +6,7 @@ import json
 import os
 import random
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,7 +17,15 @@ import pytest
 
 import pramana as pr
 from pramana.disclosure.release import ledger
-from pramana.disclosure.release.ledger import ColumnRecord, Entry, families, independent_draws, spent, total_loss
+from pramana.disclosure.release.ledger import (
+    ColumnRecord,
+    Entry,
+    families,
+    independent_draws,
+    second_draws,
+    spent,
+    total_loss,
+)
 
 INF = float("inf")
 
@@ -94,10 +103,20 @@ def test_records_are_known_by_their_file_or_their_name_or_through_others() -> No
     assert ledger.same_records([named], renamed) == [named]
 
 
+def append(path: Path, made: Callable[[list[Entry]], Entry]) -> None:
+    with ledger.recorded(path, made):
+        pass
+
+
 def test_a_long_ledger_is_added_up_quickly() -> None:
     entries = [entry(f"d{k % 7}", source=f"s{k}") for k in range(5000)]
     assert len(families(entries)) == 7
     assert total_loss(entries) == 5000
+    columns = {f"c{k}": ColumnRecord("P", 0.1) for k in range(20)}
+    alike = [entry(source=f"s{k}", columns=columns) for k in range(2000)]
+    begun = time.monotonic()
+    assert len(second_draws(alike, entry(columns=columns))["c7"]) == 2000
+    assert time.monotonic() - begun < 2
 
 
 OLD = (
@@ -111,19 +130,24 @@ def test_a_ledger_of_the_first_version_is_read_and_continued(tmp_path: Path) -> 
     path.write_text(OLD.rstrip("\n"))
     (old,) = ledger.read_ledger(path)
     assert (old.version, old.unit, old.clear, old.epsilon, old.columns["edu"].epsilon) == (1, None, (), None, 1)
-    ledger.append(path, lambda entries: entry(rows=len(entries)))
+    append(path, lambda entries: entry(rows=len(entries)))
     assert ledger.read_ledger(path) == [old, entry(rows=1)]
     assert path.stat().st_mode & 0o777 == 0o644
 
 
 def test_an_entry_is_added_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "ledger"
-    ledger.append(path, lambda _: entry())
+    append(path, lambda _: entry())
     before = path.read_bytes()
     write = os.write
-    monkeypatch.setattr(os, "write", lambda handle, data: write(handle, data[: len(data) // 2]))
-    with pytest.raises(OSError, match="No space left"):
-        ledger.append(path, lambda _: entry())
+
+    def full(handle: int, data: bytes) -> int:
+        write(handle, data[: len(data) // 2])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(pr.PramanaError, match="No space left"):
+        append(path, lambda _: entry())
     assert path.read_bytes() == before
     monkeypatch.undo()
 
@@ -132,7 +156,7 @@ def test_an_entry_is_added_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
 
     for name in ("ledger", "new"):
         with pytest.raises(pr.PramanaError, match="no"):
-            ledger.append(tmp_path / name, refuse)
+            append(tmp_path / name, refuse)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["ledger"]
 
@@ -144,7 +168,7 @@ def test_many_entries_at_once_are_all_there(tmp_path: Path) -> None:
     link = tmp_path / "elsewhere" / "link"
     link.symlink_to(path)
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda k: ledger.append((path, link)[k % 2], lambda seen: entry(rows=len(seen))), range(40)))
+        list(pool.map(lambda k: append((path, link)[k % 2], lambda seen: entry(rows=len(seen))), range(40)))
     assert [e.rows for e in ledger.read_ledger(path)] == list(range(40))
 
 
@@ -173,7 +197,6 @@ MANGLED = {
     "a column with more": good(columns={"edu": {"channel": "P", "epsilon": 1, "x": 1}}),
     "nested deeply": b"[" * 100_000,
     "nested deeply inside": good(columns=0).replace(b'"columns": 0', b'"columns": ' + b'{"a":' * 5000),
-    "a long line": b" " * 1_000_001 + good(),
     "version 0": good(version=0),
     "a version that is no number": good(version="²"),
 }
@@ -183,7 +206,7 @@ MANGLED = {
 def test_a_mangled_ledger_is_an_error_that_names_the_line(line: bytes, tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     path.write_bytes(good() + b"\n" + line + b"\n")
-    with pytest.raises(pr.PramanaError, match=r"line 2 of ledger .*(is not an entry|version)") as caught:
+    with pytest.raises(pr.PramanaError, match=r"line 2 of ledger ") as caught:
         ledger.read_ledger(path)
     assert len(str(caught.value)) < 500
 
@@ -235,7 +258,7 @@ def test_a_ledger_that_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(pr.PramanaError, match="does not exist"):
         ledger.read_ledger(tmp_path / "absent")
     for missing in (True, False):
-        with pytest.raises(pr.PramanaError, match="is not a file"):
+        with pytest.raises(pr.PramanaError, match="is a folder"):
             ledger.read_ledger(tmp_path, missing=missing)
     with pytest.raises(pr.PramanaError, match="of the ledger does not exist: create it first"):
         ledger.read_ledger(tmp_path / "no folder" / "absent", missing=True)
@@ -263,7 +286,7 @@ def test_an_account_by_data_set_and_column(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     given = {"edu": ColumnRecord("P", 1.0, ("levels",)), "job": ColumnRecord("Q", None)}
     for one in (entry(columns=given), entry(), keyed(dataset=None, source="t"), entry("y", source="u", override="why")):
-        ledger.append(path, lambda _, one=one: one)
+        append(path, lambda _, one=one: one)
     found = pr.account(path)
     assert [r.name for r in found.records] == ["survey", "file t", "y"]
     edu, job = found["survey"].columns

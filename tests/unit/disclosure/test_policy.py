@@ -297,6 +297,7 @@ RULES: list[tuple[str, Policy, Intent, Intent, str]] = [
     ("unit", Policy(require=("unit",)), intent(), intent(M.with_unit("person")), "requires 'unit'"),
     ("key", Policy(require=("key",)), intent(), intent(key="k", randomness="keyed"), "requires 'key'"),
     ("card", Policy(require=("card",)), intent(), intent(card=True), "requires 'card'"),
+    ("link", Policy(audit=AuditRule()), intent(shuffled=True), intent(shuffled=True, linked=True), "need a link file"),
     ("shuffle", Policy(require=("shuffle",)), intent(), intent(shuffled=True), "requires 'shuffle'"),
     (
         "publish",

@@ -150,7 +150,8 @@ def test_losses_add_over_independent_releases_but_not_over_keyed_ones(tmp_path: 
     keyed = entry({"edu": ("h", 1.0), "job": ("j", 0.5)}, "keyed", "k")
     other_matrix = entry({"edu": ("other", 0.25)}, "keyed", "k")
     for one in (fresh, fresh, keyed, keyed, other_matrix):
-        ledger.append(path, lambda _, one=one: one)
+        with ledger.recorded(path, lambda _, one=one: one):
+            pass
     found = compose(path, mechanism, None, "survey")
     edu, job = found.columns
     assert (found.releases, edu.releases, edu.draws, edu.epsilon) == (5, 5, 4, 3.25)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ from pramana.disclosure.release.ledger import Entry
 from pramana.disclosure.release.policy import ALLOWANCES, RARE, Balance, Policy
 from pramana.errors import PramanaError, PramanaWarning, listing, suggestion
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
-from pramana.mechanism.channels.matrix_forms import Mixture
+from pramana.mechanism.channels.matrix_forms import Banded, Mixture
 
 NEARLY = 1e-3
 """A chance below which something is taken never to happen: one in a thousand hides nobody."""
@@ -36,6 +37,7 @@ class Intent:
     source : SHA-256 of the confidential file, where there is a ledger to look it up in.
     identifier : the column from which keyed draws are derived.
     key : fingerprint of the key.
+    linked : a link file will say which original record each released one is.
     rare : what is to be said of levels that few people hold; known when all rows were read.
     """
 
@@ -50,6 +52,7 @@ class Intent:
     key: str | None = None
     card: bool = False
     shuffled: bool = False
+    linked: bool = False
     rare: str | None = None
 
     def entry(self) -> Entry:
@@ -139,10 +142,13 @@ class Gate:
             warnings.warn(sentence, PramanaWarning, stacklevel=4)
         return cleared
 
-    def record(self, intent: Intent, cleared: Clearance, *, released: str, rows: int) -> Clearance:
-        """Enter the release into the ledger, unless its rows, or another one that was entered meanwhile, stand against it."""
+    @contextmanager
+    def recorded(self, intent: Intent, cleared: Clearance, *, released: str, rows: int) -> Iterator[Clearance]:
+        """Enter the release into the ledger, unless its rows, or another one that was entered meanwhile, stand against it; the
+        entry is taken back where the release fails."""
         if self.ledger is None:
-            return self._judged(intent, [])
+            yield self._judged(intent, [])
+            return
         final: list[Clearance] = []
 
         def made(entries: list[Entry]) -> Entry:
@@ -153,8 +159,8 @@ class Gate:
                 )
             return self._entry(intent, final[0], released, rows)
 
-        ledgers.append(self.ledger, made)
-        return final[0]
+        with ledgers.recorded(self.ledger, made):
+            yield final[0]
 
     def _entry(self, intent: Intent, cleared: Clearance, released: str, rows: int) -> Entry:
         return replace(
@@ -226,20 +232,19 @@ def _sane(intent: Intent, entries: Sequence[Entry], new: Entry) -> Iterator[Obje
     if intent.rare is not None:
         yield Objection(RARE, intent.rare, False)
     if again := ledgers.second_draws(entries, new):
-        losses = ", ".join(
-            f"{column} (epsilon {_told(ledgers.spent(entries, new, column))} in all)" for column in again
-        )
-        earlier = [entry for found in again.values() for entry in found]
+        sums = {c: sum(ledgers.loss(*draw) for draw in [(new, c), *found]) for c, found in again.items()}
+        losses = ", ".join(f"{column} (epsilon {_told(epsilon)} in all)" for column, epsilon in sums.items())
+        earlier = [entry for found in again.values() for entry, _ in found]
         yield Objection(
             "second-draw",
             f"these records were released before with other draws of {losses}, in {_targets(earlier)}: an attacker can combine them; "
             "use the key of the earlier release to repeat its draws (only releases in the ledger can be seen)",
             False,
         )
-    for name, earlier in _both_ways(ledgers.same_records(entries, new), new):
+    for name, others in _both_ways(ledgers.same_records(entries, new), new):
         yield Objection(
             "unperturbed",
-            f"column {name!r} is perturbed in one release of these records and published as it is in another ({_targets(earlier)}): "
+            f"column {name!r} is perturbed in one release of these records and published as it is in another ({_targets(others)}): "
             "drop it here",
             False,
         )
@@ -247,14 +252,16 @@ def _sane(intent: Intent, entries: Sequence[Entry], new: Entry) -> Iterator[Obje
 
 def _both_ways(family: Sequence[Entry], new: Entry) -> Iterator[tuple[str, list[Entry]]]:
     """Columns that are perturbed in one release and clear in another."""
-    for name in dict.fromkeys([*new.clear, *_perturbed(new)]):
-        others = [e for e in family if name in (_perturbed(e) if name in new.clear else e.clear)]
-        if others:
-            yield name, others
+    clear, perturbed = set(new.clear), _perturbed(new)
+    found: dict[str, list[Entry]] = {}
+    for entry in family:
+        for name in [*(_perturbed(entry) & clear), *(perturbed & set(entry.clear))]:
+            found.setdefault(name, []).append(entry)
+    yield from sorted(found.items())
 
 
-def _perturbed(entry: Entry) -> list[str]:
-    return [name for joint in entry.columns for name in joint.split(" × ")]
+def _perturbed(entry: Entry) -> set[str]:
+    return {name for joint in entry.columns for name in joint.split(" × ")}
 
 
 def _targets(entries: Sequence[Entry]) -> str:
@@ -318,6 +325,9 @@ def _required(intent: Intent, policy: Policy, ledger: bool) -> Iterator[Objectio
     for what in policy.require:
         if not given[what]:
             yield Objection(what, f"the policy requires {what!r}, which this release lacks: add it")
+    if policy.audit is not None and policy.audit.original and intent.shuffled and not intent.linked:
+        said = "the policy audits releases against the original, for which shuffled records need a link file: give one"
+        yield Objection("link", said)
     if policy.budget.stated and not ledger and "ledger" not in policy.require:
         yield Objection("ledger", "the policy has a budget, of which only a ledger can keep account: give a ledger")
 
@@ -367,11 +377,25 @@ def published(matrix: TransitionMatrix) -> Bool:
     form = matrix.form
     if isinstance(form, Mixture):
         return np.asarray((form.diagonal >= 1 - NEARLY) & (form.refill * form.frequencies <= NEARLY))
+    if isinstance(form, Banded):
+        return _published_in_band(form)
     found = form.matrix.max(axis=0) >= 1 - NEARLY
     for level in np.flatnonzero(found):
         chances = form.matrix[form.matrix[:, level].argmax()]
         found[level] = np.delete(chances, level).max(initial=0.0) <= NEARLY
     return np.asarray(found)
+
+
+def _published_in_band(form: Banded) -> Bool:
+    """The same without writing out P: only levels within the band can become one value."""
+    true = np.tile(np.arange(form.size), len(form.diagonals))
+    value = true + np.repeat(np.arange(len(form.diagonals)) - form.width, form.size)
+    likely = np.flatnonzero(form.diagonals.ravel() > NEARLY)
+    rivals = np.bincount(value[likely], minlength=form.size)
+    found = np.zeros(form.size, dtype=bool)
+    sure = likely[form.diagonals.ravel()[likely] >= 1 - NEARLY]
+    found[true[sure]] = rivals[value[sure]] == 1
+    return found
 
 
 def _stays(matrix: TransitionMatrix, codes: Int) -> Float:
@@ -388,7 +412,7 @@ def surest(matrix: TransitionMatrix) -> float:
     form = matrix.form
     if isinstance(form, Mixture):
         return float(max(form.diagonal.max(), (form.refill * form.frequencies).max()))
-    return float(form.matrix.max())
+    return float((form.diagonals if isinstance(form, Banded) else form.matrix).max())
 
 
 def _fixed_levels(mechanism: Mechanism) -> Iterator[str]:

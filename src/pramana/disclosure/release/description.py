@@ -10,20 +10,15 @@ from typing import Any
 
 from pramana.disclosure.release.ledger import finite
 from pramana.errors import MechanismError
-from pramana.frames import Variable
+from pramana.frames.documents import read_json
 from pramana.frames.files import format_of
-from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism
-from pramana.mechanism.description.document import PARQUET_KEY, parsed
+from pramana.mechanism.description.document import PARQUET_KEY, field_of, parsed
+from pramana.mechanism.description.reading import PACKAGE
 from pramana.mechanism.draws.keyed import LIMITS, UNIT, VARYING
 from pramana.mechanism.draws.keystream import RandomnessKind
 
-PACKAGE = "datapackage.json"
 _PROFILES = "https://datapackage.org/profiles/2.0"
-
-
-LATE = ("sha256", "missing")
-"""What is known only when the file is written: it stands in the description beside the file, not in the one inside."""
 
 
 def pram_object(
@@ -64,7 +59,7 @@ def resource(
     """One released file as a Data Package v2 describes it; `columns` has Arrow's names of their types, or ""."""
     kind = format_of(target)
     variables = mechanism.schema.variables
-    fields = [_field(name, variables.get(name), _type_name(arrow)) for name, arrow in columns.items()]
+    fields = [field_of(name, variables.get(name), arrow) for name, arrow in columns.items()]
     schema: dict[str, Any] = {"$schema": f"{_PROFILES}/tableschema.json", "fields": fields}
     if kind == "csv":
         schema["missingValues"] = [""]
@@ -82,29 +77,6 @@ def resource(
     return {**made, "schema": schema, "pram": dict(body)}
 
 
-def _field(name: str, variable: Variable | None, kind: str) -> dict[str, Any]:
-    if variable is None or variable.levels is None:
-        return {"name": name, "type": kind}
-    values = variable.levels
-    own = "boolean" if isinstance(values[0], bool) else "number" if is_number(values[0]) else "string"
-    own = "integer" if own == "number" and all(isinstance(v, int) for v in values) else own
-    return {"name": name, "type": own, "constraints": {"enum": list(values)}}
-
-
-def _type_name(arrow: str) -> str:
-    patterns = {
-        r"u?int\d+$": "integer",
-        r"(float|double|halffloat|decimal)": "number",
-        r"bool": "boolean",
-        r"(large_)?string|dictionary<values=(large_)?string": "string",
-        r"date": "date",
-        r"timestamp": "datetime",
-        r"time": "time",
-        r"(large_)?list|fixed_size_list": "list",
-    }
-    return next((name for pattern, name in patterns.items() if re.match(pattern, arrow)), "any")
-
-
 def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-") or "data"
 
@@ -115,9 +87,9 @@ def read_package(folder: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        package = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        raise MechanismError(f"{str(path)!r} is not valid JSON: repair or remove it first") from None
+        package = read_json(path, "the description", MechanismError)
+    except MechanismError as error:
+        raise MechanismError(f"{error}; repair or remove it first") from None
     if not isinstance(package, dict) or not isinstance(package.get("resources", []), list):
         raise MechanismError(f"{str(path)!r} is not a Data Package: repair or remove it first")
     return package

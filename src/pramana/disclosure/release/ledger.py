@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,13 +12,12 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from pramana.errors import PramanaError
-from pramana.frames.writing import locked, sha256
+from pramana.frames.documents import read_json_lines
+from pramana.frames.writing import growing, sha256
 from pramana.mechanism import Assignment, Mechanism
 from pramana.mechanism.draws.keyed import channel_hash
 
 VERSION = 2
-LONGEST = 1_000_000
-"""Bytes of one entry. A file with longer lines is something else, given by mistake."""
 
 Loss = Annotated[float, Field(ge=0)]
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -107,25 +106,17 @@ def finite(value: float) -> float | None:
 
 def read_ledger(path: Path, *, missing: bool = False) -> list[Entry]:
     """Entries in order; with `missing`, a ledger that does not exist yet is empty."""
-    if missing and not os.path.lexists(path):
+    if missing and not path.is_symlink() and not path.exists():
         if not path.resolve().parent.is_dir():
             raise PramanaError(f"folder {str(path.parent)!r} of the ledger does not exist: create it first")
         return []
-    if not path.is_file():
-        state = "is not a file" if path.exists() else "does not exist"
-        raise PramanaError(f"ledger {str(path)!r} {state}: give the file to which releases are added")
-    entries = []
-    with path.open("rb") as file:
-        number = 0
-        while line := file.readline(LONGEST + 1):
-            number += 1
-            entries.append(_parsed(line, f"line {number} of ledger {str(path)!r}"))
-    return entries
+    lines = enumerate(read_json_lines(path, "ledger"), 1)
+    return [_parsed(line, f"line {number} of ledger {str(path)!r}") for number, line in lines]
 
 
-def _parsed(line: bytes, where: str) -> Entry:
+def _parsed(line: Any, where: str) -> Entry:
     try:
-        entry = _ENTRY.validate_json(line if len(line) <= LONGEST else b"")
+        entry = _ENTRY.validate_json(json.dumps(line))
     except ValidationError as error:
         version = _version(line)
         if version > VERSION:
@@ -139,47 +130,23 @@ def _parsed(line: bytes, where: str) -> Entry:
     return entry
 
 
-def _version(line: bytes) -> int:
+def _version(line: Any) -> int:
     """The version that a line claims, 0 where it claims none: a newer entry may have fields unknown here."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return 0
-    version = found.get("version") if isinstance(found, dict) else None
+    version = line.get("version") if isinstance(line, dict) else None
     return version if type(version) is int and version < 10**6 else 0
 
 
-def append(path: Path, made: Callable[[list[Entry]], Entry]) -> Entry:
-    """Add the entry that `made` answers to those already there, on the disk before the release appears.
+@contextmanager
+def recorded(path: Path, made: Callable[[list[Entry]], Entry]) -> Iterator[Entry]:
+    """The entry that `made` answers to those already there, on the disk before the release appears.
 
-    One process at a time, from reading to writing: of two releases that fit a budget singly and not together, the second is
-    refused. Whatever `made` raises leaves the ledger as it was, and so does a full disk.
+    One process at a time, from reading to the end of the release: of two releases that fit a budget singly and not together, the
+    second is refused. Whatever fails meanwhile leaves the ledger as it was, and so does a full disk.
     """
-    where = path.resolve()
-    with locked(where.parent):
-        entry = made(read_ledger(where, missing=True))
-        line = json.dumps(asdict(entry), ensure_ascii=False, allow_nan=False) + "\n"
-        handle = os.open(where, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            _write_whole(handle, line.encode())
-        finally:
-            os.close(handle)
-    return entry
-
-
-def _write_whole(handle: int, line: bytes) -> None:
-    """The line as a line of its own, or nothing."""
-    before = os.fstat(handle).st_size
-    unfinished = before > 0 and os.pread(handle, 1, before - 1) != b"\n"
-    text = b"\n" * unfinished + line
-    try:
-        written = os.write(handle, text)
-        if written < len(text):
-            raise OSError(28, "No space left on device")
-        os.fsync(handle)
-    except BaseException:
-        os.ftruncate(handle, before)
-        raise
+    with growing(path, updating="ledger") as add:
+        entry = made(read_ledger(path, missing=True))
+        add(json.dumps(asdict(entry), ensure_ascii=False, allow_nan=False))
+        yield entry
 
 
 def families(entries: Iterable[Entry]) -> list[list[Entry]]:
@@ -258,10 +225,15 @@ def independent_draws(earlier: Sequence[Entry], new: Entry) -> dict[str, list[En
     return found
 
 
-def second_draws(earlier: Sequence[Entry], new: Entry) -> dict[str, list[Entry]]:
-    """Columns that a new release draws anew and that earlier ones hold; what repeats one of their draws tells nothing more."""
-    anew = {name for entry, name in draws([*same_records(earlier, new), new]) if entry is new}
-    return {name: found for name, found in independent_draws(earlier, new).items() if name in anew}
+def second_draws(earlier: Sequence[Entry], new: Entry) -> dict[str, list[tuple[Entry, str]]]:
+    """Earlier draws of the columns that a new release draws anew; what repeats one of them tells nothing more."""
+    known = draws([*same_records(earlier, new), new])
+    anew = {column: name for entry, name in known if entry is new for column in name.split(" × ")}
+    found: dict[str, list[tuple[Entry, str]]] = {}
+    for entry, name in known:
+        for mine in {anew[column] for column in name.split(" × ") if column in anew} if entry is not new else ():
+            found.setdefault(mine, []).append((entry, name))
+    return found
 
 
 def spent(entries: Sequence[Entry], new: Entry, column: str) -> float:

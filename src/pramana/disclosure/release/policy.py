@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,14 +9,10 @@ from typing import Any, TypeAlias
 
 from pramana.disclosure.release.ledger import Entry, draws, families, same_records, total_loss
 from pramana.errors import PramanaError, suggestion
+from pramana.frames.documents import read_toml
+from pramana.frames.writing import sha256
 
 VERSION = 1
-LARGEST = 65_536
-"""Bytes of a policy; one that a person wrote has a few hundred."""
-
-DEEPEST = 100
-"""Full stops in a line: the parser's time grows with the square of the parts of a dotted key."""
-
 RARE = "rare-levels"
 ALLOWANCES = {
     "identity": "Values of at least one column were published as they are, or nearly so: see the probabilities.",
@@ -156,12 +150,9 @@ class Policy:
     @staticmethod
     def load(path: str | Path) -> Policy:
         """From a TOML file; an error names the key."""
-        source, content = f"policy {str(path)!r}", _content(Path(path))
-        try:
-            document = tomllib.loads(content.decode("utf-8-sig"))
-        except (ValueError, RecursionError) as error:  # no TOML or UTF-8, numbers of thousands of digits; too deep
-            raise PramanaError(f"{source} is not valid TOML: {str(error)[:200]}") from None
-        return _policy(document, hashlib.sha256(content).hexdigest(), source)
+        source, file = f"policy {str(path)!r}", Path(path)
+        document = read_toml(file, "policy")
+        return _policy(document, sha256(file), source)
 
     def balances(self, entries: Sequence[Entry], new: Entry) -> tuple[Balance, ...]:
         """Every budget that a release touches, with it."""
@@ -269,21 +260,6 @@ _KEYS: dict[str, dict[str, Check]] = {
 
 def _differ(names: Sequence[str]) -> bool:
     return len(set(names)) == len(names)
-
-
-def _content(path: Path) -> bytes:
-    if not path.is_file():
-        raise PramanaError(f"policy {str(path)!r} does not exist, or is not a file")
-    try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
-    except OSError as error:
-        raise PramanaError(f"policy {str(path)!r} cannot be read: {error.strerror}") from None
-    if len(content) > LARGEST:
-        raise PramanaError(f"policy {str(path)!r} has more than {LARGEST} bytes: give a file that holds nothing else")
-    if max(line.count(b".") for line in content.split(b"\n")) > DEEPEST:
-        raise PramanaError(f"policy {str(path)!r} has a line with more than {DEEPEST} full stops: shorten its keys")
-    return content
 
 
 def _policy(document: dict[str, Any], digest: str, source: str) -> Policy:

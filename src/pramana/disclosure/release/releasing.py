@@ -12,7 +12,7 @@ import numpy as np
 
 from pramana.arrays import Int
 from pramana.disclosure.release.clearance import Clearance, Gate, Intent
-from pramana.disclosure.release.description import PACKAGE, inside, merged, pram_object, read_package, resource
+from pramana.disclosure.release.description import inside, merged, pram_object, read_package, resource
 from pramana.disclosure.release.handling import Handling, asked
 from pramana.disclosure.release.link import LinkWriter, refuse_link
 from pramana.disclosure.release.policy import RARE, AuditRule, Balance, Policy, checked_policy
@@ -21,9 +21,10 @@ from pramana.errors import DataError, MechanismError, PramanaError, confidential
 from pramana.frames import Level
 from pramana.frames.blocks.stream import Layout, Reader, Writer, open_reader, require
 from pramana.frames.files import existing, format_of
-from pramana.frames.writing import check_paths, locked, pending, publish, refuse_existing, settle, sha256, write_text
+from pramana.frames.inputs import guarded
+from pramana.frames.writing import Part, check_paths, check_target, locked, pending, publish, refuse_same, sha256
 from pramana.mechanism import Mechanism, Unit
-from pramana.mechanism.description.document import find_description
+from pramana.mechanism.description.reading import PACKAGE, find_description
 from pramana.mechanism.designs.design_file import Design
 from pramana.mechanism.draws.keyed import Key
 from pramana.mechanism.draws.keystream import FreshKeystream, RandomnessKind, SeededKeystream
@@ -102,6 +103,7 @@ class _Order:
 
 
 @confidential
+@guarded()
 def release(
     source: str | Path,
     target: str | Path,
@@ -207,6 +209,7 @@ def _intent(order: _Order, layout: Layout) -> Intent:
         key=None if order.kept_key is None else order.kept_key.fingerprint,
         card=order.card,
         shuffled=order.handling.shuffle,
+        linked=order.handling.link is not None,
     )
 
 
@@ -227,11 +230,20 @@ def _audited(made: Release, order: _Order, rule: AuditRule) -> None:
 def _opened(order: _Order) -> Reader:
     """Everything that can be wrong without looking at a row."""
     check_paths(order.source, order.target, force=order.force)
+    outputs = [order.target, order.target.with_name(PACKAGE)]
+    check_target(outputs[1], force=True, updating="description")
     if order.card:
-        refuse_existing(list(order.cards), force=order.force)
+        for card in order.cards:
+            check_target(card, force=order.force)
+        outputs += order.cards
     if order.handling.link is not None:
         refuse_link(order.handling.link, order.target)
-        refuse_existing([order.handling.link], force=order.force)
+        check_target(order.handling.link, force=order.force)
+        outputs.append(order.handling.link)
+    if order.gate.ledger is not None:
+        check_target(order.gate.ledger, force=True, updating="ledger")
+        outputs.append(order.gate.ledger)
+    refuse_same(outputs)
     read_package(order.target.parent)
     if find_description(order.source) is not None:
         raise MechanismError(
@@ -272,23 +284,23 @@ def _released(
     order: _Order, reader: Reader, layout: Layout, intent: Intent, cleared: Clearance, seed: int | None
 ) -> Release:
     with ExitStack() as stack:
-        temporary = stack.enter_context(pending(order.target))
-        link = None if order.handling.link is None else stack.enter_context(pending(order.handling.link))
-        rows, perturbation = _written(order, reader, layout, _Copies(temporary, link), cleared, seed)
-        settle(temporary)
-        digest = sha256(temporary)
+        data = stack.enter_context(pending(order.target, force=order.force))
+        place = order.handling.link
+        link = None if place is None else stack.enter_context(pending(place, force=order.force, private=True))
+        rows, perturbation = _written(order, reader, layout, _Copies(data, link), cleared, seed)
+        data.settle()
+        digest = sha256(data.path)
         gaps = {name: count for name, count in perturbation.missing.items() if count}
         facts = order.facts(cleared) | {"missing": gaps, "sha256": digest}
         kind, known, limits = order.randomness.kind, order.mechanism, cleared.limits
         body = pram_object(known, rows=rows, randomness=kind, facts=facts, limits=limits)
-        entry = resource(order.target, layout.types(reader), order.mechanism, body, temporary.stat().st_size)
-        # The ledger first: a release that it does not know must not exist.
+        entry = resource(order.target, layout.types(reader), order.mechanism, body, data.path.stat().st_size)
+        if link is not None:
+            link.settle()
+        # The ledger first: a release that it does not know must not exist. One that fails after all is taken back.
         intent = replace(intent, rare=_rare(order, perturbation.held))
-        final = order.gate.record(intent, cleared, released=digest, rows=rows)
-        if link is not None and order.handling.link is not None:
-            settle(link)
-            publish(link, order.handling.link, private=True)
-        _publish(order, temporary, entry, perturbation.counts)
+        with order.gate.recorded(intent, cleared, released=digest, rows=rows) as final:
+            _publish(order, _Copies(data, link), entry, perturbation.counts)
     cards = order.cards if order.card else ()
     description = order.target.with_name(PACKAGE)
     return Release(
@@ -332,8 +344,8 @@ def _rare(order: _Order, held: Sequence[Int]) -> str | None:
 class _Copies:
     """The files being written under temporary names."""
 
-    data: Path
-    link: Path | None
+    data: Part
+    link: Part | None
 
 
 def _written(
@@ -344,8 +356,8 @@ def _written(
     with ExitStack() as stack:
         writer = stack.enter_context(closing(_writer(order, reader, layout, copies.data, cleared)))
         link = None
-        if copies.link is not None and order.handling.link is not None:
-            link = stack.enter_context(closing(LinkWriter(copies.link, order.handling.link)))
+        if copies.link is not None:
+            link = stack.enter_context(closing(LinkWriter(copies.link.open(), copies.link.target)))
         rows = 0
         for batch, original in _moved(order, _batches(order, reader, layout, perturbation, seed), reader, seed):
             writer.write(batch)
@@ -398,39 +410,35 @@ def _identifiers(order: _Order, reader: Reader, seed: int | None) -> NewIdentifi
     return NewIdentifiers(old, key, stream)
 
 
-def _writer(order: _Order, reader: Any, layout: Layout, temporary: Path, cleared: Clearance) -> Writer:
+def _writer(order: _Order, reader: Any, layout: Layout, part: Part, cleared: Clearance) -> Writer:
     if format_of(order.target) == "csv":
         from pramana.frames.blocks.csv_files import CsvWriter
 
-        return CsvWriter(temporary, reader, layout, compressed=order.target.suffix.lower() == ".gz")
+        return CsvWriter(part.open(), reader, layout, compressed=order.target.suffix.lower() == ".gz")
     from pramana.frames.blocks.parquet_files import ParquetWriter
 
     facts, kind = order.facts(cleared), order.randomness.kind
     body = pram_object(order.mechanism, rows=reader.rows, randomness=kind, facts=facts, limits=cleared.limits)
-    return ParquetWriter(temporary, reader, layout, inside(body))
+    return ParquetWriter(part.open(), reader, layout, inside(body))
 
 
-def _publish(order: _Order, temporary: Path, entry: dict[str, Any], counts: list[Tally]) -> None:
+def _publish(order: _Order, copies: _Copies, entry: dict[str, Any], counts: list[Tally]) -> None:
     """First the description, then the data; where the data cannot follow, the description goes back."""
     package = order.target.with_name(PACKAGE)
-    with locked(order.target.parent):
-        before = package.read_text(encoding="utf-8") if package.exists() else None
-        write_text(package, merged(read_package(order.target.parent), entry))
-        try:
-            if order.card:
-                _write_cards(order, entry, counts)
-            publish(temporary, order.target)
-        except BaseException:
-            if before is None:
-                package.unlink(missing_ok=True)
-            else:
-                write_text(package, before)
-            raise
+    with locked(order.target.parent), ExitStack() as stack:
+        described = stack.enter_context(pending(package, updating="description"))
+        described.fill(merged(read_package(order.target.parent), entry).encode())
+        cards = []
+        for path, text in _cards(order, entry, counts):
+            cards.append(stack.enter_context(pending(path, force=order.force)))
+            cards[-1].fill(text.encode())
+        own = [] if copies.link is None else [copies.link]
+        publish(*own, described, *cards, copies.data)
 
 
-def _write_cards(order: _Order, entry: dict[str, Any], counts: list[Tally]) -> None:
-    from pramana.disclosure.release.card import card_page
+def _cards(order: _Order, entry: dict[str, Any], counts: list[Tally]) -> Iterator[tuple[Path, str]]:
+    if order.card:
+        from pramana.disclosure.release.card import card_page
 
-    page = card_page(order.target.name, order.mechanism, entry["pram"], counts)
-    for path, text in zip(order.cards, (page.markdown(), page.html()), strict=True):
-        write_text(path, text)
+        page = card_page(order.target.name, order.mechanism, entry["pram"], counts)
+        yield from zip(order.cards, (page.markdown(), page.html()), strict=True)

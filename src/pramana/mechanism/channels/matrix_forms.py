@@ -66,6 +66,9 @@ class Form(Protocol):
     def moved_squares(self, table: Float) -> Float:
         """`(P ∘ P) table` (K, m), for the variance of such counts."""
 
+    def gathered(self, group: Int, groups: int) -> Float:
+        """P with its rows added by group (groups, K): the chance of being released as any level of a group."""
+
     def revert_table(self, table: Float) -> Float:
         """`Qᵀ table` (K, m): row i is the reversion, at released level i, of the function tabulated by true level."""
 
@@ -128,6 +131,11 @@ class Dense:
 
     def moved_squares(self, table: Float) -> Float:
         return self.matrix**2 @ table
+
+    def gathered(self, group: Int, groups: int) -> Float:
+        total = np.zeros((groups, self.size))
+        np.add.at(total, group, self.matrix)
+        return total
 
     def revert_table(self, table: Float) -> Float:
         return self.inverse.T @ table
@@ -219,6 +227,10 @@ class Mixture:
         own = self.diagonal**2 - squares
         shape = (-1,) + (1,) * (table.ndim - 1)
         return np.asarray(own.reshape(shape) * table + np.multiply.outer(squares, table.sum(axis=0)))
+
+    def gathered(self, group: Int, groups: int) -> Float:
+        kept = (1 - self.refill) * (group == np.arange(groups)[:, None])
+        return np.asarray(kept + self.refill * np.bincount(group, self.frequencies, groups)[:, None])
 
     def revert_table(self, table: Float) -> Float:
         shift: Float = self.refill * (self.frequencies @ table)
@@ -336,6 +348,12 @@ class Banded:
 
     def moved_squares(self, table: Float) -> Float:
         return np.asarray(self._sparse.power(2) @ table)
+
+    def gathered(self, group: Int, groups: int) -> Float:
+        from scipy.sparse import csr_array
+
+        adding = csr_array((np.ones(self.size), (group, np.arange(self.size))), shape=(groups, self.size))
+        return np.asarray((adding @ self._sparse).toarray())
 
     def revert_table(self, table: Float) -> Float:
         return np.asarray(self._factors.solve(np.asarray(table, dtype=float), trans="T"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from pramana.errors import MechanismError, confidential, suggestion
 from pramana.frames import Table, read
+from pramana.frames.documents import read_toml
 from pramana.frames.writing import write_text
 from pramana.mechanism.channel import CONDITIONS
 from pramana.mechanism.designs.request import Request
@@ -93,12 +93,13 @@ class Design:
     @staticmethod
     def asked(path: Path) -> Design:
         """From a TOML file, as it stands there."""
-        document = _parsed(path)
+        document = read_toml(path, "design file", MechanismError)
         return Design(_requests(document, str(path)), _unit(document, str(path)))
 
-    def write(self, path: str | Path) -> None:
-        """As TOML; the file appears complete or not at all."""
-        write_text(Path(path), _HEADER + self._head() + "".join(_section(r) for r in self.requests))
+    def write(self, path: str | Path, *, force: bool = True) -> None:
+        """As TOML; the file appears complete or not at all. One that this command read as a design is written anew."""
+        text = _HEADER + self._head() + "".join(_section(r) for r in self.requests)
+        write_text(Path(path), text, force=force, updating="design" if force else None)
 
     def _head(self) -> str:
         unit = "" if self.unit is None else f"unit = {_toml(self.unit.column)}\n"
@@ -129,24 +130,14 @@ def _draws(request: Request) -> bool:
     return "data" in (request.frequencies, *(changes.get("frequencies") for _, changes in request.strata))
 
 
-def _parsed(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise MechanismError(f"design file {str(path)!r} does not exist")
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # no TOML, no UTF-8, a number of thousands of digits; nested too deeply
-        raise MechanismError(f"{str(path)!r} is not valid TOML: {error}") from None
-
-
 def _requests(document: dict[str, Any], source: str) -> tuple[Request, ...]:
     _refuse_unknown(document, ("version", "unit", "unit_varies", "columns", "linked"), source)
     version = document.get("version", VERSION)
-    if not isinstance(version, int) or version > VERSION:
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise MechanismError(f"{source} has version {version!r}: give a whole number such as {VERSION}")
+    if version > VERSION:
         raise MechanismError(
-            f"{source} has version {version!r}, newer than the {VERSION} that this release reads: update pramana"
+            f"{source} has version {version}, newer than the {VERSION} that this release reads: update pramana"
         )
     columns, linked = document.get("columns", {}), document.get("linked", [])
     if not isinstance(columns, dict) or not isinstance(linked, list):

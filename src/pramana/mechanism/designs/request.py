@@ -78,8 +78,7 @@ class Request:
 
     def channel(self) -> Channel:
         """The transition matrix, or one for each stratum."""
-        if (self.by is None) != (not self.strata):
-            raise MechanismError("strata need both `by`, the unperturbed column, and `strata`, what differs in each")
+        self._refuse_half_strata()
         if self.by is None:
             return transition(self)
         matrices: dict[Any, TransitionMatrix] = {}
@@ -91,6 +90,10 @@ class Request:
             except MechanismError as error:
                 raise MechanismError(f"stratum {value!r} of {self.by!r}: {error.marked}") from None
         return Stratified(self.by, matrices)
+
+    def _refuse_half_strata(self) -> None:
+        if (self.by is None) != (not self.strata):
+            raise MechanismError("strata need both `by`, the unperturbed column, and `strata`, what differs in each")
 
     def _by_value(self) -> list[tuple[Level, Request]]:
         plain = replace(self, by=None, strata=())
@@ -119,6 +122,7 @@ class Request:
         return replace(ready, frequencies=counted).with_given("frequencies")
 
     def _with_resolved_strata(self, table: Table | None) -> Request:
+        self._refuse_half_strata()
         strata = []
         for (value, changes), (_, request) in zip(self.strata, self._by_value(), strict=True):
             if request.frequencies == "data":
