@@ -345,14 +345,14 @@ def optimal_design(
     used = [column, *names, *(v for p in plans for v in p.variables), *several(weights)]
     table, _ = read_confidential(data, None, used, missing, Gaps)
     listed = tuple(levels) if levels is not None else levels_of(table, column)
-    base = Mechanism({column: TransitionMatrix.randomized_response(listed, 1.0, kind=kind)})
-    pilots = [pilot_of(p, table, base, weights) for p in plans]
-    _refuse_unused(pilots, column)
     if len(listed) ** 3 > PILOT_LIMIT:
         most = int(PILOT_LIMIT ** (1 / 3))
         raise PramanaError(
             f"{column!r} has {len(listed)} levels; an optimal design weighs at most {most}: merge levels"
         )
+    base = Mechanism({column: TransitionMatrix.randomized_response(listed, 1.0, kind=kind)})
+    pilots = [pilot_of(p, table, base, weights) for p in plans]
+    _refuse_unused(pilots, column)
     limit = _limit(epsilon, odds, reidentification, _Column(column, listed, kind, table, names))
     if not (is_number(floor) and 0 <= floor < 1 / len(listed)):
         raise PramanaError(f"floor={floor!r} must be at least 0 and below 1/K = {1 / len(listed):.4g}")
