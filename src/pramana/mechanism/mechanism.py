@@ -148,6 +148,13 @@ class Mechanism:
         return Schema({v.name: v for a in self.assignments for v in a.variables()})
 
     @property
+    def texts(self) -> dict[str, tuple[Level, ...]]:
+        """Levels of the columns that are text, perturbed or stratifying: there a CSV reader must leave "01" alone."""
+        levels = {name: variable.levels for name, variable in self.schema.variables.items() if variable.levels}
+        levels |= {by: tuple(a.channel.parts) for a in self.assignments for by in a.channel.context}
+        return {name: found for name, found in levels.items() if isinstance(found[0], str)}
+
+    @property
     def epsilon(self) -> float:
         """Privacy loss of a whole record, or of a unit with all its records: the columns' losses add."""
         if self.unit is not None and self.unit.varies:
