@@ -116,6 +116,8 @@ def test_strata_declared_marks_and_dropped_columns(tmp_path: Path) -> None:
     assert table.column("z").null_count == 5
     assert table.column_names == ["z", "s", "x"]
     assert pr.fit(pr.proportions("z"), made.path, "auto", missing="drop").n == 10
+    made = pr.release(tmp_path / "in.csv", tmp_path / "out.csv", mechanism, missing=["-8"], drop=["secret"])
+    assert pr.fit(pr.proportions("z"), made.path, "auto", missing="drop").n == 10
 
 
 @pytest.mark.parametrize("text", ["z,x\n", "z,x"])

@@ -280,8 +280,7 @@ def _reader(order: _Order) -> Reader:
     if (format_of(order.source), format_of(order.target)) != ("csv", "parquet"):
         return open_reader(order.file, known.columns, missing)
     levels = {name: component(a, place) for a in known.assignments for place, name in enumerate(a.columns)}
-    strata = [by for a in known.assignments for by in a.channel.context if isinstance(next(iter(a.channel.parts)), str)]
-    return open_typed(order.file, levels, strata, missing)
+    return open_typed(order.file, levels, known.texts, missing)
 
 
 def _refuse_handling(order: _Order) -> None:
