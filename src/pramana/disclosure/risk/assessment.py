@@ -163,7 +163,7 @@ class Risk(Report):
     n : records that were assessed: all of the file, unless those with missing values were left out.
     left_out : how many were left out.
     unreleased : keys that the released file does not have, or has with new identifiers, by which nobody can be matched.
-    condition : what must be said after epsilon. unit : whose epsilon it is, a record's or that of a column's units.
+    condition : what must be said after epsilon. unit : the column of those whose epsilon it is; None for a record's.
     """
 
     n: int
@@ -175,7 +175,7 @@ class Risk(Report):
     left_out: int = 0
     unreleased: tuple[str, ...] = ()
     condition: str = ""
-    unit: str = "record"
+    unit: str | None = None
 
     def __getitem__(self, column: str) -> ColumnRisk:
         for one in self.columns:
@@ -215,7 +215,7 @@ class Risk(Report):
 
 def _with_whole(sheet: Sheet, risk: Risk) -> Sheet:
     epsilon = (
-        f"Epsilon of all sensitive columns of a {risk.unit} given the rest",
+        f"Epsilon of all sensitive columns{'' if risk.unit is None else f' of a {risk.unit}'} given the rest",
         f"{risk.epsilon:.4g}{risk.condition}",
     )
     rest = f"; {risk.left_out} with missing values were left out, as if they were not released" if risk.left_out else ""
@@ -293,7 +293,7 @@ def risk(
         kept.size - table.n,
         tuple(hidden),
         known.epsilon_condition,
-        "record" if known.unit is None else known.unit.column,
+        None if known.unit is None else known.unit.column,
     )
 
 
