@@ -208,7 +208,7 @@ def survey(rows: int = 60) -> pd.DataFrame:
     frame = pd.DataFrame(
         {"edu": rng.choice(EDU, rows), "age": rng.integers(20, 60, rows), "sex": rng.integers(0, 2, rows)}
     )
-    return frame.assign(income=rng.normal(size=rows).round(3))
+    return frame.assign(income=rng.normal(size=rows).round(3), id=range(rows))
 
 
 MECHANISMS = (
@@ -274,7 +274,9 @@ def released(folder: Path, ending: str) -> Path:
     frame = survey()
     source, target = folder / f"in.{ending}", folder / f"o.{ending}"
     frame.to_csv(source, index=False) if ending == "csv" else frame.to_parquet(source, index=False)
-    pr.release(source, target, MECHANISMS[1], seed=1, ledger=folder / "ledger.jsonl", dataset="s")
+    pr.release(
+        source, target, MECHANISMS[1], key=bytes(range(32)), id="id", ledger=folder / "ledger.jsonl", dataset="s"
+    )
     return target
 
 
@@ -329,12 +331,12 @@ def _metadata(inside: Any, chance: random.Random) -> dict[bytes, bytes]:
 
 def _altered(table: pa.Table, chance: random.Random) -> pa.Table:
     """Another table under the same metadata."""
-    names = chance.sample(table.column_names, 4)
+    names = chance.sample(table.column_names, 5)
     return chance.choice(
         (
             lambda: table.slice(1),
             lambda: pa.concat_tables([table, table.slice(0, 1)]),
-            lambda: table.rename_columns(["edu", "age", "sex", "wage"]),
+            lambda: table.rename_columns(["edu", "age", "sex", "wage", "id"]),
             lambda: table.select([*names[1:], names[0]] if names == table.column_names else names),
             lambda: table.drop_columns(["age"]),
             lambda: table.append_column("more", table["age"]),

@@ -11,9 +11,10 @@ import typer
 from pramana.cli.choices import names
 from pramana.cli.output import Force, check_output, save_figure
 from pramana.cli.progress import bar
+from pramana.cli.reading import reading
 from pramana.errors import PramanaError
 
-Confidential = Annotated[Path, typer.Argument(help="Confidential file: .csv, .csv.gz or .parquet.")]
+Confidential = Annotated[Path, typer.Argument(help="Confidential file: .csv, .tsv (or .gz of these) or .parquet.")]
 KeysOption = Annotated[str | None, typer.Option(help="Columns by which a person can be known, as sex,age.")]
 AnalysisOption = Annotated[list[str] | None, typer.Option(help="Formula or parameter by name; repeat for several.")]
 FamilyOption = Annotated[str | None, typer.Option(help="Family of the formulas; gaussian by default.")]
@@ -24,6 +25,7 @@ KindOption = Annotated[str | None, typer.Option(help="nominal, ordinal or numeri
 FormatOption = Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")]
 
 
+@reading("data", "released")
 def risk(
     data: Confidential,
     mechanism: Annotated[Path, typer.Option("--mechanism", "-m", help=DESIGN)],
@@ -71,6 +73,7 @@ def risk(
         save_figure(drawn.plot, figure, force=force)
 
 
+@reading("data")
 def plan(
     data: Confidential,
     column: Annotated[str, typer.Argument(help="The column to be perturbed.")],

@@ -88,10 +88,7 @@ def described(released: Any) -> dict[str, Any]:
 
 def text_levels(mechanism: Mechanism | None) -> dict[str, tuple[Level, ...]]:
     """Columns whose levels are text, so that a CSV reader leaves "01" alone."""
-    if mechanism is None:
-        return {}
-    variables = mechanism.schema.variables.values()
-    return {v.name: v.levels for v in variables if v.levels and isinstance(v.levels[0], str)}
+    return {} if mechanism is None else mechanism.texts
 
 
 def _touched(mechanism: Mechanism | None) -> list[str]:

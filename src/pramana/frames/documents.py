@@ -145,17 +145,19 @@ def _refuse_odd_values(document: Any) -> None:
             raise _too_deep()
         inner = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else [value]
         for part in inner:
+            if isinstance(part, float) and math.isfinite(part):
+                continue  # a large matrix is made of them
             if isinstance(part, dict | list):
                 waiting.append((part, depth + 1))
             else:
-                _check_scalar(part)
+                _refuse_odd_scalar(part)
 
 
-def _check_scalar(value: Any) -> None:
+def _refuse_odd_scalar(value: Any) -> None:
+    """Anything but finite decimals and containers."""
     if isinstance(value, float):
-        if not math.isfinite(value):
-            raise _DocumentError(f"holds a number that is {value}: every number must be finite")
-    elif isinstance(value, str):
+        raise _DocumentError(f"holds a number that is {value}: every number must be finite")
+    if isinstance(value, str):
         if not value.isascii() and any("\ud800" <= mark <= "\udfff" for mark in value):
             raise _DocumentError(f"holds {value[:60]!r}, in which a character is cut in half: write whole characters")
     elif isinstance(value, int) and not WHOLE[0] <= value <= WHOLE[1]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -14,6 +14,8 @@ from pramana.arrays import Column, Int
 from pramana.errors import DataError, MechanismError, listing, quoted
 
 Level: TypeAlias = Hashable
+EXACT = 1 << 53
+"""Whole numbers up to it are exact as floats."""
 Kind: TypeAlias = Literal["nominal", "ordinal", "numeric"]
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -21,6 +23,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def is_number(value: object) -> bool:
     """True for integers and floats, not for booleans."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool | np.bool_)
+
+
+def is_unsigned(levels: Collection[object]) -> bool:
+    """Whole numbers of which some are beyond 2⁶³, so that only an unsigned column holds them; a CSV reader would take floats."""
+    whole = [v for v in levels if isinstance(v, int)]
+    return len(whole) == len(levels) > 0 and min(whole) >= 0 and max(whole) >= 1 << 63
 
 
 def infer_kind(levels: Sequence[Level]) -> Kind | None:
@@ -108,16 +116,10 @@ def decode(codes: Int, levels: Sequence[Level]) -> Column:
 
 def _natural(levels: Sequence[Level]) -> Column:
     if all(isinstance(v, bool | np.bool_) for v in levels) or all(is_number(v) for v in levels):
-        return np.asarray(levels, dtype=_unsigned(levels))
+        return np.asarray(levels, dtype=np.uint64 if is_unsigned(levels) else None)
     out = np.empty(len(levels), dtype=object)
     out[:] = list(levels)
     return out
-
-
-def _unsigned(levels: Sequence[Level]) -> type[np.uint64] | None:
-    """The type of whole numbers of which some are beyond 2⁶³, which NumPy would make floats; None elsewhere."""
-    whole = all(isinstance(v, int) for v in levels)
-    return np.uint64 if whole and 2**63 <= max(levels) < 2**64 and min(levels) >= 0 else None  # type: ignore[type-var, operator]
 
 
 def _comparable(values: Column, levels: Sequence[Level]) -> Any:
@@ -139,6 +141,11 @@ def _refuse_type_mismatch(values: Column, levels: Sequence[Level], column: str) 
             f"column {column!r} holds {'text' if text_data else 'numbers'} ({data_type}) but the mechanism's levels are "
             f"{'text' if text_levels else 'numbers'}, such as {quoted(repr(level))} ({level_type}): {quoted(_pair(level))} differ. "
             f"Convert the column, or build the mechanism with levels of the column's type"
+        )
+    if values.dtype.kind == "f" and any(isinstance(v, int) and abs(v) > EXACT for v in levels):
+        raise DataError(
+            f"column {column!r} holds decimal numbers (float), and levels of the mechanism are whole numbers beyond 2⁵³, which decimals "
+            "take for each other: read the column as whole numbers or as text"
         )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -14,12 +14,11 @@ import numpy as np
 
 from pramana.arrays import Bool, Column, Int
 from pramana.errors import DataError, quoted, suggestion
-from pramana.frames.files import NULLS, check_header, existing, not_utf8, ragged, require_names, unreadable
-from pramana.frames.levels import lacks_half
+from pramana.frames.dialects import DataFile, Dialect, data_file, dialect_of
+from pramana.frames.files import NULLS, check_header, existing, require_names, unreadable
+from pramana.frames.levels import EXACT, is_unsigned, lacks_half
 
 FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow", "dict"]
-_EXACT = 2**53
-"""Whole numbers below it are exact as floats."""
 
 
 @dataclass(frozen=True)
@@ -124,17 +123,17 @@ def is_missing(values: Column) -> Bool:
 
 
 def read(data: object, *, text: Mapping[str, Collection[object]] = MappingProxyType({})) -> Table:
-    """A table from a frame, a dictionary of arrays, or the path of a CSV or Parquet file.
+    """A table from a frame, a dictionary of arrays, or a CSV or Parquet file: its path, or a `CsvFile`.
 
     Parameters
     ----------
     text : columns that a CSV reader must leave as text ("01" stays "01"), each with its levels, which are never
-        taken for a missing value ("NA" can be a level).
+        taken for a missing value ("NA" can be a level); or as whole numbers, where they are beyond 2⁶³.
     """
     if isinstance(data, Table):
         return data
-    if isinstance(data, str | Path):
-        return _from_path(Path(data), text)
+    if isinstance(data, str | os.PathLike):
+        return _from_file(data_file(data), text)
     if isinstance(data, Mapping):
         return _from_mapping(data)
     try:
@@ -181,7 +180,7 @@ def _values(series: nw.Series[Any]) -> Column:
     if series.dtype in (nw.Categorical, nw.Enum) and not series.implementation.is_pandas_like():
         series = series.cast(nw.String)
     values = np.asarray(series.to_numpy())
-    if series.dtype.is_integer() and values.dtype.kind == "f" and np.nanmax(np.abs(values), initial=0) >= _EXACT:
+    if series.dtype.is_integer() and values.dtype.kind == "f" and np.nanmax(np.abs(values), initial=0) >= EXACT:
         return np.array(series.to_list(), dtype=object)  # with gaps; as floats, different whole numbers would be one
     if values.dtype.kind == "c" or series.dtype in (nw.List, nw.Struct, nw.Array):
         raise _unusable(series.name, type(series.dtype).__name__)
@@ -244,41 +243,50 @@ def _from_mapping(data: Mapping[Any, Any]) -> Table:
         raise
 
 
-def _from_path(path: Path, text: Mapping[str, Collection[object]]) -> Table:
-    table = _read_csv(path, text) if existing(path) == "csv" else _read_parquet(path)
+def _from_file(file: DataFile, text: Mapping[str, Collection[object]]) -> Table:
+    path = Path(file)
+    table = _read_csv(path, text, dialect_of(file)) if existing(path) == "csv" else _read_parquet(path)
     check_header(table.column_names, path)
     return Table(_framed(table), "pyarrow", str(path))
 
 
-def _read_csv(path: Path, text: Mapping[str, Collection[object]]) -> Any:
+def _read_csv(path: Path, text: Mapping[str, Collection[object]], dialect: Dialect) -> Any:
     import pyarrow as pa
     from pyarrow import csv
 
     options = csv.ConvertOptions(
-        column_types={name: pa.string() for name in text},
+        column_types={n: pa.uint64() if is_unsigned(levels) else pa.string() for n, levels in text.items()},
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
         null_values=[v for v in NULLS if not any(v in levels for levels in text.values())],
+        decimal_point=dialect.decimal,
     )
-    wrong: list[Any] = []
-
-    def refuse(row: Any) -> str:
-        wrong.append(row)
-        return "error"
-
-    parse = csv.ParseOptions(invalid_row_handler=refuse)
+    reading = csv.ReadOptions(encoding="utf8" if dialect.encoding == "utf-8-sig" else dialect.encoding)
+    parsing = csv.ParseOptions(delimiter=dialect.delimiter, quote_char=dialect.quote or False)
+    failures = (pa.ArrowInvalid, pa.ArrowKeyError, OSError, UnicodeError)
     try:
-        table = csv.read_csv(path, parse_options=parse, convert_options=options)
-    except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as error:
-        if not wrong:
+        table = csv.read_csv(path, reading, parsing, options)
+    except failures:
+        _blame(path, dialect)
+        parsing.newlines_in_values = (
+            True  # slower, and seldom needed: a field that runs over the edge of Arrow's blocks
+        )
+        try:
+            table = csv.read_csv(path, reading, parsing, options)
+        except failures as error:
             raise unreadable(path, error) from None
-        with suppress(pa.ArrowInvalid):  # a single thread knows the line's number, the header being line 1
-            csv.read_csv(path, csv.ReadOptions(use_threads=False), parse)
-        raise ragged(wrong[-1].number - 2, wrong[-1].actual_columns, wrong[-1].expected_columns) from None
-    bytes_ = [f.name for f in table.schema if pa.types.is_binary(f.type)]
-    if bytes_:
-        raise not_utf8(f"column {bytes_[0]!r} of file {str(path)!r}")
+    if any(pa.types.is_binary(field.type) for field in table.schema):  # Arrow's way to say that it is no UTF-8
+        _blame(path, dialect)
     return table
+
+
+def _blame(path: Path, dialect: Dialect) -> None:
+    """Read a file that Arrow could not read in blocks, which say at which row it fails."""
+    from pramana.frames.blocks.csv_files import CsvReader
+
+    if path.stat().st_size:
+        for _ in CsvReader(path, dialect).blocks():
+            pass
 
 
 def _read_parquet(path: Path) -> Any:

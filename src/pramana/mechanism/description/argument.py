@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from narwhals.dependencies import is_pyarrow_table
 
 from pramana.errors import DataError, MechanismError, listing
+from pramana.frames.dialects import DataFile, data_file
 from pramana.mechanism.mechanism import Mechanism
 
 if TYPE_CHECKING:
-    from pramana.mechanism.description.reading import Described
+    from pramana.mechanism.description.reading import Described, Given
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ def resolve_mechanism(mechanism: Mechanism | str | Path | None, data: Any, *, ve
     also checks by its hash. A frame in memory is whatever its user made of it, so that only "auto" asks for its rows. Where the
     data carry a description, none of their perturbed columns may be forgotten.
     """
-    path = Path(data) if isinstance(data, str | Path) else None
+    path = Path(data) if isinstance(data, str | os.PathLike) else None
     if mechanism is None or isinstance(mechanism, Mechanism):
         known = Known(mechanism)
     elif not isinstance(mechanism, str | Path):
@@ -45,20 +47,22 @@ def resolve_mechanism(mechanism: Mechanism | str | Path | None, data: Any, *, ve
     elif str(mechanism) == "auto":
         return _automatic(path, data, verify)
     else:
-        known = _named(Path(mechanism), path, verify)
+        known = _named(Path(mechanism), None if path is None else data_file(data), verify)
     _refuse_forgotten(known.mechanism, path, data)
     return known
 
 
 def _automatic(path: Path | None, data: Any, verify: bool) -> Known:
-    from pramana.mechanism.description.reading import described, inside_table
+    from pramana.mechanism.description.document import parsed
+    from pramana.mechanism.description.reading import Described, described, inside_table
 
     if path is not None:
         if not path.is_file():
             raise DataError(f"file {str(path)!r} does not exist")
         found: Described | None = described(path, verify=verify)
     else:
-        found = inside_table(data) if is_pyarrow_table(data) else None
+        document = inside_table(data).document if is_pyarrow_table(data) else None
+        found = None if document is None else Described(parsed(document, "the table"), {}, "the table")
     if found is None:
         raise MechanismError(
             "mechanism='auto' reads the description of a data file, which this table does not carry: give the file's path, or a "
@@ -67,20 +71,20 @@ def _automatic(path: Path | None, data: Any, verify: bool) -> Known:
     return Known(found.mechanism, found)
 
 
-def _named(description: Path, path: Path | None, verify: bool) -> Known:
+def _named(description: Path, file: DataFile | None, verify: bool) -> Known:
     """A description by its path; what it says of a file holds for the data file at hand, though not for a frame."""
     from pramana.mechanism.description.reading import described
 
     found = described(description)
-    if path is None or not path.is_file():
+    if file is None or not Path(file).is_file():
         return Known(found.mechanism)
-    found.refuse_other_file(path, verify=verify)
+    found.refuse_other_file(file, verify=verify)
     return Known(found.mechanism, found)
 
 
 def _refuse_forgotten(mechanism: Mechanism | None, path: Path | None, data: Any) -> None:
-    columns = _described(path, data)
-    if columns is None:
+    given = _given(path, data)
+    if given is None or given.document is None:
         return
     told = f"{repr(str(path)) if path else 'the table'} carries a description of how it was perturbed"
     if mechanism is None:
@@ -88,22 +92,23 @@ def _refuse_forgotten(mechanism: Mechanism | None, path: Path | None, data: Any)
             f"{told}, but mechanism=None says that it is clean: use mechanism='auto' (or method='naive' to ignore the noise on "
             "purpose)"
         )
-    lacking = [c for c in columns if c not in mechanism.columns]
+    lacking = [c for c in given.columns if c not in mechanism.columns]
     if lacking:
         raise MechanismError(
             f"{told}, and the mechanism given leaves out {listing(lacking)}, which would be taken for clean: use "
             "mechanism='auto', or add the channels of these columns"
         )
+    if given.unit is not None and mechanism.unit is None:
+        raise MechanismError(
+            f"{told}, in which the records of one {given.unit!r} share a draw; the mechanism given does not say so, and errors would "
+            f"be understated: use mechanism='auto', or mechanism.with_unit({given.unit!r})"
+        )
 
 
-def _described(path: Path | None, data: Any) -> list[str] | None:
-    """The perturbed columns that a description inside or beside the data names; None where there is no description."""
+def _given(path: Path | None, data: Any) -> Given | None:
+    """What is said inside or beside the data."""
     if path is None and not is_pyarrow_table(data):
         return None
-    from pramana.mechanism.description.reading import described_columns, descriptions, inside_metadata
+    from pramana.mechanism.description.reading import descriptions, inside_table
 
-    if path is not None:
-        given = descriptions(path)
-        return None if given.document is None else given.columns
-    document = inside_metadata(data.schema.metadata, "the table")
-    return None if document is None else described_columns(document)
+    return inside_table(data) if path is None else descriptions(path)

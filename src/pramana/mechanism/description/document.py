@@ -188,7 +188,7 @@ def to_document(mechanism: Mechanism) -> Document:
 
 def from_document(document: Any, source: str) -> Mechanism:
     """A mechanism from a parsed `pram` object; errors name the path inside the document."""
-    return _built(parsed(document, source), source)
+    return built(parsed(document, source), source)
 
 
 def parsed(document: Any, source: str) -> PramModel:
@@ -216,7 +216,8 @@ def refuse_newer(version: object, source: str) -> None:
         )
 
 
-def _built(model: PramModel, source: str) -> Mechanism:
+def built(model: PramModel, source: str) -> Mechanism:
+    """The mechanism that a checked description stands for."""
     channels: dict[str | tuple[str, ...], Channel] = {}
     for position, assignment in enumerate(model.channels):
         key = _key(assignment.columns)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pramana.errors import MechanismError
+from pramana.frames.dialects import DataFile
 from pramana.frames.documents import parse_json, read_json
 from pramana.frames.files import format_of, unreadable
 from pramana.frames.inputs import note_input
@@ -22,9 +23,9 @@ from pramana.mechanism.description.document import (
     LATE,
     PARQUET_KEY,
     PramModel,
+    built,
     false_epsilons,
     field_of,
-    from_document,
     parsed,
 )
 from pramana.mechanism.mechanism import Mechanism
@@ -56,6 +57,13 @@ class Given:
         both = [given for given in (self.beside, self.inside) if given is not None]
         return list(dict.fromkeys(name for given in both for name in described_columns(given)))
 
+    @property
+    def unit(self) -> str | None:
+        """The column whose records share a draw, as either says."""
+        bodies = [given.get("pram") for given in (self.beside, self.inside) if given is not None]
+        units = [body.get("unit") for body in bodies if isinstance(body, dict)]
+        return next((str(unit.get("column")) for unit in units if isinstance(unit, dict)), None)
+
     def refuse_disagreement(self) -> None:
         """Two descriptions of a file must say the same; only what is known late cannot stand inside."""
         if self.inside is None or self.beside is None or "pram" not in self.beside:
@@ -73,41 +81,44 @@ class Described:
     """A description that was read: what it says, and the entry of a Data Package that it stood in ({} elsewhere)."""
 
     model: PramModel
-    document: Document
     entry: Document
     source: str
 
     @cached_property
     def mechanism(self) -> Mechanism:
         """What was done, if the epsilons stated are those of its matrices."""
-        built = from_document(self.document, self.source)
-        for fault in false_epsilons(self.model, built):
+        made = built(self.model, self.source)
+        for fault in false_epsilons(self.model, made):
             raise MechanismError(
                 f"{self.source}: {fault}: the description was changed or is wrong; get it anew from its publisher"
             )
-        return built
+        return made
 
     @property
     def hashes(self) -> list[str]:
         """Every SHA-256 that is stated."""
-        other = str(self.entry.get("hash", ""))
+        other = str(self.entry.get("hash", "")).lower()
         listed = [self.model.sha256, other.removeprefix("sha256:") if other.startswith("sha256:") else None]
         return list(dict.fromkeys(found for found in listed if found is not None))
 
-    def refuse_other_file(self, path: Path, *, verify: bool) -> None:
+    def refuse_other_file(self, file: DataFile, *, verify: bool) -> None:
         """Size, columns, rows and, with `verify`, the hash of the file at hand."""
+        path = Path(file)
         size = path.stat().st_size
         if self.entry.get("bytes", size) != size:
             raise _other(path.name, f"{size} bytes", f"{_short(self.entry['bytes'])}")
-        names, types, rows = _facts(path)
+        names, types, rows = _facts(file)
         self._refuse_other_columns(path.name, names, types)
         if rows is not None:
             self.refuse_other_rows(path.name, rows)
+        for other in self.hashes[1:]:
+            raise MechanismError(
+                f"the description of {path.name!r} states two hashes, {self.hashes[0][:16]}… and {other[:16]}…; {_REMEDY}"
+            )
         if verify and self.hashes:
             found = sha256(path)
-            wrong = [stated for stated in self.hashes if stated != found]
-            if wrong:
-                raise _other(path.name, f"SHA-256 {found[:16]}…", f"{wrong[0][:16]}…")
+            if found != self.hashes[0]:
+                raise _other(path.name, f"SHA-256 {found[:16]}…", f"{self.hashes[0][:16]}…")
 
     def refuse_other_rows(self, name: str, rows: int) -> None:
         """Rows of a text file are known when it was read."""
@@ -152,7 +163,7 @@ def described(path: Path, *, verify: bool = False) -> Described:
         )
     given.refuse_disagreement()
     beside = given.beside if given.beside is not None and "pram" in given.beside else {}
-    found = Described(parsed(document, str(path)), document, beside, str(path))
+    found = Described(parsed(document, str(path)), beside, str(path))
     found.refuse_other_file(path, verify=verify)
     return found
 
@@ -167,13 +178,12 @@ def _alone(document: Any, path: Path) -> Described:
             )
         document = entries[0]
     model = parsed(document, str(path))
-    return Described(model, document, document if "path" in document else {}, str(path))
+    return Described(model, document if "path" in document else {}, str(path))
 
 
-def inside_table(table: Any) -> Described | None:
+def inside_table(table: Any) -> Given:
     """The description that an Arrow table carries."""
-    document = inside_metadata(table.schema.metadata, "the table")
-    return None if document is None else Described(parsed(document, "the table"), document, {}, "the table")
+    return Given(Path("the table"), None, inside_metadata(table.schema.metadata, "the table"))
 
 
 def descriptions(path: Path) -> Given:
@@ -248,12 +258,13 @@ def _footer(path: Path) -> Any:
         raise unreadable(path, error) from None
 
 
-def _facts(path: Path) -> tuple[list[str], dict[str, str], int | None]:
+def _facts(file: DataFile) -> tuple[list[str], dict[str, str], int | None]:
     """Names of the columns, Arrow's names of their types, and rows, as far as the file says so at its ends."""
+    path = Path(file)
     if format_of(path) == "csv":
         from pramana.frames.blocks.stream import open_reader
 
-        return open_reader(path).names, {}, None
+        return open_reader(file).names, {}, None
     metadata = _footer(path)
     schema = metadata.schema.to_arrow_schema()
     return list(schema.names), {field.name: str(field.type) for field in schema}, int(metadata.num_rows)
