@@ -83,7 +83,7 @@ def _level_row(level: LevelRisk, strata: bool) -> tuple[object, ...]:
     return (*head, str(level.released), level.share, str(level.exposed), *numbers)
 
 
-def linkage_sheet(link: Linkage, unreleased: Sequence[str] = ()) -> Sheet:
+def linkage_sheet(link: Linkage, unreleased: Sequence[str] = (), unit: str | None = None) -> Sheet:
     """Re-identification before and after."""
     rows: list[tuple[object, ...]] = [
         ("before: exact matching on the true file", link.before_mean, link.before_largest, link.n * link.before_mean),
@@ -104,7 +104,9 @@ def linkage_sheet(link: Linkage, unreleased: Sequence[str] = ()) -> Sheet:
         facts.append(("Not in the released file, so of no use to an attacker", ", ".join(unreleased)))
     if link.realised is not None:
         facts.append(("The same for released keys", ", ".join(f"{k}: {v}" for k, v in link.realised.classes)))
+    shared = f"records of one {unit} share their draws; links are weighed a record at a time, as if each were drawn by itself"
     notes = (
+        *([] if unit is None else [shared]),
         f"worst record after the release: row {link.row}",
         f"{link.uniques} records are alone with their true keys; such a record keeps them and stays alone with probability "
         f"{link.survive_mean:.4f} on average, at most {link.survive_largest:.4f}",
@@ -189,7 +191,7 @@ class Risk(Report):
         found = [column_sheet(c) for c in self.columns]
         found[0] = _with_whole(found[0], self)
         if self.linkage is not None:
-            found.append(linkage_sheet(self.linkage, self.unreleased))
+            found.append(linkage_sheet(self.linkage, self.unreleased, self.unit))
         found.append(tables_sheet(self.utility.tables))
         if self.utility.analyses:
             found.append(analysis_sheet(self.utility.analyses))
