@@ -60,7 +60,7 @@ ARTEFACT, CORRELATED = 0.02, 0.05
 """Gain in recovered records from which on an artefact fails, and content is warned of."""
 SETTLED, OF_LEVEL, SHOWN = 0.2, 0.5, 0.01
 """Shares of all records, and of a level's, from which on a clue that settles them fails; and from which on it is warned of."""
-RIGHT, LOWEST, WARNED = 0.99, 0.9, 0.5
+RIGHT, LOWEST, WARNED = 0.99, 0.9, 0.7
 """How often a settled level must be right, and the lower limits of that from which on it fails and is warned of."""
 PROVEN = 0.05
 """Share of all records from which on a clue fails whose lower limit is itself 0.99: no chance and no mere tail of a correlation."""
