@@ -292,7 +292,7 @@ def test_bytes_of_csv_records_are_kept_but_for_the_changes() -> None:
     """Quotes, carriage returns and text of several bytes; the slow obvious version beside it."""
     rows = [["1", '"x,""y"', "é", "low"], ["22", "", '"z\n"', "mid"], ["", "q", "", "high"]]
     data = "".join(",".join(row) + "\r\n" for row in rows).encode()
-    block = CsvBlock.cut(data, ["a", "b", "c", "d"], 0, b"\r\n")
+    block = CsvBlock.cut(data, ["a", "b", "c", "d"], 0, b"\r\n", pr.Dialect())
     new = Replacement(np.array([2, 0, -1]), EDU)
     for dropped in ([], ["a"], ["b"], ["a", "b"], ["c"], ["a", "c"], ["b", "c"], ["a", "b", "c"]):
         for identifier in (None, "c", "new"):
