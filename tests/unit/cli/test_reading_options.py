@@ -84,7 +84,7 @@ def test_flags_are_for_the_file_that_no_description_speaks_for(folder: Path) -> 
     [
         (("--delimiter", "::"), "delimiter '::' cannot be read"),
         (("--encoding", "nonsense"), "encoding 'nonsense' is unknown"),
-        (("--encoding", "utf-8"), r"row 1, column 2 .* is not UTF-8 text: say the file's encoding"),
+        (("--encoding", "utf-8"), r"row 5, column 2 .* is not UTF-8 text: say the file's encoding"),
         (("--delimiter", ","), "needs column"),
     ],
 )
