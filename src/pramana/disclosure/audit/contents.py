@@ -18,6 +18,7 @@ from pramana.errors import DataError
 from pramana.frames import Level
 from pramana.frames.blocks.stream import MISSING, UNKNOWN, Block, open_reader
 from pramana.frames.dialects import DataFile
+from pramana.frames.levels import is_number
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 from pramana.mechanism.description.document import PramModel
 
@@ -146,6 +147,8 @@ def units_of(block: Block, mechanism: Mechanism) -> Int | None:
     return hash_array(np.array([str(v) for v in values], dtype=object)).view(np.int64)
 
 
+UNTOLD = -3
+"""Code of a true value whose level the description does not tell; such records are not compared."""
 FEWEST = 5.0
 """Expected count below which cells are pooled."""
 SINGLY, GROUPS = 200, 50
@@ -176,6 +179,7 @@ class _Transitions:
 
     def add(self, new: Int, old: Int, units: bool) -> None:
         """Rows of `new` and `old` hold code (negative where missing), stratum and unit."""
+        new, old = new[:, old[0] != UNTOLD], old[:, old[0] != UNTOLD]
         if np.any((new[0] < 0) != (old[0] < 0)):
             raise DataError(f"{self._name()} is missing in other records than in the original")
         if np.any((new[1] != old[1]) & (new[0] >= 0)):
@@ -344,9 +348,11 @@ class _TrueCoding(Coding):
         return codes if self.missing is None else np.where(codes == MISSING, levels.index(self.missing), codes)
 
     def _merged(self, block: Block, name: str, levels: Sequence[Level]) -> Column:
-        """The level that a rare value was merged with; on a scale the nearest."""
+        """The level that a rare value was merged with: on a scale of numbers the nearest, on one of words only the design knows."""
         if self.into is not None:
             return np.full(block.rows, levels.index(self.into))
+        if not is_number(levels[0]):
+            return np.full(block.rows, UNTOLD)
         scale = np.asarray(levels, dtype=float)
         values = pd.to_numeric(pd.Series(block.values(name)), errors="coerce").fillna(0.0).to_numpy(dtype=float)
         return np.abs(values[:, None] - scale).argmin(axis=1)
@@ -356,9 +362,7 @@ def _codings(mechanism: Mechanism, body: PramModel) -> dict[str, Coding]:
     out: dict[str, Coding] = {}
     for variable in mechanism.schema.variables.values():
         merged = (body.merged or {}).get(variable.name)
-        given = body.missing_level
-        stands = [v for v in variable.levels or () if given is not None and (v == given or str(v) == given)]
-        missing = stands[0] if stands else None
+        missing = (body.missing_level or {}).get(variable.name)
         into = None if merged is None else merged.into
         out[variable.name] = _TrueCoding(missing=missing, merging=merged is not None, into=into)
     return out

@@ -146,8 +146,8 @@ def _missing(body: Mapping[str, Any]) -> Iterator[str | Sheet]:
     if counts:
         rows = tuple((column, int(count), int(count) / max(body["rows"], 1)) for column, count in counts.items())
         yield Sheet(("column", "missing values", "share of the records"), rows)
-    if body.get("missing_level") is not None:
-        yield f"The level {body['missing_level']} stands for a missing value, and is perturbed like another."
+    for column, level in (body.get("missing_level") or {}).items():
+        yield f"The level {level} of {column} stands for a missing value, and is perturbed like another."
     tokens = body.get("missing_tokens")
     if tokens:
         written = ", ".join("nothing at all" if token == "" else str(token) for token in tokens)

@@ -98,7 +98,7 @@ class _Order:
         h = self.handling
         rare = [RARE] if RARE in self.gate.allow else []
         return {
-            "missing_level": h.missing_level,
+            "missing_level": {n: coding.missing for n, coding in self.codings.items() if coding.missing is not None},
             "merged": dict(self.merges),
             "dropped": list(h.drop),
             "shuffled": h.shuffle,

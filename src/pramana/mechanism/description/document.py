@@ -142,7 +142,7 @@ class PramModel(_Model):
     unit: UnitModel | None = None
     rows: Annotated[int, Field(ge=0)] | None = None
     missing: dict[str, Annotated[int, Field(ge=0)]] | None = None
-    missing_level: LevelValue | None = None
+    missing_level: dict[str, LevelValue] | None = None
     merged: dict[str, MergedModel] | None = None
     dropped: list[str] | None = None
     shuffled: bool = False
