@@ -7,7 +7,7 @@ RIVALS := $(VENV)/.rivals
 .PHONY: demo test lint verify bench schema clean
 
 demo: $(READY)
-	$(BIN)/pramana demo
+	$(BIN)/pramana demo --force
 
 test: $(READY)
 	$(BIN)/ruff check .

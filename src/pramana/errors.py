@@ -9,11 +9,12 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 _OPEN, _CLOSE = "\ue000", "\ue001"  # private characters, which `repr` escapes and `quoted` takes out
 _QUOTED = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
@@ -167,23 +168,37 @@ def _without_values(error: Exception) -> PramanaError:
     )
 
 
+_running = 0
+_counting = threading.Lock()
+_show_warning: Callable[[warnings.WarningMessage], None] = warnings._showwarnmsg  # type: ignore[attr-defined]
+
+
 @contextmanager
 def _warnings_without_values() -> Iterator[None]:
-    """Warnings of other libraries keep their category and place, and lose their text."""
-    with warnings.catch_warnings():
-        show = warnings.showwarning
+    """Warnings of other libraries keep their category and place, and lose their text, in every thread while such a call runs.
 
-        def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-            ours = issubclass(category, PramanaWarning)
-            show(
-                message if ours else f"{category.__name__}, its text withheld: it may quote confidential values",
-                category,
-                *where,
-                **more,
-            )
-
-        warnings.showwarning = shown
+    `catch_warnings` and `showwarning` are shared by all threads and put back by whoever ends first, which would give the warnings
+    of a call that still runs their text back. So calls are counted, and what is replaced is the function that every
+    warning passes and that nobody else puts back.
+    """
+    global _running
+    with _counting:
+        _running += 1
+        warnings._showwarnmsg = _shown  # type: ignore[attr-defined]
+    try:
         yield
+    finally:
+        with _counting:
+            _running -= 1
+            if not _running:
+                warnings._showwarnmsg = _show_warning  # type: ignore[attr-defined]
+
+
+def _shown(found: warnings.WarningMessage) -> None:
+    if not issubclass(found.category, PramanaWarning):
+        text = f"{found.category.__name__}, its text withheld: it may quote confidential values"
+        found = warnings.WarningMessage(text, found.category, found.filename, found.lineno, found.file, found.line)
+    _show_warning(found)
 
 
 def listing(values: Iterable[object], limit: int = 5) -> str:

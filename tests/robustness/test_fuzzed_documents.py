@@ -10,8 +10,8 @@ import json
 import random
 import re
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -153,16 +153,16 @@ LINES = (
 )  # fmt: skip
 
 
-def by_line(content: bytes, chance: random.Random) -> bytes:
+def by_line(content: bytes, chance: random.Random, odd: Sequence[str] = LINES) -> bytes:
     """One to three changes of whole lines of a TOML file."""
     lines = content.decode().split("\n")
     for _ in range(chance.choice((1, 1, 2, 3))):
         at = chance.randrange(len(lines))
         what = chance.choice(("insert", "insert", "replace", "delete", "twice", "shuffle", "value", "value"))
         if what == "insert":
-            lines.insert(at, chance.choice(LINES))
+            lines.insert(at, chance.choice(odd))
         elif what == "replace":
-            lines[at] = chance.choice(LINES)
+            lines[at] = chance.choice(odd)
         elif what == "delete" and len(lines) > 1:
             del lines[at]
         elif what == "twice":
@@ -388,6 +388,46 @@ def kept_or_dated(answer: pr.Mechanism, folder: Path) -> bool:
         return "levels must be text, numbers or true and false" in str(error)
 
 
+POLICY = """version = 1
+name = "Statistics Office"
+forbid = ["identity", "seed", "second-draw", "infinite-epsilon"]
+require = ["ledger", "dataset", "card"]
+[budget]
+dataset = 6.0
+unit = 8.0
+disjoint = [["survey 2025", "survey 2026"]]
+[limits]
+column = 3.0
+keep = 0.9
+merge_below = 5
+[columns]
+drop = ["name"]
+perturb = ["income"]
+[audit]
+original = true
+"""
+RULES = (
+    "name = 1", "forbid = 'seed'", "forbid = [['seed']]", "require = {}", "formats = ['xlsx']", "budget = 1", "dataset = -1", "unit = nan", "unit = true",
+    "disjoint = [[]]", "disjoint = [['a'], ['a']]", "keep = 2", "merge_below = 1e3", "merge_below = 0", "column = 0x" + "f" * 5000, "[budget.datasets]",
+    "datasets = {a = 1}", "publish = [1]", "drop = ['a', 'a']", "[rules]", "[[limits]]", *LINES[:17],
+)  # fmt: skip
+
+
+def policies(folder: Path, chance: random.Random) -> Iterator[Case]:
+    path = folder / "policy.toml"
+    path.write_text(POLICY)
+    base = pr.Policy.load(path)
+    while True:
+        draw = chance.random()
+        if draw < 0.1:
+            path.write_bytes(b"\xef\xbb\xbf# a word\n" + POLICY.replace("\n", "  # more\n").encode())
+            yield Case(lambda: pr.Policy.load(path), lambda answer: replace(answer, digest=base.digest) == base, True)
+            continue
+        content = POLICY.encode()
+        path.write_bytes(raw(content, chance) if draw < 0.3 else by_line(content, chance, RULES))
+        yield Case(lambda: pr.Policy.load(path), lambda answer: isinstance(answer, pr.Policy))
+
+
 def ledgers(folder: Path, chance: random.Random) -> Iterator[Case]:
     data, path = released(folder, "csv"), folder / "ledger.jsonl"
     line = json.loads(path.read_text())
@@ -424,9 +464,10 @@ KINDS: dict[str, tuple[Callable[[Path, random.Random], Iterator[Case]], int]] = 
     "data packages": (packages, 400),
     "Parquet metadata": (parquet_files, 400),
     "design files": (design_files, 500),
+    "policies": (policies, 400),
     "ledgers": (ledgers, 400),
 }
-"""How cases are made, and how many. A policy file is one more kind."""
+"""How cases are made, and how many."""
 
 
 @pytest.mark.filterwarnings("ignore::pramana.errors.PramanaWarning")

@@ -141,8 +141,8 @@ def test_the_input_is_never_overwritten_under_any_name(ending: str, tmp_path: Pa
         tmp_path / f"hard.{ending}",
         tmp_path / "sub" / ".." / f"in.{ending}",
     ):
-        refused(source, target, "is the confidential file itself", force=True)
-    refused(tmp_path / f"soft.{ending}", source, "is the confidential file itself", force=True)
+        refused(source, target, "an input is never overwritten", force=True)
+    refused(tmp_path / f"soft.{ending}", source, "an input is never overwritten", force=True)
 
 
 def test_an_existing_target_needs_force(ending: str, tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_no_seed_and_no_key_in_anything_published(ending: str, tmp_path: Path) -
     (tmp_path / "key").chmod(0o600)
     (tmp_path / "public").mkdir()
     pr.release(source, tmp_path / "public" / f"k.{ending}", M, key=tmp_path / "key", id="id", card=True)
-    pr.release(source, tmp_path / "public" / f"s.{ending}", M, seed=987654321, card=True)
+    pr.release(source, tmp_path / "public" / f"s.{ending}", M, seed=987654321, allow="seed", card=True)
     for path in (tmp_path / "public").iterdir():
         content = path.read_bytes()
         assert SECRET not in content

@@ -10,8 +10,8 @@ import typer
 
 from pramana.cli.designing import design
 from pramana.cli.fitting import compare, fit, specification
-from pramana.cli.output import check_output
-from pramana.cli.releasing import audit, key, perturb
+from pramana.cli.output import Force, check_output
+from pramana.cli.releasing import audit, key, ledger, perturb
 from pramana.cli.risking import plan, risk
 from pramana.errors import PramanaError, suggestion
 
@@ -22,8 +22,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+@app.callback()
+def command(context: typer.Context) -> None:
+    """What a command reads it does not replace, whatever its options say."""
+    from pramana.frames.inputs import guarded
+
+    context.with_resource(guarded())
+
+
 app.command()(design)
 app.command()(perturb)
+app.command()(ledger)
 app.command()(audit)
 app.command()(key)
 app.command()(risk)
@@ -51,12 +62,14 @@ def demo(
         "demo-output"
     ),
     style: FormatOption = "text",
+    force: Force = False,
 ) -> None:
     """Wages in the General Social Survey of 2006, with education perturbed: what each estimator makes of them."""
     from pramana.cli.demonstration import run
+    from pramana.frames.writing import Folder
 
     check_output(style)
-    for line in run(out, style):
+    for line in run(Folder(out, force), style):
         typer.echo(line)
 
 
@@ -73,6 +86,7 @@ def study(
     resume: Annotated[bool, typer.Option("--resume", help="Go on from what an interrupted run finished.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the whole study.")] = 1,
     data: Annotated[Path | None, typer.Option(help="Your own file for the application.")] = None,
+    force: Force = False,
 ) -> None:
     """Run the paper's simulation studies, or your own scenario."""
     # One thread for matrix products, set before NumPy is loaded: the arrays are small, and workers share the cores.
@@ -90,5 +104,5 @@ def study(
         "resume": resume,
         "seed": seed,
     }
-    for path in run_studies(what, out, data=data, **options):  # type: ignore[arg-type]
+    for path in run_studies(what, out, data=data, force=force, **options):  # type: ignore[arg-type]
         typer.echo(f"wrote {path}")

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pramana.errors import PramanaError
+from pramana.frames.writing import Folder
 
 SEED = 2006
 KEEP = 0.85
+FILES = ("table.md", "figure.png", "mechanism.json", "released.csv")
 
 
-def run(out: Path, style: str) -> Iterator[str]:
+def run(out: Folder, style: str) -> Iterator[str]:
     """Perturb, compare, write; yields the lines to print."""
     from pramana.estimators import Method, ModelDependent
     from pramana.inference import Resampling
@@ -21,7 +22,7 @@ def run(out: Path, style: str) -> Iterator[str]:
     from pramana.pipeline import compare
     from pramana.studies.application import FORMULA, wages
 
-    _make_folder(out)
+    out.check(*FILES)
     truth = wages()
     mechanism = Mechanism({"edu": TransitionMatrix.binary(sensitivity=KEEP, specificity=KEEP)})
     with warnings.catch_warnings():
@@ -39,17 +40,12 @@ def run(out: Path, style: str) -> Iterator[str]:
     yield "wrote " + ", ".join(str(f) for f in files)
 
 
-def _make_folder(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise PramanaError(f"folder {str(out)!r} cannot be created: {error.strerror}") from None
+def _write(out: Folder, comparison: Any, mechanism: Any, released: Any) -> list[Path]:
+    from pramana.mechanism.description.document import save
+    from pramana.render.figures import drawn
 
-
-def _write(out: Path, comparison: Any, mechanism: Any, released: Any) -> list[Path]:
-    table, figure, description, data = (out / n for n in ("table.md", "figure.png", "mechanism.json", "released.csv"))
-    table.write_text(comparison.summary("markdown") + "\n", encoding="utf-8")
-    comparison.plot(title="GSS wages 2006: effect on standardised income").savefig(figure, dpi=150)
-    mechanism.save(description)
-    released.to_csv(data, index=False)
-    return [table, figure, description, data]
+    table, figure, description, data = FILES
+    plot = comparison.plot(title="GSS wages 2006: effect on standardised income")
+    files = [out.text(table, comparison.summary("markdown") + "\n"), out.bytes(figure, drawn(plot, ".png"))]
+    save(mechanism, out.path / description, force=out.force)
+    return [*files, out.path / description, out.text(data, released.to_csv(index=False, lineterminator="\n"))]

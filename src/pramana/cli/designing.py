@@ -45,7 +45,7 @@ def design(
     """Design the randomisation of one column, and show what it does."""
     from pramana.cli.design_sheet import checked_kind, run_design
 
-    check_output(style)
+    check_output(style, out=out, force=True, inputs=[source, frequencies_file])
     shown = run_design(
         column,
         source=source,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pramana.cli.choices import SamplingOptions, family_of, inference_of, mechanism_of, methods_of
-from pramana.cli.output import check_output, save_figure
+from pramana.cli.output import Force, check_output, save_figure
 from pramana.cli.progress import bar
 from pramana.errors import PramanaError
 
@@ -104,11 +104,12 @@ def fit(
     privacy: Annotated[bool, typer.Option("--privacy", help="Also show the price of privacy.")] = False,
     style: FormatOption = "text",
     figure: FigureOption = None,
+    force: Force = False,
 ) -> None:
     """Estimate a regression, or a parameter by name, from a released file."""
     from pramana.pipeline import fit as fit_model
 
-    check_output(style, figure)
+    check_output(style, figure, force=force, inputs=[data])
     sampling = SamplingOptions(weights, frequencies, clusters, strata, fpc, target, replicate_weights, replicate_scale)
     with bar(f"Fitting {data.name}"):
         result = fit_model(
@@ -128,7 +129,7 @@ def fit(
     typer.echo(result.summary(style, exponentiate=exponentiate))
     if privacy and style != "json":
         typer.echo("\n" + price)
-    save_figure(result.plot, figure)
+    save_figure(result.plot, figure, force=force)
 
 
 def _as_asked(result: Any, what: str, exponentiate: bool = False) -> Any:
@@ -189,11 +190,12 @@ def compare(
     verify: VerifyOption = True,
     style: FormatOption = "text",
     figure: FigureOption = None,
+    force: Force = False,
 ) -> None:
     """Fit several estimators to a released file, side by side."""
     from pramana.pipeline import compare as compare_methods
 
-    check_output(style, figure)
+    check_output(style, figure, force=force, inputs=[data])
     sampling = SamplingOptions(weights, frequencies, clusters, strata, fpc, target, replicate_weights, replicate_scale)
     with bar(f"Fitting {data.name}"):
         comparison = compare_methods(
@@ -211,7 +213,7 @@ def compare(
         )
     comparison = replace(comparison, results={k: _as_asked(r, what) for k, r in comparison.results.items()})
     typer.echo(comparison.summary(style))
-    save_figure(comparison.plot, figure)
+    save_figure(comparison.plot, figure, force=force)
 
 
 def specification(

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pramana.cli.choices import names
-from pramana.cli.output import check_output, save_figure
+from pramana.cli.output import Force, check_output, save_figure
 from pramana.cli.progress import bar
 from pramana.errors import PramanaError
 
@@ -38,13 +38,14 @@ def risk(
     figure: Annotated[
         Path | None, typer.Option("--figure", help="Also draw risk against utility (.png, .svg or .pdf).")
     ] = None,
+    force: Force = False,
 ) -> None:
     """Weigh what an attacker gains from a release against what an analyst loses."""
     from pramana.disclosure.planning.risk_utility import frontier
     from pramana.disclosure.risk.assessment import risk as assess
     from pramana.mechanism import Mechanism
 
-    check_output(style, figure)
+    check_output(style, figure, force=force, inputs=[data, released, ledger])
     known, named, plans = Mechanism.load(mechanism), names(keys), _plans(analysis, family)
     options: dict[str, Any] = {"keys": named, "weights": weights, "missing": missing}
     with bar(f"Weighing {data.name}") as tell:
@@ -55,7 +56,7 @@ def risk(
     if figure is not None:
         with bar(f"Drawing {figure.name}") as tell:
             drawn = frontier(data, known.columns, analysis=plans, chosen=known, tell=tell, **options)
-        save_figure(drawn.plot, figure)
+        save_figure(drawn.plot, figure, force=force)
 
 
 def plan(
@@ -81,11 +82,11 @@ def plan(
     kind: KindOption = None,
     missing: MissingOption = "error",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Mechanism file to write (JSON).")] = None,
+    force: Force = False,
     style: FormatOption = "text",
 ) -> None:
     """Find the keep probability that a precision needs, or the matrix that costs analysts least."""
-
-    check_output(style, out=out)
+    check_output(style, out=out, force=force, inputs=[data])
     _refuse_mixed(optimal, bool(se or effect), [epsilon, odds, reidentification, importance])
     plans = _plans(analysis, family)
     shared: dict[str, Any] = {"weights": weights, "kind": kind, "missing": missing}
@@ -109,7 +110,9 @@ def plan(
             found = make_plan(data, column, plans[0] if plans else None, **targets, **options, **shared)
     typer.echo(found.summary(style))
     if out is not None:
-        found.mechanism.save(out)
+        from pramana.mechanism.description.document import save
+
+        save(found.mechanism, out, force=force)
         typer.echo(f"wrote {out}", err=True)
 
 

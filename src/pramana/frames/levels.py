@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -16,6 +17,7 @@ Level: TypeAlias = Hashable
 EXACT = 1 << 53
 """Whole numbers up to it are exact as floats."""
 Kind: TypeAlias = Literal["nominal", "ordinal", "numeric"]
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def is_number(value: object) -> bool:
@@ -40,6 +42,17 @@ def infer_kind(levels: Sequence[Level]) -> Kind | None:
     return "numeric" if len(levels) == 2 else None
 
 
+def lacks_half(value: object) -> bool:
+    """Text with half a character (a lone surrogate), as a wrong decoding leaves it; no file can hold it.
+
+    >>> lacks_half("caf\\udce9"), lacks_half(("a", "caf\\udce9")), lacks_half("café")
+    (True, True, False)
+    """
+    if isinstance(value, tuple):
+        return any(map(lacks_half, value))
+    return isinstance(value, str) and _SURROGATE.search(value) is not None
+
+
 def checked_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
     """The levels of a mechanism as a tuple of plain values: at least two, distinct, of one type, none missing."""
     if isinstance(levels, set | frozenset) or not hasattr(levels, "__iter__"):
@@ -49,6 +62,12 @@ def checked_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
         raise MechanismError(f"a transition matrix needs at least 2 levels, not {len(plain)}")
     if any(_lacks_value(v) for v in plain if not isinstance(v, str | int)):
         raise MechanismError("a missing value cannot be a level: recode it to a value such as 'missing' first")
+    broken = [v for v in plain if lacks_half(v)]
+    if broken:
+        raise MechanismError(
+            f"level {quoted(repr(broken[0]))} holds half a character (a lone surrogate), which no file can hold: decode the text again, "
+            "with its right encoding"
+        )
     types = {"text" if isinstance(v, str) else "number" if is_number(v) else type(v).__name__ for v in plain}
     if types & {"list", "dict", "set", "ndarray"}:
         raise MechanismError(

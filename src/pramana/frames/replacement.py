@@ -14,16 +14,28 @@ from pramana.frames.table import is_missing
 
 
 def replace_columns(native: Any, table: Table, columns: Mapping[str, Column]) -> Any:
-    """The native frame with some columns replaced, every type kept."""
+    """The native frame with some columns replaced, every type kept, and none of the notes that a frame can carry."""
     if table.kind == "dict":
         return {**native, **{k: _like_array(k, v, np.asarray(native[k])) for k, v in columns.items()}}
     if table.kind == "pandas":
         frame = table.frame.to_native()
-        return frame.assign(**{k: _like_pandas(k, v, frame[k]) for k, v in columns.items()})
+        made = frame.assign(**{k: _like_pandas(k, v, frame[k]) for k, v in columns.items()})
+        made.attrs = {}
+        return made
     import narwhals as nw
 
-    make = [_like_series(nw, k, v, table) for k, v in columns.items()]
-    return table.frame.with_columns(*make).to_native()
+    made = table.frame.with_columns(*[_like_series(nw, k, v, table) for k, v in columns.items()]).to_native()
+    return _without_remarks(made) if table.kind == "pyarrow" else made
+
+
+def _without_remarks(table: Any) -> Any:
+    """An Arrow table with names and types of its own and nobody's metadata."""
+    import pyarrow as pa
+
+    from pramana.frames.metadata import pandas_block, published_field
+
+    fields = [published_field(field, stored=False) for field in table.schema]
+    return pa.Table.from_arrays(table.columns, schema=pa.schema(fields, pandas_block(table.schema, fields)))
 
 
 def _like_array(name: str, values: Column, original: Column) -> Column:

@@ -15,7 +15,7 @@ import numpy as np
 from pramana.arrays import Bool, Column
 from pramana.errors import DataError, quoted, suggestion
 from pramana.frames.files import NULLS, check_header, existing, not_utf8, ragged, require_names, unreadable
-from pramana.frames.levels import is_unsigned
+from pramana.frames.levels import is_unsigned, lacks_half
 
 FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow", "dict"]
 
@@ -119,6 +119,7 @@ def _framed(native: object) -> nw.DataFrame[Any]:
     nested = [name for name in names if isinstance(name, tuple)]
     if nested:
         raise DataError(f"the columns have several header rows, as in {nested[0]!r}: flatten them to plain names")
+    _refuse_halved_names(names)
     return frame
 
 
@@ -145,6 +146,8 @@ def _values(series: nw.Series[Any]) -> Column:
             f"column {series.name!r} of type {type(series.dtype).__name__} cannot be used: give numbers, text or true and false"
         )
     if values.dtype.kind == "O":
+        if series.implementation.is_pandas_like() and series.to_native().dtype == object:  # other strings are whole
+            _refuse_halves(series.name, values)
         return _numbers_in_disguise(values)
     return values.astype(object) if values.dtype.kind in "US" else values
 
@@ -159,6 +162,22 @@ def _numbers_in_disguise(values: Column) -> Column:
     return values.astype(float) if kind in ("integer", "floating", "mixed-integer-float", "decimal") else values
 
 
+def _refuse_halved_names(names: Collection[str]) -> None:
+    halved = [name for name in names if lacks_half(name)]
+    if halved:
+        raise DataError(f"the column name {halved[0]!r} holds half a character (a lone surrogate): rename the column")
+
+
+def _refuse_halves(name: str, values: Column) -> None:
+    """Text that a wrong decoding broke; Arrow would fail on it somewhere below."""
+    texts = values.tolist()
+    if any(map(lacks_half, {v for v in texts if isinstance(v, str)})):
+        raise DataError(
+            f"column {name!r} holds text with half a character (a lone surrogate) in {sum(map(lacks_half, texts))} record(s), which no file "
+            "can hold: decode the text again, with its right encoding"
+        )
+
+
 def _from_mapping(data: Mapping[Any, Any]) -> Table:
     import pandas as pd
 
@@ -169,7 +188,13 @@ def _from_mapping(data: Mapping[Any, Any]) -> Table:
     lengths = {k: v.shape for k, v in columns.items()}
     if len(set(lengths.values())) > 1 or any(len(s) != 1 for s in lengths.values()):
         raise DataError(f"the columns must be one-dimensional and of equal length; their shapes are {lengths}")
-    return Table(_framed(pd.DataFrame(columns)), "dict")
+    try:
+        return Table(_framed(pd.DataFrame(columns)), "dict")
+    except UnicodeEncodeError:
+        _refuse_halved_names(columns)
+        for name, values in columns.items():
+            _refuse_halves(name, values)
+        raise
 
 
 def _from_path(path: Path, text: Mapping[str, Collection[object]]) -> Table:

@@ -1,104 +1,284 @@
-"""Files that appear complete or not at all, beside others that stay as they are."""
+"""The one door for writing: a file appears complete or not at all, replaces no input, and others only when that was asked for.
+
+A file in the making has a name of its own, `.NAME.xxxxxxxx.pramana.part`, in the folder where it is to appear, and is locked by
+whoever writes it. A process that is killed leaves such a file without its lock; the next write to the folder removes it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import secrets
+import stat
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from pramana.errors import DataError, PramanaError
 from pramana.frames.files import existing, format_of
+from pramana.frames.inputs import What, refuse_input
+
+_ENDING = ".pramana.part"
 
 
-def write_text(path: Path, text: str) -> None:
-    """A file that appears complete or not at all, even when the disk fills up or the process dies."""
+def write_text(
+    path: Path, text: str, *, force: bool = False, private: bool = False, updating: What | None = None
+) -> None:
+    """A text as UTF-8; see `write_bytes`."""
+    write_bytes(path, text.encode(), force=force, private=private, updating=updating)
+
+
+def write_bytes(
+    path: Path, content: bytes, *, force: bool = False, private: bool = False, updating: What | None = None
+) -> None:
+    """A file that appears complete or not at all, even when the disk fills up or the process dies; options as in `pending`."""
+    try:
+        with pending(path, force=force, private=private, updating=updating) as part:
+            part.fill(content)
+            publish(part)
+    except OSError as error:
+        raise _unwritten(path, error) from None
+
+
+def check_target(path: Path, *, force: bool, updating: What | None = None) -> None:
+    """Refuse what cannot or must not be written; to be called before any work is done, and again by the door itself."""
     if not path.parent.is_dir():
         raise PramanaError(f"folder {str(path.parent)!r} does not exist: create it first")
     if path.is_dir():
         raise PramanaError(f"{str(path)!r} is a folder: give the name of a file in it")
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    except OSError as error:
-        raise PramanaError(f"{str(path)!r} cannot be written ({error.strerror}): give another folder") from None
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    if path.exists() and not path.is_file():
+        raise PramanaError(f"{str(path)!r} is a device or a pipe, which would be replaced: give the name of a file")
+    refuse_input(path, updating)
+    if os.path.lexists(path) and not force and updating is None:  # a broken link counts as a file too
+        raise _exists(path)
 
 
 def check_paths(source: Path, target: Path, *, force: bool) -> None:
-    """Refuse to touch the input, under whatever name, and to replace a file without being asked."""
+    """What a release asks of its two files."""
     if existing(source) != format_of(target):
         raise DataError(
             f"{source.name!r} and {target.name!r} have different formats: a release keeps the format of its source"
         )
-    if not target.parent.is_dir():
-        raise PramanaError(f"folder {str(target.parent)!r} does not exist: create it first")
-    if target.is_dir():
-        raise PramanaError(f"{str(target)!r} is a folder: give the name of a file in it")
-    if target.resolve() == source.resolve() or (target.exists() and target.samefile(source)):
-        raise PramanaError(f"{str(target)!r} is the confidential file itself: the input is never overwritten")
-    refuse_existing([target], force=force)
+    check_target(target, force=force)
 
 
-def refuse_existing(paths: list[Path], *, force: bool) -> None:
-    """A broken link counts as a file too."""
+def refuse_same(paths: Sequence[Path]) -> None:
+    """What one command writes are different files, under whatever names, whether they exist already or not."""
+    known: dict[object, Path] = {}
     for path in paths:
-        if os.path.lexists(path) and not force:
-            raise PramanaError(f"{str(path)!r} exists: use another name, or force to replace it")
+        found = path.stat() if path.exists() else None
+        one = path.resolve() if found is None else (found.st_dev, found.st_ino)
+        if one in known:
+            raise PramanaError(
+                f"{str(known[one])!r} and {str(path)!r} are one file, and two are to be written: rename one"
+            )
+        known[one] = path
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file in the making, locked; `force` and `updating` say what it may replace when it is published."""
+
+    path: Path
+    target: Path
+    handle: int
+    force: bool
+    updating: What | None
+
+    def open(self) -> BinaryIO:
+        """A file to write into, from the beginning; it must be closed before the part is settled."""
+        os.ftruncate(self.handle, 0)
+        os.lseek(self.handle, 0, os.SEEK_SET)
+        return os.fdopen(os.dup(self.handle), "wb")
+
+    def fill(self, content: bytes) -> None:
+        """The whole content, on the disk."""
+        with self.open() as file:
+            file.write(content)
+        self.settle()
+
+    def settle(self) -> None:
+        """What was written is on the disk, not only in memory."""
+        os.fsync(self.handle)
 
 
 @contextmanager
-def pending(target: Path) -> Iterator[Path]:
-    """A temporary name in the target's folder, gone at the end unless it was published."""
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    os.close(handle)
+def pending(
+    target: Path, *, force: bool = False, private: bool = False, updating: What | None = None
+) -> Iterator[Part]:
+    """A file in the making, gone at the end unless it was published.
+
+    Parameters
+    ----------
+    force : replace a file of that name, unless it is an input of the command.
+    private : for its owner alone (0600); else the umask decides who may read it.
+    updating : the file is an input of this kind, read in order to be written anew.
+    """
+    check_target(target, force=force, updating=updating)
+    _remove_leftovers(target.parent)
+    with _part(target, 0o600 if private else 0o666, force, updating) as part:
+        yield part
+
+
+@contextmanager
+def _part(target: Path, mode: int, force: bool, updating: What | None) -> Iterator[Part]:
+    path, handle = _claimed(target, mode)
     try:
-        yield Path(name)
+        yield Part(path, target, handle, force, updating)
     finally:
-        Path(name).unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+        os.close(handle)  # and with it the lock, last: until now nobody takes the file for a leftover
 
 
-def publish(temporary: Path, target: Path, *, private: bool = False) -> None:
-    """Rename; the name changes on the disk before this returns."""
-    temporary.chmod(0o600 if private else 0o644)
-    temporary.replace(target)
-    _synchronize(target.parent)
+def publish(*parts: Part) -> None:
+    """The parts appear under their names, in this order, all or none: what they replaced comes back when one of them fails.
+
+    Whatever needs room on the disk is there before the first name changes.
+    """
+    for part in parts:
+        check_target(part.target, force=part.force, updating=part.updating)
+    with ExitStack() as stack:
+        earlier = [stack.enter_context(_copy(part.target)) for part in parts[:-1]]
+        done: list[Part] = []
+        try:
+            for part in parts:
+                _appear(part)
+                done.append(part)
+        except BaseException:
+            for part, copy in reversed(list(zip(done, earlier, strict=False))):
+                if copy is None:
+                    part.target.unlink()
+                else:
+                    copy.path.replace(part.target)
+            raise
+    for folder in {part.target.parent for part in parts}:
+        _synchronize(folder)
 
 
-def settle(path: Path) -> None:
-    """A file's content on the disk, not only in memory."""
-    _synchronize(path)
-
-
-def _synchronize(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
+def _appear(part: Part) -> None:
+    """Rename, or link where nothing may be replaced: of several processes that came this far, one makes the name."""
+    if part.force or part.updating is not None:
+        part.path.replace(part.target)
+        return
     try:
-        os.fsync(handle)
+        part.target.hardlink_to(part.path)
+    except FileExistsError:
+        raise _exists(part.target) from None
+    except OSError:  # a file system without links
+        check_target(part.target, force=False)
+        part.path.rename(part.target)
+
+
+@contextmanager
+def _copy(path: Path) -> Iterator[Part | None]:
+    """A file as it is now, to be put back where need be; None where there is none."""
+    if not path.is_file():
+        yield None
+        return
+    with _part(path, 0o600, True, None) as part:
+        part.fill(path.read_bytes())
+        os.fchmod(part.handle, stat.S_IMODE(path.stat().st_mode))
+        yield part
+
+
+@contextmanager
+def growing(path: Path, *, updating: What) -> Iterator[Callable[[str], None]]:
+    """A private file that only grows, locked meanwhile: yields a function that adds a line, on the disk when it returns.
+
+    The lines are taken back when the disk is full, and when whatever else is done meanwhile fails.
+    """
+    check_target(path, force=True, updating=updating)
+    path = path.resolve()
+    new = not path.exists()
+    handle = _locked_file(path)
+    before = os.fstat(handle).st_size
+    try:
+        yield partial(_add_line, handle, path)
+    except BaseException:
+        os.ftruncate(handle, before)
+        if new and not before:
+            path.unlink()
+        raise
     finally:
         os.close(handle)
+
+
+def _locked_file(path: Path) -> int:
+    """The file opened for appending, and locked; one that somebody took away while we waited is opened anew."""
+    while True:
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            _lock(handle)
+        except OSError as error:
+            raise _unwritten(path, error) from None
+        if _is_named(handle, path):
+            return handle
+        os.close(handle)
+
+
+def _add_line(handle: int, path: Path, line: str) -> None:
+    size = os.fstat(handle).st_size
+    unfinished = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
+    text = ("\n" * unfinished + line + "\n").encode()
+    try:
+        while text:
+            text = text[os.write(handle, text) :]
+        os.fsync(handle)
+    except OSError as error:
+        raise _unwritten(path, error) from None
+
+
+def scratch(folder: Path) -> BinaryIO:
+    """A file without a name, for its owner alone, which vanishes when it is closed or the process dies."""
+    return cast(BinaryIO, tempfile.TemporaryFile(dir=folder))
+
+
+def remove(path: Path) -> None:
+    """Take away a file of our own, if it is there."""
+    refuse_input(path)
+    path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder for the files of one command, made where it is not there; existing files are replaced only with `force`."""
+
+    path: Path
+    force: bool = False
+
+    def check(self, *names: str) -> None:
+        """Make the folder, and refuse what could not be written into it."""
+        make_folder(self.path)
+        for name in names:
+            check_target(self.path / name, force=self.force)
+
+    def text(self, name: str, text: str) -> Path:
+        return self.bytes(name, text.encode())
+
+    def bytes(self, name: str, content: bytes) -> Path:
+        self.check(name)
+        write_bytes(self.path / name, content, force=self.force)
+        return self.path / name
+
+
+def make_folder(path: Path) -> None:
+    """A folder, with those around it."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PramanaError(f"folder {str(path)!r} cannot be created: {error.strerror}") from None
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """One process at a time changes the description of a folder."""
-    try:
-        import fcntl
-    except ImportError:  # not on Windows, where this package is untested
-        yield
-        return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        _lock(handle)
         yield
     finally:
         os.close(handle)
@@ -108,3 +288,70 @@ def sha256(path: Path) -> str:
     """Hexadecimal SHA-256 of a file, read in pieces."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _exists(path: Path) -> PramanaError:
+    return PramanaError(f"{str(path)!r} exists: use another name, or force to replace it")
+
+
+def _unwritten(path: Path, error: OSError) -> PramanaError:
+    return PramanaError(
+        f"{str(path)!r} could not be written: {error.strerror or type(error).__name__}; nothing was changed"
+    )
+
+
+def _claimed(target: Path, mode: int) -> tuple[Path, int]:
+    """A new file in the target's folder, locked; one that was taken for a leftover before it was locked is made anew."""
+    while True:
+        path = target.with_name(f".{target.name[:50]}.{secrets.token_hex(4)}{_ENDING}")
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+        except OSError as error:
+            raise PramanaError(f"{str(target)!r} cannot be written ({error.strerror}): give another folder") from None
+        with suppress(OSError):  # a file system without locks: nobody can take the file for a leftover there
+            _lock(handle)
+        if _is_named(handle, path):
+            return path, handle
+        os.close(handle)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Parts of killed processes: nobody holds their lock."""
+    for path in folder.glob(f".*{_ENDING}"):
+        with suppress(OSError):  # not ours to remove, or gone by now
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                if _lock(handle, wait=False):
+                    path.unlink()
+            finally:
+                os.close(handle)
+
+
+def _lock(handle: int, *, wait: bool = True) -> bool:
+    """Whether the lock is ours now."""
+    try:
+        import fcntl
+    except ImportError:  # not on Windows, where this package is untested
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_named(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _synchronize(folder: Path) -> None:
+    """The names in a folder are on the disk too, where the file system can do that."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -16,8 +16,8 @@ from pramana.errors import MechanismError, PramanaWarning, confidential, listing
 from pramana.frames import Level, Schema, Table, Variable, decode, encode, infer_kind, read
 from pramana.frames.replacement import replace_columns
 from pramana.frames.table import require_columns
-from pramana.mechanism.channel import Channel, Document
-from pramana.mechanism.channels.transition import TransitionMatrix
+from pramana.mechanism.channel import CONDITIONS, Channel, Document
+from pramana.mechanism.channels.transition import TransitionMatrix, told_given
 
 if TYPE_CHECKING:
     from pramana.mechanism.draws.keyed import Key
@@ -156,13 +156,18 @@ class Mechanism:
 
     @property
     def conditional(self) -> list[str]:
-        """Columns whose epsilon holds only given frequencies that come from the confidential data."""
+        """Columns whose epsilon holds only given something that comes from the confidential data."""
         return [c for a in self.assignments if a.channel.conditional for c in a.columns]
 
     @property
     def epsilon_condition(self) -> str:
-        """What must be said after epsilon: nothing, or on which columns' frequencies it is conditional."""
-        return f", given the frequencies of {listing(self.conditional)}" if self.conditional else ""
+        """What must be said after epsilon: nothing, or what of which columns it is conditional on."""
+        by = {
+            phrase: [c for a in self.assignments if what in a.channel.given for c in a.columns]
+            for what, phrase in CONDITIONS.items()
+        }
+        told = " and ".join(f"{phrase} of {listing(columns)}" for phrase, columns in by.items() if columns)
+        return f", given {told}" if told else ""
 
     def with_unit(self, unit: Unit | str | None) -> Mechanism:
         """The same channels, drawn once for all records of a unit."""
@@ -272,4 +277,4 @@ def _check_assignment(assignment: Assignment) -> None:
 def _brief(channel: Channel) -> str:
     size = f"{len(channel.levels)} levels, " if channel.levels is not None else ""
     by = f" by {', '.join(channel.context)}" if channel.context else ""
-    return f"{size}epsilon {channel.epsilon:.3g}{by}{' given the frequencies' * channel.conditional}"
+    return f"{size}epsilon {channel.epsilon:.3g}{by}{told_given(channel)}"

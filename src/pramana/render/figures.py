@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,14 @@ PALETTE = ("#1b6ca8", "#d1495b", "#7a7a7a", "#2e8b57", "#8e5ea2", "#c77f1a")
 MARKERS = ("o", "s", "D", "^", "v", "P")
 Lines = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 """Label ↦ (x, y)."""
+
+
+def drawn(figure: Any, ending: str) -> bytes:
+    """A figure as the content of a file whose name has this ending (.png, .svg or .pdf), without a date inside."""
+    kind, content = ending.lower().removeprefix("."), io.BytesIO()
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    figure.savefig(content, format=kind, dpi=150, metadata=undated.get(kind))
+    return content.getvalue()
 
 
 @dataclass(frozen=True)

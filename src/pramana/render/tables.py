@@ -32,6 +32,26 @@ class Sheet:
         return [[show(value, self.digits) for value in row] for row in self.rows]
 
 
+class Shown:
+    """What everything that has a summary can do with it."""
+
+    def summary(self, style: str = "text") -> str:
+        """The tables in one of the formats."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        return self.summary("html")
+
+    def to_markdown(self) -> str:
+        return self.summary("markdown")
+
+    def to_latex(self) -> str:
+        return self.summary("latex")
+
+
 def show(value: object, digits: int = 4) -> str:
     """A cell as text; p-values and the like keep significant digits.
 
@@ -149,4 +169,5 @@ def render(sheet: Sheet, style: str = "text") -> str:
     if style not in FORMATS:
         raise PramanaError(f"format {style!r} is unknown: {suggestion(style, FORMATS)}")
     made = FORMATS[style](sheet)
-    return made if style == "json" else printable(made)
+    # JSON has its own escapes; elsewhere a name must not move the cursor. Half a character cannot be printed at all.
+    return (made if style == "json" else printable(made)).encode("utf-8", "backslashreplace").decode()

@@ -8,32 +8,29 @@ from typing import Any
 
 import numpy as np
 
-from pramana.frames.writing import write_text
+from pramana.frames.writing import Folder
 from pramana.render import Sheet
-from pramana.render.figures import heat_maps, line_grid
+from pramana.render.figures import drawn, heat_maps, line_grid
 from pramana.render.pages import Code, Heading, Page, Picture
 from pramana.studies.published import REPLICATES, TABLE_1
 from pramana.studies.study import CLIPPED, GREEK, GRID, KEEPS, MODEL_1, MODEL_2, NAMES, SIZES, Study
 from pramana.studies.summary import Row, StudyResult
 
 
-def save_figure(figure: Any, stem: Path) -> list[Path]:
-    paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
-    figure.savefig(paths[0], dpi=150)
-    figure.savefig(paths[1], metadata={"Date": None})
-    return paths
+def save_figure(figure: Any, out: Folder, stem: str) -> list[Path]:
+    return [out.bytes(stem + ending, drawn(figure, ending)) for ending in (".png", ".svg")]
 
 
 _FIVE = ("oracle", "reversion", MODEL_1.label, MODEL_2.label, "naive")
 
 
-def five_section(study: Study, result: StudyResult, out: Path, page: Page) -> list[Path]:
+def five_section(study: Study, result: StudyResult, out: Folder, page: Page) -> list[Path]:
     """Bias above, mean squared error below, of the five estimators."""
     panels, titles = [], [f"{GREEK[x]}, p = {p}" for x in GREEK for p in KEEPS]
     for measure in ("bias", "mse"):
         panels.append([{NAMES[m]: _line(result, measure, m, p, x) for m in _FIVE} for x in GREEK for p in KEEPS])
     figure = line_grid(panels, rows=("bias", "MSE"), columns=titles, x_label="n", zero=(True, False))
-    files = save_figure(figure, out / f"{study.name}-estimators")
+    files = save_figure(figure, out, f"{study.name}-estimators")
     caption = (
         f"Simulation {study.name.upper()}: empirical bias (upper) and mean squared error (lower) of five estimators."
     )
@@ -59,7 +56,7 @@ def _five_table(result: StudyResult) -> Sheet:
     return Sheet(columns, tuple(rows), title="At n = 1000", digits=4, fixed=True)
 
 
-def efficiency_section(study: Study, result: StudyResult, out: Path, page: Page) -> list[Path]:
+def efficiency_section(study: Study, result: StudyResult, out: Folder, page: Page) -> list[Path]:
     """MSE(proposed) / MSE(Model 1) over sample sizes, with and without clipping."""
     panels = [
         [{f"p = {p}": _line(result, "re", "reversion", p, x) for p in KEEPS} for x in GREEK],
@@ -72,7 +69,7 @@ def efficiency_section(study: Study, result: StudyResult, out: Path, page: Page)
         x_label="n",
         zero=(False, False),
     )
-    files = save_figure(figure, out / f"{study.name}-efficiency")
+    files = save_figure(figure, out, f"{study.name}-efficiency")
     plain = [r["re"] for r in result.rows if "re" in r]
     clipped = [v for p in KEEPS for x in GREEK for v in _clipped_line(result, p, x)[1]]
     page.add(
@@ -101,7 +98,7 @@ def _clipped_line(result: StudyResult, p: float, x: str) -> tuple[Sequence[float
     return n, [a / b for a, b in zip(ours, theirs, strict=True)]
 
 
-def map_section(study: Study, result: StudyResult, out: Path, page: Page) -> list[Path]:
+def map_section(study: Study, result: StudyResult, out: Folder, page: Page) -> list[Path]:
     """Heat maps of the relative efficiency over (p00, p11), with and without clipping."""
     files = []
     page.add(Heading("Relative efficiency over the grid"), _failures(result))
@@ -109,7 +106,7 @@ def map_section(study: Study, result: StudyResult, out: Path, page: Page) -> lis
         maps = {GREEK[x]: _ratio_map(result, other, x) for x in GREEK}
         title = f"MSE(proposed) / MSE({NAMES[other]})"
         figure = heat_maps(maps, GRID, x_label="p₀₀", y_label="p₁₁", title=title)
-        files += save_figure(figure, out / f"{study.name}-{stem}")
+        files += save_figure(figure, out, f"{study.name}-{stem}")
         extremes = "; ".join(
             f"{name}: {m.min():.2f} to {m.max():.2f}, median {np.median(m):.2f}, below 1 in {np.mean(m < 1):.0%} of the cells"
             for name, m in maps.items()
@@ -146,14 +143,14 @@ def _ratio_map(result: StudyResult, other: str, x: str) -> Any:
 ROUNDING = 0.0005
 
 
-def plain_section(study: Study, result: StudyResult, out: Path, page: Page) -> list[Path]:  # noqa: ARG001
+def plain_section(study: Study, result: StudyResult, out: Folder, page: Page) -> list[Path]:  # noqa: ARG001
     page.add(
         Heading("Results"), Sheet(result.columns, tuple(tuple(r.get(c) for c in result.columns) for r in result.rows))
     )
     return []
 
 
-def table_section(study: Study, result: StudyResult, out: Path, page: Page) -> list[Path]:  # noqa: ARG001
+def table_section(study: Study, result: StudyResult, out: Folder, page: Page) -> list[Path]:  # noqa: ARG001
     """The proposed estimator in the layout of Table 1."""
     columns = ("p", "n", *(f"{what} {GREEK[x]}" for what in ("Bias", "SD", "SE", "CP") for x in GREEK))
     rows = []
@@ -185,7 +182,7 @@ _SCALES = {
 }
 
 
-def errors_section(study: Study, result: StudyResult, out: Path, page: Page) -> list[Path]:  # noqa: ARG001
+def errors_section(study: Study, result: StudyResult, out: Folder, page: Page) -> list[Path]:  # noqa: ARG001
     """Every way to average a resampled standard error, beside the spread they should match."""
     columns = ("p", "n", "parameter", "SD", *_SCALES.values())
     rows = [
@@ -222,7 +219,7 @@ def errors_section(study: Study, result: StudyResult, out: Path, page: Page) -> 
     return []
 
 
-def published_section(study: Study, result: StudyResult, out: Path, page: Page) -> list[Path]:  # noqa: ARG001
+def published_section(study: Study, result: StudyResult, out: Folder, page: Page) -> list[Path]:  # noqa: ARG001
     """Table 1 as printed and as reproduced, with the z-score of each difference."""
     rows = list(_comparisons(result))
     judged = [r for r in rows if r[3] != "SE"]
@@ -299,27 +296,21 @@ def _comparisons(result: StudyResult) -> Any:
                     )
 
 
-def write(study: Study, result: StudyResult, out: Path, command: str) -> list[Path]:
+def write(study: Study, result: StudyResult, out: Folder, command: str) -> list[Path]:
     """Every file of one study; returns their paths."""
-    out.mkdir(parents=True, exist_ok=True)
-    table = out / f"{study.name}.csv"
-    write_text(table, result.to_csv())
     page = Page(study.title)
     page.add("Made by this command:", Code(command))
-    files = [table]
+    files = [out.text(f"{study.name}.csv", result.to_csv())]
     for add in _sections(study):
         files += add(study, result, out, page)
-    return files + save_page(page, out / study.name)
+    return files + save_page(page, out, study.name)
 
 
-def save_page(page: Page, stem: Path) -> list[Path]:
-    markdown, html = stem.with_suffix(".md"), stem.with_suffix(".html")
-    write_text(markdown, page.markdown())
-    write_text(html, page.html())
-    return [markdown, html]
+def save_page(page: Page, out: Folder, stem: str) -> list[Path]:
+    return [out.text(f"{stem}.md", page.markdown()), out.text(f"{stem}.html", page.html())]
 
 
-Section = Callable[[Study, StudyResult, Path, Page], list[Path]]
+Section = Callable[[Study, StudyResult, Folder, Page], list[Path]]
 
 
 def _sections(study: Study) -> Sequence[Section]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -18,12 +19,15 @@ import numpy as np
 
 from pramana.errors import PramanaError
 from pramana.frames.documents import read_json
+from pramana.frames.writing import make_folder, remove, write_bytes, write_text
 from pramana.inference import Resampling
 from pramana.studies.simulation import ReplicateEstimates, run_replicates
 from pramana.studies.study import Study, study_of
 from pramana.studies.summary import StudyResult, combine, summarize
 
 FORMAT = 1
+NOTE = "settings.json"
+"""The file in which a run says what it was asked for."""
 _THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 
@@ -61,7 +65,7 @@ def run(
     tell : called with (units done, units in all) as they finish.
     """
     study = study_of(settings.source)
-    work = prepared(out / ".work" / study.name, settings, resume)
+    work = prepared(work_folder(out, study), settings, resume)
     units = units_of(study, settings)
     todo = [unit for unit in units if not unit.path(work).is_file()]
     done = len(units) - len(todo)
@@ -70,6 +74,11 @@ def run(
         done += 1
         tell(done, len(units))
     return gather(study, units, work)
+
+
+def work_folder(out: Path, study: Study) -> Path:
+    """Where finished units are kept."""
+    return out / ".work" / study.name
 
 
 def units_of(study: Study, settings: RunSettings) -> list[Unit]:
@@ -82,8 +91,8 @@ def units_of(study: Study, settings: RunSettings) -> list[Unit]:
 
 def prepared(work: Path, settings: RunSettings, resume: bool) -> Path:
     """The folder of finished units, emptied unless they are to be kept; other settings cannot be resumed."""
-    work.mkdir(parents=True, exist_ok=True)
-    note = work / "settings.json"
+    make_folder(work)
+    note = work / NOTE
     wanted = {"format": FORMAT, **asdict(settings)}
     if resume and note.is_file():
         read = read_json(note, "the note of an earlier run")
@@ -96,8 +105,8 @@ def prepared(work: Path, settings: RunSettings, resume: bool) -> Path:
             )
         return work
     for old in work.glob("*.npz"):
-        old.unlink()
-    note.write_text(json.dumps(wanted), encoding="utf-8")
+        remove(old)
+    write_text(note, json.dumps(wanted), force=True)
     return work
 
 
@@ -115,11 +124,9 @@ def work_on(unit: Unit, work: Path) -> None:
         device=unit.settings.device,
     )
     flat = {f"{method}|{name}": v for method, numbers in replicates.values.items() for name, v in numbers.items()}
-    path = unit.path(work)
-    part = path.with_suffix(".part")
-    with part.open("wb") as file:
-        np.savez(file, parameters=np.array(replicates.parameters), **flat)  # type: ignore[arg-type]
-    part.replace(path)
+    content = io.BytesIO()
+    np.savez(content, parameters=np.array(replicates.parameters), **flat)  # type: ignore[arg-type]
+    write_bytes(unit.path(work), content.getvalue(), force=True)
 
 
 def kept(path: Path) -> ReplicateEstimates:

@@ -117,7 +117,7 @@ def test_options_reach_the_inference(more: tuple[str, ...], inference: str, fold
     [
         (("--format", "jsn"), "format 'jsn' is unknown: did you mean 'json'"),
         (("--figure", "a.bmp"), "'a.bmp' has an unknown ending: use .png, .svg or .pdf"),
-        (("--figure", "absent/a.png"), "folder 'absent' of the figure does not exist"),
+        (("--figure", "absent/a.png"), "folder 'absent' does not exist: create it first"),
         (("--inference", "sandwch"), "inference 'sandwch' is unknown: did you mean 'sandwich'"),
         (("--method", "naive", "--privacy"), "does not decompose"),
         (("--dispersion", "1"), "--dispersion belongs to --family negative-binomial, not 'gaussian'"),

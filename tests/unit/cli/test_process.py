@@ -57,7 +57,7 @@ def test_the_installed_script_is_the_same_command(folder: Path) -> None:
         (("fit", "median(income", "public.csv", "-m", "m.json"), "never closed"),
         (
             ("plan", "public.csv", "edu", "--se", "0.5", "-o", "absent/m.json"),
-            "folder 'absent' of 'absent/m.json' does not exist",
+            "folder 'absent' does not exist: create it first",
         ),
         (("compare", FORMULA, "public.csv", "-m", "m.json", "--truth", "absent.csv"), "'absent.csv' does not exist"),
         (("demo", "--out", "m.json"), "folder 'm.json' cannot be created"),

@@ -31,7 +31,7 @@ def golden_release(folder: Path) -> Path:
     first = pr.Mechanism(
         {"edu": pr.TransitionMatrix.randomized_response(EDU, 0.8), "smoker": pr.Stratified("region", strata)}
     )
-    pr.release(folder / "raw.csv", public / "seeded.csv", first, seed=1)
+    pr.release(folder / "raw.csv", public / "seeded.csv", first, seed=1, allow="seed")
     given = pr.TransitionMatrix(EDU, [[0.8, 0.1, 0], [0.2, 0.8, 0.3], [0, 0.1, 0.7]], conditional=True)
     second = pr.Mechanism({"edu": given})
     pr.release(folder / "raw.csv", public / "keyed.csv", second, key=bytes(range(32)), id="id", card=True)

@@ -22,12 +22,17 @@ _PROFILES = "https://datapackage.org/profiles/2.0"
 
 
 def pram_object(
-    mechanism: Mechanism, *, rows: int, randomness: RandomnessKind, facts: Mapping[str, Any]
+    mechanism: Mechanism,
+    *,
+    rows: int,
+    randomness: RandomnessKind,
+    facts: Mapping[str, Any],
+    limits: Sequence[str] = (),
 ) -> dict[str, Any]:
     """What was done to a file. Never a seed or a key; `facts` are what else is to be said of the release."""
     body = mechanism.document()["pram"] | {"rows": rows, "epsilon": finite(mechanism.epsilon), "randomness": randomness}
-    limits = [*(LIMITS if randomness == "keyed" else ()), *unit_limits(mechanism)]
-    body |= {"limits": limits} if limits else {}
+    stated = [*(LIMITS if randomness == "keyed" else ()), *unit_limits(mechanism), *limits]
+    body |= {"limits": stated} if stated else {}
     body |= {name: value for name, value in facts.items() if value not in (None, False, [], {})}
     try:
         plain: dict[str, Any] = json.loads(json.dumps(body, allow_nan=False))

@@ -24,7 +24,6 @@ class Handling:
     link : the custodian's file that says which original record each released one is.
     missing : marks of missing values beside the empty field and the null. missing_level : the level that stands for them.
     merge_below : values that fewer people hold are merged, in a design.
-    allow : refusals that the custodian waves through.
     """
 
     drop: tuple[str, ...] = ()
@@ -34,7 +33,6 @@ class Handling:
     missing: tuple[str, ...] = ()
     missing_level: Level | None = None
     merge_below: int | None = None
-    allow: frozenset[str] = frozenset()
 
 
 def asked(

@@ -8,6 +8,7 @@ makes it possible. It is Parquet or CSV with one line a released record, in the 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -35,13 +36,13 @@ def read_link(path: Path, rows: int) -> Int:
 class LinkWriter:
     """A link file written a batch at a time."""
 
-    def __init__(self, path: Path, target: Path) -> None:
+    def __init__(self, file: BinaryIO, target: Path) -> None:
         import pyarrow as pa
         from pyarrow import csv, parquet
 
         self._schema = pa.schema([(ROW, pa.int64())])
         make = parquet.ParquetWriter if format_of(target) == "parquet" else csv.CSVWriter
-        self._writer = make(path, self._schema)
+        self._file, self._writer = file, make(file, self._schema)
 
     def write(self, rows: Int) -> None:
         import pyarrow as pa
@@ -49,7 +50,10 @@ class LinkWriter:
         self._writer.write_batch(pa.record_batch([pa.array(rows)], self._schema))
 
     def close(self) -> None:
-        self._writer.close()
+        try:
+            self._writer.close()
+        finally:
+            self._file.close()
 
 
 def refuse_link(link: Path, target: Path) -> None:

@@ -8,7 +8,6 @@ it holds released values only.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from pramana.arrays import Int
+from pramana.frames.writing import scratch
 from pramana.mechanism.draws.keystream import Keystream
 
 HEAP = 1 << 25
@@ -39,7 +39,7 @@ class Shuffle:
 
     def __init__(self, folder: Path, stream: Keystream, expected: int) -> None:
         self._heaps = 1 << max(0, min(MOST_HEAPS, -(-expected // HEAP)) - 1).bit_length()
-        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by `close`
+        self._file = scratch(folder)
         self._stream = stream
         self._slices: list[list[tuple[int, int]]] = [[] for _ in range(self._heaps)]
         self._heap_of: list[Any] = []

@@ -242,7 +242,7 @@ def risk(
         tuple(replace(c, exposure=replace(c.exposure, row=int(rows[c.exposure.row]))) for c in columns),
         None if linked is None else replace(linked, row=int(rows[linked.row])),
         cost,
-        None if ledger is None else compose(ledger, known, data, dataset),
+        None if ledger is None else compose(ledger, known, data, dataset, released),
     )
 
 

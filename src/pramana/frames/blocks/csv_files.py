@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -165,8 +165,8 @@ def _outside(data: bytes, mark: int) -> Bool:
 class CsvWriter:
     """The header of the source, then whole records as bytes."""
 
-    def __init__(self, path: Path, reader: CsvReader, layout: Layout, *, compressed: bool) -> None:
-        self._raw = path.open("wb")
+    def __init__(self, file: BinaryIO, reader: CsvReader, layout: Layout, *, compressed: bool) -> None:
+        self._raw = file
         # Neither a name nor a time inside: the same release gives the same bytes.
         self._file: Any = gzip.GzipFile("", "wb", 6, self._raw, mtime=0) if compressed else self._raw
         mark = _BOM if reader.header.startswith(_BOM) else b""
@@ -181,9 +181,10 @@ class CsvWriter:
             self._file.write(records.buffers()[2][edges[0] : edges[-1]])
 
     def close(self) -> None:
-        if self._file is not self._raw:
+        try:
             self._file.close()
-        self._raw.close()
+        finally:
+            self._raw.close()
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from pramana.errors import DataError
 from pramana.frames.blocks.stream import MISSING, UNKNOWN, Layout, Replacement
 from pramana.frames.files import check_header, unreadable
 from pramana.frames.levels import Level, is_number
+from pramana.frames.metadata import is_text, pandas_block, published_field
 
 CELLS = 1 << 21
 LONGEST = 1 << 18
@@ -42,11 +43,12 @@ class ParquetReader:
             raise unreadable(path, error) from None
         self.metadata = plain.metadata
         self._done = 0
+        self._listed: dict[str, Any] = {}
         check_header(self.names, path)
 
     def _texts(self, names: Sequence[str]) -> list[str]:
         """Text columns that are read as codes straight from the pages."""
-        return [n for n in names if n in self.schema.names and _is_text(self.schema.field(n).type)]
+        return [n for n in names if n in self.schema.names and is_text(self.schema.field(n).type)]
 
     @property
     def names(self) -> list[str]:
@@ -81,27 +83,53 @@ class ParquetReader:
         size = max(1024, min(LONGEST, CELLS // max(1, len(self.names))))
         try:
             for batch in self._file.iter_batches(batch_size=size):
-                yield ParquetBlock(batch, self.schema, self._done, self._missing)
+                yield ParquetBlock(batch, self.schema, self._done, self._occurring, self._missing)
                 self._done += batch.num_rows
         except pa.ArrowException as error:
             raise unreadable(self.path, error, f" after row {self._done}") from None
 
+    def _occurring(self, name: str) -> Any:
+        """The values of a dictionary column that occur in the file; read once more, before the first block is released."""
+        if name not in self._listed:
+            file = parquet.ParquetFile(self.path, buffer_size=BUFFER, pre_buffer=False)
+            try:
+                self._listed[name] = _occurring(file, name, self.schema.field(name).type.value_type)
+            except pa.ArrowException as error:
+                raise unreadable(self.path, error) from None
+        return self._listed[name]
+
+
+def _occurring(file: Any, name: str, kind: Any) -> Any:
+    """Of the values that dictionaries list, in their order, those of some record: others may be of records long deleted."""
+    listed = used = pa.array([], kind)
+    for batch in file.iter_batches(batch_size=LONGEST, columns=[name]):
+        column = batch.column(name)
+        if not listed.equals(column.dictionary):
+            listed = pc.unique(pa.concat_arrays([listed, column.dictionary]))
+        held = column.dictionary.take(pc.drop_null(pc.unique(column.indices)))
+        used = pc.unique(pa.concat_arrays([used, held]))
+    return listed.filter(pc.is_in(listed, value_set=pc.drop_null(used)))
+
 
 class ParquetWriter:
-    """A batch becomes a row group. Key-value metadata of the source are dropped but for pandas' own: they may tell of raw data."""
+    """A batch becomes a row group. Of the source's schema only names and types are kept, and what of them pandas must know."""
 
-    def __init__(self, path: Path, reader: ParquetReader, layout: Layout, metadata: Mapping[bytes, bytes]) -> None:
-        kept = {k: v for k, v in (reader.schema.metadata or {}).items() if k == b"pandas"}
+    def __init__(self, file: BinaryIO, reader: ParquetReader, layout: Layout, metadata: Mapping[bytes, bytes]) -> None:
         new = pa.field(layout.identifier or "", pa.string())
-        fields = [new if name == layout.identifier else reader.schema.field(name) for name in layout.names]
-        self.schema = pa.schema(fields, {**kept, **metadata})
-        self._writer = parquet.ParquetWriter(path, self.schema, compression=reader.codec)
+        old = reader.schema
+        fields = [new if n == layout.identifier else published_field(old.field(n), stored=True) for n in layout.names]
+        self.schema = pa.schema(fields, {**pandas_block(old, fields), **metadata})
+        self._file = file
+        self._writer = parquet.ParquetWriter(file, self.schema, compression=reader.codec)
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._writer.write_table(pa.Table.from_batches([batch]).cast(self.schema))
 
     def close(self) -> None:
-        self._writer.close()
+        try:
+            self._writer.close()
+        finally:
+            self._file.close()
 
 
 @dataclass(frozen=True)
@@ -111,6 +139,7 @@ class ParquetBlock:
     batch: pa.RecordBatch
     schema: pa.Schema
     first_row: int
+    occurring: Callable[[str], Any]
     missing: Sequence[str] = ()
 
     @property
@@ -138,8 +167,17 @@ class ParquetBlock:
             elif name in drawn:
                 arrays.append(_released(self.batch.column(name), drawn[name], self.schema.field(name), name))
             else:
-                arrays.append(self.batch.column(name))
+                arrays.append(self._clear(name))
         return pa.RecordBatch.from_arrays(arrays, names=list(layout.names))
+
+    def _clear(self, name: str) -> Any:
+        """A column as it is; its dictionary, where it has one, lists what occurs in the file and nothing else."""
+        column = self.batch.column(name)
+        if not pa.types.is_dictionary(self.schema.field(name).type):
+            return column
+        listed = self.occurring(name)
+        places = pc.index_in(column.dictionary, value_set=listed).take(column.indices)
+        return pa.DictionaryArray.from_arrays(places.cast(column.type.index_type), listed, ordered=column.type.ordered)
 
 
 def _is_mark(text: str, marks: Sequence[str]) -> bool:
@@ -155,6 +193,8 @@ def array_codes(array: Any, levels: Sequence[Level], name: str) -> Int:
         return np.append(inside, MISSING)[places]
     if pa.types.is_null(array.type):
         return np.full(len(array), MISSING, dtype=np.int64)
+    if pa.types.is_string_view(array.type):  # which Arrow can neither look up nor take from
+        array = array.cast(pa.large_string())
     found = pc.index_in(array, value_set=fitting(levels, array.type, name))
     codes = pc.fill_null(found, UNKNOWN).to_numpy(zero_copy_only=False).astype(np.int64)
     gaps = pc.is_null(array, nan_is_null=True)
@@ -170,10 +210,10 @@ def fitting(levels: Sequence[Level], kind: Any, name: str) -> Any:
             cast = pa.array([Decimal(repr(level)) for level in levels], kind)
             exact = [float(v) for v in cast.to_pylist()] == list(levels)
         else:
-            made = pa.array(list(levels))
+            made = _arrow(levels)
             cast = made.cast(kind)
             exact = cast.cast(made.type).equals(made)
-    except pa.ArrowException:
+    except (pa.ArrowException, OverflowError):
         exact = False
     if not exact:
         raise DataError(
@@ -182,15 +222,19 @@ def fitting(levels: Sequence[Level], kind: Any, name: str) -> Any:
     return cast
 
 
-def _is_text(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+def _arrow(levels: Sequence[Level]) -> Any:
+    """Levels in the type that Arrow gives them; whole numbers from 2⁶³ on fit only without a sign."""
+    try:
+        return pa.array(list(levels))
+    except OverflowError:
+        return pa.array(list(levels), pa.uint64())
 
 
 def _refuse_type_mismatch(levels: Sequence[Level], kind: Any, name: str) -> None:
     """`1` is not `"1"`: both types are named so that the user sees which side to change."""
     what = "numbers" if is_number(levels[0]) else "true and false" if isinstance(levels[0], bool) else "text"
     number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    text = _is_text(kind) or pa.types.is_string_view(kind)
+    text = is_text(kind) or pa.types.is_string_view(kind)
     shown = kind if not pa.types.is_nested(kind) else "nested"  # the fields of a nested type can be values
     held = "numbers" if number else "text" if text else "true and false" if pa.types.is_boolean(kind) else str(shown)
     if held != what:
@@ -216,6 +260,8 @@ def _released(old: Any, new: Replacement, field: Any, name: str) -> Any:
                 f"column {name!r} of type {kind} cannot number every level of the mechanism: cast its indices to a wider type"
             ) from None
         return pa.DictionaryArray.from_arrays(places, levels, ordered=kind.ordered)
+    if pa.types.is_string_view(kind):
+        return fitting(new.levels, pa.large_string(), name).take(pa.array(new.codes, mask=gaps)).cast(kind)
     drawn = fitting(new.levels, kind, name).take(pa.array(new.codes, mask=gaps))
     if not pa.types.is_floating(kind) or not gaps.any():
         return drawn

@@ -45,6 +45,12 @@ class Form(Protocol):
     def condition_number(self) -> float:
         """Ratio of the extreme singular values of P."""
 
+    def entries(self, released: Int, true: Int) -> Float:
+        """Single entries of P (n,)."""
+
+    def gathered(self, group: Int, groups: int) -> Float:
+        """P with its rows added by group (groups, K): the chance of being released as any level of a group."""
+
     def revert_table(self, table: Float) -> Float:
         """`Qᵀ table` (K, m): row i is the reversion, at released level i, of the function tabulated by true level."""
 
@@ -86,6 +92,14 @@ class Dense:
             return float("inf")
         possible = largest > 0
         return float(np.max(np.log(largest[possible] / smallest[possible])))
+
+    def entries(self, released: Int, true: Int) -> Float:
+        return self.matrix[released, true]
+
+    def gathered(self, group: Int, groups: int) -> Float:
+        total = np.zeros((groups, self.size))
+        np.add.at(total, group, self.matrix)
+        return total
 
     def revert_table(self, table: Float) -> Float:
         return self.inverse.T @ table
@@ -150,6 +164,13 @@ class Mixture:
         if self.refill == 0 or smallest == 0:
             return float("inf")
         return float(np.log1p((1 - self.refill) / smallest))
+
+    def entries(self, released: Int, true: Int) -> Float:
+        return (1 - self.refill) * (released == true) + self.refill * self.frequencies[released]
+
+    def gathered(self, group: Int, groups: int) -> Float:
+        kept = (1 - self.refill) * (group == np.arange(groups)[:, None])
+        return np.asarray(kept + self.refill * np.bincount(group, self.frequencies, groups)[:, None])
 
     def revert_table(self, table: Float) -> Float:
         shift: Float = self.refill * (self.frequencies @ table)

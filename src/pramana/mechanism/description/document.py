@@ -59,6 +59,7 @@ class MatrixModel(ChannelModel):
     kind: KindName | None = None
     levels: Levels
     conditional: bool = False
+    given: list[Literal["frequencies", "levels"]] | None = None
     orientation: Literal["columns", "rows"]
     matrix: Annotated[list[Annotated[list[float], FailFast()]], FailFast()]
 
@@ -68,6 +69,7 @@ class MixtureModel(ChannelModel):
     kind: KindName | None = None
     levels: Levels
     conditional: bool = False
+    given: list[Literal["frequencies", "levels"]] | None = None
     refill: Annotated[float, Field(ge=0, lt=1)]
     frequencies: list[Annotated[float, Field(ge=0)]] | None = None
 
@@ -233,13 +235,13 @@ def _key(columns: list[str]) -> str | tuple[str, ...]:
     return columns[0] if len(columns) == 1 else tuple(columns)
 
 
-def save(mechanism: Mechanism, path: Path) -> None:
-    """Write to a temporary name in the same folder, then rename."""
+def save(mechanism: Mechanism, path: Path, *, force: bool = True) -> None:
+    """As a mechanism file, which appears complete or not at all."""
     try:
         text = json.dumps(to_document(mechanism), indent=2, ensure_ascii=False, allow_nan=False)
     except TypeError as error:
         raise MechanismError(f"levels must be text, numbers or true and false to be written as JSON: {error}") from None
-    write_text(path, text + "\n")
+    write_text(path, text + "\n", force=force)
 
 
 def field_of(name: str, variable: Variable | None, arrow: str) -> Document:

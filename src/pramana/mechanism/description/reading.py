@@ -15,6 +15,7 @@ from typing import Any
 from pramana.errors import MechanismError
 from pramana.frames.documents import parse_json, read_json
 from pramana.frames.files import format_of, unreadable
+from pramana.frames.inputs import note_input
 from pramana.frames.writing import sha256
 from pramana.mechanism.channel import Document
 from pramana.mechanism.description.document import (
@@ -246,6 +247,7 @@ def _footer(path: Path) -> Any:
     import pyarrow as pa
     from pyarrow import parquet
 
+    note_input(path, "data")
     try:
         metadata = parquet.read_metadata(path)
         metadata.schema.to_arrow_schema()

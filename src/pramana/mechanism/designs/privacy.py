@@ -33,19 +33,6 @@ _LISTED: tuple[tuple[int, tuple[int, ...]], ...] = (
 )
 
 
-def is_difference_set(modulus: int, residues: tuple[int, ...]) -> bool:
-    """Whether every non-zero residue is a difference of two members equally often.
-
-    >>> is_difference_set(7, (1, 2, 4)), is_difference_set(8, (1, 2, 4))
-    (True, False)
-    """
-    counts = [0] * modulus
-    for a in residues:
-        for b in residues:
-            counts[(a - b) % modulus] += 1
-    return len(set(counts[1:])) == 1
-
-
 def difference_sets(modulus: int) -> list[tuple[int, ...]]:
     """The known sets modulo v with 1 < k < v/2, each shifted so that it holds 0; none where none is known here.
 

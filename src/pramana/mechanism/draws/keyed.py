@@ -24,8 +24,10 @@ import numpy as np
 from pramana.arrays import Column, Int, Words
 from pramana.errors import DataError, MechanismError, PramanaWarning
 from pramana.frames import Level
+from pramana.frames.inputs import note_input
 from pramana.frames.levels import is_number
 from pramana.frames.table import is_missing
+from pramana.frames.writing import write_bytes
 from pramana.mechanism.channel import Channel
 from pramana.mechanism.draws.keystream import RowWords
 
@@ -68,22 +70,18 @@ class Key:
             import warnings
 
             warnings.warn(f"key file {path.name!r} can be read by others: chmod 600 it", PramanaWarning, stacklevel=3)
+        note_input(path, "key")
         return Key(path.read_bytes())
 
     @staticmethod
     def create(path: str | Path) -> Key:
         """Write a new random key, readable by its owner alone; an existing file is never replaced."""
-        import os
-
-        made = Key(secrets.token_bytes(SHORTEST))
-        try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
+        path, made = Path(path), Key(secrets.token_bytes(SHORTEST))
+        if path.is_symlink() or path.exists():
             raise MechanismError(
                 f"{str(path)!r} exists: a key is never overwritten, since releases made with it need it"
-            ) from None
-        with os.fdopen(handle, "wb") as file:
-            file.write(made.secret)
+            )
+        write_bytes(path, made.secret, private=True)
         return made
 
     @property
@@ -119,7 +117,7 @@ def channel_hash(channel: Channel) -> str:
 
 def _of_draws(value: Any) -> Any:
     if isinstance(value, dict):
-        return {k: _of_draws(v) for k, v in value.items() if k not in ("kind", "conditional")}
+        return {k: _of_draws(v) for k, v in value.items() if k not in ("kind", "conditional", "given")}
     return [_of_draws(v) for v in value] if isinstance(value, list) else value
 
 

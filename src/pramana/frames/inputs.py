@@ -1,0 +1,55 @@
+"""The files that one command reads, so that nothing it writes can replace them.
+
+Whoever opens a file for reading says so here; the door for writing (`writing.py`) asks. Files are told apart by device and
+inode, so that a link, hard or symbolic, is the file itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Literal
+
+from pramana.errors import PramanaError
+
+What = Literal["data", "description", "design", "key", "ledger", "policy", "scenario"]
+
+_READ: ContextVar[dict[tuple[int, int], set[What]] | None] = ContextVar("files read by this command", default=None)
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """A command, or a call that reads and writes: what is read meanwhile is not replaced. A call within it shares its list."""
+    if _READ.get() is not None:
+        yield
+        return
+    token = _READ.set({})
+    try:
+        yield
+    finally:
+        _READ.reset(token)
+
+
+def note_input(path: Path, what: What) -> None:
+    """Remember a file that is about to be read, and as what; outside of a guarded call nothing is remembered."""
+    read = _READ.get()
+    if read is not None:
+        with suppress(OSError):  # whoever reads the file says what is wrong with it
+            found = path.stat()
+            read.setdefault((found.st_dev, found.st_ino), set()).add(what)
+
+
+def refuse_input(path: Path, updating: What | None = None) -> None:
+    """Refuse to write what was read, unless it was read in order to be written anew as the same thing, such as a ledger."""
+    read = _READ.get()
+    if not read or not path.exists():
+        return
+    found = path.stat()
+    others = read.get((found.st_dev, found.st_ino), set()) - {updating}
+    if others:
+        raise PramanaError(
+            f"{str(path)!r} is read here as the {' and the '.join(sorted(map(str, others)))}: an input is never overwritten, "
+            "under whatever name; write to another file"
+        )
