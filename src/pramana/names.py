@@ -8,6 +8,8 @@ HOME = {
     "DataError": "errors",
     "FormulaError": "errors",
     "SolveError": "errors",
+    "CsvFile": "frames.dialects",
+    "Dialect": "frames.dialects",
     "TransitionMatrix": "mechanism",
     "Mechanism": "mechanism",
     "Stratified": "mechanism",

@@ -141,7 +141,7 @@ def test_every_byte_outside_the_perturbed_fields_is_kept(compressed: bool, tmp_p
     pr.release(source, tmp_path / f"out.{ending}", flip, allow=("identity", "rare-levels"), missing=["NA"])
     found = (tmp_path / f"out.{ending}").read_bytes()
     expected = (
-        b'\xef\xbb\xbfid,edu,"a ""name""",k\r\n'
+        b'id,edu,"a ""name""",k\r\n'  # without the mark, which a reader of UTF-8 takes for a part of the name
         b'1,"a,b","kept ""as"" is, even\r\nover lines",0\r\n'
         b"\r\n"
         b'2,"a,b",007,0\r\n'

@@ -161,17 +161,21 @@ def test_an_existing_target_needs_force(ending: str, tmp_path: Path) -> None:
     [
         ("absent/out.{}", "folder .*absent.* does not exist"),
         ("folder.{}", "is a folder"),
-        ("out.txt", "unknown ending '.txt'"),
-        ("out.{other}", "different formats"),
+        ("out.xlsx", "unknown ending '.xlsx'"),
     ],
 )
 def test_targets_that_cannot_be(name: str, message: str, ending: str, tmp_path: Path) -> None:
     source = write(data(), tmp_path / f"in.{ending}")
     (tmp_path / f"folder.{ending}").mkdir()
-    other = "csv" if ending == "parquet" else "parquet"
     with pytest.raises(pr.PramanaError, match=message):
-        pr.release(source, tmp_path / name.format(ending, other=other), M, force=True)
+        pr.release(source, tmp_path / name.format(ending), M, force=True)
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([f"folder.{ending}", f"in.{ending}"])
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv.gz"])
+def test_parquet_is_not_released_as_text(name: str, tmp_path: Path) -> None:
+    source = write(data(), tmp_path / "in.parquet")
+    refused(source, tmp_path / name, "is Parquet and .* would be text, which has no types: release it as Parquet")
 
 
 def test_sources_that_cannot_be(ending: str, tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from pramana.errors import DataError, PramanaError, suggestion
 from pramana.estimating import Equation
 from pramana.estimating.function import EstimatingFunction, Question
 from pramana.frames import Schema, Table, read
-from pramana.frames.levels import is_unsigned
 from pramana.frames.table import require_columns
 from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
 from pramana.mechanism import Mechanism
@@ -72,7 +71,7 @@ class Task:
         beside, options = beside or Beside(), options or Options()
         resolved = resolve_mechanism(mechanism, data, verify=options.verify)
         known = resolved.mechanism
-        table = read(data, text=_text_columns(known))
+        table = read(data, text={} if known is None else known.texts)
         resolved.refuse_other_rows(table.source, table.n)
         if table.n == 0:
             raise DataError(f"{table.source} has no records")
@@ -156,14 +155,6 @@ def inference_of(inference: Inference | str | None) -> Inference | None:
     if str(inference).lower() not in known:
         raise PramanaError(f"inference {inference!r} is unknown: {suggestion(str(inference), known)}")
     return known[str(inference).lower()]()
-
-
-def _text_columns(mechanism: Mechanism | None) -> dict[str, tuple[Any, ...]]:
-    """Columns whose levels are text, so that a CSV reader leaves "01" alone, or whole numbers too large for it."""
-    if mechanism is None:
-        return {}
-    variables = mechanism.schema.variables.values()
-    return {v.name: v.levels for v in variables if v.levels and (isinstance(v.levels[0], str) or is_unsigned(v.levels))}
 
 
 def _shared(mechanism: Mechanism | None, used: Sequence[str]) -> bool:

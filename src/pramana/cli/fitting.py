@@ -11,6 +11,7 @@ import typer
 from pramana.cli.choices import SamplingOptions, family_of, inference_of, mechanism_of, methods_of
 from pramana.cli.output import Force, check_output, save_figure
 from pramana.cli.progress import bar
+from pramana.cli.reading import reading
 from pramana.errors import PramanaError
 
 What = Annotated[
@@ -20,7 +21,7 @@ What = Annotated[
         help="R-style formula, such as 'income ~ age + edu', or a parameter by name, such as 'median(income, by=edu)'.",
     ),
 ]
-Data = Annotated[Path, typer.Argument(help="Released file: .csv, .csv.gz or .parquet.")]
+Data = Annotated[Path, typer.Argument(help="Released file: .csv, .tsv (or .gz of these) or .parquet.")]
 MechanismOption = Annotated[
     str,
     typer.Option(
@@ -74,6 +75,7 @@ FormatOption = Annotated[str, typer.Option("--format", "-f", help="text, json, m
 FigureOption = Annotated[Path | None, typer.Option("--figure", help="Also write a figure (.png, .svg or .pdf).")]
 
 
+@reading("data")
 def fit(
     what: What,
     data: Data,
@@ -157,6 +159,7 @@ def _privacy_table(result: Any, style: str) -> str:
     return render(Sheet(tuple(rows[0]), tuple(tuple(r.values()) for r in rows), "Price of privacy"), style)
 
 
+@reading("data", "truth")
 def compare(
     what: What,
     data: Data,
@@ -216,6 +219,7 @@ def compare(
     save_figure(comparison.plot, figure, force=force)
 
 
+@reading("data")
 def specification(
     formula: Annotated[str, typer.Argument(metavar="FORMULA", help="R-style formula, such as 'employed ~ age + edu'.")],
     data: Data,

@@ -12,12 +12,18 @@ import typer
 
 from pramana.cli.output import check_output
 from pramana.cli.progress import bar
+from pramana.cli.reading import reading
 from pramana.errors import PramanaError
 
 
+@reading("source")
 def perturb(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="Confidential file: .csv, .csv.gz or .parquet.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="File to publish, of the same format.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="Confidential file: .csv, .tsv (or .gz of these) or .parquet.")
+    ],
+    target: Annotated[
+        Path, typer.Argument(metavar="OUT", help="File to publish, of the same format; .parquet also from CSV.")
+    ],
     mechanism: Annotated[Path | None, typer.Option("--mechanism", "-m", help="Mechanism (JSON).")] = None,
     design: Annotated[Path | None, typer.Option("--design", "-d", help="Design (TOML).")] = None,
     key_file: Annotated[Path | None, typer.Option(help="Secret key for draws that repeat; see `pramana key`.")] = None,
@@ -106,8 +112,11 @@ def ledger(
     typer.echo(account(path, policy).summary(style))
 
 
+@reading("original")
 def audit(
-    released: Annotated[Path, typer.Argument(metavar="OUT", help="Released file: .csv, .csv.gz or .parquet.")],
+    released: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Released file: .csv, .tsv (or .gz of these) or .parquet.")
+    ],
     original: Annotated[Path | None, typer.Option(help="The confidential file, for tests against the truth.")] = None,
     link: Annotated[Path | None, typer.Option(help="With --original: your link file, where rows were moved.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="Your own file of releases.")] = None,

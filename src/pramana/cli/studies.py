@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pramana.cli.progress import bar
+from pramana.frames.inputs import note_input
 from pramana.frames.writing import Folder
 from pramana.studies.application import own_data, page_of, run_application, wages
 from pramana.studies.report import save_page, write
@@ -33,6 +34,7 @@ def run_studies(
         if name == "application":
             yield from _application(Folder(out, force), command, replicates, resamples, seed, data)
             continue
+        note_input(Path(name), "scenario")
         study = study_of(name)
         going_on = resume and (work_folder(out, study) / NOTE).is_file()
         folder = Folder(out, force or going_on)

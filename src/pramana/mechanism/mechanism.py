@@ -14,6 +14,7 @@ import numpy as np
 from pramana.arrays import Column, Columns, Int
 from pramana.errors import MechanismError, PramanaWarning, confidential, listing, printable
 from pramana.frames import Level, Schema, Table, Variable, decode, encode, infer_kind, read
+from pramana.frames.levels import is_unsigned
 from pramana.frames.replacement import replace_columns
 from pramana.frames.table import require_columns
 from pramana.mechanism.channel import CONDITIONS, Channel, Document
@@ -146,6 +147,14 @@ class Mechanism:
     def schema(self) -> Schema:
         """Kind and levels of the perturbed columns, and the levels of the stratifying ones."""
         return Schema({v.name: v for a in self.assignments for v in a.variables()})
+
+    @property
+    def texts(self) -> dict[str, tuple[Level, ...]]:
+        """Levels of the columns, perturbed or stratifying, that a CSV reader must not guess at: "01" is text, and whole numbers may
+        be larger than it expects."""
+        levels = {name: variable.levels for name, variable in self.schema.variables.items() if variable.levels}
+        levels |= {by: tuple(a.channel.parts) for a in self.assignments for by in a.channel.context}
+        return {name: found for name, found in levels.items() if isinstance(found[0], str) or is_unsigned(found)}
 
     @property
     def epsilon(self) -> float:

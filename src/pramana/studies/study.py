@@ -13,7 +13,6 @@ import numpy as np
 
 from pramana.errors import PramanaError, suggestion
 from pramana.estimators import Method, ModelDependent, Naive, Reversion
-from pramana.frames.inputs import note_input
 from pramana.mechanism import Mechanism, TransitionMatrix
 from pramana.studies.scenario import Scenario
 
@@ -121,7 +120,6 @@ def study_of(source: str) -> Study:
 
 
 def _from_file(path: Path) -> Study:
-    note_input(path, "scenario")
     names = runpy.run_path(str(path))
     found = names.get("scenarios", names.get("scenario"))
     scenarios = tuple(found) if isinstance(found, list | tuple) else (found,)

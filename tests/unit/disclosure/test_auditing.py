@@ -343,9 +343,17 @@ def pandas_column(table: pa.Table) -> pa.Table:
     return table.replace_schema_metadata(table.schema.metadata | {b"pandas": json.dumps(block).encode()})
 
 
+def unused_value(table: pa.Table) -> pa.Table:
+    made = pa.array(["n", "s", "register 17"]).dictionary_encode()
+    codes = pa.array([0 if v == "n" else 1 for v in table["region"].to_pylist()], pa.int32())
+    place = table.schema.get_field_index("region")
+    return table.set_column(place, "region", pa.DictionaryArray.from_arrays(codes, made.dictionary))
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
+        (unused_value, "the dictionary of column 'region' lists 1 value(s) that no record has"),
         (lambda t: t.replace_schema_metadata(t.schema.metadata | {b"history": b"raw"}), "key 'history' of the file"),
         (field_note, "key 'note' of column 'income'"),
         (nested_note, "key 'note' of column 'more.a'"),
@@ -353,7 +361,7 @@ def pandas_column(table: pa.Table) -> pa.Table:
         (pandas_column, "column 'diagnosis' in the pandas metadata"),
         (lambda t: t.replace_schema_metadata(t.schema.metadata | {b"pandas": b"[1"}), "is not pandas' own"),
     ],
-    ids=["file", "field", "nested field", "pandas attributes", "pandas column", "no pandas"],
+    ids=["dictionary", "file", "field", "nested field", "pandas attributes", "pandas column", "no pandas"],
 )
 def test_foreign_metadata_are_refused_without_repeating_them(
     change: Any, named: str, frame: pd.DataFrame, tmp_path: Path

@@ -217,7 +217,7 @@ RELATIVES: dict[str, tuple[Callable[[Frame], Frame], str]] = {
     ),
     "a batch by level": (batches, "'entered'"),
     "households": (households, "'household'"),
-    "three columns together": (exclusive_or, "'a' and 'b' and 'c' together"),
+    "three columns together": (exclusive_or, "the combination of 'a', 'b', 'c' tells"),
     "a gap given another column": (gap_given_another, "whether 'note' is missing, with 'sex'"),
     "two columns name a person": (date_of_birth_and_place, "'born'"),
     "a code of one level": (rare_flag, "'code' tells 'edu' for sure"),

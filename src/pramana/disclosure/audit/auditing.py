@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pramana.disclosure.reports import Report
 from pramana.errors import DataError, MechanismError, PramanaError, confidential, released
 from pramana.frames.blocks.stream import open_reader, require
+from pramana.frames.dialects import CsvFile, DataFile, data_file
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.document import PramModel, from_document, parsed
 from pramana.mechanism.description.reading import descriptions
@@ -65,7 +66,7 @@ CONDITION_LIMIT = 100.0
 def audit(
     path: str | Path,
     *,
-    original: str | Path | None = None,
+    original: str | Path | CsvFile | None = None,
     link: str | Path | None = None,
     ledger: str | Path | None = None,
     epsilon_limit: float = EPSILON_LIMIT,
@@ -90,8 +91,8 @@ def audit(
     reader = open_reader(path)
     given = descriptions(path)
     findings = audit_description.check_presence(given) + audit_description.check_secrets(given)
-    findings += audit_description.check_metadata(path)
     mechanism, body = _mechanism(given, path, findings)
+    findings += audit_description.check_metadata(path, mechanism.columns if mechanism is not None else [])
     if mechanism is None or body is None:
         return Audit(path.name, tuple(findings))
     findings += audit_description.check_file(path, body, given)
@@ -107,7 +108,7 @@ def audit(
         return Audit(path.name, (*findings, Finding("columns", "error", str(error))))
     findings += check_contents(path, mechanism, body)
     if original is not None and not any(f.check == "levels" and f.severity == "error" for f in findings):
-        findings += _against_original(path, Path(original), mechanism, body, Path(link) if link else None)
+        findings += _against_original(path, data_file(original), mechanism, body, Path(link) if link else None)
     return Audit(path.name, (*findings, _promise(mechanism, searched=original is not None)))
 
 
@@ -139,7 +140,7 @@ def _mechanism(given: Any, path: Path, findings: list[Finding]) -> tuple[Mechani
 
 @confidential
 def _against_original(
-    path: Path, original: Path, mechanism: Mechanism, body: PramModel, link: Path | None
+    path: Path, original: DataFile, mechanism: Mechanism, body: PramModel, link: Path | None
 ) -> list[Finding]:
     """The true records beside the released ones; a file that cannot be compared is an error that stops the rest."""
     from pramana.disclosure.audit.contents import aligned, check_transitions

@@ -17,6 +17,7 @@ from pramana.disclosure.release.streaming import Coding, Tally, cells_of, compon
 from pramana.errors import DataError
 from pramana.frames import Level
 from pramana.frames.blocks.stream import MISSING, UNKNOWN, Block, open_reader
+from pramana.frames.dialects import DataFile
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 from pramana.mechanism.description.document import PramModel
 
@@ -140,7 +141,9 @@ def units_of(block: Block, mechanism: Mechanism) -> Int | None:
     if mechanism.unit is None:
         return None
     values = block.values(mechanism.unit.column)
-    return hash_array(values.astype(str) if values.dtype == object else values).view(np.int64)
+    if values.dtype.kind == "f":  # whole numbers, in a block that has gaps
+        values = np.array([int(v) if np.isfinite(v) and v == int(v) else v for v in values], dtype=object)
+    return hash_array(np.array([str(v) for v in values], dtype=object)).view(np.int64)
 
 
 FEWEST = 5.0
@@ -286,11 +289,11 @@ def _tested_in_groups(counts: _Counts, matrix: TransitionMatrix) -> tuple[float,
 
 def _kept(count: float, chances: Float, totals: Float) -> float:
     """p-value of how many records kept their level, by the normal approximation of a sum of unequal coins."""
-    from scipy.stats import norm
+    from scipy.special import ndtr
 
     spread = math.sqrt(max(float(totals @ (chances * (1 - chances))), 1e-12))
     away = max(abs(float(count - totals @ chances)) - 0.5, 0.0)
-    return float(2 * norm.sf(away / spread))
+    return float(2 * ndtr(-away / spread))
 
 
 def _expected(matrix: TransitionMatrix, totals: Float, group: Int, groups: int) -> Float:
@@ -306,7 +309,7 @@ def chi_square(counts: Column, expected: Float) -> tuple[float, int]:
 
     Where columns are groups of levels their counts vary less than the test takes them to, so that its size is at most the stated one.
     """
-    from scipy.stats import chi2
+    from scipy.special import chdtrc
 
     statistic, freedom = 0.0, 0
     for found, mean in zip(counts.T, expected.T, strict=True):
@@ -318,7 +321,7 @@ def chi_square(counts: Column, expected: Float) -> tuple[float, int]:
             cells[small] = (cells[small][0] + rest[0], cells[small][1] + rest[1])
         statistic += sum((o - e) ** 2 / e for o, e in cells)
         freedom += max(len(cells) - 1, 0)
-    return float(chi2.sf(statistic, freedom)) if freedom else 1.0, freedom
+    return float(chdtrc(freedom, statistic)) if freedom else 1.0, freedom
 
 
 Pair: TypeAlias = tuple[list[Int], list[Int]]
@@ -361,7 +364,7 @@ def _codings(mechanism: Mechanism, body: PramModel) -> dict[str, Coding]:
     return out
 
 
-def aligned(path: Path, original: Path, mechanism: Mechanism, body: PramModel, link: Int | None) -> Iterator[Pair]:
+def aligned(path: Path, original: DataFile, mechanism: Mechanism, body: PramModel, link: Int | None) -> Iterator[Pair]:
     """Released records beside their originals; `link` names the original row of each where the rows were moved."""
     true = _codes(original, mechanism, _codings(mechanism, body))
     if link is not None:
@@ -373,7 +376,7 @@ def aligned(path: Path, original: Path, mechanism: Mechanism, body: PramModel, l
     return _paired(_codes(path, mechanism, {}), true)
 
 
-def _codes(path: Path, mechanism: Mechanism, codings: Mapping[str, Coding]) -> Iterator[list[Int]]:
+def _codes(path: DataFile, mechanism: Mechanism, codings: Mapping[str, Coding]) -> Iterator[list[Int]]:
     for block in open_reader(path, mechanism.columns).blocks():
         units = None if codings else units_of(block, mechanism)
         unit = np.zeros(block.rows, dtype=np.int64) if units is None else units

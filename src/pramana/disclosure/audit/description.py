@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from pramana.frames.blocks.stream import Layout, Reader
 from pramana.frames.files import format_of
 from pramana.frames.writing import sha256
 from pramana.mechanism import Mechanism
+from pramana.mechanism.channels.matrix_forms import Dense
 from pramana.mechanism.description.document import LATE, PramModel
 from pramana.mechanism.description.reading import Given
 
@@ -77,8 +78,11 @@ _PANDAS_COLUMN = {"name", "field_name", "pandas_type", "numpy_type", "metadata"}
 _PANDAS_TYPE = {"timezone", "num_categories", "ordered", "encoding", "precision", "scale"}
 
 
-def check_metadata(path: Path) -> list[Finding]:
-    """Nothing in a Parquet file but columns, our description and what pandas needs of their types; values are not repeated here."""
+def check_metadata(path: Path, perturbed: Sequence[str]) -> list[Finding]:
+    """Nothing in a Parquet file but columns, our description and what pandas needs of their types; values are not repeated here.
+
+    Nor a value in the dictionary of a clear column that no record has: it may be of a record that was taken out.
+    """
     if format_of(path) != "parquet":
         return []
     from pyarrow import parquet
@@ -87,8 +91,13 @@ def check_metadata(path: Path) -> list[Finding]:
     found = [f"key {_shown(key)} of the file" for key in schema.metadata or {} if key not in (b"pram", b"pandas")]
     found += [where for field in schema for where in _field_metadata(field, field.name)]
     found += _pandas_extras((schema.metadata or {}).get(b"pandas"), set(schema.names))
+    found += [where for field in schema if field.name not in perturbed for where in _listed_only(path, field)]
     problems = [
-        Finding("metadata", "error", f"{where} was not put there by a release, and may tell of the original: remove it")
+        Finding(
+            "metadata",
+            "error",
+            f"{where} was not put there by a release, and may tell of the original: release the file anew, or remove it",
+        )
         for where in found
     ]
     return verdict("metadata", problems, "no foreign metadata in the file")
@@ -105,6 +114,23 @@ def _field_metadata(field: Any, name: str) -> Iterator[str]:
     for k in range(field.type.num_fields):
         inner = field.type.field(k)
         yield from _field_metadata(inner, f"{name}.{inner.name}")
+
+
+def _listed_only(path: Path, field: Any) -> Iterator[str]:
+    """Values that the dictionary of a column lists and no record has."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import parquet
+
+    if not pa.types.is_dictionary(field.type):
+        return
+    listed, held = set(), set()
+    for batch in parquet.ParquetFile(path).iter_batches(columns=[field.name]):
+        column = batch.column(0)
+        listed.update(column.dictionary.to_pylist())
+        held.update(column.dictionary.take(pc.drop_null(pc.unique(column.indices))).to_pylist())
+    if listed - held:
+        yield f"the dictionary of column {field.name!r} lists {len(listed - held)} value(s) that no record has, which"
 
 
 def _pandas_extras(block: bytes | None, names: set[str]) -> list[str]:
@@ -213,7 +239,8 @@ def _certain(mechanism: Mechanism) -> Iterator[str]:
     """Channels, or strata of them, in which every true level is always released as one level."""
     for assignment in mechanism.assignments:
         for stratum, matrix in assignment.matrices.items():
-            if np.all(matrix.diagonal == 1) or (math.isinf(matrix.epsilon) and np.all(matrix.matrix.max(axis=0) == 1)):
+            renamed = isinstance(matrix.form, Dense) and np.all(matrix.form.matrix.max(axis=0) == 1)
+            if renamed or np.all(matrix.diagonal == 1):
                 yield " × ".join(assignment.columns) + (f" (stratum {stratum!r})" if stratum is not None else "")
 
 

@@ -17,7 +17,7 @@ from pramana.disclosure.release.ledger import Entry
 from pramana.disclosure.release.policy import ALLOWANCES, RARE, Balance, Policy
 from pramana.errors import PramanaError, PramanaWarning, listing, suggestion
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
-from pramana.mechanism.channels.matrix_forms import Mixture
+from pramana.mechanism.channels.matrix_forms import Banded, Mixture
 
 NEARLY = 1e-3
 """A chance below which something is taken never to happen: one in a thousand hides nobody."""
@@ -377,11 +377,25 @@ def published(matrix: TransitionMatrix) -> Bool:
     form = matrix.form
     if isinstance(form, Mixture):
         return np.asarray((form.diagonal >= 1 - NEARLY) & (form.refill * form.frequencies <= NEARLY))
+    if isinstance(form, Banded):
+        return _published_in_band(form)
     found = form.matrix.max(axis=0) >= 1 - NEARLY
     for level in np.flatnonzero(found):
         chances = form.matrix[form.matrix[:, level].argmax()]
         found[level] = np.delete(chances, level).max(initial=0.0) <= NEARLY
     return np.asarray(found)
+
+
+def _published_in_band(form: Banded) -> Bool:
+    """The same without writing out P: only levels within the band can become one value."""
+    true = np.tile(np.arange(form.size), len(form.diagonals))
+    value = true + np.repeat(np.arange(len(form.diagonals)) - form.width, form.size)
+    likely = np.flatnonzero(form.diagonals.ravel() > NEARLY)
+    rivals = np.bincount(value[likely], minlength=form.size)
+    found = np.zeros(form.size, dtype=bool)
+    sure = likely[form.diagonals.ravel()[likely] >= 1 - NEARLY]
+    found[true[sure]] = rivals[value[sure]] == 1
+    return found
 
 
 def _stays(matrix: TransitionMatrix, codes: Int) -> Float:
@@ -398,7 +412,7 @@ def surest(matrix: TransitionMatrix) -> float:
     form = matrix.form
     if isinstance(form, Mixture):
         return float(max(form.diagonal.max(), (form.refill * form.frequencies).max()))
-    return float(form.matrix.max())
+    return float((form.diagonals if isinstance(form, Banded) else form.matrix).max())
 
 
 def _fixed_levels(mechanism: Mechanism) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pramana.disclosure.release.ledger import finite
 from pramana.errors import MechanismError
+from pramana.frames.dialects import Dialect, description
 from pramana.frames.documents import read_json
 from pramana.frames.files import format_of
 from pramana.mechanism import Mechanism
@@ -54,12 +55,20 @@ def inside(body: Mapping[str, Any]) -> dict[bytes, bytes]:
 
 
 def resource(
-    target: Path, columns: Mapping[str, str], mechanism: Mechanism, body: Mapping[str, Any], size: int
+    target: Path,
+    columns: Mapping[str, str],
+    mechanism: Mechanism,
+    body: Mapping[str, Any],
+    size: int,
+    dialect: Dialect | None = None,
 ) -> dict[str, Any]:
     """One released file as a Data Package v2 describes it; `columns` has Arrow's names of their types, or ""."""
     kind = format_of(target)
     variables = mechanism.schema.variables
-    fields = [field_of(name, variables.get(name), arrow) for name, arrow in columns.items()]
+    stated = {} if dialect is None else description(dialect)
+    mark = {k: v for k, v in stated.items() if k == "decimalChar"}
+    plain = [field_of(name, variables.get(name), arrow) for name, arrow in columns.items()]
+    fields = [f | mark if f["type"] == "number" else f for f in plain]
     schema: dict[str, Any] = {"$schema": f"{_PROFILES}/tableschema.json", "fields": fields}
     if kind == "csv":
         schema["missingValues"] = [""]
@@ -74,6 +83,8 @@ def resource(
     if kind == "csv":
         # Not for Parquet: frictionless, which does not hash its bytes, would call every file wrong. `pram` has the hash.
         made |= {"encoding": "utf-8", "bytes": size, "hash": f"sha256:{body['sha256']}"}
+    if stated:
+        made["dialect"] = {"$schema": f"{_PROFILES}/tabledialect.json", **stated}
     return {**made, "schema": schema, "pram": dict(body)}
 
 

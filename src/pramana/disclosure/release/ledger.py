@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -318,4 +319,4 @@ def _spent(column: str, family: Sequence[Entry], losses: Sequence[float], planne
 
 
 def _hash(data: Any) -> str | None:
-    return sha256(Path(data)) if isinstance(data, str | Path) and Path(data).is_file() else None
+    return sha256(Path(data)) if isinstance(data, str | os.PathLike) and Path(data).is_file() else None

@@ -19,7 +19,8 @@ from pramana.disclosure.release.policy import RARE, AuditRule, Balance, Policy, 
 from pramana.disclosure.release.streaming import Coding, FilePerturbation, Tally, component
 from pramana.errors import DataError, MechanismError, PramanaError, confidential
 from pramana.frames import Level
-from pramana.frames.blocks.stream import Layout, Reader, Writer, open_reader, require
+from pramana.frames.blocks.stream import Layout, Reader, Writer, open_reader, open_typed, require
+from pramana.frames.dialects import CsvFile, DataFile, data_file
 from pramana.frames.files import existing, format_of
 from pramana.frames.inputs import guarded
 from pramana.frames.writing import Part, check_paths, check_target, locked, pending, publish, refuse_same, sha256
@@ -63,7 +64,7 @@ class Release:
 class _Order:
     """A release that passed every check that needs no row."""
 
-    source: Path
+    file: DataFile
     target: Path
     mechanism: Mechanism
     codings: Mapping[str, Coding]
@@ -76,6 +77,10 @@ class _Order:
     force: bool
     card: bool
     tell: Tell | None
+
+    @property
+    def source(self) -> Path:
+        return Path(self.file)
 
     @property
     def cards(self) -> tuple[Path, ...]:
@@ -105,7 +110,7 @@ class _Order:
 @confidential
 @guarded()
 def release(
-    source: str | Path,
+    source: str | Path | CsvFile,
     target: str | Path,
     mechanism: Mechanism | Design | str | Path,
     *,
@@ -137,7 +142,9 @@ def release(
 
     Parameters
     ----------
-    source, target : CSV (.csv, .csv.gz) or Parquet files of the same format.
+    source, target : CSV (.csv, .tsv, .tab, .txt, or these with .gz) or Parquet files. A CSV source can be released as Parquet,
+        its columns then having the types that all their fields read as; otherwise the format is kept. CSV is written as UTF-8,
+        with the delimiter and decimal mark of its source, which are found from the file or stated by a `CsvFile`.
     mechanism : a Mechanism or a Design, or the path of its description (JSON) or design (TOML).
     key, id : keyed draws, as in `Mechanism.perturb`; `id` names a column.
     unit : the column that identifies persons with several records: all records of a person get one draw, and epsilon is of
@@ -176,11 +183,12 @@ def release(
         missing_level,
         merge_below,
     )
-    paths = (Path(source), Path(target))
-    existing(paths[0])
-    known, codings, merges = asked(mechanism, paths[0], unit, handling)
+    file = data_file(source)
+    existing(Path(file))
+    known, codings, merges = asked(mechanism, file, unit, handling)
     randomness = source_of(known, key=key, named=id is not None, seed=seed, blocks=True)
     identifier = id if known.unit is None else known.unit.column
+    paths = (file, Path(target))
     order = _Order(*paths, known, codings, merges, randomness, identifier, handling, gate, dataset, force, card, tell)
     reader = _opened(order)
     layout = Layout.of(reader.names, order.handling.drop, order.handling.new_id)
@@ -217,7 +225,10 @@ def _audited(made: Release, order: _Order, rule: AuditRule) -> None:
     """What the policy asks of the audit; the release stands in the ledger by now, and is not to be passed on."""
     from pramana.disclosure.audit.auditing import audit
 
-    report = audit(made.path, original=order.source if rule.original else None, ledger=order.gate.ledger)
+    original = order.file if rule.original else None
+    report = audit(
+        made.path, original=original, link=order.handling.link if original else None, ledger=order.gate.ledger
+    )
     wrong = [f for f in report.findings if f.severity == "error" or (f.severity == "warning" and not rule.warnings)]
     if wrong:
         said = "; ".join(f"{f.check}: {f.message}" for f in wrong[:5])
@@ -252,7 +263,7 @@ def _opened(order: _Order) -> Reader:
     for assignment in order.mechanism.assignments:
         for place in range(len(assignment.columns)):
             component(assignment, place)
-    reader = open_reader(order.source, order.mechanism.columns, order.handling.missing)
+    reader = _reader(order)
     require(reader, order.mechanism.columns, "the mechanism")
     require(reader, order.mechanism.context, "the mechanism's strata")
     require(reader, order.handling.drop, "drop")
@@ -262,6 +273,14 @@ def _opened(order: _Order) -> Reader:
             raise DataError(f"the identifier {order.identifier!r} is perturbed itself: use an unperturbed column")
     _refuse_handling(order)
     return reader
+
+
+def _reader(order: _Order) -> Reader:
+    known, missing = order.mechanism, order.handling.missing
+    if (format_of(order.source), format_of(order.target)) != ("csv", "parquet"):
+        return open_reader(order.file, known.columns, missing)
+    levels = {name: component(a, place) for a in known.assignments for place, name in enumerate(a.columns)}
+    return open_typed(order.file, levels, known.texts, missing)
 
 
 def _refuse_handling(order: _Order) -> None:
@@ -294,7 +313,8 @@ def _released(
         facts = order.facts(cleared) | {"missing": gaps, "sha256": digest}
         kind, known, limits = order.randomness.kind, order.mechanism, cleared.limits
         body = pram_object(known, rows=rows, randomness=kind, facts=facts, limits=limits)
-        entry = resource(order.target, layout.types(reader), order.mechanism, body, data.path.stat().st_size)
+        types, size = layout.types(reader), data.path.stat().st_size
+        entry = resource(order.target, types, order.mechanism, body, size, reader.dialect)
         if link is not None:
             link.settle()
         # The ledger first: a release that it does not know must not exist. One that fails after all is taken back.

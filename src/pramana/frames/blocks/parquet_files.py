@@ -30,6 +30,8 @@ _CODECS = ("snappy", "gzip", "brotli", "lz4", "zstd")
 class ParquetReader:
     """Batches of at most 2¹⁸ rows, fewer for wide files."""
 
+    dialect = None
+
     def __init__(self, path: Path, text: Sequence[str] = (), missing: Sequence[str] = ()) -> None:
         self.path = path
         self._missing = missing

@@ -19,12 +19,13 @@ from pramana.mechanism.channels.checks import (
     Frequencies,
     check_probabilities,
     checked_array,
+    checked_diagonals,
     checked_epsilon,
     refuse_sums,
     refuse_wrong_orientation,
     stochastic,
 )
-from pramana.mechanism.channels.matrix_forms import Dense, Form, Mixture
+from pramana.mechanism.channels.matrix_forms import Banded, Dense, Form, Mixture
 from pramana.mechanism.draws.keystream import Keystream
 
 CONDITION_LIMIT = 1e8
@@ -241,7 +242,8 @@ class TransitionMatrix(Channel):
         parts = [encode(column, levels, column=name) for column, levels, name in pairs]
         sizes = [len(levels) for levels in own]
         flat = np.ravel_multi_index(parts, sizes) if parts[0].size else parts[0]
-        listed = [[levels.index(level[p]) for level in self.levels] for p, levels in enumerate(own)]  # type: ignore[index]
+        places = [{level: place for place, level in enumerate(levels)} for levels in own]
+        listed = [[place[level[p]] for level in self.levels] for p, place in enumerate(places)]  # type: ignore[index]
         # Joint levels as single integers, so that impossible combinations are found quickly.
         joint = np.ravel_multi_index(listed, sizes).tolist()
         try:
@@ -264,7 +266,7 @@ class TransitionMatrix(Channel):
         return Nodes(self.levels, self.form.revert_rows(released), row, released)
 
     def likelihood(self, encoded: Column, context: Columns) -> Float:  # noqa: ARG002
-        return self.matrix[encoded]
+        return self.form.rows(encoded)
 
     def revert_function(self, function: Callable[[Column], Float], encoded: Column, context: Columns) -> Float:  # noqa: ARG002
         return self.revert_table(function(decode(np.arange(len(self)), self.levels)))[encoded]
@@ -276,6 +278,9 @@ class TransitionMatrix(Channel):
         document |= {} if self.given in ((), ("frequencies",)) else {"given": list(self.given)}
         if isinstance(self.form, Mixture):
             return {"channel": "mixture", **document, "refill": self.form.refill, **_frequencies(self.form)}
+        if isinstance(self.form, Banded):
+            diagonals = self.form.diagonals.tolist()
+            return {"channel": "band", **document, "width": self.form.width, "diagonals": diagonals}
         return {"channel": "transition_matrix", **document, "orientation": "columns", "matrix": self.matrix.tolist()}
 
     @classmethod
@@ -291,7 +296,10 @@ class TransitionMatrix(Channel):
                     f"{frequencies.size} frequencies that sum to {frequencies.sum():.10g} for {len(levels)} levels: give one a "
                     "level, summing to 1"
                 )
-            form = Mixture(float(document["refill"]), frequencies)
+            mixture = Mixture(float(document["refill"]), frequencies)
+            return cls.from_form(levels, mixture, kind, conditional=conditional)
+        if document["channel"] == "band":
+            form = Banded(checked_diagonals(document["diagonals"], document["width"], len(levels)))
             return cls.from_form(levels, form, kind, conditional=conditional)
         build = cls.from_rows if document["orientation"] == "rows" else cls.from_columns
         return build(levels, document["matrix"], kind=kind, conditional=conditional)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from narwhals.dependencies import is_pyarrow_table
 
 from pramana.errors import DataError, MechanismError, listing
+from pramana.frames.dialects import DataFile, data_file
 from pramana.mechanism.mechanism import Mechanism
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def resolve_mechanism(mechanism: Mechanism | str | Path | None, data: Any, *, ve
     also checks by its hash. A frame in memory is whatever its user made of it, so that only "auto" asks for its rows. Where the
     data carry a description, none of their perturbed columns may be forgotten.
     """
-    path = Path(data) if isinstance(data, str | Path) else None
+    path = Path(data) if isinstance(data, str | os.PathLike) else None
     if mechanism is None or isinstance(mechanism, Mechanism):
         known = Known(mechanism)
     elif not isinstance(mechanism, str | Path):
@@ -45,7 +47,7 @@ def resolve_mechanism(mechanism: Mechanism | str | Path | None, data: Any, *, ve
     elif str(mechanism) == "auto":
         return _automatic(path, data, verify)
     else:
-        known = _named(Path(mechanism), path, verify)
+        known = _named(Path(mechanism), None if path is None else data_file(data), verify)
     _refuse_forgotten(known.mechanism, path, data)
     return known
 
@@ -69,14 +71,14 @@ def _automatic(path: Path | None, data: Any, verify: bool) -> Known:
     return Known(found.mechanism, found)
 
 
-def _named(description: Path, path: Path | None, verify: bool) -> Known:
+def _named(description: Path, file: DataFile | None, verify: bool) -> Known:
     """A description by its path; what it says of a file holds for the data file at hand, though not for a frame."""
     from pramana.mechanism.description.reading import described
 
     found = described(description)
-    if path is None or not path.is_file():
+    if file is None or not Path(file).is_file():
         return Known(found.mechanism)
-    found.refuse_other_file(path, verify=verify)
+    found.refuse_other_file(file, verify=verify)
     return Known(found.mechanism, found)
 
 

@@ -22,7 +22,7 @@ from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.draws.keystream import RandomnessKind
 from pramana.mechanism.mechanism import Mechanism, Unit
 
-VERSION = "1.1"
+VERSION = "1.2"
 UNIT_VERSION = "2.0"
 """Of a description with a unit: readers that do not know units must refuse it, for they would understate errors."""
 LATE = ("sha256", "missing")
@@ -74,6 +74,18 @@ class MixtureModel(ChannelModel):
     frequencies: list[Annotated[float, Field(ge=0)]] | None = None
 
 
+class BandModel(ChannelModel):
+    """Moves of at most `width` steps: `diagonals[width + i − j][j]` is the chance that level j is released as level i."""
+
+    channel: Literal["band"]
+    kind: KindName | None = None
+    levels: Levels
+    conditional: bool = False
+    given: list[Literal["frequencies", "levels"]] | None = None
+    width: Annotated[int, Field(ge=1)]
+    diagonals: list[list[float]]
+
+
 class MatrixStratum(MatrixModel):
     value: LevelValue
 
@@ -82,10 +94,16 @@ class MixtureStratum(MixtureModel):
     value: LevelValue
 
 
+class BandStratum(BandModel):
+    value: LevelValue
+
+
 class StratifiedModel(ChannelModel):
     channel: Literal["stratified"]
     by: str
-    strata: Annotated[list[Annotated[MatrixStratum | MixtureStratum, Field(discriminator="channel")]], FailFast()]
+    strata: Annotated[
+        list[Annotated[MatrixStratum | MixtureStratum | BandStratum, Field(discriminator="channel")]], FailFast()
+    ]
 
     def built(self) -> Channel:
         values = [s.value for s in self.strata]
@@ -95,7 +113,7 @@ class StratifiedModel(ChannelModel):
         return Stratified(self.by, {s.value: TransitionMatrix.from_document(s.model_dump()) for s in self.strata})
 
 
-Randomization = Annotated[MatrixModel | MixtureModel | StratifiedModel, Field(discriminator="channel")]
+Randomization = Annotated[MatrixModel | MixtureModel | BandModel | StratifiedModel, Field(discriminator="channel")]
 
 
 class AssignmentModel(_Model):

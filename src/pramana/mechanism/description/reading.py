@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pramana.errors import MechanismError
+from pramana.frames.dialects import DataFile
 from pramana.frames.documents import parse_json, read_json
 from pramana.frames.files import format_of, unreadable
 from pramana.frames.inputs import note_input
@@ -100,12 +101,13 @@ class Described:
         listed = [self.model.sha256, other.removeprefix("sha256:") if other.startswith("sha256:") else None]
         return list(dict.fromkeys(found for found in listed if found is not None))
 
-    def refuse_other_file(self, path: Path, *, verify: bool) -> None:
+    def refuse_other_file(self, file: DataFile, *, verify: bool) -> None:
         """Size, columns, rows and, with `verify`, the hash of the file at hand."""
+        path = Path(file)
         size = path.stat().st_size
         if self.entry.get("bytes", size) != size:
             raise _other(path.name, f"{size} bytes", f"{_short(self.entry['bytes'])}")
-        names, types, rows = _facts(path)
+        names, types, rows = _facts(file)
         self._refuse_other_columns(path.name, names, types)
         if rows is not None:
             self.refuse_other_rows(path.name, rows)
@@ -256,12 +258,13 @@ def _footer(path: Path) -> Any:
         raise unreadable(path, error) from None
 
 
-def _facts(path: Path) -> tuple[list[str], dict[str, str], int | None]:
+def _facts(file: DataFile) -> tuple[list[str], dict[str, str], int | None]:
     """Names of the columns, Arrow's names of their types, and rows, as far as the file says so at its ends."""
+    path = Path(file)
     if format_of(path) == "csv":
         from pramana.frames.blocks.stream import open_reader
 
-        return open_reader(path).names, {}, None
+        return open_reader(file).names, {}, None
     metadata = _footer(path)
     schema = metadata.schema.to_arrow_schema()
     return list(schema.names), {field.name: str(field.type) for field in schema}, int(metadata.num_rows)

@@ -249,20 +249,13 @@ def _levels(request: Request, table: Table) -> tuple[Level, ...]:
         return tuple(designs.observed_combinations(table, request.columns))
     name = request.columns[0]
     require_columns(table, [name], "the design")
-    chosen = table.categories(name)
-    if chosen is not None:
-        return tuple(chosen)
-    values = table.column(name)[~table.missing([name])]
-    found = set(values.tolist())
-    if len(found) > LEVEL_LIMIT:
+    found = table.levels(name)
+    if len(found) > LEVEL_LIMIT and table.categories(name) is None:
         raise DataError(
-            f"column {name!r} has {len(found)} distinct values in {values.size} rows, above the limit of {LEVEL_LIMIT}: it looks "
+            f"column {name!r} has {len(found)} distinct values in {table.n} rows, above the limit of {LEVEL_LIMIT}: it looks "
             "continuous or an identifier; coarsen it, or list its levels"
         )
-    try:
-        return tuple(sorted(_whole(v) for v in found))
-    except TypeError:
-        raise DataError(f"column {name!r} mixes types, such as text and numbers: convert it to one type") from None
+    return tuple(found)
 
 
 def _without_rare(request: Request, table: Table, unit: str | None) -> Request:

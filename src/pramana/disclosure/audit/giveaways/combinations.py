@@ -17,6 +17,7 @@ from pramana.arrays import Int
 from pramana.disclosure.audit.giveaways.clues import Clue, factorized
 from pramana.disclosure.audit.giveaways.columns import ClearColumn
 from pramana.disclosure.audit.giveaways.recovery import Secret
+from pramana.errors import listing
 
 SCREENED = 6000
 """Records on which combinations are screened."""
@@ -90,4 +91,4 @@ def _clue(some: Sequence[tuple[str, Int]]) -> Clue:
     for _, codes in some:
         cells = factorized(cells * (int(codes.max()) + 1) + codes)
     names = [name for name, _ in some]
-    return Clue("content", tuple(names), " and ".join(map(repr, names)) + " together", cells)
+    return Clue("content", tuple(names), f"the combination of {listing(names)}", cells)

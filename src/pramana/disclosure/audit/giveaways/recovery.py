@@ -197,6 +197,6 @@ def settled(secret: Secret, clue: Clue, alpha: float) -> Settled:
 
 def lower_share(hits: int, n: int, alpha: float) -> float:
     """Clopper and Pearson's lower limit of a share."""
-    from scipy.stats import beta
+    from scipy.special import betaincinv
 
-    return float(beta.ppf(alpha, hits, n - hits + 1)) if hits else 0.0
+    return float(betaincinv(hits, n - hits + 1, alpha)) if hits else 0.0

@@ -1,0 +1,84 @@
+"""Several releases to one path at once: one whole file, with its own description."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import json, os, sys, time
+from pathlib import Path
+import pandas as pd
+import pramana as pr
+from pramana.frames.blocks import csv_files, parquet_files
+from pramana.frames.writing import sha256
+
+os.chdir(sys.argv[1])
+ending, force, rounds = sys.argv[2], sys.argv[3] == "force", 3
+n = 3000
+frame = pd.DataFrame({"id": range(n), "z": ["a", "b"] * (n // 2)})
+frame.to_csv("in.csv", index=False) if ending == "csv" else frame.to_parquet("in.parquet")
+csv_files.SIZE, parquet_files.LONGEST = 4000, 500
+M = pr.Mechanism({"z": pr.TransitionMatrix.randomized_response(["a", "b"], 0.8)})
+
+def released(target, **options):
+    try:
+        pr.release(f"in.{ending}", target, M, card=True, **options)
+        return 0
+    except pr.PramanaError as error:
+        return 1 if "exists: use another name" in str(error) else 2
+
+Path("warm").mkdir()
+released(f"warm/out.{ending}")
+pr.audit(f"warm/out.{ending}")
+found = []
+for k in range(rounds):
+    folder = Path(f"r{k}")
+    folder.mkdir()
+    begin, children = time.time() + 0.1, []
+    for j in range(6):
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(max(0, begin - time.time()))
+            options = {"force": True} if force else {"ledger": f"ledger{k}"}
+            try:
+                code = released(folder / f"out.{ending}", **options)
+            finally:
+                os._exit(code)
+        children.append(pid)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
+    target = folder / f"out.{ending}"
+    entries = json.loads((folder / "datapackage.json").read_text())["resources"]
+    lines = [] if force else Path(f"ledger{k}").read_text().splitlines()
+    found.append({
+        "codes": sorted(codes),
+        "described": [e["pram"]["sha256"] for e in entries] == [sha256(target)],
+        "clean": pr.audit(target).clean,
+        "carded": all(sha256(target) in p.read_text() for p in folder.glob("*.card.*")),
+        "recorded": [json.loads(line)["released"] for line in lines] == [sha256(target)] * (not force),
+        "files": sorted(p.name for p in folder.iterdir()),
+    })
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize(
+    ("ending", "force"), [("csv", "force"), ("csv", "new"), ("parquet", "force"), ("parquet", "new")]
+)
+def test_six_releases_to_one_path(ending: str, force: str, tmp_path: Path) -> None:
+    """Without force one of them makes the file and the others are refused, and their lines in the ledger are taken back."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, tmp_path, ending, force], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    for found in json.loads(done.stdout.splitlines()[-1]):
+        assert found.pop("codes") == ([0] * 6 if force == "force" else [0, 1, 1, 1, 1, 1])
+        assert found.pop("files") == [
+            "datapackage.json",
+            *(f"out.{ending}{more}" for more in ("", ".card.html", ".card.md")),
+        ]
+        assert all(found.values()), found
