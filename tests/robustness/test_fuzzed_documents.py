@@ -306,9 +306,17 @@ def parquet_files(folder: Path, chance: random.Random) -> Iterator[Case]:
     footer = len(content) - int.from_bytes(content[-8:-4], "little") - 8
     while True:
         (folder / "datapackage.json").write_bytes(package)
-        what = chance.choice(("metadata", "metadata", "metadata", "alone", "footer", "footer", "table"))
+        what = chance.choice(
+            ("metadata", "metadata", "metadata", "alone", "footer", "footer", "anywhere", "name", "table")
+        )
         if what == "footer":
             path.write_bytes(content[:footer] + raw(content[footer:], chance))
+        elif what == "anywhere":
+            path.write_bytes(raw(content, chance))
+        elif what == "name":  # in Latin-1
+            path.write_bytes(
+                content[:footer] + content[footer:].replace(b"income", b"incom\xe9", chance.choice((1, 2, -1)))
+            )
         elif what == "table":
             parquet.write_table(_altered(table, chance), path)
         else:
@@ -317,10 +325,14 @@ def parquet_files(folder: Path, chance: random.Random) -> Iterator[Case]:
             if what == "alone":
                 (folder / "datapackage.json").unlink()
         verify = chance.random() < 0.5
-        yield Case(
-            lambda verify=verify: shares(path, verify),
-            lambda answer, free=what == "alone": free or np.array_equal(answer, truth),
-        )
+        if chance.random() < 0.2:
+            yield Case(lambda: pr.audit(path), lambda answer: bool(answer.findings))
+        else:
+            free = what == "alone" or (what == "anywhere" and not verify)
+            yield Case(
+                lambda verify=verify: shares(path, verify),
+                lambda answer, free=free: free or np.array_equal(answer, truth),
+            )
 
 
 def _metadata(inside: Any, chance: random.Random) -> dict[bytes, bytes]:
