@@ -216,3 +216,30 @@ def test_integer_levels_read_as_floats_because_of_a_gap_are_the_same_levels() ->
     gap = pr.fit("y ~ k", pd.DataFrame({"y": [*y, 5.0], "k": [*k, np.nan]}), mechanism, missing="drop")
     np.testing.assert_allclose(gap.estimate, pr.fit("y ~ k", {"y": y, "k": k}, mechanism).estimate)
     assert gap.parameters == ("Intercept", "k[T.2]", "k[T.3]")
+
+
+def test_a_damaged_page_of_a_released_file_is_named(
+    tmp_path: Path, survey: pd.DataFrame, mechanism: pr.Mechanism
+) -> None:
+    """Arrow calls it an OSError, and only while it reads the block."""
+    survey.to_parquet(tmp_path / "in.parquet", index=False)
+    path = pr.release(tmp_path / "in.parquet", tmp_path / "out.parquet", mechanism).path
+    content = path.read_bytes()
+    path.write_bytes(content[:4] + b"\xff" * 30 + content[34:])
+    said = [finding.message for finding in pr.audit(path).findings if finding.check == "levels"]
+    assert "could not be read as Parquet after row 0" in said[0]
+    with pytest.raises(pr.DataError, match="could not be read as Parquet"):
+        pr.fit(FORMULA, path, "auto", verify=False)
+
+
+def test_names_of_columns_that_are_not_text_are_refused(
+    tmp_path: Path, survey: pd.DataFrame, mechanism: pr.Mechanism
+) -> None:
+    path = tmp_path / "s.parquet"
+    survey.to_parquet(path, index=False)
+    path.write_bytes(path.read_bytes().replace(b"income", b"incom\xe9"))
+    for known in (mechanism, None, "auto"):
+        with pytest.raises(pr.DataError, match="could not be read as Parquet"):
+            pr.fit("age ~ edu", path, known)
+    with pytest.raises(pr.DataError, match="could not be read as Parquet"):
+        mechanism.load(path)

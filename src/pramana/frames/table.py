@@ -15,7 +15,7 @@ import numpy as np
 from pramana.arrays import Bool, Column, Int
 from pramana.errors import DataError, quoted, suggestion
 from pramana.frames.dialects import DataFile, Dialect, data_file, dialect_of
-from pramana.frames.files import NULLS, check_header, existing, require_names, unreadable
+from pramana.frames.files import NULLS, check_header, existing, require_names, undecodable, unreadable
 from pramana.frames.levels import EXACT, is_unsigned, lacks_half
 
 FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow", "dict"]
@@ -246,7 +246,10 @@ def _from_mapping(data: Mapping[Any, Any]) -> Table:
 def _from_file(file: DataFile, text: Mapping[str, Collection[object]]) -> Table:
     path = Path(file)
     table = _read_csv(path, text, dialect_of(file)) if existing(path) == "csv" else _read_parquet(path)
-    check_header(table.column_names, path)
+    try:
+        check_header(table.column_names, path)
+    except UnicodeDecodeError:
+        raise undecodable(f"the header of {str(path)!r}", "UTF-8") from None
     return Table(_framed(table), "pyarrow", str(path))
 
 
@@ -295,7 +298,7 @@ def _read_parquet(path: Path) -> Any:
 
     try:
         return parquet.read_table(path)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise unreadable(path, error) from None
 
 

@@ -41,7 +41,7 @@ class ParquetReader:
             self._file = parquet.ParquetFile(
                 path, read_dictionary=self._texts(text), buffer_size=BUFFER, pre_buffer=False
             )
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise unreadable(path, error) from None
         self.metadata = plain.metadata
         self._done = 0
@@ -87,7 +87,7 @@ class ParquetReader:
             for batch in self._file.iter_batches(batch_size=size):
                 yield ParquetBlock(batch, self.schema, self._done, self._occurring, self._missing)
                 self._done += batch.num_rows
-        except pa.ArrowException as error:
+        except (pa.ArrowException, OSError) as error:  # Arrow's word for a damaged page is an OSError
             raise unreadable(self.path, error, f" after row {self._done}") from None
 
     def _occurring(self, name: str) -> Any:
@@ -96,7 +96,7 @@ class ParquetReader:
             file = parquet.ParquetFile(self.path, buffer_size=BUFFER, pre_buffer=False)
             try:
                 self._listed[name] = _occurring(file, name, self.schema.field(name).type.value_type)
-            except pa.ArrowException as error:
+            except (pa.ArrowException, OSError) as error:
                 raise unreadable(self.path, error) from None
         return self._listed[name]
 

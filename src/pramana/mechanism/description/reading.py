@@ -254,7 +254,7 @@ def _footer(path: Path) -> Any:
         metadata = parquet.read_metadata(path)
         metadata.schema.to_arrow_schema()
         return metadata
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise unreadable(path, error) from None
 
 
