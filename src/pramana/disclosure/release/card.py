@@ -38,7 +38,7 @@ def card_page(name: str, mechanism: Mechanism, body: Mapping[str, Any], counts: 
     """What was perturbed, how, what it costs, and how to analyse the file; from published facts and released counts alone.
 
     Of `body`, the `pram` object, the facts about the file as a whole are shown where they are stated: `missing`,
-    `missing_level`, `missing_tokens`, `dropped`, `shuffled`, `new_id`, `merged`, `unit` and `allowed`.
+    `missing_level`, `dropped`, `shuffled`, `new_id`, `merged`, `unit` and `allowed`.
     """
     page = Page(f"About {name}")
     columns = ", ".join(mechanism.columns)
@@ -148,14 +148,10 @@ def _missing(body: Mapping[str, Any]) -> Iterator[str | Sheet]:
         yield Sheet(("column", "missing values", "share of the records"), rows)
     for column, level in (body.get("missing_level") or {}).items():
         yield f"The level {level} of {column} stands for a missing value, and is perturbed like another."
-    tokens = body.get("missing_tokens")
-    if tokens:
-        written = ", ".join("nothing at all" if token == "" else str(token) for token in tokens)
-        yield f"In the file a missing value is written as one of: {written}."
-    if counts and not any(counts.values()):
-        yield "No value of the perturbed columns is missing."
-    else:
+    if counts:
         yield "Missing values are published as missing. Missingness is unprotected: the randomisation does not hide which values they are."
+    else:
+        yield "No value of the perturbed columns is published as missing."
 
 
 def _summary(mechanism: Mechanism) -> Sheet:
