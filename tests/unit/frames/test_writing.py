@@ -99,12 +99,14 @@ def test_the_umask_decides_who_may_read(umask: int, mode: int, tmp_path: Path, m
         (tmp_path / "raw.csv").write_text("edu\n" + "low\nmid\nhigh\n" * 10)
         mechanism.save(tmp_path / "m.json")
         Key.create(tmp_path / "key")
-        pr.release(tmp_path / "raw.csv", tmp_path / "out.csv", mechanism, card=True, ledger=tmp_path / "ledger")
+        own = {"ledger": tmp_path / "ledger", "link": tmp_path / "link.csv"}
+        (tmp_path / "public").mkdir()
+        pr.release(tmp_path / "raw.csv", tmp_path / "public" / "out.csv", mechanism, card=True, shuffle=True, **own)
     finally:
         os.umask(before)
-    found = {p.name: stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()}
+    found = {p.name: stat.S_IMODE(p.stat().st_mode) for p in tmp_path.rglob("*") if p.is_file()}
     public = ("m.json", "out.csv", "datapackage.json", "out.csv.card.md", "out.csv.card.html", "raw.csv")
-    assert found == dict.fromkeys(public, mode) | {"key": 0o600, "ledger": 0o600}
+    assert found == dict.fromkeys(public, mode) | dict.fromkeys(("key", "ledger", "link.csv"), 0o600)
 
 
 def test_an_input_is_kept_under_every_name_and_only_while_the_call_lasts(tmp_path: Path) -> None:
