@@ -741,11 +741,11 @@ def _published(target: Path) -> dict[str, Any]:
     }
 
 
-analysis("release: csv")(partial(_release, ".csv", "edu, smokes", seed=21, card=True))
+analysis("release: csv")(partial(_release, ".csv", "edu, smokes", seed=21, allow="seed", card=True))
 analysis("release: csv, keyed")(partial(_release, ".csv", "edu", key=KEY, id="person"))
-analysis("release: csv, strata")(partial(_release, ".csv", "ill by region", seed=22))
-analysis("release: csv, compressed")(partial(_release, ".csv.gz", "edu", seed=21))
-analysis("release: parquet")(partial(_release, ".parquet", "edu, smokes", seed=21))
+analysis("release: csv, strata")(partial(_release, ".csv", "ill by region", seed=22, allow="seed"))
+analysis("release: csv, compressed")(partial(_release, ".csv.gz", "edu", seed=21, allow="seed"))
+analysis("release: parquet")(partial(_release, ".parquet", "edu, smokes", seed=21, allow="seed"))
 analysis("release: parquet, keyed")(partial(_release, ".parquet", "edu × ill", key=KEY, id="person"))
 
 
@@ -758,7 +758,8 @@ def bad_release() -> dict[str, Any]:
         (folder / "public").mkdir()
         for seed in (1, 2):
             target = folder / "public" / f"wave{seed}.csv"
-            pr.release("true.csv", target, mechanism("edu"), seed=seed, ledger="ledger.jsonl", dataset="people")
+            given = {"ledger": "ledger.jsonl", "dataset": "people", "allow": ("seed", "second-draw")}
+            pr.release("true.csv", target, mechanism("edu"), seed=seed, **given)
         told = pr.audit(target, original="true.csv", ledger="ledger.jsonl", epsilon_limit=2.0)
         target.write_text(target.read_text().replace("mid", "low"))
         risk = pr.risk("true.csv", mechanism("edu"), ledger="ledger.jsonl", dataset="people")
@@ -1023,7 +1024,7 @@ def _files() -> Iterator[Path]:
     with _folder() as folder:
         survey().to_csv("true.csv", index=False)
         mechanism("edu, smokes").save("m.json")
-        pr.release("true.csv", "public.csv", "m.json", seed=31)
+        pr.release("true.csv", "public.csv", "m.json", seed=31, allow="seed")
         yield folder
 
 
@@ -1058,7 +1059,7 @@ for _command, _line in COMMANDS.items():
 @analysis("command: perturb")
 def command_perturb() -> Any:
     with _files() as folder:
-        told = _shell("perturb", "true.csv", "again.csv", "--mechanism", "m.json", "--seed", "31")
+        told = _shell("perturb", "true.csv", "again.csv", "--mechanism", "m.json", "--seed", "31", "--allow", "seed")
         return {
             "told": told,
             "same as from Python": (folder / "again.csv").read_bytes() == (folder / "public.csv").read_bytes(),

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pramana.disclosure.planning.keep_probability import Plan, plan
     from pramana.disclosure.planning.optimal_matrix import OptimalDesign, optimal_design
     from pramana.disclosure.planning.risk_utility import Frontier, frontier
+    from pramana.disclosure.release.accounting import Account, account
+    from pramana.disclosure.release.policy import Policy
     from pramana.disclosure.release.releasing import Release, release
     from pramana.disclosure.risk.assessment import Risk, risk
     from pramana.errors import DataError, FormulaError, MechanismError, PramanaError, SolveError
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     )
     from pramana.estimators.tables.without_negative_cells import table_em, to_simplex
     from pramana.formulas.text import parameter
+    from pramana.frames.dialects import CsvFile, Dialect
     from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
     from pramana.inference.hypotheses import SpecificationTest
     from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix, Unit, designs

@@ -9,12 +9,12 @@ from typing import Any
 from pramana.errors import PramanaError, suggestion
 from pramana.frames import build
 from pramana.inference.hypotheses import SpecificationTest
-from pramana.render import Sheet, render
+from pramana.render import Sheet, Shown, render
 from pramana.result import COLUMNS, Result
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Shown):
     """Several estimators of the same parameters, by label; with a test of the likelihood's model where it is among them."""
 
     results: Mapping[str, Result]
@@ -60,12 +60,6 @@ class Comparison:
 
     def summary(self, style: str = "text") -> str:
         return render(self.sheet(), style)
-
-    def __str__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        return self.summary("html")
 
     def plot(self, *, level: float | None = None, title: str = "") -> Any:
         """Coefficients of every estimator side by side, as a matplotlib Figure."""

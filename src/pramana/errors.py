@@ -9,14 +9,17 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 _OPEN, _CLOSE = "\ue000", "\ue001"  # private characters, which `repr` escapes and `quoted` takes out
 _QUOTED = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What moves a terminal's cursor, colours it or turns its text around, and halves of characters, which cannot be printed at all."""
 WITHHELD = "(withheld)"
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,8 +34,8 @@ class PramanaError(Exception):
     """
 
     def __init__(self, message: str = "") -> None:
-        self.marked = message
-        super().__init__(_QUOTED.sub(WITHHELD, message))
+        self.marked = printable(message)
+        super().__init__(_QUOTED.sub(WITHHELD, self.marked))
 
     @property
     def quoted(self) -> tuple[str, ...]:
@@ -71,6 +74,15 @@ class SolveError(PramanaError):
 
 class PramanaWarning(UserWarning):
     """A warning of Pramana's own, which quotes no value of the data."""
+
+
+def printable(text: str) -> str:
+    """Text of a stranger's file for a person's screen: what would steer the terminal is spelled out.
+
+    >>> printable("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def quoted(text: str) -> str:
@@ -156,23 +168,37 @@ def _without_values(error: Exception) -> PramanaError:
     )
 
 
+_running = 0
+_counting = threading.Lock()
+_show_warning: Callable[[warnings.WarningMessage], None] = warnings._showwarnmsg  # type: ignore[attr-defined]
+
+
 @contextmanager
 def _warnings_without_values() -> Iterator[None]:
-    """Warnings of other libraries keep their category and place, and lose their text."""
-    with warnings.catch_warnings():
-        show = warnings.showwarning
+    """Warnings of other libraries keep their category and place, and lose their text, in every thread while such a call runs.
 
-        def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-            ours = issubclass(category, PramanaWarning)
-            show(
-                message if ours else f"{category.__name__}, its text withheld: it may quote confidential values",
-                category,
-                *where,
-                **more,
-            )
-
-        warnings.showwarning = shown
+    `catch_warnings` and `showwarning` are shared by all threads and put back by whoever ends first, which would give the warnings
+    of a call that still runs their text back. So calls are counted, and what is replaced is the function that every
+    warning passes and that nobody else puts back.
+    """
+    global _running
+    with _counting:
+        _running += 1
+        warnings._showwarnmsg = _shown  # type: ignore[attr-defined]
+    try:
         yield
+    finally:
+        with _counting:
+            _running -= 1
+            if not _running:
+                warnings._showwarnmsg = _show_warning  # type: ignore[attr-defined]
+
+
+def _shown(found: warnings.WarningMessage) -> None:
+    if not issubclass(found.category, PramanaWarning):
+        text = f"{found.category.__name__}, its text withheld: it may quote confidential values"
+        found = warnings.WarningMessage(text, found.category, found.filename, found.lineno, found.file, found.line)
+    _show_warning(found)
 
 
 def listing(values: Iterable[object], limit: int = 5) -> str:

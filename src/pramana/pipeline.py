@@ -42,6 +42,7 @@ def fit(
     start: Sequence[float] | None = None,
     functions: Functions | None = None,
     engine: str | MakeEngine | None = None,
+    verify: bool = True,
 ) -> Result:
     """Estimate parameters from released data.
 
@@ -51,7 +52,8 @@ def fit(
         written as text, "mean(income, by=edu)".
     data : pandas, polars or Arrow table, dictionary of arrays, or the path of a CSV or Parquet file.
     mechanism : a Mechanism, the path of its description, "auto" (the description beside or inside the data file), or an
-        explicit None for data that were not perturbed.
+        explicit None for data that were not perturbed. A description must be of the data file given: its columns, rows,
+        size and hash are checked. A Mechanism is believed.
     method : "reversion" (default), "naive", "model-dependent", "likelihood", "forward", "backward", or a method object.
     inference : `Sandwich(...)` or `Resampling(...)`, or their names; by default Sandwich for smooth functions.
     weights : sampling weights, a column name or an array; `frequencies` are counts and are never merged with them.
@@ -60,6 +62,7 @@ def fit(
     missing : "error" refuses missing values with their count, "drop" leaves those records out and says so.
     functions : functions of your own that the formula may call, by name: columns in, one value a record out.
     engine : who adds up the sums over records: "local" (in memory, on threads), or an engine of your own.
+    verify : False leaves out the hash of a described file, and nothing else.
 
     >>> import pramana as pr
     >>> mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(sensitivity=0.3, specificity=0.96)})
@@ -68,7 +71,7 @@ def fit(
     0.3461538
     """
     beside = Beside(weights, frequencies, clusters, design)
-    options = Options(inference_of(inference), start, missing, engine_of(engine))
+    options = Options(inference_of(inference), start, missing, engine_of(engine), verify)
     plan = question(what, family, link, functions)
     return method_of(method).estimate(Task.read(plan, data, mechanism, beside, options))
 
@@ -119,19 +122,22 @@ def _tested(
     link: str | None = None,
     functions: Functions | None = None,
     missing: str = "error",
+    verify: bool = True,
     start: object = None,  # noqa: ARG001 - a test starts where it likes,
     engine: object = None,  # noqa: ARG001 - and the likelihood adds up by itself
     **beside: Any,
 ) -> SpecificationTest:
     """The test of a method's model on the same analysis."""
     plan = question(what, family, link, functions)
-    return method.specification(Task.read(plan, data, mechanism, Beside(**beside), Options(missing=missing)))
+    return method.specification(
+        Task.read(plan, data, mechanism, Beside(**beside), Options(missing=missing, verify=verify))
+    )
 
 
 @confidential
 def _oracle(what: Any, truth: Any, data: Any, mechanism: Any, options: Mapping[str, Any]) -> Result:
     """The naive estimator on the true file, so that levels and names match."""
-    found = resolve_mechanism(mechanism, data)
+    found = resolve_mechanism(mechanism, data, verify=options.get("verify", True)).mechanism
     result = fit(what, truth, found, method=Naive(), **options)
     return replace(result, method="oracle")
 
@@ -149,6 +155,7 @@ def specification_test(
     frequencies: ColumnLike = None,
     missing: Literal["error", "drop"] = "error",
     functions: Functions | None = None,
+    verify: bool = True,
 ) -> SpecificationTest:
     """Test the model of `method="likelihood"` against reversion, which does not need it.
 
@@ -172,5 +179,5 @@ def specification_test(
     beside = Beside(weights, frequencies)
     asked = family if isinstance(formula, str) and not is_call(formula) else None
     plan = question(formula, asked, link, functions)
-    task = Task.read(plan, data, mechanism, beside, Options(missing=missing))
+    task = Task.read(plan, data, mechanism, beside, Options(missing=missing, verify=verify))
     return Likelihood(covariate_model=covariate_model).specification(task)

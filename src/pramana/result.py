@@ -16,7 +16,7 @@ from pramana.inference.hypotheses import WaldTest, wald_test
 from pramana.inference.options import check_level
 from pramana.inference.resampling import Draws
 from pramana.models.prediction import Prediction
-from pramana.render import Sheet, plain, render
+from pramana.render import Sheet, Shown, plain, render
 
 COLUMNS = ("term", "estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high")
 
@@ -43,7 +43,7 @@ class Coefficient:
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Shown):
     """Estimates with their uncertainty.
 
     Attributes
@@ -199,18 +199,6 @@ class Result:
     def summary(self, style: str = "text", *, exponentiate: bool = False, level: float | None = None) -> str:
         """The regression table, then the diagnostics."""
         return render(self.sheet(exponentiate=exponentiate, level=level), style)
-
-    def __str__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        return self.summary("html")
-
-    def to_markdown(self) -> str:
-        return self.summary("markdown")
-
-    def to_latex(self) -> str:
-        return self.summary("latex")
 
     def test(self, hypothesis: str) -> WaldTest:
         """Wald test of linear hypotheses, such as "edu[T.high] = 0, age = female"; an F test where `df` is given."""

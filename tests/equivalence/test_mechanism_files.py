@@ -14,11 +14,11 @@ import pytest
 from pyarrow import parquet
 
 import pramana as pr
-from pramana.mechanism.channels.matrix_forms import Dense, Mixture
+from pramana.mechanism.channels.matrix_forms import Banded, Dense, Mixture
 from pramana.mechanism.channels.transition import TransitionMatrix
 from randomizations import random_channel, random_matrix
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "mechanism-1.1.json"
+GOLDEN = Path(__file__).parents[1] / "golden" / "mechanism-1.2.json"
 EDU = ["low", "mid", "high"]
 
 
@@ -35,6 +35,7 @@ def channels(rng: np.random.Generator) -> dict[str, tuple[Any, Any]]:
         "floats": ("dose", random_channel(rng, [0.5, 1.0, 2.5], kind="numeric")),
         "booleans": ("smoker", random_channel(rng, [False, True])),
         "structural zero": ("edu", TransitionMatrix.from_columns(EDU, [[0.9, 0.1, 0], [0.1, 0.8, 0.2], [0, 0.1, 0.8]])),
+        "band": ("year", pr.designs.band(range(1700, 2000), 0.7, width=2, kind="ordinal")),
         "closed form": ("edu", TransitionMatrix.randomized_response(EDU, keep=0.85)),
         "mixture with frequencies": ("edu", TransitionMatrix.from_document(refilled)),
         "joint": (("edu", "female"), pr.TransitionMatrix.from_columns(joint, random_matrix(rng, 6))),
@@ -105,7 +106,7 @@ def changed(tmp_path: Path, **fields: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize("version", ["2.0", "11.3"])
+@pytest.mark.parametrize("version", ["3.0", "11.3"])
 def test_a_newer_major_version_is_refused(version: str, tmp_path: Path) -> None:
     with pytest.raises(pr.MechanismError, match=f"version {version}.*update pramana"):
         pr.Mechanism.load(changed(tmp_path, version=version))
@@ -115,12 +116,13 @@ def test_a_newer_minor_version_with_more_fields_is_read(tmp_path: Path) -> None:
     assert pr.Mechanism.load(changed(tmp_path, version="1.9", remark="new")) == pr.Mechanism.load(GOLDEN)
 
 
-@pytest.mark.parametrize(("version", "conditional"), [("1.0", []), ("1.1", ["job", "code"])])
+@pytest.mark.parametrize(("version", "conditional"), [("1.0", []), ("1.1", ["job", "code"]), ("1.2", ["job", "code"])])
 def test_the_golden_files_are_read_as_they_were_written(version: str, conditional: list[str]) -> None:
     mechanism = pr.Mechanism.load(GOLDEN.with_name(f"mechanism-{version}.json"))
     assert mechanism.conditional == conditional
-    assert [a.columns for a in mechanism.assignments] == [("edu",), ("answer",), ("sex", "region"), ("job",), ("code",)]
-    edu, answer, joint, job, code = (a.channel for a in mechanism.assignments)
+    first, band = mechanism.assignments[:5], mechanism.assignments[5:]
+    assert [a.columns for a in first] == [("edu",), ("answer",), ("sex", "region"), ("job",), ("code",)]
+    edu, answer, joint, job, code = (a.channel for a in first)
     np.testing.assert_array_equal(edu.matrix, [[0.8, 0.1, 0.05], [0.15, 0.8, 0.15], [0.05, 0.1, 0.8]])
     assert edu.kind == "ordinal"
     assert isinstance(answer.form, Mixture)
@@ -131,6 +133,11 @@ def test_the_golden_files_are_read_as_they_were_written(version: str, conditiona
     assert list(job.strata) == ["city", "country"]
     assert (code.levels, code.kind) == (("01", "02"), "nominal")
     np.testing.assert_allclose(code.form.frequencies, [0.25, 0.75], rtol=0)
+    assert len(band) == (version == "1.2")
+    for assignment in band:
+        assert isinstance(assignment.channel.form, Banded)
+        np.testing.assert_array_equal(assignment.channel.matrix[:, 0], [0.5, 0.5, 0, 0, 0])
+        np.testing.assert_array_equal(assignment.channel.matrix[:, 4], [0, 0, 0, 0.25, 0.75])
 
 
 def test_the_golden_file_is_written_again_word_for_word(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_seeded_releases_do_not_depend_on_the_blocks(
         monkeypatch.setattr(csv_blocks, "SIZE", 40 * size)
         monkeypatch.setattr(parquet_blocks, "LONGEST", size)
         monkeypatch.setattr(parquet_blocks, "CELLS", 8 * size)
-        pr.release(source, tmp_path / f"out.{ending}", mechanism(), seed=5, force=True)
+        pr.release(source, tmp_path / f"out.{ending}", mechanism(), seed=5, allow="seed", force=True)
         found.append(load(tmp_path / f"out.{ending}"))
     pd.testing.assert_frame_equal(found[0], found[1])
     pd.testing.assert_frame_equal(found[0], found[2])
@@ -138,16 +138,16 @@ def test_every_byte_outside_the_perturbed_fields_is_kept(compressed: bool, tmp_p
     ending = "csv.gz" if compressed else "csv"
     source = tmp_path / f"in.{ending}"
     source.write_bytes(gzip.compress(text) if compressed else text)
-    pr.release(source, tmp_path / f"out.{ending}", flip)
+    pr.release(source, tmp_path / f"out.{ending}", flip, allow=("identity", "rare-levels"), missing=["NA"])
     found = (tmp_path / f"out.{ending}").read_bytes()
     expected = (
-        b'\xef\xbb\xbfid,edu,"a ""name""",k\r\n'
+        b'id,edu,"a ""name""",k\r\n'  # without the mark, which a reader of UTF-8 takes for a part of the name
         b'1,"a,b","kept ""as"" is, even\r\nover lines",0\r\n'
         b"\r\n"
         b'2,"a,b",007,0\r\n'
         b'003,"a,b",NA,0\r\n'
-        b"4,NA,1e5,\r\n"
-        b"5,,  ,0"
+        b"4,,1e5,\r\n"
+        b"5,,  ,0\r\n"
     )
     assert (gzip.decompress(found) if compressed else found) == expected
 
@@ -155,14 +155,14 @@ def test_every_byte_outside_the_perturbed_fields_is_kept(compressed: bool, tmp_p
 def test_how_the_truth_was_spelt_does_not_survive(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text('k\n1\n1.0\n"1"\n 1\n1e0\n+1\n01\n')
     stay = pr.Mechanism({"k": pr.TransitionMatrix([0, 1], [[1, 0], [0, 1]])})
-    pr.release(tmp_path / "in.csv", tmp_path / "out.csv", stay)
+    pr.release(tmp_path / "in.csv", tmp_path / "out.csv", stay, allow="identity")
     assert (tmp_path / "out.csv").read_text() == "k\n" + "1\n" * 7
 
 
 def test_levels_that_look_like_gaps_are_levels_and_others_are_gaps(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text('z,x\nNA,1\n"NA",2\n,3\nyes,4\n')
     flip = pr.Mechanism({"z": pr.TransitionMatrix(["NA", "yes"], [[0, 1], [1, 0]])})
-    made = pr.release(tmp_path / "in.csv", tmp_path / "out.csv", flip)
+    made = pr.release(tmp_path / "in.csv", tmp_path / "out.csv", flip, allow=("identity", "rare-levels"))
     assert (tmp_path / "out.csv").read_text() == 'z,x\nyes,1\nyes,2\n,3\n"NA",4\n'
     assert made.rows == 4
 
@@ -198,7 +198,7 @@ SWAPS: dict[str, Any] = {
 def test_every_type_of_a_parquet_column_is_kept(tmp_path: Path) -> None:
     table = typed_table()
     pq.write_table(table, tmp_path / "in.parquet", row_group_size=7, compression="zstd")
-    pr.release(tmp_path / "in.parquet", tmp_path / "out.parquet", pr.Mechanism(SWAPS))
+    pr.release(tmp_path / "in.parquet", tmp_path / "out.parquet", pr.Mechanism(SWAPS), allow="identity")
     released = pq.read_table(tmp_path / "out.parquet")
     assert released.schema.remove_metadata() == table.schema
     assert released.select(["nested", "when"]) == table.select(["nested", "when"])
@@ -214,7 +214,7 @@ def test_every_type_of_a_parquet_column_is_kept(tmp_path: Path) -> None:
 def test_a_dictionary_is_the_mechanisms_and_tells_nothing_of_the_truth(tmp_path: Path) -> None:
     """The first entry of a dictionary made from data is the first record's true value."""
     pq.write_table(typed_table(), tmp_path / "in.parquet")
-    pr.release(tmp_path / "in.parquet", tmp_path / "out.parquet", pr.Mechanism(SWAPS))
+    pr.release(tmp_path / "in.parquet", tmp_path / "out.parquet", pr.Mechanism(SWAPS), allow="identity")
     released = pq.read_table(tmp_path / "out.parquet")
     assert released.column("category").chunk(0).dictionary.to_pylist() == ["a", "b"]
     assert released.column("ordered").chunk(0).dictionary.to_pylist() == ["b", "a"]
@@ -232,14 +232,14 @@ def test_pandas_frames_come_back_with_their_categories_and_index(frame: pd.DataF
 
 
 def test_other_metadata_of_the_source_are_not_copied(tmp_path: Path) -> None:
-    table = pa.table({"k": [0, 1]}).replace_schema_metadata({b"owner": b"SECRET"})
+    table = pa.table({"k": [0, 1] * 3}).replace_schema_metadata({b"owner": b"SECRET"})
     pq.write_table(table, tmp_path / "in.parquet")
     pr.release(
         tmp_path / "in.parquet", tmp_path / "out.parquet", pr.Mechanism({"k": pr.TransitionMatrix.binary(0.9, 0.9)})
     )
     assert b"SECRET" not in (tmp_path / "out.parquet").read_bytes()
     inside = json.loads(pq.read_schema(tmp_path / "out.parquet").metadata[b"pram"])["pram"]
-    assert (inside["rows"], inside["randomness"], "sha256" in inside) == (2, "fresh", False)
+    assert (inside["rows"], inside["randomness"], "sha256" in inside) == (6, "fresh", False)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

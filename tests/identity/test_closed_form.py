@@ -33,6 +33,15 @@ def test_matrix_and_inverse_agree(closed: pr.TransitionMatrix, dense: pr.Transit
     np.testing.assert_allclose(closed.inverse, dense.inverse, rtol=0, atol=1e-13)
 
 
+def test_entries_and_rows_by_group_agree(closed: pr.TransitionMatrix, dense: pr.TransitionMatrix) -> None:
+    released, true = np.divmod(np.arange(49), 7)
+    group = np.array([0, 0, 1, 2, 2, 1, 0])
+    rows = np.stack([dense.matrix[group == g].sum(axis=0) for g in range(3)])
+    for form in (closed.form, dense.form):
+        np.testing.assert_allclose(form.entries(released, true), dense.matrix.ravel(), rtol=0, atol=1e-15)
+        np.testing.assert_allclose(form.gathered(group, 3), rows, rtol=0, atol=1e-15)
+
+
 def test_epsilon_and_condition_number_agree(closed: pr.TransitionMatrix, dense: pr.TransitionMatrix) -> None:
     assert closed.epsilon == pytest.approx(dense.epsilon, rel=1e-12)
     assert closed.condition_number == pytest.approx(dense.condition_number, rel=1e-12)

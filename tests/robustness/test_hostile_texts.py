@@ -413,31 +413,102 @@ def test_no_formula_of_a_few_columns_takes_long(text: str) -> None:
     )  # each product of terms, or the eigenvalues of so many columns, took 5 to 15 s
 
 
+MIXTURE = '{"channel": "mixture", "levels": ["a", "b"], "refill": 0.2}'
+MANY = ", ".join(map(str, range(100_000)))
+
+
+def described(how: str = MIXTURE, columns: str = '["g"]') -> str:
+    """The text of a description with one channel."""
+    return f'{{"pram": {{"version": "1.0", "channels": [{{"columns": {columns}, "randomization": {how}}}]}}}}'
+
+
+def leveled(levels: str) -> str:
+    return described(MIXTURE.replace('["a", "b"]', levels))
+
+
 HOSTILE_FILES = {
     "deep": "[" * 100_000 + "]" * 100_000,
     "deep objects": '{"a":' * 50_000 + "1" + "}" * 50_000,
+    "deep where nobody looks": '{"not-known": ' + "[" * 800 + "]" * 800 + ", " + described()[1:],
     "long number": '{"pram": ' + "9" * 10_000 + "}",
     "long version": '{"pram": {"version": "' + "1" * 5_000 + '"}}',
+    "superscript version": '{"pram": {"version": "²"}}',
+    "superscript minor version": '{"pram": {"version": "1.²"}}',
+    "Arabic version": '{"pram": {"version": "١"}}',
+    "version that clears the screen": '{"pram": {"version": "9.\\u001b[2J"}}',
+    "channel that clears the screen": described('{"channel": "\\u001b[2J"}'),
+    "version of a list": '{"pram": {"version": [1, 1]}}',
+    "half a character": leveled('["a", "\\ud800"]'),
+    "not a number": described(MIXTURE.replace("0.2", "NaN")),
+    "infinite level": leveled("[1, 1e999]"),
+    "level of 70 bits": leveled("[1, 1180591620717411303424]"),
+    "key twice": described().replace('"version"', '"version": "1.1", "version"'),
+    "key twice, spelled otherwise": described(MIXTURE.replace("0.2", '0.2, "\\u0072efill": 0.1')),
+    "stratum twice": described(
+        '{"channel": "stratified", "by": "h", "strata": ['
+        + ", ".join(f'{{"value": {value}, {MIXTURE[1:]}' for value in ("1", "2", "1.0"))
+        + "]}"
+    ),
+    "very many levels of nothing": leveled("[" + "null, " * 200_000 + "null]"),
+    "wide matrix": described(
+        f'{{"channel": "transition_matrix", "levels": [{MANY}], "orientation": "columns", "matrix": [[{MANY}]]}}'
+    ),
+    "joint of very many": described(columns=json.dumps([f"g{k}" for k in range(100_000)])),
+    "text": '"pram"',
+    "null": "null",
+    "empty": "",
+    "null bytes": "\0" * 100,
 }
 
 
 @pytest.mark.parametrize("name", HOSTILE_FILES)
 def test_hostile_descriptions_are_refused(name: str, tmp_path: Path, data: pd.DataFrame) -> None:
     text = HOSTILE_FILES[name]
-    for place in (tmp_path / "m.json", tmp_path / "datapackage.json"):
-        place.write_text(text)
+    table = pa.Table.from_pandas(data)
+    parquet.write_table(table.replace_schema_metadata({b"pram": text.encode()}), tmp_path / "data.parquet")
+    (tmp_path / "folder").mkdir()
+    parquet.write_table(table, tmp_path / "folder" / "data.parquet")
+    package = (
+        f'{{"resources": [{{"path": "data.parquet", {text[1:-1] or 1}}}]}}' if text.startswith('{"pram"') else text
+    )
+    (tmp_path / "m.json").write_text(text)
+    (tmp_path / "folder" / "datapackage.json").write_text(package)
+    for path in (tmp_path / "m.json", tmp_path / "data.parquet", *(tmp_path / "folder").iterdir()):
+        began = time.perf_counter()
+        with pytest.raises(pr.MechanismError) as refusal:
+            pr.Mechanism.load(path)
+        assert time.perf_counter() - began < 2
+        assert "\x1b" not in str(refusal.value)
+    for path in (tmp_path / "data.parquet", tmp_path / "folder" / "data.parquet"):
         with pytest.raises(pr.MechanismError):
-            pr.Mechanism.load(place)
-    table = pa.Table.from_pandas(data).replace_schema_metadata({b"pram": text.encode()})
-    parquet.write_table(table, tmp_path / "data.parquet")
-    with pytest.raises(pr.MechanismError):
-        pr.Mechanism.load(tmp_path / "data.parquet")
-    with contextlib.suppress(pr.MechanismError):
-        assert any(finding.severity == "error" for finding in pr.audit(tmp_path / "data.parquet").findings)
+            pr.fit(pr.mean("x"), path, "auto")
+        with contextlib.suppress(pr.MechanismError):
+            assert any(finding.severity == "error" for finding in pr.audit(path).findings)
 
 
-@pytest.mark.parametrize("text", ["a = " + "[" * 50_000, "[columns.g]\nkeep = " + "9" * 5_000])
-def test_hostile_designs_are_refused(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + "[" * 50_000,
+        "[columns.g]\nkeep = " + "9" * 5_000,
+        "[columns.g]\nkeep = 0x" + "f" * 5_000,
+        "[columns.g]\nkeep = nan",
+        "[columns" + ".g" * 100_000 + "]\nkeep = 0.9",
+        "version = 0x" + "f" * 5_000,
+        "version = true\n[columns.g]\nlevels = [1, 2]\nkeep = 0.9",
+        "version = '²'\n[columns.g]\nlevels = [1, 2]\nkeep = 0.9",
+        "version = -1\n[columns.g]\nlevels = [1, 2]\nkeep = 0.9",
+        "[columns.g]\nlevels = [1, 36893488147419103232]\nkeep = 0.9",
+        '[columns.g]\nlevels = ["a", "\\ud800"]\nkeep = 0.9',
+        "[columns.g]\nlevels = ['a', 'b']\nkeep = 0.9\n[[columns.g.strata]]\nvalue = 1\nfrequencies = 'data'",
+        "\0",
+        "",
+    ],
+)
+def test_hostile_designs_are_refused(text: str, tmp_path: Path, data: pd.DataFrame) -> None:
     (tmp_path / "d.toml").write_text(text)
-    with pytest.raises(pr.MechanismError, match="is not valid TOML"):
-        pr.read_design(tmp_path / "d.toml")
+    began = time.perf_counter()
+    with pytest.raises(pr.MechanismError) as refusal:
+        pr.read_design(tmp_path / "d.toml", data)
+    assert time.perf_counter() - began < 2
+    assert "its text is withheld" not in str(refusal.value)

@@ -36,7 +36,7 @@ def trial(delay):
     pid = os.fork()
     if pid == 0:
         try:
-            release(source, target, mechanism, force=again, card=True)
+            release(source, target, mechanism, force=again, card=True, allow="identity")
         finally:
             os._exit(0)
     if delay is not None:

@@ -161,17 +161,21 @@ def test_an_existing_target_needs_force(ending: str, tmp_path: Path) -> None:
     [
         ("absent/out.{}", "folder .*absent.* does not exist"),
         ("folder.{}", "is a folder"),
-        ("out.txt", "unknown ending '.txt'"),
-        ("out.{other}", "different formats"),
+        ("out.xlsx", "unknown ending '.xlsx'"),
     ],
 )
 def test_targets_that_cannot_be(name: str, message: str, ending: str, tmp_path: Path) -> None:
     source = write(data(), tmp_path / f"in.{ending}")
     (tmp_path / f"folder.{ending}").mkdir()
-    other = "csv" if ending == "parquet" else "parquet"
     with pytest.raises(pr.PramanaError, match=message):
-        pr.release(source, tmp_path / name.format(ending, other=other), M, force=True)
+        pr.release(source, tmp_path / name.format(ending), M, force=True)
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([f"folder.{ending}", f"in.{ending}"])
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv.gz"])
+def test_parquet_is_not_released_as_text(name: str, tmp_path: Path) -> None:
+    source = write(data(), tmp_path / "in.parquet")
+    refused(source, tmp_path / name, "is Parquet and .* would be text, which has no types: release it as Parquet")
 
 
 def test_sources_that_cannot_be(ending: str, tmp_path: Path) -> None:
@@ -298,7 +302,7 @@ def test_no_seed_and_no_key_in_anything_published(ending: str, tmp_path: Path) -
     (tmp_path / "key").chmod(0o600)
     (tmp_path / "public").mkdir()
     pr.release(source, tmp_path / "public" / f"k.{ending}", M, key=tmp_path / "key", id="id", card=True)
-    pr.release(source, tmp_path / "public" / f"s.{ending}", M, seed=987654321, card=True)
+    pr.release(source, tmp_path / "public" / f"s.{ending}", M, seed=987654321, allow="seed", card=True)
     for path in (tmp_path / "public").iterdir():
         content = path.read_bytes()
         assert SECRET not in content

@@ -17,9 +17,7 @@ FORMULA = "income ~ age + edu"
 
 def test_a_naive_result_has_no_price_of_privacy(survey: pd.DataFrame, mechanism: pr.Mechanism) -> None:
     naive = pr.fit(FORMULA, survey, mechanism, method="naive")
-    with pytest.raises(
-        pr.PramanaError, match=r"variance of the naive estimator does not decompose.*use method='reversion'"
-    ):
+    with pytest.raises(pr.PramanaError, match=r"variance of this naive fit does not decompose.*method='reversion'"):
         naive.price_of_privacy()
 
 

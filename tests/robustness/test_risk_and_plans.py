@@ -48,7 +48,10 @@ def wide() -> tuple[dict[str, Any], pr.Mechanism]:
 
 RISK: list[tuple[Callable[[], Any], str]] = [
     (lambda: pr.risk(changed("edu", SECRET), MECHANISM), r"'edu' has 1 value\(s\) .* first in row 5"),
-    (lambda: pr.risk(changed("sex", None), MECHANISM, keys=["sex"]), r"1 of 200 .*'sex' \(1, first in row 5\)"),
+    (
+        lambda: pr.risk(changed("sex", None), MECHANISM, keys=["sex"], missing="error"),
+        r"1 of 200 .*'sex' \(1, first in row 5\)",
+    ),
     (lambda: pr.risk(frame().drop(columns="edu"), MECHANISM), "needs column.*'edu'"),
     (lambda: pr.risk(frame(), MECHANISM, keys=["sx"]), "'sx', which the data lack: did you mean 'sex'"),
     (lambda: pr.risk(frame(), MECHANISM, keys=["sex", "sex"]), "each once"),
@@ -89,7 +92,9 @@ RISK: list[tuple[Callable[[], Any], str]] = [
     (lambda: pr.frontier(frame(), "edu", analysis="y ~ edu", term="x"), "no term 'x'"),
     (lambda: pr.frontier(frame(), "edu", term="x"), "needs an analysis"),
     (lambda: pr.frontier(frame(), "sex", chosen=MECHANISM), "perturbs edu but the frontier is of sex"),
-    (lambda: pr.frontier(frame(), "edu", chosen="a"), "chosen='a'"),  # type: ignore[arg-type]
+    (lambda: pr.frontier(frame(), "edu", chosen="a"), "'a' does not exist"),
+    (lambda: pr.frontier(frame(), "edu", chosen=[1]), "mechanism of type list"),  # type: ignore[arg-type]
+    (lambda: pr.plan(frame(), "edu", se=0.1, missing="keep"), "Known: error, drop"),  # type: ignore[arg-type]
 ]
 
 PLAN: list[tuple[Callable[[], Any], str]] = [

@@ -451,6 +451,10 @@ FILE_DOORS: dict[str, Callable[[Path, Path], Any]] = {
     "release with a key": lambda path, folder: pr.release(
         path, folder / f"new{''.join(path.suffixes)}", MECHANISM, key=b"k" * 32, id="w", force=True
     ),
+    "account, of data taken for a ledger": lambda path, _: pr.account(path),
+    "release, of data taken for a policy": lambda path, folder: pr.release(
+        folder / "clean.parquet", folder / "new.parquet", MECHANISM, policy=path
+    ),
     "read_design": lambda path, folder: read_design(folder / "d.toml", path),
     "audit": lambda path, folder: pr.audit(released_beside(folder), original=path),
     "compare": lambda path, _: compare("x ~ z + v", path),

@@ -194,7 +194,7 @@ def _cluster_codes(values: Column | None) -> Int | None:
         return None
     import pandas as pd
 
-    codes, labels = pd.factorize(pd.Series(values))
+    codes, labels = pd.factorize(values)
     if len(labels) < 2:
         raise DataError(f"clusters have {len(labels)} distinct value(s): a cluster-robust variance needs at least 2")
     return np.asarray(codes, dtype=np.int64)

@@ -26,13 +26,14 @@ Inference: TypeAlias = Sandwich | Resampling | Jackknife
 
 @dataclass(frozen=True)
 class Options:
-    """How the answer is wanted: inference (None: whatever suits), starting values, what to do with missing values, and who adds
-    up the sums."""
+    """How the answer is wanted: inference (None: whatever suits), starting values, what to do with missing values, who adds up
+    the sums, and whether the hash of a described file is checked."""
 
     inference: Inference | None = None
     start: Sequence[float] | None = None
     missing: str = "error"
     engine: MakeEngine = LocalEngine
+    verify: bool = True
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,10 @@ class Task:
     ) -> Task:
         """Read and check everything that was given."""
         beside, options = beside or Beside(), options or Options()
-        known = resolve_mechanism(mechanism, data)
-        table = read(data, text=_text_columns(known))
+        resolved = resolve_mechanism(mechanism, data, verify=options.verify)
+        known = resolved.mechanism
+        table = read(data, text={} if known is None else known.texts)
+        resolved.refuse_other_rows(table.source, table.n)
         if table.n == 0:
             raise DataError(f"{table.source} has no records")
         if known is not None:
@@ -152,14 +155,6 @@ def inference_of(inference: Inference | str | None) -> Inference | None:
     if str(inference).lower() not in known:
         raise PramanaError(f"inference {inference!r} is unknown: {suggestion(str(inference), known)}")
     return known[str(inference).lower()]()
-
-
-def _text_columns(mechanism: Mechanism | None) -> dict[str, tuple[Any, ...]]:
-    """Columns whose levels are text, so that a CSV reader leaves "01" alone."""
-    if mechanism is None:
-        return {}
-    variables = mechanism.schema.variables.values()
-    return {v.name: v.levels for v in variables if v.levels and isinstance(v.levels[0], str)}
 
 
 def _shared(mechanism: Mechanism | None, used: Sequence[str]) -> bool:

@@ -11,7 +11,7 @@ import typer
 from pramana.cli.designing import design
 from pramana.cli.fitting import compare, fit, specification
 from pramana.cli.output import Force, check_output
-from pramana.cli.releasing import audit, key, perturb
+from pramana.cli.releasing import audit, key, ledger, perturb
 from pramana.cli.risking import plan, risk
 from pramana.errors import PramanaError, suggestion
 
@@ -34,6 +34,7 @@ def command(context: typer.Context) -> None:
 
 app.command()(design)
 app.command()(perturb)
+app.command()(ledger)
 app.command()(audit)
 app.command()(key)
 app.command()(risk)

@@ -11,6 +11,7 @@ from pramana.errors import DataError, PramanaError, confidential, suggestion
 from pramana.frames import Kind, Level, Table, read
 from pramana.frames.files import format_of
 from pramana.mechanism import TransitionMatrix
+from pramana.mechanism.channels.transition import told_given
 from pramana.mechanism.designs import best_for_epsilon
 from pramana.mechanism.designs.design_file import Design
 from pramana.mechanism.designs.request import Request, recoded
@@ -140,7 +141,8 @@ def _sheet(transition: TransitionMatrix, request: Request) -> Sheet:
         rows = tuple((level, float(kept)) for level, kept in zip(levels[:LISTED_LIMIT], diagonal, strict=False))
     facts = {
         "levels": f"{len(levels)}, {transition.kind or 'kind not stated'}",
-        "epsilon": f"{transition.epsilon:.4g}" + (", conditional on the frequencies" if request.conditional else ""),
+        "epsilon": f"{transition.epsilon:.4g}"
+        + (f", conditional on{told_given(transition).removeprefix(' given')}" if request.conditional else ""),
         "condition number": f"{transition.condition_number:.4g}",
         "kept": f"{diagonal.min():.4g} to {diagonal.max():.4g}",
     }
@@ -163,6 +165,7 @@ def _data(transition: TransitionMatrix, request: Request, notes: list[str]) -> d
         "diagonal": transition.diagonal.tolist(),
         "epsilon": transition.epsilon if math.isfinite(transition.epsilon) else None,
         "conditional": request.conditional,
+        "given": list(request.given),
         "condition_number": transition.condition_number,
         "notes": notes,
     }

@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from pramana.cli.output import check_output
+from pramana.cli.reading import reading
 
 
+@reading("source")
 def design(
     column: Annotated[str, typer.Argument(help="The column to be perturbed.")],
     source: Annotated[

@@ -11,6 +11,7 @@ import typer
 from pramana.cli.choices import SamplingOptions, family_of, inference_of, mechanism_of, methods_of
 from pramana.cli.output import Force, check_output, save_figure
 from pramana.cli.progress import bar
+from pramana.cli.reading import reading
 from pramana.errors import PramanaError
 
 What = Annotated[
@@ -20,7 +21,7 @@ What = Annotated[
         help="R-style formula, such as 'income ~ age + edu', or a parameter by name, such as 'median(income, by=edu)'.",
     ),
 ]
-Data = Annotated[Path, typer.Argument(help="Released file: .csv, .csv.gz or .parquet.")]
+Data = Annotated[Path, typer.Argument(help="Released file: .csv, .tsv (or .gz of these) or .parquet.")]
 MechanismOption = Annotated[
     str,
     typer.Option(
@@ -67,10 +68,14 @@ ScaleOption = Annotated[
     str | None, typer.Option(help="Factor of the replicates' squared differences, one or a list; 1/R by default.")
 ]
 MissingOption = Annotated[str, typer.Option(help="error or drop.")]
+VerifyOption = Annotated[
+    bool, typer.Option(help="Check the hash of a described file; rows, size and columns are always checked.")
+]
 FormatOption = Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")]
 FigureOption = Annotated[Path | None, typer.Option("--figure", help="Also write a figure (.png, .svg or .pdf).")]
 
 
+@reading("data")
 def fit(
     what: What,
     data: Data,
@@ -96,6 +101,7 @@ def fit(
     replicate_weights: ReplicatesOption = None,
     replicate_scale: ScaleOption = None,
     missing: MissingOption = "error",
+    verify: VerifyOption = True,
     exponentiate: Annotated[bool, typer.Option("--exponentiate", help="Show ratios instead of log ratios.")] = False,
     privacy: Annotated[bool, typer.Option("--privacy", help="Also show the price of privacy.")] = False,
     style: FormatOption = "text",
@@ -117,6 +123,7 @@ def fit(
             method=_only(methods_of([method], covariate_model)),
             inference=inference_of(inference, draws, seed, correction, interval),
             missing=missing,  # type: ignore[arg-type]
+            verify=verify,
             **sampling.options(data),
         )
     result = _as_asked(result, what, exponentiate)
@@ -152,6 +159,7 @@ def _privacy_table(result: Any, style: str) -> str:
     return render(Sheet(tuple(rows[0]), tuple(tuple(r.values()) for r in rows), "Price of privacy"), style)
 
 
+@reading("data", "truth")
 def compare(
     what: What,
     data: Data,
@@ -182,6 +190,7 @@ def compare(
     replicate_weights: ReplicatesOption = None,
     replicate_scale: ScaleOption = None,
     missing: MissingOption = "error",
+    verify: VerifyOption = True,
     style: FormatOption = "text",
     figure: FigureOption = None,
     force: Force = False,
@@ -202,6 +211,7 @@ def compare(
             link=link,
             inference=inference_of(inference, draws, seed, None, None),
             missing=missing,
+            verify=verify,
             **sampling.options(data),
         )
     comparison = replace(comparison, results={k: _as_asked(r, what) for k, r in comparison.results.items()})
@@ -209,6 +219,7 @@ def compare(
     save_figure(comparison.plot, figure, force=force)
 
 
+@reading("data")
 def specification(
     formula: Annotated[str, typer.Argument(metavar="FORMULA", help="R-style formula, such as 'employed ~ age + edu'.")],
     data: Data,
@@ -220,6 +231,7 @@ def specification(
     weights: WeightsOption = None,
     frequencies: FrequenciesOption = None,
     missing: MissingOption = "error",
+    verify: VerifyOption = True,
     style: FormatOption = "text",
 ) -> None:
     """Test the model that maximum likelihood believes in against reversion, which does not need it."""
@@ -238,6 +250,7 @@ def specification(
             weights=weights,
             frequencies=frequencies,
             missing=missing,  # type: ignore[arg-type]
+            verify=verify,
         )
     row = (test.statistic, test.df, test.p_value)
     sheet = Sheet(("chi-square", "df", "p"), (row,), "Specification test", (("Formula", formula),), (test.advice,))

@@ -1,4 +1,4 @@
-"""`pramana perturb`, `pramana audit` and `pramana key`."""
+"""`pramana perturb`, `pramana ledger`, `pramana audit` and `pramana key`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ import typer
 
 from pramana.cli.output import check_output
 from pramana.cli.progress import bar
-from pramana.errors import PramanaError, listing
+from pramana.cli.reading import reading
+from pramana.errors import PramanaError
 
 
+@reading("source")
 def perturb(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="Confidential file: .csv, .csv.gz or .parquet.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="File to publish, of the same format.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="Confidential file: .csv, .tsv (or .gz of these) or .parquet.")
+    ],
+    target: Annotated[
+        Path, typer.Argument(metavar="OUT", help="File to publish, of the same format; .parquet also from CSV.")
+    ],
     mechanism: Annotated[Path | None, typer.Option("--mechanism", "-m", help="Mechanism (JSON).")] = None,
     design: Annotated[Path | None, typer.Option("--design", "-d", help="Design (TOML).")] = None,
     key_file: Annotated[Path | None, typer.Option(help="Secret key for draws that repeat; see `pramana key`.")] = None,
@@ -40,11 +46,14 @@ def perturb(
     ] = None,
     missing_level: Annotated[str | None, typer.Option(help="The level that stands for a missing value.")] = None,
     merge_below: Annotated[int | None, typer.Option(help="With a design: merge values that fewer people hold.")] = None,
-    allow: Annotated[
-        list[str] | None, typer.Option(help="Wave a refusal through, such as rare-levels; may be repeated.")
-    ] = None,
     ledger: Annotated[Path | None, typer.Option(help="Your own file of releases, never to be published.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Name of the records in the ledger.")] = None,
+    policy: Annotated[Path | None, typer.Option(help="Your agency's rules (TOML).")] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(help="identity, seed, second-draw, unperturbed or rare-levels: refused otherwise; repeatable."),
+    ] = None,
+    override: Annotated[str | None, typer.Option(help="Why the policy is not followed; goes into the ledger.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing OUT.")] = False,
     card: Annotated[bool, typer.Option("--card", help="Also write a page about the release.")] = False,
 ) -> None:
@@ -70,24 +79,46 @@ def perturb(
             missing=missing or (),
             missing_level=missing_level,
             merge_below=merge_below,
-            allow=allow or (),
             force=force,
             card=card,
             ledger=ledger,
             dataset=dataset,
+            policy=policy,
+            allow=allow or (),
+            override=override,
             tell=tell,
         )
-    given = f", given the frequencies of {listing(made.conditional)}" if made.conditional else ""
-    typer.echo(f"{made.rows} records, {made.randomness} draws, epsilon {made.epsilon:.4g} a {unit or 'record'}{given}")
+    told = f"epsilon {made.epsilon:.4g} a {unit or 'record'}{made.condition}"
+    typer.echo(f"{made.rows} records, {made.randomness} draws, {told}")
     for column, count in made.missing.items():
         typer.echo(f"{column}: missing in {count} records, which is published as it is")
+    for balance in made.budget:
+        typer.echo(f"budget left: {balance}")
     for path in (made.path, made.description, *made.cards, *([made.link] if made.link else [])):
         typer.echo(f"wrote {path}")
 
 
+def ledger(
+    path: Annotated[Path, typer.Argument(metavar="LEDGER", help="Your own file of releases.")],
+    policy: Annotated[
+        Path | None, typer.Option(help="Your agency's rules (TOML): shows what is left of its budgets.")
+    ] = None,
+    style: Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")] = "text",
+) -> None:
+    """Show what was released so far, by data set and column, and the epsilon that it adds up to."""
+    from pramana.disclosure.release.accounting import account
+
+    check_output(style)
+    typer.echo(account(path, policy).summary(style))
+
+
+@reading("original")
 def audit(
-    released: Annotated[Path, typer.Argument(metavar="OUT", help="Released file: .csv, .csv.gz or .parquet.")],
+    released: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Released file: .csv, .tsv (or .gz of these) or .parquet.")
+    ],
     original: Annotated[Path | None, typer.Option(help="The confidential file, for tests against the truth.")] = None,
+    link: Annotated[Path | None, typer.Option(help="With --original: your link file, where rows were moved.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="Your own file of releases.")] = None,
     epsilon_limit: Annotated[float, typer.Option(help="Warn of a record's epsilon above it.")] = 10.0,
     style: Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")] = "text",
@@ -97,7 +128,7 @@ def audit(
 
     check_output(style)
     with bar(f"Auditing {released.name}"):
-        found = audited(released, original=original, ledger=ledger, epsilon_limit=epsilon_limit)
+        found = audited(released, original=original, link=link, ledger=ledger, epsilon_limit=epsilon_limit)
     typer.echo(found.summary(style))
     if not found.clean:
         raise typer.Exit(1)

@@ -11,29 +11,35 @@ import typer
 from pramana.cli.choices import names
 from pramana.cli.output import Force, check_output, save_figure
 from pramana.cli.progress import bar
+from pramana.cli.reading import reading
 from pramana.errors import PramanaError
 
-Confidential = Annotated[Path, typer.Argument(help="Confidential file: .csv, .csv.gz or .parquet.")]
+Confidential = Annotated[Path, typer.Argument(help="Confidential file: .csv, .tsv (or .gz of these) or .parquet.")]
 KeysOption = Annotated[str | None, typer.Option(help="Columns by which a person can be known, as sex,age.")]
 AnalysisOption = Annotated[list[str] | None, typer.Option(help="Formula or parameter by name; repeat for several.")]
 FamilyOption = Annotated[str | None, typer.Option(help="Family of the formulas; gaussian by default.")]
 WeightsOption = Annotated[str | None, typer.Option(help="Column of sampling weights of the analyses.")]
-MissingOption = Annotated[str, typer.Option(help="error or drop.")]
+MissingOption = Annotated[str, typer.Option(help="error, or drop records with missing values.")]
+DESIGN = "Description (JSON) or design (TOML) of the randomisation."
 KindOption = Annotated[str | None, typer.Option(help="nominal, ordinal or numeric: what the column's levels are.")]
 FormatOption = Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")]
 
 
+@reading("data", "released")
 def risk(
     data: Confidential,
-    mechanism: Annotated[Path, typer.Option("--mechanism", "-m", help="Description of the randomisation (JSON).")],
+    mechanism: Annotated[Path, typer.Option("--mechanism", "-m", help=DESIGN)],
     keys: KeysOption = None,
     analysis: AnalysisOption = None,
     family: FamilyOption = None,
     weights: WeightsOption = None,
     released: Annotated[Path | None, typer.Option(help="The released file, to add what the draws made of it.")] = None,
+    link: Annotated[Path | None, typer.Option(help="Link file of a shuffled or re-keyed release.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="Ledger of earlier releases.")] = None,
     dataset: Annotated[str | None, typer.Option(help="The records' name in the ledger.")] = None,
-    missing: MissingOption = "error",
+    missing: Annotated[
+        str, typer.Option(help="keep, as the release does; error; drop: weigh a release of the complete records alone.")
+    ] = "keep",
     style: FormatOption = "text",
     figure: Annotated[
         Path | None, typer.Option("--figure", help="Also draw risk against utility (.png, .svg or .pdf).")
@@ -43,22 +49,31 @@ def risk(
     """Weigh what an attacker gains from a release against what an analyst loses."""
     from pramana.disclosure.planning.risk_utility import frontier
     from pramana.disclosure.risk.assessment import risk as assess
-    from pramana.mechanism import Mechanism
 
     check_output(style, figure, force=force, inputs=[data, released, ledger])
-    known, named, plans = Mechanism.load(mechanism), names(keys), _plans(analysis, family)
+    named, plans = names(keys), _plans(analysis, family)
     options: dict[str, Any] = {"keys": named, "weights": weights, "missing": missing}
     with bar(f"Weighing {data.name}") as tell:
         report = assess(
-            data, known, analyses=plans, released=released, ledger=ledger, dataset=dataset, tell=tell, **options
+            data,
+            mechanism,
+            analyses=plans,
+            released=released,
+            link=link,
+            ledger=ledger,
+            dataset=dataset,
+            tell=tell,
+            **options,
         )
     typer.echo(report.summary(style))
     if figure is not None:
         with bar(f"Drawing {figure.name}") as tell:
-            drawn = frontier(data, known.columns, analysis=plans, chosen=known, tell=tell, **options)
+            columns = [name for column in report.columns for name in column.columns]
+            drawn = frontier(data, columns, analysis=plans, chosen=mechanism, tell=tell, **options)
         save_figure(drawn.plot, figure, force=force)
 
 
+@reading("data")
 def plan(
     data: Confidential,
     column: Annotated[str, typer.Argument(help="The column to be perturbed.")],
@@ -79,6 +94,10 @@ def plan(
     keys: KeysOption = None,
     importance: Annotated[list[str] | None, typer.Option(help="With --optimal: importance of a term, edu=2.")] = None,
     starts: Annotated[int, typer.Option(help="With --optimal: runs of the solver.")] = 8,
+    floor: Annotated[
+        float | None, typer.Option(help="With --optimal: smallest chance of any move; 0 by default.")
+    ] = None,
+    mechanism: Annotated[Path | None, typer.Option("--mechanism", "-m", help=f"Of the other columns. {DESIGN}")] = None,
     kind: KindOption = None,
     missing: MissingOption = "error",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Mechanism file to write (JSON).")] = None,
@@ -87,7 +106,11 @@ def plan(
 ) -> None:
     """Find the keep probability that a precision needs, or the matrix that costs analysts least."""
     check_output(style, out=out, force=force, inputs=[data])
-    _refuse_mixed(optimal, bool(se or effect), [epsilon, odds, reidentification, importance])
+    _refuse_mixed(optimal, bool(se or effect), [epsilon, odds, reidentification, importance, floor])
+    if optimal and mechanism is not None:
+        raise PramanaError(
+            "--mechanism belongs to --se and --effect: an optimal matrix is of one perturbed column alone"
+        )
     plans = _plans(analysis, family)
     shared: dict[str, Any] = {"weights": weights, "kind": kind, "missing": missing}
     found: Any
@@ -95,7 +118,7 @@ def plan(
         from pramana.disclosure.planning.optimal_matrix import optimal_design
 
         limits: dict[str, Any] = {"epsilon": epsilon, "odds": odds, "reidentification": reidentification}
-        limits |= {"keys": names(keys), "starts": starts}
+        limits |= {"keys": names(keys), "starts": starts, "floor": floor or 0.0}
         limits["importance"] = None if importance is None else _by_term(importance, "--importance")
         with bar(f"Looking for the best design of {column}"):
             found = optimal_design(plans or _shares(column), data, column, **limits, **shared)
@@ -105,7 +128,7 @@ def plan(
         if len(plans) > 1:
             raise PramanaError(f"{len(plans)} analyses: a plan takes one --analysis; --optimal takes several")
         targets: dict[str, Any] = {"se": _errors(se), "effect": _by_term(effect, "--effect") if effect else None}
-        options: dict[str, Any] = {"power": power, "alpha": alpha, "n": n}
+        options: dict[str, Any] = {"power": power, "alpha": alpha, "n": n, "mechanism": mechanism}
         with bar(f"Planning {column}"):
             found = make_plan(data, column, plans[0] if plans else None, **targets, **options, **shared)
     typer.echo(found.summary(style))
@@ -122,7 +145,9 @@ def _refuse_mixed(optimal: bool, precise: bool, limits: Sequence[object]) -> Non
             "--se and --effect ask for a keep probability, --optimal for a matrix: leave out one of the two"
         )
     if not optimal and any(v is not None for v in limits):
-        raise PramanaError("--epsilon, --odds, --reidentification and --importance belong to --optimal: add it")
+        raise PramanaError(
+            "--epsilon, --odds, --reidentification, --importance and --floor belong to --optimal: add it"
+        )
     if not optimal and not precise:
         raise PramanaError("say what is asked for: --se edu=0.05, --effect edu=0.2, or --optimal with a constraint")
 

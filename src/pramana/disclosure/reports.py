@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pramana.render import Sheet, render
+from pramana.render import Sheet, Shown, render
 
 
-class Report:
+class Report(Shown):
     """What every report of the custodian can do, given its tables and its data."""
 
     def sheets(self) -> tuple[Sheet, ...]:
@@ -24,15 +24,3 @@ class Report:
         if style == "json":
             return render(replace(sheets[0], data=self.to_dict()), style)
         return "\n\n".join(render(sheet, style) for sheet in sheets)
-
-    def __str__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        return self.summary("html")
-
-    def to_markdown(self) -> str:
-        return self.summary("markdown")
-
-    def to_latex(self) -> str:
-        return self.summary("latex")

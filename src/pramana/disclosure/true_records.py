@@ -1,43 +1,94 @@
-"""The custodian's own file: its complete records, their codes under a mechanism, and the levels of a column."""
+"""The custodian's own file: its records, whole or complete ones, their codes under a mechanism, and the levels of a column."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any, Literal
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from pramana.arrays import Bool, Column, Int
-from pramana.errors import DataError, PramanaError, suggestion
-from pramana.frames import Level, Table, read
+from pramana.disclosure.release.handling import Handling, asked
+from pramana.disclosure.release.link import read_link
+from pramana.disclosure.release.streaming import Coding
+from pramana.errors import DataError, MechanismError, PramanaError, suggestion
+from pramana.frames import Level, Table, encode, read
 from pramana.frames.table import is_missing, require_columns
 from pramana.mechanism import Assignment, Mechanism
+from pramana.mechanism.description.reading import find_description
+from pramana.mechanism.designs.design_file import Design
+from pramana.mechanism.draws.perturbation import Cells
 
-Missing = Literal["error", "drop"]
+Missing = Literal["keep", "error", "drop"]
+Gaps = Literal["error", "drop"]
+"""What an analysis can do with missing values; it has no use for them."""
 
 
 def read_confidential(
-    data: Any, mechanism: Mechanism | None, columns: Collection[str], missing: Missing = "error"
+    data: Any, known: Known | None, columns: Collection[str], missing: Missing, choices: Any = Missing
 ) -> tuple[Table, Bool]:
-    """The true records that are complete in every column that is used, and which of all records they are."""
-    if missing not in ("error", "drop"):
-        raise PramanaError(f"missing={missing!r} is unknown: {suggestion(str(missing), ['error', 'drop'])}")
+    """The true records that are assessed, and which of all records they are: those complete in every column, or all of them."""
+    mechanism = None if known is None else known.mechanism
+    if missing not in get_args(choices):
+        raise PramanaError(f"missing={missing!r} is unknown: {suggestion(str(missing), get_args(choices))}")
     table = read(data, text=text_levels(mechanism))
-    if mechanism is not None:
-        require_columns(table, mechanism.columns, "the mechanism")
+    if known is not None:
+        require_columns(table, known.mechanism.columns, "the mechanism")
+        table = _recoded(table, known.codings)
     used = list(dict.fromkeys([*columns, *_touched(mechanism)]))
     require_columns(table, used, "the assessment")
     if table.n == 0:
         raise DataError(f"{table.source} has no records")
-    return _complete(table, used, missing)
+    return (table, np.ones(table.n, dtype=bool)) if missing == "keep" else _complete(table, used, missing)
+
+
+@dataclass(frozen=True)
+class Known:
+    """A mechanism, and how values that are not its levels become levels before they are perturbed, by column."""
+
+    mechanism: Mechanism
+    codings: Mapping[str, Coding] = field(default_factory=dict)
+
+
+def given_mechanism(mechanism: Any, data: Any, released: Mapping[str, Any] | None = None) -> Known:
+    """A mechanism, from its description, or from a design (TOML) as a release would build it on these data.
+
+    Parameters
+    ----------
+    released : the description of the released file, where there is one: it says which level stands for a missing value.
+    """
+    if not isinstance(mechanism, Mechanism | Design | str | Path):
+        raise MechanismError(
+            f"mechanism of type {type(mechanism).__name__}: give a Mechanism, or the path of its description or design"
+        )
+    handling = Handling(missing_level=(released or {}).get("missing_level"))
+    made, codings, _ = asked(mechanism, data, None, handling)
+    return Known(made, codings)
+
+
+def _recoded(table: Table, codings: Mapping[str, Coding]) -> Table:
+    """The true values as the release takes them: rare ones merged, missing ones as the level that stands for them."""
+    for name, coding in codings.items():
+        if coding.merged or coding.missing is not None:
+            values = table.column(name)
+            gaps = is_missing(values)
+            levels = [coding.merged.get(v, v) for v in values.tolist()]
+            table = table.replaced(name, [coding.missing if gap else v for v, gap in zip(levels, gaps, strict=True)])
+    return table
+
+
+def described(released: Any) -> dict[str, Any]:
+    """What the description of a released file says of it; nothing for a frame."""
+    found = find_description(Path(released)) if isinstance(released, str | Path) else None
+    body = (found or {}).get("pram")
+    return body if isinstance(body, dict) else {}
 
 
 def text_levels(mechanism: Mechanism | None) -> dict[str, tuple[Level, ...]]:
     """Columns whose levels are text, so that a CSV reader leaves "01" alone."""
-    if mechanism is None:
-        return {}
-    variables = mechanism.schema.variables.values()
-    return {v.name: v.levels for v in variables if v.levels and isinstance(v.levels[0], str)}
+    return {} if mechanism is None else mechanism.texts
 
 
 def _touched(mechanism: Mechanism | None) -> list[str]:
@@ -46,24 +97,46 @@ def _touched(mechanism: Mechanism | None) -> list[str]:
     return [c for a in mechanism.assignments for c in (*a.columns, *a.channel.context)]
 
 
-def read_released(released: Any, kept: Bool, table: Table, mechanism: Mechanism, clear: Collection[str]) -> Table:
-    """The released counterparts of the true records, row by row; columns that are not perturbed must agree."""
-    other = read(released, text=text_levels(mechanism))
+def aligned(
+    other: Table, linked: Path | None, kept: Bool, table: Table, mechanism: Mechanism, clear: Collection[str]
+) -> Table:
+    """The released counterparts of the true records, row by row; columns that are not perturbed must agree.
+
+    Parameters
+    ----------
+    other : the released file.
+    linked : the custodian's link file, where the release was shuffled or got new identifiers.
+    """
     if other.n != kept.size:
         raise DataError(
             f"the released file has {other.n} records and the true one {kept.size}: they must be the same records"
         )
     require_columns(other, [*mechanism.columns, *clear], "the released file")
+    if linked is not None:
+        other = other.take(np.argsort(read_link(linked, other.n)))
     other = other if kept.all() else other.where(kept)
+    remedy = "the records must be in the same order" if linked is None else "the link file belongs to another release"
     for name in clear:
         codes = groups_of(np.concatenate([table.column(name), other.column(name)]))
         apart = codes[: table.n] != codes[table.n :]
         if apart.any():
             raise DataError(
                 f"column {name!r} is not perturbed, yet {int(apart.sum())} of its values differ between the true and the released "
-                f"file, first in row {int(np.argmax(apart))}: the records must be in the same order"
+                f"file, first in row {int(np.argmax(apart))}: {remedy}; a shuffled release needs its link file"
+            )
+    for name in mechanism.columns:
+        moved = is_missing(table.column(name)) != is_missing(other.column(name))
+        if moved.any():
+            raise DataError(
+                f"column {name!r} is missing in only one of the true and the released file in {int(moved.sum())} record(s), first in row "
+                f"{int(np.argmax(moved))}: {remedy}; a shuffled release needs its link file"
             )
     return other
+
+
+def unreleased(names: Sequence[str], released: Table, body: Mapping[str, Any]) -> list[str]:
+    """Columns that the released file does not have, or has with identifiers of its own: nobody can be matched by them."""
+    return [name for name in names if name not in released.names or name == body.get("new_id")]
 
 
 def _complete(table: Table, columns: Sequence[str], missing: Missing) -> tuple[Table, Bool]:
@@ -82,6 +155,14 @@ def _complete(table: Table, columns: Sequence[str], missing: Missing) -> tuple[T
     return table.where(~rows), ~rows
 
 
+def strata_of(assignment: Assignment, cells: Cells) -> Int:
+    """Position of each record's stratum (n,); zeros for a channel without strata. What is missing has that of any other."""
+    if not cells.context:
+        return np.zeros(cells.codes.size, dtype=np.int64)
+    by = assignment.channel.context[0]
+    return encode(cells.context[by], list(assignment.channel.parts), column=by)
+
+
 def codes_of(assignment: Assignment, table: Table) -> Int:
     """Codes of the true values; an unknown one is named by row and count alone."""
     return np.asarray(assignment.encoded(table), dtype=np.int64)
@@ -96,10 +177,7 @@ def groups_of(values: Column) -> Int:
 
 def levels_of(table: Table, column: str) -> tuple[Level, ...]:
     """Distinct values of a column in their natural order, or in that of its categories."""
-    chosen = table.categories(column)
-    values = (
-        chosen if chosen is not None else sorted(set(table.column(column).tolist()), key=lambda v: (str(type(v)), v))
-    )
+    values = table.levels(column)
     if len(values) < 2:
         raise DataError(f"column {column!r} has {len(values)} distinct value(s): there is nothing to randomise")
     return tuple(values)

@@ -59,11 +59,8 @@ class Engine(ABC):
 
     @abstractmethod
     def score_and_slope(self, betas: Float, weights: Weights, draws: Int | None = None) -> tuple[Float, Float]:
-        """Σ w φ (B, d) and Σ w ∂φ (B, d, d); `draws` names the draw of each value, one after the other by default."""
-
-    @abstractmethod
-    def score_and_slope_from_one(self, beta: Float, weights: Weights) -> tuple[Float, Float]:
-        """The same for all draws at one value (d,)."""
+        """Σ w φ (B, d) and Σ w ∂φ (B, d, d); `draws` names the draw of each value, one after the other by default.
+        One value serves all draws."""
 
     @abstractmethod
     def slopes_at(self, betas: Float, weight: float) -> Float:
@@ -150,20 +147,6 @@ class Engine(ABC):
         """The score is the gradient of a concave objective."""
         return self.equation.ascent is not None
 
-    @property
-    def curved(self) -> bool:
-        """Whether a batch of draws gains from the curvature of the score at their common start."""
-        return self.equation.curved
-
-    @property
-    def fades(self) -> bool:
-        """Whether the score may also vanish at infinity."""
-        return self.equation.fades
-
-    def refuse_start(self, beta: Float) -> None:
-        """Raise where a user's starting value has no score."""
-        self.equation.refuse_start(beta)
-
     def debiased(self, beta: Float, covariance: Float) -> Float:
         """β without the bias that its curvature and covariance imply, where the plan asks for that."""
         return self.equation.debiased(beta, covariance)
@@ -174,5 +157,5 @@ class Engine(ABC):
 
     def judge(self) -> Self:
         """Of the equation by which identification is judged."""
-        other = self.equation.judge()
-        return self if other is self.equation else self.over(other)
+        other = self.about.judge
+        return self if other is None else self.over(other)

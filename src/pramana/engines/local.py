@@ -16,7 +16,7 @@ from pramana.engines.engine import Engine
 from pramana.engines.sampling import Sampling
 from pramana.engines.totals import Totals
 from pramana.estimating.equation import Equation, Note, Solve
-from pramana.kernels.blocks import by_group, gram
+from pramana.kernels.blocks import by_group
 
 BLOCK_ENTRIES = 2_000_000
 """Numbers that a block of records takes while its sums are formed."""
@@ -96,15 +96,9 @@ class LocalEngine(Engine):
     def score_and_slope(self, betas: Float, weights: HeldWeights, draws: Int | None = None) -> tuple[Float, Float]:
         return self._added(lambda e, rows: _Pair(*e.score_and_slope(betas, weights.values[:, rows], draws))).both
 
-    def score_and_slope_from_one(self, beta: Float, weights: HeldWeights) -> tuple[Float, Float]:
-        return self._added(lambda e, rows: _Pair(*e.score_and_slope_from_one(beta, weights.values[:, rows]))).both
-
     def slopes_at(self, betas: Float, weight: float) -> Float:
-
-        def part(e: Equation, _rows: slice) -> Float:
-            return e.score_and_slope(betas, np.full((len(betas), e.n), weight))[1]
-
-        return self._added(part)
+        alike = np.zeros(len(betas), dtype=np.int64)
+        return self._added(lambda e, _rows: e.score_and_slope(betas, np.full((1, e.n), weight), alike)[1])
 
     def objective(self, betas: Float, weights: HeldWeights) -> Float:
         return self._added(lambda e, rows: _ascent(e).objective(betas, weights.values[:, rows]))
@@ -117,10 +111,10 @@ class LocalEngine(Engine):
         return bool(gain - loss >= -1e-9 * size and moved > 0)
 
     def spread(self, beta: Float, weights: HeldWeights) -> Float:
-        return np.sqrt(self._added(lambda e, rows: e.squared_scores(beta, weights.values[0, rows])))
+        return np.sqrt(np.diag(self.outer(beta, weights)))
 
     def outer(self, beta: Float, weights: HeldWeights) -> Float:
-        return self._added(lambda e, rows: gram(e.influence(beta), weights.values[0, rows] ** 2))
+        return self._added(lambda e, rows: e.outer(beta, weights.values[0, rows] ** 2))
 
     def totals(self, beta: Float, slope: Float | None = None) -> Totals:
         """Everything that a variance is made of, at one value; a slope that had to be estimated is given."""
@@ -134,7 +128,7 @@ class LocalEngine(Engine):
             score, bend, outer, clean = e.sums(beta, w[rows], w2[rows])
             retained = None
             if kept is not None:
-                retained = gram(e.influence(beta), kept[rows]) - e.clean_outer(beta, kept[rows])
+                retained = e.outer(beta, kept[rows]) - e.clean_outer(beta, kept[rows])
             clusters = None
             if s.clusters is not None and s.groups is not None:
                 clusters = by_group(e.influence(beta) * w[rows, None], s.clusters[rows], s.groups)
@@ -191,8 +185,9 @@ class LocalEngine(Engine):
     def pilot(self) -> LocalEngine | None:
         """Every so many-th record, on which a first root is found when there are very many; None elsewhere."""
         step = self.sampling.rows // PILOT
-        thinned = self.equation.thinned(step) if step >= 4 else None
-        return None if thinned is None else replace(self, equation=thinned, sampling=self.sampling.thinned(step))
+        if step < 4 or not self.about.thinned:
+            return None
+        return replace(self, equation=self.equation.rows(slice(None, None, step)), sampling=self.sampling.thinned(step))
 
     def remarks(self, beta: Float, covariance: Float) -> list[Note]:
         return self.equation.remarks(beta, self.sampling.row_weights, covariance)
@@ -202,7 +197,7 @@ class LocalEngine(Engine):
     @cached_property
     def _blocks(self) -> list[tuple[Equation, slice]]:
         n = self.equation.n
-        size = max(SMALLEST, BLOCK_ENTRIES // max(self.equation.width, 1))
+        size = max(SMALLEST, BLOCK_ENTRIES // max(self.d * self.about.nodes, 1))
         if self.about.whole or n <= size:
             return [(self.equation, slice(None))]
         cuts = [slice(low, min(low + size, n)) for low in range(0, n, size)]

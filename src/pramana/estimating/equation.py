@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, final
 
 import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.kernels.blocks import gram
+from pramana.kernels.predictor import Grouped
 
 Note: TypeAlias = tuple[str, str, str]
 """Code, severity and message of a diagnostic."""
@@ -28,8 +29,17 @@ class About:
     profiled : every parameter can be tested with the others solved for, which score intervals need.
     curvatures : blocks of parameters whose slope would be negative definite without noise, as in a regression, and which tell
         whether the noise has left anything to estimate. (None,): the whole slope, of either sign, where it is symmetric.
-    sums : the parameters are the sums Σ w φ themselves, whose variance is around the mean of the units.
+    judge : the equation by which identification is judged: another one with the same regressors, where more records tell
+        about them; None where it is this one.
+    rising : the parameters that must rise from one to the next, as thresholds do, or None.
+    fades : the score may also vanish at infinity, where its slope does: that is no root.
+    sums : the parameters are the sums Σ w φ themselves, of a φ without β; their variance is around the mean of the units.
+    nodes : candidate true values that sums run over within a record; with the number of parameters it says how large a block
+        of records may be to fit a cache.
     whole : needs all records at once (ranks, sorted values); other equations add up over blocks of records.
+    thinned : a first root of some of the records, as `rows` with a step gives them, pays where there are very many.
+    curved : a batch of draws gains from the curvature of the score at their common start, as smooth sums do that are quick to
+        evaluate there.
     size : the known size of a population that the result is multiplied by, or None.
     plausible : smallest and largest value that makes sense, or None.
     tables : consecutive groups of this many shown parameters are shares, or counts, of one table; None elsewhere.
@@ -42,8 +52,14 @@ class About:
     smooth: bool = True
     profiled: bool = True
     curvatures: tuple[slice | None, ...] = (None,)
+    judge: Equation | None = None
+    rising: slice | None = None
+    fades: bool = False
     sums: bool = False
+    nodes: int = 1
     whole: bool = False
+    thinned: bool = False
+    curved: bool = False
     size: float | None = None
     plausible: tuple[float, float] | None = None
     tables: int | None = None
@@ -93,8 +109,9 @@ Solve: TypeAlias = Callable[["Equation"], Float]
 class Equation(ABC):
     """φ_i(β) of some records, and sums of them. B is the number of weight draws at once.
 
-    A subclass must say what it is `about`, how many records it has, how to be cut into blocks, and its `influence`; every
-    other method has a default that follows from these, to be replaced where something faster or more exact is known.
+    A subclass must say what it is `about`, how to be cut into blocks (`rows`) and put `under` another measure, and its
+    `influence`; every other method has a default that follows from these, to be replaced where something faster or more exact
+    is known. All sums of two blocks add.
     """
 
     records: Any
@@ -105,37 +122,31 @@ class Equation(ABC):
     def about(self) -> About: ...
 
     @property
+    @final
     def n(self) -> int:
         return int(self.records.n)
 
     @property
+    @final
     def d(self) -> int:
         return len(self.about.parameters)
 
-    @property
-    def width(self) -> int:
-        """Numbers that a record takes while sums are formed: blocks are cut so that they fit a cache."""
-        return self.d
-
     @abstractmethod
     def rows(self, rows: slice) -> Self:
-        """The equation of some of the records."""
-
-    def thinned(self, step: int) -> Self | None:  # noqa: ARG002
-        """The equation of every step-th record, on which a first root is found when there are very many; None without such."""
-        return None
+        """The equation of some of the records; a step other than 1 is asked of those alone that say they can be `thinned`."""
 
     @abstractmethod
     def under(self, records: Any) -> Self:
         """The equation of the same records and nodes under another measure."""
 
-    @abstractmethod
-    def influence(self, beta: Float) -> Float:
-        """φ (n, d): the sum over a record's nodes, taken before any outer product."""
-
+    @final
     def softened(self, t: float) -> Self:
         """A share t of the noise undone: t = 0 is the naive equation, t = 1 this one."""
         return self.under(self.records.softened(t))
+
+    @abstractmethod
+    def influence(self, beta: Float) -> Float:
+        """φ (n, d): the sum over a record's nodes, taken before any outer product."""
 
     def learned(self, weights: Float, size: float) -> Self:  # noqa: ARG002
         """With what is learned from the released records (bandwidths, where the search starts), at row weights (n,) that are
@@ -145,9 +156,6 @@ class Equation(ABC):
     def start(self, weights: Float, solve: Solve) -> Float:  # noqa: ARG002
         """A starting value (d,), perhaps from the root of an easier equation."""
         return np.zeros(self.d)
-
-    def refuse_start(self, beta: Float) -> None:  # noqa: B027 - nothing is refused by default
-        """Raise where a user's starting value has no score."""
 
     @property
     def direct(self) -> Direct | None:
@@ -159,38 +167,36 @@ class Equation(ABC):
         """The concave objective, or None where the score is not the gradient of one."""
         return None
 
-    @property
-    def curved(self) -> bool:
-        """Whether a batch of draws gains from the curvature of the score at their common start, as smooth sums do that are
-        quick to evaluate there."""
-        return False
+    def grouped(self, groups: int) -> Grouped | None:  # noqa: ARG002
+        """The records as so many data sets of one size that lie one after the other, for kernels that sum all of them at once;
+        None where there are no such kernels."""
+        return None
 
-    @property
-    def fades(self) -> bool:
-        """Whether the score may also vanish at infinity, where its slope does: that is no root."""
-        return False
-
+    @final
     def score(self, betas: Float, weights: Float) -> Float:
         """Σ w φ, (B, d) for betas (B, d) and row weights (B, n)."""
-        return np.stack([w @ self.influence(b) for b, w in zip(betas, weights, strict=True)])
+        with np.errstate(all="ignore"):
+            return np.stack([w @ self.influence(b) for b, w in zip(betas, weights, strict=True)])
 
     def slope(self, beta: Float, weights: Float) -> Float:
         """Σ w ∂φ/∂β (d, d), by central differences unless a subclass knows better."""
         return central_slopes(lambda b: np.asarray(weights @ self.influence(b)), beta)
 
     def score_and_slope(self, betas: Float, weights: Float, rows: Int | None = None) -> tuple[Float, Float]:
-        """(B, d) and (B, d, d); `rows` picks the rows of the weights that belong to the betas, all of them by default."""
-        weights = weights if rows is None else weights[rows]
+        """(B, d) and (B, d, d); `rows` picks the rows of the weights that belong to the betas, all of them by default. One β
+        serves all weights."""
+        betas, weights = paired(betas, weights, rows)
         slopes = [self.slope(b, w) for b, w in zip(betas, weights, strict=True)]
         return self.score(betas, weights), np.stack(slopes)
 
-    def score_and_slope_from_one(self, beta: Float, weights: Float) -> tuple[Float, Float]:
-        """The batch at one common value (d,)."""
-        return self.score_and_slope(np.tile(beta, (len(weights), 1)), weights)
+    def outer(self, beta: Float, weights: Float) -> Float:
+        """Σ w φφᵀ (d, d)."""
+        with np.errstate(all="ignore"):
+            return gram(self.influence(beta), weights)
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
         """Reverted Σ w U Uᵀ (d, d); where nothing is reverted, Σ w φφᵀ."""
-        return gram(self.influence(beta), weights)
+        return self.outer(beta, weights)
 
     def sums(self, beta: Float, weights: Float, squares: Float) -> tuple[Float, Float, Float, Float]:
         """Σ w φ (d,), Σ w ∂φ, Σ w₂ φφᵀ and the reverted Σ w₂ UUᵀ (d, d), for row weights w and w₂ (n,)."""
@@ -199,11 +205,6 @@ class Equation(ABC):
             self.score_and_slope(beta[None], weights[None])[1][0] if self.about.smooth else self.slope(beta, weights)
         )
         return weights @ phi, slope, gram(phi, squares), self.clean_outer(beta, squares)
-
-    def squared_scores(self, beta: Float, weights: Float) -> Float:
-        """Σ (w φ_j)² (d,)."""
-        with np.errstate(all="ignore"):
-            return np.asarray(np.sum((self.influence(beta) * weights[:, None]) ** 2, axis=0))
 
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
         """leftᵀ (∂φ_i/∂β) right (n,), by central differences unless a subclass knows better."""
@@ -216,11 +217,6 @@ class Equation(ABC):
         parts = [self.record_slope(beta, unit, unit) for unit in np.eye(self.d)]
         return np.asarray(np.abs(np.array(parts)) @ weights)
 
-    def judge(self) -> Equation:
-        """The equation by which identification is judged: another one with the same regressors, where more records tell about
-        them."""
-        return self
-
     def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
         """What the analyst should know at the root, whose covariance is (d, d)."""
         return []
@@ -228,6 +224,12 @@ class Equation(ABC):
     def debiased(self, beta: Float, covariance: Float) -> Float:  # noqa: ARG002
         """β without the bias that its curvature and covariance imply, where the plan asks for that."""
         return beta
+
+
+def paired(betas: Float, weights: Float, rows: Int | None) -> tuple[Float, Float]:
+    """Parameter values (B, d) with the row weights (B, n) of each; one value serves all weights."""
+    weights = weights if rows is None else weights[rows]
+    return np.broadcast_to(betas, (len(weights), betas.shape[1])), weights
 
 
 def central_slopes(function: Callable[[Float], Float], beta: Float) -> Float:

@@ -16,7 +16,7 @@ import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.errors import SolveError
-from pramana.estimating.equation import About, Equation, Solve
+from pramana.estimating.equation import About, Equation, Solve, paired
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.generalized_linear import GeneralizedLinear
 from pramana.estimating.records import ResponseMoments, softened
@@ -176,13 +176,10 @@ class FactoredLinear(Equation):
         return slope
 
     def score_and_slope(self, betas: Float, weights: Float, rows: Int | None = None) -> tuple[Float, Float]:
-        weights = weights if rows is None else weights[rows]
+        betas, weights = paired(betas, weights, rows)
         slopes = np.stack([self._unit_slope if np.all(w == 1) else self._slope(w) for w in weights])
         constant = (weights * self._response) @ self.records.design
         return constant + np.einsum("bij,bj->bi", slopes, betas), slopes
-
-    def score(self, betas: Float, weights: Float) -> Float:
-        return self.score_and_slope(betas, weights)[0]
 
     def _within(self, beta: Float) -> list[tuple[Float, Float]]:
         """For each component, by released value or record: its predictor less its own mean at each level (·, K), and

@@ -101,23 +101,6 @@ class Question(ABC):
         return None
 
 
-class FormulaQuestion(Question):
-    """A question asked by a formula."""
-
-    if TYPE_CHECKING:  # to be read; a subclass has a field
-
-        @property
-        def formula(self) -> str: ...
-
-    @property
-    def label(self) -> str:
-        return self.formula
-
-    @property
-    def facts(self) -> dict[str, str]:
-        return {"Formula": self.formula}
-
-
 @dataclass(frozen=True)
 class CallableFunction(EstimatingFunction, Question):
     """A user's own U. See `from_callable`."""
@@ -222,11 +205,7 @@ class NodeEquation(Equation):
 
     @property
     def about(self) -> About:
-        return About(self.function.parameters, smooth=self.function.smooth)
-
-    @property
-    def width(self) -> int:
-        return self.d * len(self.records.nodes)
+        return About(self.function.parameters, smooth=self.function.smooth, nodes=len(self.records.nodes))
 
     def rows(self, rows: slice) -> NodeEquation:
         return NodeEquation(self.function, self.records.rows(rows))

@@ -19,7 +19,7 @@ from pramana.estimating.products import FromColumns, Part, ProductDesign
 from pramana.estimating.records import Records, broadcast
 from pramana.kernels import backend, predictor, products
 from pramana.kernels.blocks import runs
-from pramana.kernels.predictor import Predictor
+from pramana.kernels.predictor import Grouped, Predictor
 from pramana.kernels.products import Products
 
 
@@ -122,29 +122,29 @@ class PredictorEquation(Equation):
 
     @property
     def about(self) -> About:
-        return About(self.function.parameters, curvatures=(slice(None),), plausible=self.function.plausible)
-
-    @property
-    def width(self) -> int:
-        return self.d * len(self.records.nodes)
+        return About(
+            self.function.parameters,
+            curvatures=(slice(None),),
+            fades=True,
+            nodes=len(self.records.nodes),
+            thinned=True,
+            curved=True,
+            plausible=self.function.plausible,
+        )
 
     def rows(self, rows: slice) -> PredictorEquation:
-        low, high, _ = rows.indices(self.n)
-        compact = None if self.compact is None else self.compact.rows(slice(low, high))
+        """Neighbours are a part that shares the arrays of the whole; records further apart are an equation of their own."""
+        low, high, step = rows.indices(self.n)
+        part = step == 1
         return PredictorEquation(
             self.function,
             self.records.rows(rows),
             self.design.rows(rows),
             self.offset[:, rows],
             self.responses[:, rows],
-            True,
-            compact,
+            part,
+            self.compact.rows(slice(low, high)) if part and self.compact is not None else None,
         )
-
-    def thinned(self, step: int) -> PredictorEquation:
-        rows = slice(None, None, step)
-        offset, responses = self.offset[:, rows], self.responses[:, rows]
-        return PredictorEquation(self.function, self.records.rows(rows), self.design.rows(rows), offset, responses)
 
     def under(self, records: Records) -> PredictorEquation:
         return PredictorEquation(self.function, records, self.design, self.offset, self.responses)
@@ -236,26 +236,17 @@ class PredictorEquation(Equation):
             return None
         return PredictorAscent(self, self.family.potential, self.family.recession)
 
-    @property
-    def curved(self) -> bool:
-        return True
-
-    @property
-    def fades(self) -> bool:
-        return True
-
-    def score(self, betas: Float, weights: Float) -> Float:
-        return predictor.score(self.data, betas, weights)
+    def grouped(self, groups: int) -> Grouped:
+        return Grouped(self.data, groups)
 
     def score_and_slope(self, betas: Float, weights: Float, rows: Int | None = None) -> tuple[Float, Float]:
+        if rows is None and len(betas) < len(weights):
+            return predictor.score_and_slope_from_one(self.data, betas[0], weights)
         fast = self._fast() if len(betas) == 1 else None
         if fast is None or self.compact is None:
             return predictor.score_and_slope(self.data, betas, weights, rows)
         found = products.sums(fast, self.compact, betas[0], weights[0 if rows is None else rows[0]], None)
         return found.score[None], found.slope[None]
-
-    def score_and_slope_from_one(self, beta: Float, weights: Float) -> tuple[Float, Float]:
-        return predictor.score_and_slope_from_one(self.data, beta, weights)
 
     def influence(self, beta: Float) -> Float:
         return predictor.influence(self.data, beta)
@@ -269,11 +260,11 @@ class PredictorEquation(Equation):
             return super().sums(beta, weights, squares)
         return products.sums(fast, self.compact, beta, weights, squares)
 
-    def squared_scores(self, beta: Float, weights: Float) -> Float:
+    def outer(self, beta: Float, weights: Float) -> Float:
         fast = self._fast()
         if fast is None or self.compact is None:
-            return super().squared_scores(beta, weights)
-        return np.diag(products.sums(fast, self.compact, beta, weights, weights**2).outer)
+            return super().outer(beta, weights)
+        return products.sums(fast, self.compact, beta, weights, weights).outer
 
     def absolute_slopes(self, beta: Float, weights: Float) -> Float:
         fast = self._fast()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pramana.arrays import Float
+from pramana.estimating.cells import Factor, cell_labels, reverted_cells
 from pramana.estimating.equation import About, Direct, Equation, Note
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.records import Records
@@ -85,6 +86,31 @@ class Smooth(ABC):
     def debiased(self, theta: Float, mu: Float, covariance: Float) -> Float:  # noqa: ARG002
         """θ corrected for the curvature of g, where the plan asks for it; covariance (m, m) is that of μ."""
         return theta
+
+
+class OfShares(Smooth):
+    """θ = g(μ), where μ are the shares of the cells of a table.
+
+    Attributes
+    ----------
+    factors : the columns of the table.
+    """
+
+    if TYPE_CHECKING:  # to be read; a subclass has a field
+
+        @property
+        def factors(self) -> tuple[Factor, ...]: ...
+
+    @property
+    def moments(self) -> tuple[str, ...]:
+        return tuple(cell_labels(self.factors))
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return tuple(f.name for f in self.factors)
+
+    def collect(self, records: Records) -> Features:
+        return Features(reverted_cells(records, self.factors))
 
 
 @dataclass(frozen=True)
@@ -176,13 +202,6 @@ class SmoothEquation(Equation, Direct):
     def influence(self, beta: Float) -> Float:
         gap, rows, mu = self._parts(beta)
         return np.asarray(gap + (self.features.values - mu) @ rows.T)
-
-    def score(self, betas: Float, weights: Float) -> Float:
-        return np.stack([self._score(b, w) for b, w in zip(betas, weights, strict=True)])
-
-    def _score(self, beta: Float, w: Float) -> Float:
-        gap, rows, mu = self._parts(beta)
-        return np.asarray(w.sum() * gap + rows @ (w @ self.features.values - w.sum() * mu))
 
     def slope(self, beta: Float, weights: Float) -> Float:
         return np.asarray(-weights.sum() * np.eye(beta.size))

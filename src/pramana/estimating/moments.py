@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -56,14 +57,10 @@ class QuotientEquation(Equation, Direct):
     tables: int | None = None
     judged: Callable[[Float], list[Note]] | None = None
 
-    @property
+    @cached_property
     def about(self) -> About:
         names = self.function.parameters
         return About(names, size=self.size, plausible=self.plausible, tables=self.tables)
-
-    @property
-    def d(self) -> int:
-        return self.numerator.shape[1]
 
     @property
     def direct(self) -> Direct:
@@ -104,9 +101,6 @@ class QuotientEquation(Equation, Direct):
     def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
         return [] if self.judged is None else self.judged(beta)
 
-    def score(self, betas: Float, weights: Float) -> Float:
-        return np.asarray(weights @ self.numerator - betas * self._below(weights))
-
     def slope(self, beta: Float, weights: Float) -> Float:  # noqa: ARG002
         return -np.diag(self._below(weights[None])[0])
 
@@ -128,7 +122,10 @@ class QuotientEquation(Equation, Direct):
 
 @dataclass(frozen=True)
 class SumEquation(Equation, Direct):
-    """β = Σ w a*: the score is Σ w φ − β with φ = a*, whose variance is taken around the mean of the units.
+    """β = Σ w φ with φ = a*, whose variance is taken around the mean of the units.
+
+    Neither φ nor its sums hold β, so that those of two blocks add; the slope −I of Σ w φ − β belongs to the whole, and whoever
+    adds the blocks up knows it.
 
     Attributes
     ----------
@@ -173,11 +170,8 @@ class SumEquation(Equation, Direct):
     def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
         return [] if self.judged is None else self.judged(beta / weights.sum())
 
-    def score(self, betas: Float, weights: Float) -> Float:
-        return np.asarray(weights @ self.terms - betas)
-
     def slope(self, beta: Float, weights: Float) -> Float:  # noqa: ARG002
-        return -np.eye(self.d)
+        return np.zeros((self.d, self.d))
 
     def influence(self, beta: Float) -> Float:  # noqa: ARG002
         return self.terms

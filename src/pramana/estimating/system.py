@@ -49,6 +49,11 @@ class System(ABC):
     def curvatures(self) -> tuple[slice, ...]:
         return ()
 
+    @property
+    def rising(self) -> slice | None:
+        """The parameters that must rise from one to the next, or None."""
+        return None
+
     def judge(self) -> System:
         """A system with the same regressors about which more records tell, to judge identification by."""
         return self
@@ -78,9 +83,6 @@ class System(ABC):
     def slope(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
         """Σ w ∂U/∂β (d, d); by central differences unless a subclass knows better."""
         return central_slopes(lambda b: np.asarray(weights @ self.u(b, arrays)), beta)
-
-    def refuse_start(self, beta: Float) -> None:  # noqa: B027 - nothing is refused by default
-        """Raise where no score exists at a user's starting value."""
 
     def tuned(self, arrays: Mapping[str, Float], weights: Float, size: float) -> System:  # noqa: ARG002
         """With what is learned from the released records: arrays (n rows) at weights (n,) worth `size` equal records."""
@@ -136,13 +138,12 @@ class StackedEquation(Equation):
             system.shown,
             profiled=False,
             curvatures=system.curvatures,
+            judge=None if system.judge() is system else replace(self, system=system.judge()),
+            rising=system.rising,
+            nodes=len(self.records.nodes),
             exponentials=system.exponentials,
             facts=system.facts(),
         )
-
-    @property
-    def width(self) -> int:
-        return self.d * len(self.records.nodes)
 
     def rows(self, rows: slice) -> StackedEquation:
         low, high, _ = rows.indices(self.n)
@@ -167,12 +168,6 @@ class StackedEquation(Equation):
             return self.system.start(self.arrays, signed)
         return self.system.completed(found, self.arrays, signed)
 
-    def refuse_start(self, beta: Float) -> None:
-        self.system.refuse_start(beta)
-
-    def judge(self) -> StackedEquation:
-        return replace(self, system=self.system.judge())
-
     def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
         return self.system.remarks(beta, self.arrays, lambda: self._robust(beta, weights))
 
@@ -184,11 +179,6 @@ class StackedEquation(Equation):
     def influence(self, beta: Float) -> Float:
         u = self.system.u(beta, self.arrays).reshape(self.n, -1, beta.size)
         return np.einsum("nc,ncd->nd", self.records.weights, u)
-
-    def score(self, betas: Float, weights: Float) -> Float:
-        pairs = zip(betas, weights, strict=True)
-        with np.errstate(all="ignore"):
-            return np.stack([self._signed(w) @ self.system.u(b, self.arrays) for b, w in pairs])
 
     def slope(self, beta: Float, weights: Float) -> Float:
         with np.errstate(all="ignore"):

@@ -16,7 +16,7 @@ from pramana.estimators.reversion import Reversion
 from pramana.frames import Table
 from pramana.kernels.predictor import Curve, Moments
 from pramana.mechanism import Mechanism, TransitionMatrix
-from pramana.models.multinomial import MultinomialFunction
+from pramana.models.multinomial import MultinomialFunction, by_class
 
 
 @dataclass(frozen=True)
@@ -61,16 +61,12 @@ class ForwardClasses(Equation):
 
     def slope(self, beta: Float, weights: Float) -> Float:
         """Σ w {(diag r − r rᵀ) − (diag p − p pᵀ)} ⊗ x xᵀ."""
-        before, after = self._probabilities(beta)
-        size, q = before.shape[1], self.design.shape[1]
-        out = np.empty((size, q, size, q))
-        for j in range(size):
-            for k in range(j, size):
-                own = after[:, j] - before[:, j] if j == k else 0.0
-                bend = weights * (own - after[:, j] * after[:, k] + before[:, j] * before[:, k])
-                out[j, :, k] = (self.design * bend[:, None]).T @ self.design
-                out[k, :, j] = out[j, :, k].T
-        return out.reshape(size * q, -1)
+        p, r = (part.T for part in self._probabilities(beta))
+        return by_class(
+            self.design,
+            len(p),
+            lambda j, k: weights * ((r[j] - p[j] if j == k else 0.0) - r[j] * r[k] + p[j] * p[k]),
+        )
 
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
         before, after = self._probabilities(beta)

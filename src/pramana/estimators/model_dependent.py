@@ -13,7 +13,6 @@ from pramana.arrays import Column, Columns, Float, Int
 from pramana.engines import LocalEngine
 from pramana.errors import MechanismError, PramanaError, SolveError, suggestion
 from pramana.estimating import FAMILIES, Equation, EstimatingFunction, GeneralizedLinear, Records
-from pramana.estimating.generalized_linear import PredictorEquation
 from pramana.estimating.products import ProductDesign
 from pramana.estimators.method import Binding, EquationMethod
 from pramana.estimators.reversion import reverted_records
@@ -73,7 +72,7 @@ class ModelDependent(EquationMethod):
         groups: int,
     ) -> Equation:
         equation, nuisance = nuisance_of(self, function, mechanism, table)
-        if not isinstance(nuisance.equation, PredictorEquation):
+        if nuisance.equation.grouped(groups) is None:
             raise PramanaError("simulate fits the model-dependent estimator for two released levels only")
         each = DataSets(nuisance.equation, groups)
         alpha = each.solve(np.zeros(nuisance.equation.d))

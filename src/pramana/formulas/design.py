@@ -88,6 +88,10 @@ class FormulaDesign:
         clean = {name: _checked_column(table, name) for name, v in described.items() if v is None}
         design = cls(parsed, None, described, {name: table.categories(name) for name in clean}, wrapped, {})
         design = replace(design, spec=design._learn(clean, table.n))
+        for node in filter(
+            learning, parsed.offsets
+        ):  # from all records, once; such an offset reads no perturbed column
+            design.offset(node, design.frame({**clean, **design._pilot(table.n)}, table.n), table.n)
         _refuse_repeated(design.names)
         _refuse_more_columns(parsed, design.names, table.n)
         computed = [f for f in factors if not isinstance(f, Name)]
@@ -236,6 +240,10 @@ class FormulaDesign:
     def __call__(self, columns: Mapping[str, object], n: int) -> Float:
         return self._matrix(self.frame(columns, n))
 
+    def offset(self, node: Node, frame: Any, n: int) -> Float:
+        """One offset expression (n,) for the records of a frame; its transforms keep what they learnt."""
+        return one_number(node, frame, n, "offset", self.state, self.parsed.own)
+
 
 def _checked_column(table: Table, name: str) -> Column:
     """An unperturbed column that a formula can use: its numbers are finite, its text has few distinct values."""
@@ -369,10 +377,9 @@ class Offset:
         return tuple(written(node) for node in self.design.parsed.offsets)
 
     def __call__(self, columns: Mapping[str, object], n: int) -> Float:
-        frame, parsed = self.design.frame(columns, n), self.design.parsed
-        total = np.zeros(n)
-        for node in parsed.offsets:
-            total += one_number(node, frame, n, "offset", parsed.own)
+        frame, total = self.design.frame(columns, n), np.zeros(n)
+        for node in self.design.parsed.offsets:
+            total += self.design.offset(node, frame, n)
         return total
 
 

@@ -130,12 +130,12 @@ def _require(node: Operation, value: Any, kinds: str, wanted: str) -> None:
         raise FormulaError(f"{written(node)!r}: {node.mark!r} needs {wanted}")
 
 
-def one_number(node: Node, frame: Any, n: int, what: str, own: Own = ()) -> Float:
-    """One finite number a record (n,)."""
+def one_number(node: Node, frame: Any, n: int, what: str, state: State, own: Own = ()) -> Float:
+    """One finite number a record (n,); `state` as in `value_of`."""
     text = written(node)
     try:
         with np.errstate(all="ignore"):
-            found = np.asarray(value_of(node, frame, {}, own))
+            found = np.asarray(value_of(node, frame, state, own))
             values = found.astype(float) if found.dtype.kind in "iufb" else np.empty((n, 0))
     except FormulaError:
         raise

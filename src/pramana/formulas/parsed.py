@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 from pramana.errors import FormulaError
+from pramana.estimating.function import Question
 from pramana.formulas.functions import Own
 from pramana.formulas.language import TextReader, refuse_long
 from pramana.formulas.tree import Call, Combination, Literal, Name, Node, names, written
@@ -66,6 +68,33 @@ class ParsedFormula:
     @property
     def offset_variables(self) -> tuple[str, ...]:
         return _once(name for node in self.offsets for name in names(node))
+
+
+class FormulaQuestion(Question):
+    """A question asked by a formula, which may call a user's own functions."""
+
+    if TYPE_CHECKING:  # to be read; a subclass has fields
+
+        @property
+        def formula(self) -> str: ...
+        @property
+        def functions(self) -> Own: ...
+
+    @property
+    def parsed(self) -> ParsedFormula:
+        return parse(self.formula, self.functions)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return self.parsed.variables
+
+    @property
+    def label(self) -> str:
+        return self.formula
+
+    @property
+    def facts(self) -> dict[str, str]:
+        return {"Formula": self.formula}
 
 
 def _once(given: Iterable[str]) -> tuple[str, ...]:

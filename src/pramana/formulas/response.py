@@ -65,7 +65,7 @@ class Response:
             return as_numbers(values[self.expression], self.expression)
         import pandas as pd
 
-        return one_number(self.tree, pd.DataFrame(values), n, "response", self.own)
+        return one_number(self.tree, pd.DataFrame(values), n, "response", {}, self.own)
 
 
 def _text_levels(name: str, table: Table, schema: Schema) -> tuple[Level, ...] | None:

@@ -9,7 +9,8 @@ from pramana.errors import DataError, listing, quoted, suggestion
 from pramana.frames.inputs import note_input
 
 NULLS = ("", "NA", "NaN", "nan", "null", "NULL")
-_ENDINGS = {".csv": "csv", ".csv.gz": "csv", ".parquet": "parquet", ".pq": "parquet"}
+_TEXTS = (".csv", ".tsv", ".tab", ".txt")
+_ENDINGS = {e + z: "csv" for e in _TEXTS for z in ("", ".gz")} | {".parquet": "parquet", ".pq": "parquet"}
 
 
 def format_of(path: Path) -> str:
@@ -17,7 +18,9 @@ def format_of(path: Path) -> str:
     for ending, kind in _ENDINGS.items():
         if path.name.lower().endswith(ending):
             return kind
-    raise DataError(f"file {str(path)!r} has an unknown ending {path.suffix!r}: use .csv, .csv.gz or .parquet")
+    raise DataError(
+        f"file {str(path)!r} has an unknown ending {path.suffix!r}: use .csv, .tsv, .tab or .txt (with or without .gz), or .parquet"
+    )
 
 
 def existing(path: Path) -> str:
@@ -29,16 +32,11 @@ def existing(path: Path) -> str:
 
 
 def check_header(names: Sequence[str], path: Path) -> None:
-    """Columns with names of their own; a single one often means that the fields are not separated by commas."""
+    """Columns with names of their own."""
     if len(set(names)) < len(names):
         twice = next(name for name in names if list(names).count(name) > 1)
         raise DataError(
             f"two columns of {path.name!r} have the same name, {quoted(repr(twice))}: rename or drop one of them"
-        )
-    other = [mark for mark in ";\t|" if format_of(path) == "csv" and len(names) == 1 and mark in names[0]]
-    if other:
-        raise DataError(
-            f"file {str(path)!r} has one column, {quoted(repr(names[0]))}: its fields look separated by {other[0]!r}; separate them by commas"
         )
 
 
@@ -57,16 +55,16 @@ def ragged(row: int, fields: int, expected: int) -> DataError:
     )
 
 
-def not_utf8(what: str) -> DataError:
-    return DataError(f"{what} is not UTF-8 text: save the file as UTF-8")
+def undecodable(what: str, encoding: str) -> DataError:
+    return DataError(
+        f"{what} is not {encoding.upper()} text: say the file's encoding (--encoding, in Python pr.CsvFile), or save it as UTF-8"
+    )
 
 
 def unreadable(path: Path, error: Exception, after: str = "") -> DataError:
     """What another library says of a file may quote its content."""
     kind = {"csv": "CSV", "parquet": "Parquet"}[format_of(path)]
     said = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-    if "invalid UTF8" in said:
-        return not_utf8(f"file {str(path)!r}")
     reason = said if said.startswith("Empty CSV file") else quoted(said)
     return DataError(
         f"file {str(path)!r} could not be read as {kind}{after}: {reason} ({type(error).__name__}); is it complete?"

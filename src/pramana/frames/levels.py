@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -13,12 +14,21 @@ from pramana.arrays import Column, Int
 from pramana.errors import DataError, MechanismError, listing, quoted
 
 Level: TypeAlias = Hashable
+EXACT = 1 << 53
+"""Whole numbers up to it are exact as floats."""
 Kind: TypeAlias = Literal["nominal", "ordinal", "numeric"]
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def is_number(value: object) -> bool:
     """True for integers and floats, not for booleans."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool | np.bool_)
+
+
+def is_unsigned(levels: Collection[object]) -> bool:
+    """Whole numbers of which some are beyond 2⁶³, so that only an unsigned column holds them; a CSV reader would take floats."""
+    whole = [v for v in levels if isinstance(v, int)]
+    return len(whole) == len(levels) > 0 and min(whole) >= 0 and max(whole) >= 1 << 63
 
 
 def infer_kind(levels: Sequence[Level]) -> Kind | None:
@@ -32,6 +42,17 @@ def infer_kind(levels: Sequence[Level]) -> Kind | None:
     return "numeric" if len(levels) == 2 else None
 
 
+def lacks_half(value: object) -> bool:
+    """Text with half a character (a lone surrogate), as a wrong decoding leaves it; no file can hold it.
+
+    >>> lacks_half("caf\\udce9"), lacks_half(("a", "caf\\udce9")), lacks_half("café")
+    (True, True, False)
+    """
+    if isinstance(value, tuple):
+        return any(map(lacks_half, value))
+    return isinstance(value, str) and _SURROGATE.search(value) is not None
+
+
 def checked_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
     """The levels of a mechanism as a tuple of plain values: at least two, distinct, of one type, none missing."""
     if isinstance(levels, set | frozenset) or not hasattr(levels, "__iter__"):
@@ -41,6 +62,12 @@ def checked_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
         raise MechanismError(f"a transition matrix needs at least 2 levels, not {len(plain)}")
     if any(_lacks_value(v) for v in plain if not isinstance(v, str | int)):
         raise MechanismError("a missing value cannot be a level: recode it to a value such as 'missing' first")
+    broken = [v for v in plain if lacks_half(v)]
+    if broken:
+        raise MechanismError(
+            f"level {quoted(repr(broken[0]))} holds half a character (a lone surrogate), which no file can hold: decode the text again, "
+            "with its right encoding"
+        )
     types = {"text" if isinstance(v, str) else "number" if is_number(v) else type(v).__name__ for v in plain}
     if types & {"list", "dict", "set", "ndarray"}:
         raise MechanismError(
@@ -89,7 +116,7 @@ def decode(codes: Int, levels: Sequence[Level]) -> Column:
 
 def _natural(levels: Sequence[Level]) -> Column:
     if all(isinstance(v, bool | np.bool_) for v in levels) or all(is_number(v) for v in levels):
-        return np.asarray(levels)
+        return np.asarray(levels, dtype=np.uint64 if is_unsigned(levels) else None)
     out = np.empty(len(levels), dtype=object)
     out[:] = list(levels)
     return out
@@ -114,6 +141,11 @@ def _refuse_type_mismatch(values: Column, levels: Sequence[Level], column: str) 
             f"column {column!r} holds {'text' if text_data else 'numbers'} ({data_type}) but the mechanism's levels are "
             f"{'text' if text_levels else 'numbers'}, such as {quoted(repr(level))} ({level_type}): {quoted(_pair(level))} differ. "
             f"Convert the column, or build the mechanism with levels of the column's type"
+        )
+    if values.dtype.kind == "f" and any(isinstance(v, int) and abs(v) > EXACT for v in levels):
+        raise DataError(
+            f"column {column!r} holds decimal numbers (float), and levels of the mechanism are whole numbers beyond 2⁵³, which decimals "
+            "take for each other: read the column as whole numbers or as text"
         )
 
 

@@ -78,7 +78,7 @@ def _like_series(nw: Any, name: str, values: Column, table: Table) -> Any:
         kind = table.frame.to_native().schema.field(name).type
         try:
             array = _arrow_array(pa, plain, kind)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             raise _too_narrow(name, kind) from None
         return nw.from_native(pa.chunked_array([array]), series_only=True).alias(name)
     try:
@@ -88,6 +88,8 @@ def _like_series(nw: Any, name: str, values: Column, table: Table) -> Any:
 
 
 def _arrow_array(pa: Any, values: list[object], kind: Any) -> Any:
+    if pa.types.is_uint64(kind):
+        return pa.array(values, kind)  # Arrow reads numbers beyond 2⁶³ only where it is told their type
     if not pa.types.is_dictionary(kind):
         return pa.array(values).cast(kind)  # a cast refuses what the type cannot hold; `type=` would cut it off
     return pa.array(values).cast(kind.value_type).dictionary_encode().cast(kind)

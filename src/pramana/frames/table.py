@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -12,9 +12,11 @@ from typing import Any, Literal, TypeAlias, cast
 import narwhals as nw
 import numpy as np
 
-from pramana.arrays import Bool, Column
+from pramana.arrays import Bool, Column, Int
 from pramana.errors import DataError, quoted, suggestion
-from pramana.frames.files import NULLS, check_header, existing, not_utf8, ragged, require_names, unreadable
+from pramana.frames.dialects import DataFile, Dialect, data_file, dialect_of
+from pramana.frames.files import NULLS, check_header, existing, require_names, unreadable
+from pramana.frames.levels import EXACT, is_unsigned, lacks_half
 
 FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow", "dict"]
 
@@ -45,10 +47,14 @@ class Table:
         return self._cache[name]
 
     def categories(self, name: str) -> list[Any] | None:
-        """Categories in an order the user chose (pandas Categorical, polars Enum), those that occur; else None."""
+        """Categories in an order the user chose (pandas Categorical, polars Enum, ordered Arrow dictionary), those that occur; else None."""
         series = self.frame.get_column(name)
         if series.dtype in (nw.Categorical, nw.Enum) and series.implementation.is_pandas_like():
             chosen = series.to_native().cat.categories.tolist()
+        elif series.implementation.is_pyarrow() and self.ordered(name):
+            # The blocks of a file may each have their own dictionary; unified, they keep the order.
+            chunks = series.to_native().unify_dictionaries().chunks
+            chosen = chunks[0].dictionary.to_pylist() if chunks else []
         elif series.dtype == nw.Enum:
             chosen = list(cast(Any, series.dtype).categories)
         else:
@@ -57,11 +63,25 @@ class Table:
         return [c for c in chosen if c in present]
 
     def ordered(self, name: str) -> bool:
-        """The user's categories are in an order that means something: an ordered pandas Categorical, or a polars Enum."""
+        """The user's categories are in an order that means something: ordered in pandas or Arrow, or a polars Enum."""
         series = self.frame.get_column(name)
         if series.implementation.is_pandas_like():
             return bool(getattr(series.to_native().dtype, "ordered", False))
+        if series.implementation.is_pyarrow():
+            return _is_ordered_dictionary(series.to_native().type)
         return series.dtype == nw.Enum
+
+    def levels(self, name: str) -> list[Any]:
+        """Distinct values without missing ones: in the order of the user's categories, else sorted; 1.0 is the level 1."""
+        chosen = self.categories(name)
+        if chosen is not None:
+            return chosen
+        values = self.column(name)
+        found = {_whole(v) for v in set(values[~is_missing(values)].tolist())}
+        try:
+            return sorted(found)
+        except TypeError:
+            raise DataError(f"column {name!r} mixes types, such as text and numbers: convert it to one type") from None
 
     def missing(self, names: Collection[str]) -> Bool:
         """Rows with a missing (null or NaN) value in any of the named columns."""
@@ -74,6 +94,26 @@ class Table:
         """The table restricted to the given rows."""
         return Table(self.frame.filter(rows.tolist()), self.kind, self.source)
 
+    def replaced(self, name: str, values: Sequence[object]) -> Table:
+        """The table with other values in one column."""
+        series = nw.new_series(name, values, backend=self.frame.implementation)
+        return Table(self.frame.with_columns(series), self.kind, self.source)
+
+    def take(self, order: Int) -> Table:
+        """The table with its rows in another order."""
+        return Table(self.frame[order.tolist()], self.kind, self.source)
+
+
+def _is_ordered_dictionary(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_dictionary(kind) and kind.ordered)
+
+
+def _whole(value: Any) -> Any:
+    """A missing value turns a column of whole numbers into floats."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
 
 def is_missing(values: Column) -> Bool:
     """Null, NaN or not-a-time."""
@@ -83,17 +123,17 @@ def is_missing(values: Column) -> Bool:
 
 
 def read(data: object, *, text: Mapping[str, Collection[object]] = MappingProxyType({})) -> Table:
-    """A table from a frame, a dictionary of arrays, or the path of a CSV or Parquet file.
+    """A table from a frame, a dictionary of arrays, or a CSV or Parquet file: its path, or a `CsvFile`.
 
     Parameters
     ----------
     text : columns that a CSV reader must leave as text ("01" stays "01"), each with its levels, which are never
-        taken for a missing value ("NA" can be a level).
+        taken for a missing value ("NA" can be a level); or as whole numbers, where they are beyond 2⁶³.
     """
     if isinstance(data, Table):
         return data
-    if isinstance(data, str | Path):
-        return _from_path(Path(data), text)
+    if isinstance(data, str | os.PathLike):
+        return _from_file(data_file(data), text)
     if isinstance(data, Mapping):
         return _from_mapping(data)
     try:
@@ -118,6 +158,7 @@ def _framed(native: object) -> nw.DataFrame[Any]:
     nested = [name for name in names if isinstance(name, tuple)]
     if nested:
         raise DataError(f"the columns have several header rows, as in {nested[0]!r}: flatten them to plain names")
+    _refuse_halved_names(names)
     return frame
 
 
@@ -139,13 +180,22 @@ def _values(series: nw.Series[Any]) -> Column:
     if series.dtype in (nw.Categorical, nw.Enum) and not series.implementation.is_pandas_like():
         series = series.cast(nw.String)
     values = np.asarray(series.to_numpy())
+    if series.dtype.is_integer() and values.dtype.kind == "f" and np.nanmax(np.abs(values), initial=0) >= EXACT:
+        return np.array(series.to_list(), dtype=object)  # with gaps; as floats, different whole numbers would be one
     if values.dtype.kind == "c" or series.dtype in (nw.List, nw.Struct, nw.Array):
-        raise DataError(
-            f"column {series.name!r} of type {type(series.dtype).__name__} cannot be used: give numbers, text or true and false"
-        )
+        raise _unusable(series.name, type(series.dtype).__name__)
     if values.dtype.kind == "O":
+        nested = next((v for v in values if isinstance(v, list | tuple | dict | set | np.ndarray)), None)
+        if nested is not None:  # a map of Arrow, or a column of Python objects
+            raise _unusable(series.name, type(nested).__name__)
+        if series.implementation.is_pandas_like() and series.to_native().dtype == object:  # other strings are whole
+            _refuse_halves(series.name, values)
         return _numbers_in_disguise(values)
     return values.astype(object) if values.dtype.kind in "US" else values
+
+
+def _unusable(name: str, kind: str) -> DataError:
+    return DataError(f"column {name!r} of type {kind} cannot be used: give numbers, text or true and false")
 
 
 def _numbers_in_disguise(values: Column) -> Column:
@@ -158,6 +208,22 @@ def _numbers_in_disguise(values: Column) -> Column:
     return values.astype(float) if kind in ("integer", "floating", "mixed-integer-float", "decimal") else values
 
 
+def _refuse_halved_names(names: Collection[str]) -> None:
+    halved = [name for name in names if lacks_half(name)]
+    if halved:
+        raise DataError(f"the column name {halved[0]!r} holds half a character (a lone surrogate): rename the column")
+
+
+def _refuse_halves(name: str, values: Column) -> None:
+    """Text that a wrong decoding broke; Arrow would fail on it somewhere below."""
+    texts = values.tolist()
+    if any(map(lacks_half, {v for v in texts if isinstance(v, str)})):
+        raise DataError(
+            f"column {name!r} holds text with half a character (a lone surrogate) in {sum(map(lacks_half, texts))} record(s), which no file "
+            "can hold: decode the text again, with its right encoding"
+        )
+
+
 def _from_mapping(data: Mapping[Any, Any]) -> Table:
     import pandas as pd
 
@@ -168,44 +234,59 @@ def _from_mapping(data: Mapping[Any, Any]) -> Table:
     lengths = {k: v.shape for k, v in columns.items()}
     if len(set(lengths.values())) > 1 or any(len(s) != 1 for s in lengths.values()):
         raise DataError(f"the columns must be one-dimensional and of equal length; their shapes are {lengths}")
-    return Table(_framed(pd.DataFrame(columns)), "dict")
+    try:
+        return Table(_framed(pd.DataFrame(columns)), "dict")
+    except UnicodeEncodeError:
+        _refuse_halved_names(columns)
+        for name, values in columns.items():
+            _refuse_halves(name, values)
+        raise
 
 
-def _from_path(path: Path, text: Mapping[str, Collection[object]]) -> Table:
-    table = _read_csv(path, text) if existing(path) == "csv" else _read_parquet(path)
+def _from_file(file: DataFile, text: Mapping[str, Collection[object]]) -> Table:
+    path = Path(file)
+    table = _read_csv(path, text, dialect_of(file)) if existing(path) == "csv" else _read_parquet(path)
     check_header(table.column_names, path)
     return Table(_framed(table), "pyarrow", str(path))
 
 
-def _read_csv(path: Path, text: Mapping[str, Collection[object]]) -> Any:
+def _read_csv(path: Path, text: Mapping[str, Collection[object]], dialect: Dialect) -> Any:
     import pyarrow as pa
     from pyarrow import csv
 
     options = csv.ConvertOptions(
-        column_types={name: pa.string() for name in text},
+        column_types={n: pa.uint64() if is_unsigned(levels) else pa.string() for n, levels in text.items()},
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
         null_values=[v for v in NULLS if not any(v in levels for levels in text.values())],
+        decimal_point=dialect.decimal,
     )
-    wrong: list[Any] = []
-
-    def refuse(row: Any) -> str:
-        wrong.append(row)
-        return "error"
-
-    parse = csv.ParseOptions(invalid_row_handler=refuse)
+    reading = csv.ReadOptions(encoding="utf8" if dialect.encoding == "utf-8-sig" else dialect.encoding)
+    parsing = csv.ParseOptions(delimiter=dialect.delimiter, quote_char=dialect.quote or False)
+    failures = (pa.ArrowInvalid, pa.ArrowKeyError, OSError, UnicodeError)
     try:
-        table = csv.read_csv(path, parse_options=parse, convert_options=options)
-    except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as error:
-        if not wrong:
+        table = csv.read_csv(path, reading, parsing, options)
+    except failures:
+        _blame(path, dialect)
+        parsing.newlines_in_values = (
+            True  # slower, and seldom needed: a field that runs over the edge of Arrow's blocks
+        )
+        try:
+            table = csv.read_csv(path, reading, parsing, options)
+        except failures as error:
             raise unreadable(path, error) from None
-        with suppress(pa.ArrowInvalid):  # a single thread knows the line's number, the header being line 1
-            csv.read_csv(path, csv.ReadOptions(use_threads=False), parse)
-        raise ragged(wrong[-1].number - 2, wrong[-1].actual_columns, wrong[-1].expected_columns) from None
-    bytes_ = [f.name for f in table.schema if pa.types.is_binary(f.type)]
-    if bytes_:
-        raise not_utf8(f"column {bytes_[0]!r} of file {str(path)!r}")
+    if any(pa.types.is_binary(field.type) for field in table.schema):  # Arrow's way to say that it is no UTF-8
+        _blame(path, dialect)
     return table
+
+
+def _blame(path: Path, dialect: Dialect) -> None:
+    """Read a file that Arrow could not read in blocks, which say at which row it fails."""
+    from pramana.frames.blocks.csv_files import CsvReader
+
+    if path.stat().st_size:
+        for _ in CsvReader(path, dialect).blocks():
+            pass
 
 
 def _read_parquet(path: Path) -> Any:

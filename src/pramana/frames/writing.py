@@ -59,9 +59,10 @@ def check_target(path: Path, *, force: bool, updating: What | None = None) -> No
 
 def check_paths(source: Path, target: Path, *, force: bool) -> None:
     """What a release asks of its two files."""
-    if existing(source) != format_of(target):
+    if (existing(source), format_of(target)) == ("parquet", "csv"):
         raise DataError(
-            f"{source.name!r} and {target.name!r} have different formats: a release keeps the format of its source"
+            f"{source.name!r} is Parquet and {target.name!r} would be text, which has no types: release it as Parquet, or convert "
+            "the source to CSV first"
         )
     check_target(target, force=force)
 

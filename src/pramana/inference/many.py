@@ -6,26 +6,30 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pramana.arrays import Float, Int
+from pramana.arrays import Float
 from pramana.engines import LocalEngine
-from pramana.errors import SolveError
-from pramana.estimating.generalized_linear import PredictorEquation
+from pramana.errors import PramanaError, SolveError
+from pramana.estimating.equation import Equation
 from pramana.inference.solve import Root, solve
-from pramana.kernels import predictor
 from pramana.kernels.newton import fading, newton
-from pramana.kernels.predictor import Packed
+from pramana.kernels.predictor import Grouped
 
 
 @dataclass(frozen=True)
 class DataSets:
     """An equation over `groups` data sets of equal size."""
 
-    equation: PredictorEquation
+    equation: Equation
     groups: int
-    packed: Packed = field(init=False, repr=False)
+    grouped: Grouped = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "packed", self.equation.data.packed_in(self.groups))
+        grouped = self.equation.grouped(self.groups)
+        if grouped is None:
+            raise PramanaError(
+                "simulate needs a formula or a mean: other estimating functions go through fit, one data set at a time"
+            )
+        object.__setattr__(self, "grouped", grouped)
 
     @property
     def size(self) -> int:
@@ -40,15 +44,9 @@ class DataSets:
 
         A root does not depend on which other data sets are solved with it, to the last bit.
         """
-        data = self.equation.data
-        betas = np.tile(start, (self.groups, 1))
-
-        def evaluate(b: Float, rows: Int) -> tuple[Float, Float]:
-            return predictor.grouped_score_and_slope(data, self.packed, self.groups, b, rows)
-
-        roots = newton(evaluate, betas, self.scales(start))
+        roots = newton(self.grouped.score_and_slope, np.tile(start, (self.groups, 1)), self.scales(start))
         beta = roots.beta
-        for g in np.flatnonzero(~roots.converged | fading(evaluate, roots)):
+        for g in np.flatnonzero(~roots.converged | fading(self.grouped.score_and_slope, roots)):
             beta[g] = self._carefully(int(g))
         return beta
 

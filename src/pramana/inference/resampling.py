@@ -98,9 +98,9 @@ def _near_start(engine: Engine, beta: Float, weights: Weights) -> Float:
     the unweighted score; the draws' own differs by the order that the step neglects anyway.
     """
     start = np.tile(beta, (len(weights), 1))
-    if not engine.curved:
+    if not engine.about.curved:
         return start
-    score, slope = engine.score_and_slope_from_one(beta, weights)
+    score, slope = engine.score_and_slope(beta[None], weights)
     d = beta.size
     width = 1e-4 * np.maximum(np.abs(beta), 0.1)
     shifts = np.diag(width)

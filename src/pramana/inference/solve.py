@@ -9,7 +9,7 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.engines import Engine, Weights
-from pramana.errors import SolveError, quoted_terms
+from pramana.errors import SolveError, quoted, quoted_terms
 from pramana.inference.derivative_free import solve_steps
 from pramana.kernels.newton import ROUNDING, SETTLED, TOLERANCE, Roots, newton, solve_each
 
@@ -82,13 +82,21 @@ def _started(engine: Engine, weights: Weights, start: Float | None) -> Float:
     if start is None:
         return engine.start(weights, lambda easier: solve(easier, weights).beta)
     beta = np.asarray(start, dtype=float)
-    engine.refuse_start(beta)
+    _refuse_falling(engine, beta)
     return beta
+
+
+def _refuse_falling(engine: Engine, beta: Float) -> None:
+    """There is no score where parameters that must rise do not."""
+    rising, names = engine.about.rising, engine.about.parameters
+    if rising is not None and np.any(np.diff(beta[rising]) <= 0):
+        named = ", ".join(f"{p} = {b:.4g}" for p, b in zip(names[rising], beta[rising], strict=True))
+        raise SolveError(f"the thresholds {quoted(named)} are out of order: give start= with thresholds that rise")
 
 
 def _refuse_flat(engine: Engine, weights: Weights, beta: Float, usual: Float) -> None:
     """A generalised linear score also vanishes at infinity, where its slope does: that is no root."""
-    if not engine.fades:
+    if not engine.about.fades:
         return
     with np.errstate(all="ignore"):
         slopes = [engine.score_and_slope(at[None], weights)[1][0] for at in (beta, usual)]

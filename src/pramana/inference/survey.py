@@ -93,8 +93,8 @@ def stratified(
     """Unit codes (n,) and the stratification; strata with a single unit are refused, for they show no variance."""
     import pandas as pd
 
-    stratum_codes, stratum_names = pd.factorize(pd.Series(np.zeros(n) if strata is None else strata))
-    label = np.arange(n) if clusters is None else pd.factorize(pd.Series(clusters))[0]
+    stratum_codes, stratum_names = pd.factorize(np.zeros(n) if strata is None else strata)
+    label = np.arange(n) if clusters is None else pd.factorize(clusters)[0]
     units = np.asarray(pd.factorize(stratum_codes * n + label)[0], dtype=np.int64)  # n exceeds every label
     first = np.unique(units, return_index=True)[1]
     stratum = np.asarray(stratum_codes, dtype=np.int64)[first]

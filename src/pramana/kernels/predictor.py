@@ -108,15 +108,6 @@ def _by_group(values: Float, groups: int) -> Float:
     return values.reshape(groups, -1, values.shape[1]).transpose(0, 2, 1)
 
 
-def score(p: Predictor, betas: Float, weights: Float) -> Float:
-    """(B, d) for coefficients (B, d) and row weights (B, n)."""
-    with np.errstate(all="ignore"):
-        mu, _, a, _ = p.curve(p.eta(betas))
-        residual = a * (p.first - p.weight * mu) * weights[:, :, None]
-        out: Float = residual.reshape(len(betas), -1) @ p.design
-    return out
-
-
 def score_and_slope(p: Predictor, betas: Float, weights: Float, rows: Int | None = None) -> tuple[Float, Float]:
     """Score (B, d) and its derivative (B, d, d); `rows` picks rows of the weights, which compiled kernels need not copy."""
     if p.curve.code is not None and backend.worthwhile(len(betas), p.weight.size):
@@ -141,26 +132,46 @@ def _compiled_totals(fast: Any, p: Predictor, betas: Float, weights: Float, row:
     return score, slope
 
 
-def grouped_score_and_slope(p: Predictor, packed: Packed, groups: int, betas: Float, group: Int) -> tuple[Float, Float]:
-    """Equations over `groups` data sets of equal size that lie one after the other in p; unit row weights.
+@dataclass(frozen=True)
+class Grouped:
+    """Data sets of equal size that lie one after the other; all records weigh the same.
 
-    Parameters
+    Attributes
     ----------
-    packed : `p.packed_in(groups)`, made once for many calls.
-    group : (B,), the data set that each equation uses.
+    arrays : of all of them.
+    groups : how many there are.
     """
-    fast = backend.compiled() if p.curve.code is not None else None
-    size = p.n // groups
-    if fast is None:
+
+    arrays: Predictor
+    groups: int
+
+    @cached_property
+    def packed(self) -> Packed:
+        return self.arrays.packed_in(self.groups)
+
+    @property
+    def curve(self) -> Curve:
+        return self.arrays.curve
+
+    def score_and_slope(self, betas: Float, group: Int) -> tuple[Float, Float]:
+        """(B, d) and (B, d, d); `group` (B,) names the data set that each equation uses."""
+        p, size = self.arrays, self.arrays.n // self.groups
+        fast = backend.compiled() if self.curve.code is not None else None
         ones = np.ones((1, size))
-        sets = [p.rows(slice(g * size, (g + 1) * size)) for g in group]
-        parts = [score_and_slope(part, b[None], ones) for part, b in zip(sets, betas, strict=True)]
-        return np.concatenate([s for s, _ in parts]), np.concatenate([j for _, j in parts])
-    score, slope = np.empty_like(betas), np.empty((*betas.shape, p.d))
-    ones, row = np.ones((1, size)), np.zeros(len(betas), dtype=np.int64)
-    arguments = (np.ascontiguousarray(betas), np.ascontiguousarray(group), ones, row)
-    fast.totals(*packed, np.empty((0, 0, 0, 0)), p.curve.code, p.curve.shape, *arguments, score, slope)
-    return score, slope
+        if fast is None:
+            sets = [p.rows(slice(g * size, (g + 1) * size)) for g in group]
+            parts = [score_and_slope(part, b[None], ones) for part, b in zip(sets, betas, strict=True)]
+            return np.concatenate([s for s, _ in parts]), np.concatenate([j for _, j in parts])
+        score, slope = np.empty_like(betas), np.empty((*betas.shape, p.d))
+        arguments = (
+            np.ascontiguousarray(betas),
+            np.ascontiguousarray(group),
+            ones,
+            np.zeros(len(betas), dtype=np.int64),
+        )
+        pairs = np.empty((0, 0, 0, 0))
+        fast.totals(*self.packed, pairs, self.curve.code, self.curve.shape, *arguments, score, slope)
+        return score, slope
 
 
 def score_and_slope_from_one(p: Predictor, beta: Float, weights: Float) -> tuple[Float, Float]:

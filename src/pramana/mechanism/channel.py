@@ -15,6 +15,9 @@ from pramana.frames import Kind, Level
 from pramana.mechanism.draws.keystream import Keystream
 
 Document: TypeAlias = dict[str, Any]
+Conditional: TypeAlias = bool | Sequence[str]
+CONDITIONS = {"frequencies": "the frequencies", "levels": "the list of levels"}
+"""What a matrix can take from the confidential data, and so tell of them whatever epsilon is."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +63,6 @@ class Nodes:
     def weights(self) -> Float:
         """Weights of every record (n, nodes), written out."""
         return self.table[self.row]
-
-    @property
-    def released_nodes(self) -> Int:
-        """The node of every record's released value (n,)."""
-        return self.released[self.row]
 
     def block(self, rows: slice) -> Nodes:
         """The same for some of the records; a table that they share is not copied."""
@@ -126,9 +124,14 @@ class Channel(ABC):
         return {None: self}
 
     @property
+    def given(self) -> tuple[str, ...]:
+        """What of the confidential data epsilon is conditional on: some of `CONDITIONS`, or nothing."""
+        return ()
+
+    @property
     def conditional(self) -> bool:
-        """Whether epsilon holds only given frequencies that come from the confidential data."""
-        return False
+        """Whether epsilon holds only given something that comes from the confidential data."""
+        return bool(self.given)
 
     @abstractmethod
     def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Column:

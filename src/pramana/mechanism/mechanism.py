@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pramana.arrays import Column, Columns, Int
-from pramana.errors import MechanismError, PramanaWarning, confidential, listing
+from pramana.errors import MechanismError, PramanaWarning, confidential, listing, printable
 from pramana.frames import Level, Schema, Table, Variable, decode, encode, infer_kind, read
+from pramana.frames.levels import is_unsigned
 from pramana.frames.replacement import replace_columns
 from pramana.frames.table import require_columns
-from pramana.mechanism.channel import Channel, Document
-from pramana.mechanism.channels.transition import TransitionMatrix
+from pramana.mechanism.channel import CONDITIONS, Channel, Document
+from pramana.mechanism.channels.transition import TransitionMatrix, told_given
 
 if TYPE_CHECKING:
     from pramana.mechanism.draws.keyed import Key
@@ -115,8 +117,8 @@ class Mechanism:
         self._refuse_overlap()
 
     def _refuse_overlap(self) -> None:
-        columns = self.columns
-        twice = [c for c in dict.fromkeys(columns) if columns.count(c) > 1]
+        columns = Counter(self.columns)
+        twice = [c for c, count in columns.items() if count > 1]
         if twice:
             raise MechanismError(f"column(s) {listing(twice)} appear more than once: a column passes one channel")
         if self.unit is not None and self.unit.column in columns:
@@ -147,6 +149,14 @@ class Mechanism:
         return Schema({v.name: v for a in self.assignments for v in a.variables()})
 
     @property
+    def texts(self) -> dict[str, tuple[Level, ...]]:
+        """Levels of the columns, perturbed or stratifying, that a CSV reader must not guess at: "01" is text, and whole numbers may
+        be larger than it expects."""
+        levels = {name: variable.levels for name, variable in self.schema.variables.items() if variable.levels}
+        levels |= {by: tuple(a.channel.parts) for a in self.assignments for by in a.channel.context}
+        return {name: found for name, found in levels.items() if isinstance(found[0], str) or is_unsigned(found)}
+
+    @property
     def epsilon(self) -> float:
         """Privacy loss of a whole record, or of a unit with all its records: the columns' losses add."""
         if self.unit is not None and self.unit.varies:
@@ -155,13 +165,18 @@ class Mechanism:
 
     @property
     def conditional(self) -> list[str]:
-        """Columns whose epsilon holds only given frequencies that come from the confidential data."""
+        """Columns whose epsilon holds only given something that comes from the confidential data."""
         return [c for a in self.assignments if a.channel.conditional for c in a.columns]
 
     @property
     def epsilon_condition(self) -> str:
-        """What must be said after epsilon: nothing, or on which columns' frequencies it is conditional."""
-        return f", given the frequencies of {listing(self.conditional)}" if self.conditional else ""
+        """What must be said after epsilon: nothing, or what of which columns it is conditional on."""
+        by = {
+            phrase: [c for a in self.assignments if what in a.channel.given for c in a.columns]
+            for what, phrase in CONDITIONS.items()
+        }
+        told = " and ".join(f"{phrase} of {listing(columns)}" for phrase, columns in by.items() if columns)
+        return f", given {told}" if told else ""
 
     def with_unit(self, unit: Unit | str | None) -> Mechanism:
         """The same channels, drawn once for all records of a unit."""
@@ -182,7 +197,7 @@ class Mechanism:
     def __repr__(self) -> str:
         parts = [f"{' × '.join(a.columns)}: {_brief(a.channel)}" for a in self.assignments]
         shared = [] if self.unit is None else [f"one draw a {self.unit.column}"]
-        return f"Mechanism({'; '.join([*parts, *shared])})"
+        return printable(f"Mechanism({'; '.join([*parts, *shared])})")
 
     @confidential
     def perturb(
@@ -234,11 +249,15 @@ class Mechanism:
         save(self, Path(path))
 
     @staticmethod
-    def load(path: str | Path) -> Mechanism:
-        """Read a mechanism file, a datapackage.json, or the description of a released data file."""
-        from pramana.mechanism.description.document import load
+    def load(path: str | Path, *, verify: bool = False) -> Mechanism:
+        """Read a mechanism file, a datapackage.json, or the description of a released data file.
 
-        return load(Path(path))
+        The description of a data file must agree with the file's rows, size and columns; with `verify` also with its hash,
+        for which the whole file is read.
+        """
+        from pramana.mechanism.description.reading import load
+
+        return load(Path(path), verify=verify)
 
 
 def _columns_of(key: object) -> tuple[str, ...]:
@@ -267,4 +286,4 @@ def _check_assignment(assignment: Assignment) -> None:
 def _brief(channel: Channel) -> str:
     size = f"{len(channel.levels)} levels, " if channel.levels is not None else ""
     by = f" by {', '.join(channel.context)}" if channel.context else ""
-    return f"{size}epsilon {channel.epsilon:.3g}{by}{' given the frequencies' * channel.conditional}"
+    return f"{size}epsilon {channel.epsilon:.3g}{by}{told_given(channel)}"

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from pramana.arrays import Float
 from pramana.estimating import Family, GeneralizedLinear, family_of
-from pramana.estimating.function import FormulaQuestion, Question
+from pramana.estimating.function import Question
 from pramana.formulas.design import FormulaDesign, Offset, refuse_constant, refuse_unusable
 from pramana.formulas.functions import Functions, Own, own_functions
-from pramana.formulas.parsed import ParsedFormula, parse
+from pramana.formulas.parsed import FormulaQuestion
 from pramana.formulas.response import Response
 from pramana.frames import Schema, Table
 
@@ -22,10 +22,6 @@ class Glm(FormulaQuestion):
     formula: str
     family: Family
     functions: Own = ()
-
-    @property
-    def parsed(self) -> ParsedFormula:
-        return parse(self.formula, self.functions)
 
     @property
     def facts(self) -> dict[str, str]:
@@ -41,10 +37,6 @@ class Glm(FormulaQuestion):
         """Whether coefficients are logarithms, of odds, hazards or means."""
         logged = self.parsed.label.startswith(("log(", "np.log("))
         return self.family.link in ("logit", "log", "cloglog") or (self.family.link == "identity" and logged)
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        return self.parsed.variables
 
     def prepare(self, table: Table, schema: Schema) -> GeneralizedLinear:
         parsed = self.parsed

@@ -12,14 +12,13 @@ from pramana.arrays import Float
 from pramana.errors import FormulaError, suggestion
 from pramana.estimating import Family, family_of
 from pramana.estimating.cells import factor_of
-from pramana.estimating.function import FormulaQuestion
 from pramana.estimating.generalized_linear import GeneralizedLinear
 from pramana.estimating.products import FromColumns
 from pramana.estimating.records import broadcast
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import FormulaDesign
 from pramana.formulas.functions import JUMPS, Functions, Own, own_functions
-from pramana.formulas.parsed import ParsedFormula, parse
+from pramana.formulas.parsed import FormulaQuestion, ParsedFormula
 from pramana.formulas.tree import COMPARISONS, Node, Operation, calls, names, walk, written
 from pramana.frames import Level, Schema, Table
 from pramana.models.generalized_linear import Glm
@@ -181,10 +180,6 @@ class Margins(FormulaQuestion):
     functions: Own = ()
 
     @property
-    def variables(self) -> tuple[str, ...]:
-        return self._model.variables
-
-    @property
     def facts(self) -> dict[str, str]:
         return self._model.facts
 
@@ -193,7 +188,7 @@ class Margins(FormulaQuestion):
         return Glm(self.formula, self.family, self.functions)
 
     def prepare(self, table: Table, schema: Schema) -> StackedFunction:
-        parsed = parse(self.formula, self.functions)
+        parsed = self.parsed
         offsets = parsed.offset_variables
         for name in self.of:
             _refuse_unfit(self.formula, name, parsed.covariates, offsets)

@@ -9,13 +9,13 @@ from typing import TypeAlias
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.estimating.equation import About, Ascent, Equation
-from pramana.estimating.function import EstimatingFunction, FormulaQuestion
+from pramana.estimating.equation import About, Ascent, Equation, paired
+from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.generalized_linear import refuse_collinear
 from pramana.estimating.records import Records
 from pramana.formulas.design import FormulaDesign, regressors
 from pramana.formulas.functions import Functions, Own, own_functions
-from pramana.formulas.parsed import parse, parse_plain
+from pramana.formulas.parsed import FormulaQuestion, parse_plain
 from pramana.frames import Schema, Table
 from pramana.models.classes import Classes
 
@@ -47,11 +47,8 @@ class MultinomialEquation(Equation, Ascent):
     @property
     def about(self) -> About:
         labels = self.labels or tuple(str(k + 1) for k in range(self.classes))
-        return About(tuple(f"{label}:{name}" for label in labels for name in self.names))
-
-    @property
-    def width(self) -> int:
-        return self.d * (len(self.design) // self.n)
+        names = tuple(f"{label}:{name}" for label in labels for name in self.names)
+        return About(names, fades=True, nodes=len(self.design) // self.n)
 
     def rows(self, rows: slice) -> MultinomialEquation:
         low, high, _ = rows.indices(self.n)
@@ -70,10 +67,6 @@ class MultinomialEquation(Equation, Ascent):
         """Signed indicators leave the objective concave; signed masses do not."""
         return self if self.mass is None or bool(np.all(self.mass >= 0)) else None
 
-    @property
-    def fades(self) -> bool:
-        return True
-
     def eta(self, beta: Float) -> Float:
         """Linear predictors (K, m), the reference's being zero."""
         return np.vstack([np.zeros(len(self.design)), beta.reshape(self.classes, -1) @ self.design.T])
@@ -90,13 +83,9 @@ class MultinomialEquation(Equation, Ascent):
         phi = _outer(self._residual(self._shares(beta)), self.design).reshape(self.n, -1, beta.size)
         return phi[:, 0] if phi.shape[1] == 1 else phi.sum(axis=1)
 
-    def score(self, betas: Float, weights: Float) -> Float:
-        pairs = zip(betas, weights, strict=True)
-        return np.stack([self._score(self._shares(b), self._rows(w)) for b, w in pairs])
-
     def score_and_slope(self, betas: Float, weights: Float, rows: Int | None = None) -> tuple[Float, Float]:
         scores, slopes = [], []
-        weights = weights if rows is None else weights[rows]
+        betas, weights = paired(betas, weights, rows)
         for beta, weight in zip(betas, weights, strict=True):
             p, w = self._shares(beta), self._rows(weight)
             scores.append(self._score(p, w))
@@ -111,29 +100,19 @@ class MultinomialEquation(Equation, Ascent):
         return np.asarray(((self._residual(p) * w) @ self.design).ravel())
 
     def _bend(self, p: Float, w: Float) -> Float:
-        """Σ w (diag(p) − ppᵀ) ⊗ xxᵀ, block by block of classes."""
-        q = self.design.shape[1]
-        out = np.empty((self.classes, q, self.classes, q))
-        for j in range(self.classes):
-            share = w * p[j]
-            for k in range(j, self.classes):
-                bend = share * ((1 - p[j]) if j == k else -p[k])
-                out[j, :, k] = (self.design.T * bend) @ self.design
-                out[k, :, j] = out[j, :, k].T
-        return out.reshape(self.classes * q, -1)
+        """Σ w (diag(p) − ppᵀ) ⊗ xxᵀ."""
+        return by_class(self.design, len(p), lambda j, k: w * p[j] * ((1 - p[j]) if j == k else -p[k]))
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
         """An indicator is its own square, so (UUᵀ)* needs the indicators alone."""
-        p, w, q = self._shares(beta)[1:], self._rows(weights), self.design.shape[1]
-        e = self.indicators.T[1:]
+        p, w, e = self._shares(beta)[1:], self._rows(weights), self.indicators.T[1:]
         mass = 1.0 if self.mass is None else self.mass
-        out = np.empty((self.classes, q, self.classes, q))
-        for j in range(self.classes):
-            for k in range(j, self.classes):
-                square = mass * p[j] * p[k] - e[j] * p[k] - e[k] * p[j] + (e[j] if j == k else 0.0)
-                out[j, :, k] = (self.design.T * (w * square)) @ self.design
-                out[k, :, j] = out[j, :, k].T
-        return out.reshape(self.classes * q, -1)
+
+        def square(j: int, k: int) -> Float:
+            own = e[j] if j == k else 0.0
+            return np.asarray(w * (mass * p[j] * p[k] - e[j] * p[k] - e[k] * p[j] + own))
+
+        return by_class(self.design, len(p), square)
 
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
         p = self._shares(beta)[1:]
@@ -188,6 +167,17 @@ class MultinomialEquation(Equation, Ascent):
         return weights if copies == 1 else np.repeat(weights, copies)
 
 
+def by_class(design: Float, classes: int, weights: Callable[[int, int], Float]) -> Float:
+    """Σ w_jk xxᵀ over rows x of the design (m, q), for weights (m,) of every pair of classes: symmetric, class by class."""
+    q = design.shape[1]
+    out = np.empty((classes, q, classes, q))
+    for j in range(classes):
+        for k in range(j, classes):
+            out[j, :, k] = (design.T * weights(j, k)) @ design
+            out[k, :, j] = out[j, :, k].T
+    return out.reshape(classes * q, -1)
+
+
 def _softmax(eta: Float) -> tuple[Float, Float]:
     """Probabilities (K, m) and log Σ e^η (m,), without overflow."""
     top = eta.max(axis=0)
@@ -207,10 +197,6 @@ class Multinomial(FormulaQuestion):
 
     formula: str
     functions: Own = ()
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        return parse(self.formula, self.functions).variables
 
     @property
     def log_scale(self) -> bool:

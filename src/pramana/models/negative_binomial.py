@@ -11,10 +11,11 @@ from pramana.arrays import Float
 from pramana.errors import FormulaError, SolveError
 from pramana.estimating.equation import Note
 from pramana.estimating.families import FAMILIES, negative_binomial
-from pramana.estimating.function import FormulaQuestion, Question
+from pramana.estimating.function import Question
 from pramana.estimating.generalized_linear import GeneralizedLinear
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.functions import Own
+from pramana.formulas.parsed import FormulaQuestion
 from pramana.frames import Schema, Table
 from pramana.models.generalized_linear import Glm
 
@@ -148,10 +149,6 @@ class NegativeBinomial(FormulaQuestion):
     def margins(self, variables: Sequence[str], estimate: Float) -> Question | None:
         """With the dispersion that was estimated."""
         return self.at(float(np.exp(estimate[-1]))).margins(variables, estimate)
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        return self.at(1.0).variables
 
     def at(self, dispersion: float) -> Glm:
         """The same regression with a known dispersion, which estimates the same coefficients."""

@@ -11,12 +11,11 @@ from scipy.special import expit, logit
 from pramana.arrays import Float, Int
 from pramana.errors import FormulaError, SolveError, quoted
 from pramana.estimating.cells import factor_of, refuse_unordered
-from pramana.estimating.function import FormulaQuestion
 from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import FormulaDesign, regressors
 from pramana.formulas.functions import Functions, Own, own_functions
-from pramana.formulas.parsed import parse, parse_plain
+from pramana.formulas.parsed import FormulaQuestion, parse_plain
 from pramana.frames import Schema, Table
 from pramana.models.classes import Classes
 
@@ -45,6 +44,10 @@ class OrdinalSystem(System):
     @property
     def cuts(self) -> int:
         return len(self.levels) - 1
+
+    @property
+    def rising(self) -> slice:
+        return slice(self.cuts)
 
     @property
     def curvatures(self) -> tuple[slice, ...]:
@@ -97,12 +100,6 @@ class OrdinalSystem(System):
     def facts(self) -> dict[str, str]:
         return {"Model": "proportional odds, " + " < ".join(self.levels)}
 
-    def refuse_start(self, beta: Float) -> None:
-        cuts = beta[: self.cuts]
-        if np.any(np.diff(cuts) <= 0):
-            named = ", ".join(f"{p} = {c:.4g}" for p, c in zip(self.parameters, cuts, strict=False))
-            raise SolveError(f"the thresholds {quoted(named)} are out of order: give start= with thresholds that rise")
-
     def _ends(self, beta: Float, arrays: Mapping[str, Float]) -> tuple[Float, Float, Float]:
         """Where each record's class begins and ends on the scale of the link, and its probability."""
         cuts = np.concatenate([[-np.inf], beta[: self.cuts], [np.inf]])
@@ -134,10 +131,6 @@ class Ordinal(FormulaQuestion):
     @property
     def log_scale(self) -> bool:
         return True
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        return parse(self.formula, self.functions).variables
 
     def prepare(self, table: Table, schema: Schema) -> StackedFunction:
         parsed = parse_plain(self.formula, self.functions)

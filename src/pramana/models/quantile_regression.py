@@ -12,13 +12,12 @@ from pramana.arrays import Float, Int
 from pramana.errors import FormulaError
 from pramana.estimating import family_of
 from pramana.estimating.distribution import default_bandwidth, robust_spread
-from pramana.estimating.function import FormulaQuestion
 from pramana.estimating.generalized_linear import refuse_collinear
 from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import regressors
 from pramana.formulas.functions import Functions, Own, own_functions
-from pramana.formulas.parsed import parse, parse_plain
+from pramana.formulas.parsed import FormulaQuestion, parse_plain
 from pramana.formulas.response import Response
 from pramana.frames import Schema, Table
 from pramana.kernels.newton import newton
@@ -132,10 +131,6 @@ class QuantileRegression(FormulaQuestion):
     q: float
     bandwidth: float | None = None
     functions: Own = ()
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        return parse(self.formula, self.functions).variables
 
     def prepare(self, table: Table, schema: Schema) -> StackedFunction:
         parsed = parse_plain(self.formula, self.functions)

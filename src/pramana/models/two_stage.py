@@ -11,12 +11,11 @@ from pramana.arrays import Float
 from pramana.errors import FormulaError
 from pramana.estimating import family_of
 from pramana.estimating.equation import Note
-from pramana.estimating.function import FormulaQuestion
 from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import regressors
 from pramana.formulas.functions import Functions, Own, own_functions
-from pramana.formulas.parsed import ParsedFormula, parse_parts
+from pramana.formulas.parsed import FormulaQuestion, ParsedFormula, parse_parts
 from pramana.formulas.response import Response
 from pramana.frames import Schema, Table
 

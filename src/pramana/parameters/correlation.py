@@ -9,11 +9,11 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import FormulaError, suggestion
-from pramana.estimating.cells import Factor, cell_labels, distinct, factors_of, refuse_unordered, reverted_cells
+from pramana.estimating.cells import Factor, distinct, factors_of, refuse_unordered
 from pramana.estimating.equation import Note
 from pramana.estimating.function import Question
 from pramana.estimating.generalized_linear import as_numbers
-from pramana.estimating.moment_functions import Features, Smooth, SmoothFunction, curvature
+from pramana.estimating.moment_functions import Features, OfShares, Smooth, SmoothFunction, curvature
 from pramana.estimating.records import Records, broadcast
 from pramana.frames import Schema, Table, decode
 from pramana.parameters.tables import negative_cells
@@ -163,7 +163,7 @@ def _beyond_one(name: str, value: float) -> list[Note]:
 
 
 @dataclass(frozen=True)
-class TableCorrelation(Smooth):
+class TableCorrelation(OfShares):
     """Cramér's V or Kendall's tau-b as a function of the shares of the cells."""
 
     factors: tuple[Factor, ...]
@@ -176,19 +176,8 @@ class TableCorrelation(Smooth):
         return (f"{'corrected ' if self.corrected else ''}{title}({', '.join(self.variables)})",)
 
     @property
-    def moments(self) -> tuple[str, ...]:
-        return tuple(cell_labels(self.factors))
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        return tuple(f.name for f in self.factors)
-
-    @property
     def shape(self) -> tuple[int, ...]:
         return tuple(len(f.levels) for f in self.factors)
-
-    def collect(self, records: Records) -> Features:
-        return Features(reverted_cells(records, self.factors))
 
     def value(self, mu: Any) -> Any:
         p = mu.reshape(self.shape)

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.estimating.cells import Factor, cell_labels, distinct, factors_of, names_of, reverted_cells, two_levels
+from pramana.estimating.cells import Factor, cell_labels, distinct, factors_of, names_of, two_levels
 from pramana.estimating.equation import Note
 from pramana.estimating.function import Question
-from pramana.estimating.moment_functions import Features, Smooth, SmoothFunction
-from pramana.estimating.records import Records
+from pramana.estimating.moment_functions import OfShares, SmoothFunction
 from pramana.frames import Schema, Table
 from pramana.parameters.tables import negative_cells
 
@@ -115,7 +114,7 @@ class Ratio(Question):
 
 
 @dataclass(frozen=True)
-class RatioTarget(Smooth):
+class RatioTarget(OfShares):
     """The measure as a function of the shares of all cells, strata first."""
 
     measure: Measure
@@ -130,17 +129,6 @@ class RatioTarget(Smooth):
         *strata, row, column = (f.name for f in self.factors)
         given = f" | {', '.join(strata)}" if strata else ""
         return (f"{self.measure.title}({row}, {column}{given})",)
-
-    @property
-    def moments(self) -> tuple[str, ...]:
-        return tuple(cell_labels(self.factors))
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        return tuple(f.name for f in self.factors)
-
-    def collect(self, records: Records) -> Features:
-        return Features(reverted_cells(records, self.factors))
 
     def value(self, mu: Any) -> Any:
         return np.stack([self.measure.value(mu.reshape(-1, 2, 2))])

@@ -1,5 +1,5 @@
 """Tables and figures from plain data."""
 
-from pramana.render.tables import FORMATS, Sheet, plain, render
+from pramana.render.tables import FORMATS, Sheet, Shown, plain, render
 
-__all__ = ["FORMATS", "Sheet", "plain", "render"]
+__all__ = ["FORMATS", "Sheet", "Shown", "plain", "render"]

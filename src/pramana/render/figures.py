@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,42 @@ def coefficients(
     if len(series) > 1:
         figure.legend(loc="outside lower center", ncols=min(len(series), 3), frameon=False, fontsize=9)
     return figure
+
+
+def heat_map(chances: Float, levels: Sequence[str], *, title: str = "") -> Any:
+    """A transition matrix (released, true): the darker, the likelier; a white cell is impossible. `levels` are named where they fit."""
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap, PowerNorm
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.6, 4.8), layout="constrained")
+    axes = figure.add_subplot()
+    shown = np.ma.masked_equal(chances, 0.0)
+    shades = ListedColormap(colormaps["Blues"](np.linspace(0.12, 1.0, 256)))  # the palest differs from white
+    image = axes.imshow(shown, cmap=shades, norm=PowerNorm(0.4, 0.0, max(float(chances.max()), 1e-12)))
+    size = len(chances)
+    named = len(levels) == size <= 40
+    places = np.arange(size) if named else np.array([0, size - 1])
+    names = [_short(v) for v in (levels if named else (levels[0], levels[-1]))]
+    axes.set_xticks(places, names, rotation=90 if named else 0, fontsize=6 if named else 8, parse_math=False)
+    axes.set_yticks(places, names, fontsize=6 if named else 8, parse_math=False)
+    axes.set_xlabel("true level")
+    axes.set_ylabel("released level")
+    axes.set_title(_short(title, 60), fontsize=10, loc="left", parse_math=False)
+    axes.tick_params(length=0)
+    figure.colorbar(image, ax=axes, label="probability", shrink=0.8)
+    return figure
+
+
+def picture(figure: Any) -> bytes:
+    """A figure as PNG, without a word about who drew it."""
+    out = BytesIO()
+    figure.savefig(out, format="png", dpi=130, metadata={"Software": None})
+    return out.getvalue()
+
+
+def _short(text: str, most: int = 14) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _bare(axes: Any) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import html
 import json
 import math
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pramana.errors import PramanaError, suggestion
+from pramana.errors import PramanaError, printable, suggestion
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,26 @@ class Sheet:
         return [[show(value, self.digits) for value in row] for row in self.rows]
 
 
+class Shown:
+    """What everything that has a summary can do with it."""
+
+    def summary(self, style: str = "text") -> str:
+        """The tables in one of the formats."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        return self.summary("html")
+
+    def to_markdown(self) -> str:
+        return self.summary("markdown")
+
+    def to_latex(self) -> str:
+        return self.summary("latex")
+
+
 def show(value: object, digits: int = 4) -> str:
     """A cell as text; p-values and the like keep significant digits.
 
@@ -41,12 +62,34 @@ def show(value: object, digits: int = 4) -> str:
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, float):
-        return str(value)
+        return visible(str(value))
     if not math.isfinite(value):
         return str(value)
     if value != 0 and (abs(value) < 10**-digits or abs(value) >= 1e6):
         return f"{value:.{digits - 1}e}".replace("e+0", "e+0") if abs(value) >= 1e6 else f"{value:.{2}g}"
     return f"{value:.{digits}f}"
+
+
+def visible(text: str) -> str:
+    """Line ends, control characters and changes of direction written out: a name must not move or recolour what follows it.
+
+    >>> visible("a\\nb\\x1b[31m")
+    'a\\\\nb\\\\x1b[31m'
+    """
+    return printable(text.replace("\n", "\\n").replace("\t", "\\t"))
+
+
+_MARKUP = re.compile(r"[\\`*|]|\](?=[(\[])|(?<![^\W_])_|_(?![^\W_])|~(?=~)|(?<=~)~")
+
+
+def markdown_text(text: str) -> str:
+    """Text as Markdown shows it, letter by letter: nothing in it is markup, a link, a tag or the end of a cell.
+
+    >>> markdown_text("a|b *c* <script> [x](y) my_name &lt;")
+    'a\\\\|b \\\\*c\\\\* &lt;script&gt; [x\\\\](y) my_name &amp;lt;'
+    """
+    safe = re.sub(r"&(?=#?\w+;)", "&amp;", visible(text)).replace("<", "&lt;").replace(">", "&gt;")
+    return _MARKUP.sub(lambda found: "\\" + found.group(), safe)
 
 
 def _numeric(rows: Sequence[Sequence[object]], j: int) -> bool:
@@ -76,13 +119,14 @@ def _facts_in_columns(facts: Sequence[tuple[str, str]]) -> list[str]:
 
 def _markdown(sheet: Sheet) -> str:
     def line(row: Sequence[str]) -> str:
-        return "| " + " | ".join(c.replace("|", "\\|") for c in row) + " |"
+        return "| " + " | ".join(row) + " |"
 
     align = ["---:" if _numeric(sheet.rows, j) else "---" for j in range(len(sheet.columns))]
-    head = [f"**{sheet.title}**", ""] if sheet.title else []
-    facts = [*(f"- {k}: {v}" for k, v in sheet.facts), ""] if sheet.facts else []
-    notes = ["", *(f"- {n}" for n in sheet.notes)] if sheet.notes else []
-    return "\n".join([*head, *facts, line(sheet.columns), line(align), *(line(r) for r in sheet.cells()), *notes])
+    head = [f"**{markdown_text(sheet.title)}**", ""] if sheet.title else []
+    facts = [*(f"- {markdown_text(k)}: {markdown_text(v)}" for k, v in sheet.facts), ""] if sheet.facts else []
+    notes = ["", *(f"- {markdown_text(n)}" for n in sheet.notes)] if sheet.notes else []
+    body = [line([markdown_text(c) for c in row]) for row in (sheet.columns, *sheet.cells())]
+    return "\n".join([*head, *facts, body[0], line(align), *body[1:], *notes])
 
 
 _LATEX = str.maketrans(
@@ -148,4 +192,15 @@ def render(sheet: Sheet, style: str = "text") -> str:
     """The table in the format asked for."""
     if style not in FORMATS:
         raise PramanaError(f"format {style!r} is unknown: {suggestion(style, FORMATS)}")
-    return FORMATS[style](sheet)
+    made = FORMATS[style](sheet if style == "json" else _all_visible(sheet))
+    return made.encode("utf-8", "backslashreplace").decode()  # half a character cannot be printed at all
+
+
+def _all_visible(sheet: Sheet) -> Sheet:
+    return replace(
+        sheet,
+        columns=tuple(map(visible, sheet.columns)),
+        title=visible(sheet.title),
+        facts=tuple((visible(k), visible(v)) for k, v in sheet.facts),
+        notes=tuple(map(visible, sheet.notes)),
+    )

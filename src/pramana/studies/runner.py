@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from pramana.errors import PramanaError
+from pramana.frames.documents import read_json
 from pramana.frames.writing import make_folder, remove, write_bytes, write_text
 from pramana.inference import Resampling
 from pramana.studies.simulation import ReplicateEstimates, run_replicates
@@ -94,7 +95,8 @@ def prepared(work: Path, settings: RunSettings, resume: bool) -> Path:
     note = work / NOTE
     wanted = {"format": FORMAT, **asdict(settings)}
     if resume and note.is_file():
-        found = json.loads(note.read_text(encoding="utf-8"))
+        read = read_json(note, "the note of an earlier run")
+        found = read if isinstance(read, dict) else {}
         other = {k: (found.get(k), v) for k, v in wanted.items() if found.get(k) != v}
         if other:
             changed = ", ".join(f"{k} was {a!r} and is now {b!r}" for k, (a, b) in other.items())

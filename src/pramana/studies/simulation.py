@@ -11,8 +11,7 @@ import numpy as np
 
 from pramana.arrays import Bool, Float
 from pramana.engines import Engine
-from pramana.errors import PramanaError, SolveError
-from pramana.estimating.generalized_linear import PredictorEquation
+from pramana.errors import SolveError
 from pramana.estimators import Method, Naive, method_of
 from pramana.frames import Table
 from pramana.inference import Resampling, Sandwich
@@ -102,10 +101,6 @@ def _estimates(
     table, chosen = (truth, Naive()) if method == "oracle" else (released, method_of(method))
     function = scenario.plan.prepare(table, scenario.mechanism.schema)
     bound = chosen.bind_each(function, scenario.mechanism, table, groups)
-    if not isinstance(bound, PredictorEquation):
-        raise PramanaError(
-            "simulate needs a formula or a mean: other estimating functions go through fit, one data set at a time"
-        )
     sets = DataSets(bound, groups)
     return sets, sets.solve(truth_of(scenario, bound.about.parameters))
 
@@ -113,7 +108,9 @@ def _estimates(
 def standard_errors(
     sets: DataSets, beta: Float, inference: Sandwich | Resampling, seeds: Sequence[int], device: str
 ) -> Numbers:
-    """Standard errors and what else the resamples say, in every data set that has an estimate; NaN in the others."""
+    """Standard errors and what else the resamples say, in every data set that has an estimate; NaN in the others.
+
+    Every data set has a sandwich; where `inference` is a `Resampling`, draws are added to it."""
     if device != "cpu" and isinstance(inference, Resampling):
         return _on_device(sets, beta, inference, seeds, device)
     rows: list[Numbers | None] = []
@@ -148,11 +145,11 @@ def _on_device(sets: DataSets, beta: Float, inference: Resampling, seeds: Sequen
     from pramana.kernels.streams import keys_of
 
     accelerator.devices(device)
-    curve = sets.equation.data.curve
+    packed, curve = sets.grouped.packed, sets.grouped.curve
     safe = np.where(np.isfinite(beta).all(axis=1, keepdims=True), beta, 0.0)
-    errors, scale = accelerator.sandwich_errors_on_device(sets.packed, curve, safe)
+    errors, scale = accelerator.sandwich_errors_on_device(packed, curve, safe)
     words = keys_of(seeds, np.arange(inference.draws))
-    values, found, first = accelerator.resampled_roots(sets.packed, curve, safe, words, scale)
+    values, found, first = accelerator.resampled_roots(packed, curve, safe, words, scale)
     for g in map(int, np.flatnonzero(~found.all(axis=1))):
         options = replace(inference, seed=seeds[g])
         _resolve(sets.part(g), options, seeds[g], beta[g], values[g], found[g])
@@ -193,7 +190,7 @@ def _statistics_of(values: Float, statistics: Statistics) -> Numbers:
 def _one_step(engine: Engine, beta: Float, options: Resampling, seed: int) -> Float:
     """Standard deviation of single Newton steps from the estimate: no root is asked of any draw."""
     weights = engine.drawn(options.weights, seed, np.arange(options.draws))
-    score, slope = engine.score_and_slope_from_one(beta, weights)
+    score, slope = engine.score_and_slope(beta[None], weights)
     return np.asarray(np.nanstd(solve_each(slope, score), axis=0, ddof=1))
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import pramana as pr
+from pramana.cli.application import app
 from pramana.disclosure.planning.keep_probability import keep_for_proportion
 from pramana.disclosure.planning.limits import EpsilonLimit, OddsLimit, pulled_inside
 
@@ -159,3 +163,40 @@ def test_a_matrix_is_pulled_inside_by_as_little_noise_as_possible(rng: np.random
             assert limit.value(inside) <= limit.bound
             if limit.value(matrix) > limit.bound:
                 assert limit.value(inside) == pytest.approx(limit.bound)
+
+
+def test_what_the_confidential_records_chose_is_marked_as_conditional(tmp_path: Path) -> None:
+    """The matrix and the keep probability are functions of them; the mark is in the file that is written."""
+    data = {"z": list("aaabbc") * 20}
+    best = pr.optimal_design(pr.proportions("z"), data, "z", odds=3.0, starts=2)
+    made = pr.plan(data, "z", se=0.1)
+    for mechanism in (best.mechanism, made.mechanism):
+        assert mechanism.conditional == ["z"]
+        mechanism.save(tmp_path / "m.json")
+        assert pr.Mechanism.load(tmp_path / "m.json").conditional == ["z"]
+    assert best.to_dict()["conditional"]
+    assert "given the confidential records by which it was chosen" in str(made)
+
+
+def test_the_command_prints_epsilon_and_takes_a_floor(tmp_path: Path) -> None:
+    """A bound on odds lets the solver rule levels out; a floor keeps every move possible and epsilon finite."""
+    path = tmp_path / "true.csv"
+    path.write_text("z\n" + "\n".join(list("aaabbc") * 20) + "\n")
+    plan = ["plan", str(path), "z", "--optimal", "--odds", "3", "--starts", "3"]
+    found = []
+    for more in ([], ["--floor", "0.1"]):
+        shown = CliRunner().invoke(app, [*plan, *more]).output
+        found.append(float(re.search(r"Epsilon: +([0-9.inf]+), given", shown).group(1)))  # type: ignore[union-attr]
+    free, bounded = found
+    assert free > 10
+    assert 0 < bounded <= np.log(0.8 / 0.1) + 1e-9
+    refused = CliRunner().invoke(app, ["plan", str(path), "z", "--se", "0.2", "--floor", "0.1"])
+    assert "--floor belong to --optimal" in str(refused.exception)
+    refused = CliRunner().invoke(app, [*plan, "-m", "d.toml"])
+    assert "--mechanism belongs to --se and --effect" in str(refused.exception)
+
+
+def test_an_optimal_design_of_many_levels_is_refused_before_the_memory_is_full() -> None:
+    data = {"z": list(range(400)) * 2, "y": list(range(800))}
+    with pytest.raises(pr.PramanaError, match="'z' has 400 levels; an optimal design weighs at most 368"):
+        pr.optimal_design("y ~ z", data, "z", epsilon=1, kind="numeric")

@@ -139,17 +139,18 @@ def test_two_way_tables_of_two_perturbed_columns(survey: pd.DataFrame, mechanism
     assert table.chi_square == pytest.approx(np.sum(((mean - counts) ** 2 + variance) / counts))
 
 
-def entry(columns: dict[str, dict[str, object]], randomness: str = "secure", key: str | None = None) -> ledger.Entry:
-    return ledger.Entry("survey", "0" * 64, "1" * 64, "out.csv", 10, randomness, key, None, columns)  # type: ignore[arg-type]
+def entry(columns: dict[str, tuple[str, float]], randomness: str = "fresh", key: str | None = None) -> ledger.Entry:
+    records = {name: ledger.ColumnRecord(*record) for name, record in columns.items()}
+    return ledger.Entry("survey", "0" * 64, "1" * 64, "out.csv", 10, randomness, key, None, records)
 
 
 def test_losses_add_over_independent_releases_but_not_over_keyed_ones(tmp_path: Path, mechanism: pr.Mechanism) -> None:
     path = tmp_path / "ledger.jsonl"
-    fresh = entry({"edu": {"channel": "h", "epsilon": 1.0}})
-    keyed = entry({"edu": {"channel": "h", "epsilon": 1.0}, "job": {"channel": "j", "epsilon": 0.5}}, "keyed", "k")
-    other_matrix = entry({"edu": {"channel": "other", "epsilon": 0.25}}, "keyed", "k")
+    fresh = entry({"edu": ("h", 1.0)})
+    keyed = entry({"edu": ("h", 1.0), "job": ("j", 0.5)}, "keyed", "k")
+    other_matrix = entry({"edu": ("other", 0.25)}, "keyed", "k")
     for one in (fresh, fresh, keyed, keyed, other_matrix):
-        with ledger.recorded(path, one):
+        with ledger.recorded(path, lambda _, one=one: one):
             pass
     found = compose(path, mechanism, None, "survey")
     edu, job = found.columns
@@ -165,8 +166,7 @@ def test_the_ledger_of_a_release_is_found_by_the_file(
     source, book = tmp_path / "true.csv", tmp_path / "ledger.jsonl"
     survey.to_csv(source, index=False)
     pr.release(source, tmp_path / "a.csv", mechanism, ledger=book)
-    with pytest.warns(UserWarning, match="released before"):
-        pr.release(source, tmp_path / "b.csv", mechanism, ledger=book)
+    pr.release(source, tmp_path / "b.csv", mechanism, ledger=book, allow="second-draw")
     report = pr.risk(source, mechanism, ledger=book)
     assert report.composition is not None
     assert report.composition.total == pytest.approx(3 * mechanism.epsilon)
@@ -206,7 +206,7 @@ def test_an_epsilon_that_holds_given_the_frequencies_says_so(tmp_path: Path) -> 
         tmp_path / "in.csv", index=False
     )
     (tmp_path / "d.toml").write_text(
-        '[columns.edu]\nkeep = 0.8\ninvariant = true\nfrequencies = "data"\n[columns.sex]\nkeep = 0.9\n'
+        '[columns.edu]\nlevels = ["low", "mid", "high"]\nkeep = 0.8\ninvariant = true\nfrequencies = "data"\n[columns.sex]\nlevels = ["f", "m"]\nkeep = 0.9\n'
     )
     made = pr.read_design(tmp_path / "d.toml", tmp_path / "in.csv")
     report = pr.risk(tmp_path / "in.csv", made)

@@ -64,7 +64,7 @@ def test_a_missing_column_names_the_nearest() -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"", "Empty CSV file"), (b"edu,income\nlow,10\nh\xe9,zqxsecret\n", "is not UTF-8 text: save the file as UTF-8")],
+    [(b"", "Empty CSV file"), (b"edu,income\nlow,10\nh\x81,zqxsecret\n", "is not UTF-8 text and not plainly")],
 )
 def test_what_is_wrong_with_a_confidential_file_is_said_without_a_value(
     content: bytes, message: str, tmp_path: Path

@@ -17,6 +17,7 @@ from pramana.mechanism.designs.request import Request
 
 ABC = ("a", "b", "c")
 SHARES = (0.5, 0.3, 0.2)
+BOTH = ("frequencies", "levels")
 HEAD = '[columns.z]\nlevels = ["a", "b", "c"]\n'
 INVARIANT = "keep = 0.8\ninvariant = true\nfrequencies = [0.5, 0.3, 0.2]\n"
 
@@ -79,7 +80,9 @@ def test_linked_columns(tmp_path: Path) -> None:
     text = '[[linked]]\ncolumns = ["u", "v"]\nkeep = 0.8\n'
     frame = pd.DataFrame({"u": [1, 2, 2], "v": ["x", "x", "y"]})
     made = design(text, tmp_path, frame)
-    assert made.mechanism == pr.Mechanism({("u", "v"): designs.linked([(1, "x"), (2, "x"), (2, "y")], 0.8)})
+    expected = designs.linked([(1, "x"), (2, "x"), (2, "y")], 0.8)
+    given = pr.TransitionMatrix.from_form(expected.levels, expected.form, expected.kind, conditional=("levels",))
+    assert made.mechanism == pr.Mechanism({("u", "v"): given})
     made.write(tmp_path / "again.toml")
     assert pr.read_design(tmp_path / "again.toml") == made.mechanism
 
@@ -87,11 +90,11 @@ def test_linked_columns(tmp_path: Path) -> None:
 def test_levels_and_frequencies_from_the_data_are_marked_as_conditional(tmp_path: Path) -> None:
     frame = pd.DataFrame({"z": ["b", "a", "a", None, "c"]})
     made = design('[columns.z]\nkeep = 0.8\ninvariant = true\nfrequencies = "data"', tmp_path, frame)
-    assert made.mechanism == pr.Mechanism({"z": designs.invariant(ABC, [0.5, 0.25, 0.25], 0.8, conditional=True)})
+    assert made.mechanism == pr.Mechanism({"z": designs.invariant(ABC, [0.5, 0.25, 0.25], 0.8, conditional=BOTH)})
     assert made.conditional == ("z",)
-    assert "conditional on the frequencies" in made.notes[0]
+    assert "conditional on the frequencies and the list of levels" in made.notes[0]
     made.write(tmp_path / "again.toml")
-    assert "conditional = true" in (tmp_path / "again.toml").read_text()
+    assert 'conditional = ["frequencies", "levels"]' in (tmp_path / "again.toml").read_text()
     assert pr.Design.read(tmp_path / "again.toml") == made
 
 
@@ -103,8 +106,8 @@ def test_frequencies_from_the_data_are_counted_within_strata(tmp_path: Path) -> 
     )
     made = design(text, tmp_path, frame)
     expected = {
-        "n": designs.invariant(["a", "b"], [0.5, 0.5], 0.8, conditional=True),
-        "s": designs.invariant(["a", "b"], [0.25, 0.75], 0.9, conditional=True),
+        "n": designs.invariant(["a", "b"], [0.5, 0.5], 0.8, conditional=BOTH),
+        "s": designs.invariant(["a", "b"], [0.25, 0.75], 0.9, conditional=BOTH),
     }
     assert made.mechanism == pr.Mechanism({"z": pr.Stratified("r", expected)})
     assert made.conditional == ("z",)
@@ -112,16 +115,16 @@ def test_frequencies_from_the_data_are_counted_within_strata(tmp_path: Path) -> 
     assert pr.Design.read(tmp_path / "again.toml") == made
 
 
-FROM_DATA = '[columns.z]\nkeep = 0.8\ninvariant = true\nfrequencies = "data"\n'
+LISTED = '[columns.z]\nlevels = ["a", "b", "c"]\nkeep = 0.8\ninvariant = true\nfrequencies = "data"\n'
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        FROM_DATA,
-        FROM_DATA + "band = 1",
-        FROM_DATA + 'construction = "two-stage"',
-        FROM_DATA + 'by = "r"\n[[columns.z.strata]]\nvalue = 1',
+        LISTED,
+        LISTED + "band = 1",
+        LISTED + 'construction = "two-stage"',
+        LISTED + 'by = "r"\n[[columns.z.strata]]\nvalue = 1',
         HEAD + INVARIANT + "conditional = true",
     ],
     ids=["mixture", "band", "two-stage", "strata", "written out"],
@@ -137,6 +140,36 @@ def test_a_mechanism_remembers_that_its_epsilon_is_conditional(text: str, tmp_pa
     again = pr.Mechanism.load(tmp_path / "mechanism.json")
     assert again.conditional == ["z"]
     assert again == made
+
+
+@pytest.mark.parametrize("more", ["", "band = 1", 'by = "r"\n[[columns.z.strata]]\nvalue = 1'])
+def test_a_list_of_levels_from_the_data_makes_epsilon_conditional(more: str, tmp_path: Path) -> None:
+    """Whoever sees the list learns that somebody has each of its levels; the files between design and release keep it."""
+    frame = pd.DataFrame({"z": list("abcaab"), "r": [1] * 6})
+    read = design(f"[columns.z]\nkeep = 0.8\n{more}", tmp_path, frame)
+    assert read.mechanism.epsilon_condition == ", given the list of levels of 'z'"
+    assert "conditional on the list of levels" in read.notes[0]
+    read.write(tmp_path / "again.toml")
+    made = pr.read_design(tmp_path / "again.toml")
+    made.save(tmp_path / "mechanism.json")
+    for again in (made, pr.Mechanism.load(tmp_path / "mechanism.json")):
+        assert again == read.mechanism
+        assert (again.conditional, again.assignments[0].channel.given) == (["z"], ("levels",))
+        assert "given the list of levels" in repr(again)
+
+
+def test_a_public_table_lists_the_levels_itself(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"z": list("abcaab")})
+    public = "[columns.z]\nkeep = 0.8\ninvariant = true\nfrequencies = { a = 0.5, b = 0.25, c = 0.25 }"
+    assert design(public, tmp_path, frame).conditional == ()
+
+
+@pytest.mark.parametrize("said", ['"levels"', '["level"]', "[1]", "[[]]", "1"])
+def test_what_an_epsilon_is_conditional_on_is_checked(said: str, tmp_path: Path) -> None:
+    with pytest.raises(pr.MechanismError, match=r"columns.z.conditional is .* a list of frequencies and levels"):
+        design(f"{HEAD}keep = 0.8\nconditional = {said}", tmp_path)
+    with pytest.raises(pr.MechanismError, match="comes from the confidential data"):
+        pr.TransitionMatrix(["a", "b"], [[0.8, 0.1], [0.2, 0.9]], conditional=("level",))
 
 
 def test_without_frequencies_of_the_data_nothing_is_conditional(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_many_levels_have_rows_only_where_they_occur() -> None:
     nodes = channel.revert(codes, {})
     assert nodes.table.shape == (3, size)
     np.testing.assert_array_equal(nodes.released, [7, 250, 299])
-    np.testing.assert_array_equal(nodes.released_nodes, codes)
+    np.testing.assert_array_equal(nodes.released[nodes.row], codes)
     np.testing.assert_allclose(nodes.weights, channel.inverse.T[codes], rtol=0, atol=1e-15)
 
 
@@ -47,7 +47,7 @@ def test_strata_stack_their_rows() -> None:
     assert nodes.table.shape == (6, 3)
     expected = [(P if r == "n" else K_ARY).inverse.T[c] for r, c in zip(REGION, CODES, strict=True)]
     np.testing.assert_allclose(nodes.weights, expected, rtol=0, atol=1e-15)
-    np.testing.assert_array_equal(nodes.released_nodes, CODES)
+    np.testing.assert_array_equal(nodes.released[nodes.row], CODES)
 
 
 def _examples() -> list[pr.Nodes]:
@@ -60,7 +60,7 @@ def test_a_block_of_records_is_the_same_as_their_part_of_the_whole(nodes: pr.Nod
     rows = slice(1, 3)
     part = nodes.block(rows)
     np.testing.assert_array_equal(part.weights, nodes.weights[rows])
-    np.testing.assert_array_equal(part.released_nodes, nodes.released_nodes[rows])
+    np.testing.assert_array_equal(part.released[part.row], nodes.released[nodes.row][rows])
     for value, whole in zip(part.values, nodes.values, strict=True):
         np.testing.assert_array_equal(value, whole[rows] if isinstance(whole, np.ndarray) else whole)
     assert len(part.table) <= max(len(nodes.table), part.n)
@@ -69,7 +69,7 @@ def test_a_block_of_records_is_the_same_as_their_part_of_the_whole(nodes: pr.Nod
 @pytest.mark.parametrize("nodes", _examples())
 def test_softening_runs_from_the_released_value_to_the_reversion(nodes: pr.Nodes) -> None:
     naive = np.zeros_like(nodes.weights)
-    naive[np.arange(nodes.n), nodes.released_nodes] = 1
+    naive[np.arange(nodes.n), nodes.released[nodes.row]] = 1
     for t in (0.0, 0.3, 1.0):
         np.testing.assert_allclose(nodes.softened(t).weights, (1 - t) * naive + t * nodes.weights, rtol=0, atol=1e-15)
 

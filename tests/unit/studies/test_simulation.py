@@ -7,7 +7,7 @@ import pytest
 
 import pramana as pr
 from pramana.inference.many import DataSets
-from pramana.kernels import backend, predictor
+from pramana.kernels import backend
 from pramana.studies import Scenario, run_replicates, simulate
 from pramana.studies.simulation import standard_errors
 from pramana.studies.study import MODEL_1, linear, logistic, study_of
@@ -115,7 +115,7 @@ def test_data_sets_one_after_the_other_are_solved_as_by_themselves() -> None:
 
     sets = DataSets(Naive().bind(function, scenario.mechanism, released, np.ones(released.n)).equation, 3)
     beta = np.array([[-0.5, 0.9], [0.1, 0.2], [0.0, 0.0]])
-    score, slope = predictor.grouped_score_and_slope(sets.equation.data, sets.packed, 3, beta, np.arange(3))
+    score, slope = sets.grouped.score_and_slope(beta, np.arange(3))
     for g in range(3):
         part = sets.part(g)
         one = part.score_and_slope(beta[g][None], part.own)

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pramana.disclosure.reports import Report
-from pramana.errors import DataError, MechanismError, confidential, released
+from pramana.errors import DataError, MechanismError, PramanaError, confidential, released
 from pramana.frames.blocks.stream import open_reader, require
+from pramana.frames.dialects import CsvFile, DataFile, data_file
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.document import PramModel, from_document, parsed
+from pramana.mechanism.description.reading import descriptions
 from pramana.render import Sheet
 
 Severity = Literal["error", "warning", "ok"]
@@ -64,7 +66,8 @@ CONDITION_LIMIT = 100.0
 def audit(
     path: str | Path,
     *,
-    original: str | Path | None = None,
+    original: str | Path | CsvFile | None = None,
+    link: str | Path | None = None,
     ledger: str | Path | None = None,
     epsilon_limit: float = EPSILON_LIMIT,
     condition_limit: float = CONDITION_LIMIT,
@@ -74,7 +77,8 @@ def audit(
     Parameters
     ----------
     path : the released CSV or Parquet file, with its datapackage.json beside it.
-    original : the confidential file, for a test of the transitions and a search for columns that give secrets away.
+    original : the confidential file, for a test of the transitions and a search for what gives secrets away.
+    link : the custodian's link file, where the release moved the rows.
     ledger : the custodian's file of releases, for a second independent draw of the same records.
     epsilon_limit, condition_limit : a record's epsilon and a matrix's condition number above them are warned of.
     """
@@ -82,25 +86,45 @@ def audit(
     from pramana.disclosure.audit.contents import check_contents
 
     path = Path(path)
+    if link is not None and original is None:
+        raise PramanaError("a link file says which record of the original each released one is: give the original too")
     reader = open_reader(path)
-    given = audit_description.descriptions(path)
+    given = descriptions(path)
     findings = audit_description.check_presence(given) + audit_description.check_secrets(given)
     mechanism, body = _mechanism(given, path, findings)
+    findings += audit_description.check_metadata(path, mechanism.columns if mechanism is not None else [])
     if mechanism is None or body is None:
         return Audit(path.name, tuple(findings))
     findings += audit_description.check_file(path, body, given)
     findings += audit_description.check_schema(reader, given, mechanism)
     findings += audit_description.check_strength(mechanism, body, epsilon_limit, condition_limit)
+    findings += audit_description.check_epsilon(mechanism, body)
     if ledger is not None:
         findings += audit_description.check_ledger(Path(ledger), path, mechanism)
+    needed = [*mechanism.columns, *mechanism.context, *([] if mechanism.unit is None else [mechanism.unit.column])]
     try:
-        require(reader, [*mechanism.columns, *mechanism.context], "the description")
+        require(reader, needed, "the description")
     except DataError as error:
         return Audit(path.name, (*findings, Finding("columns", "error", str(error))))
     findings += check_contents(path, mechanism, body)
     if original is not None and not any(f.check == "levels" and f.severity == "error" for f in findings):
-        findings += _against_original(path, Path(original), mechanism)
-    return Audit(path.name, tuple(findings))
+        findings += _against_original(path, data_file(original), mechanism, body, Path(link) if link else None)
+    return Audit(path.name, (*findings, _promise(mechanism, searched=original is not None)))
+
+
+def _promise(mechanism: Mechanism, *, searched: bool) -> Finding:
+    """What epsilon bounds, and what silence does not mean."""
+    unit = "record" if mechanism.unit is None else mechanism.unit.column
+    found = (
+        "a search that finds nothing proves nothing" if searched else "nothing of it was searched without the original"
+    )
+    return Finding(
+        "promise",
+        "ok",
+        f"epsilon bounds what the released values of {', '.join(mechanism.columns)} add to what is known of a {unit} anyway; it does not "
+        "bound what clear columns, gaps, the order of the rows, identifiers or other rows of the same person tell: "
+        f"{found}",
+    )
 
 
 def _mechanism(given: Any, path: Path, findings: list[Finding]) -> tuple[Mechanism | None, PramModel | None]:
@@ -115,10 +139,18 @@ def _mechanism(given: Any, path: Path, findings: list[Finding]) -> tuple[Mechani
 
 
 @confidential
-def _against_original(path: Path, original: Path, mechanism: Mechanism) -> list[Finding]:
-    from pramana.disclosure.audit.contents import check_transitions
-    from pramana.disclosure.audit.giveaways import check_giveaways
+def _against_original(
+    path: Path, original: DataFile, mechanism: Mechanism, body: PramModel, link: Path | None
+) -> list[Finding]:
+    """The true records beside the released ones; a file that cannot be compared is an error that stops the rest."""
+    from pramana.disclosure.audit.contents import aligned, check_transitions
+    from pramana.disclosure.audit.giveaways.released_file import check_giveaways
+    from pramana.disclosure.release.link import read_link
 
     reader = open_reader(original)
     require(reader, [*mechanism.columns, *mechanism.context], "the description")
-    return check_transitions(path, original, mechanism) + check_giveaways(original, mechanism)
+    rows = None if link is None else read_link(link, sum(block.rows for block in open_reader(path).blocks()))
+    found = check_transitions(aligned(path, original, mechanism, body, rows), mechanism)
+    if any(f.severity == "error" and "cannot be compared" in f.message for f in found):
+        return found
+    return found + check_giveaways(path, aligned(path, original, mechanism, body, rows), mechanism)

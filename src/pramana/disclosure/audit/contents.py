@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 
-from pramana.arrays import Column, Float, Int
+from pramana.arrays import Bool, Column, Float, Int
 from pramana.disclosure.audit.auditing import Finding, verdict
-from pramana.disclosure.release.card import LARGEST
-from pramana.disclosure.release.streaming import Tally, cells_of, component
+from pramana.disclosure.release.streaming import Coding, Tally, cells_of, component
 from pramana.errors import DataError
-from pramana.frames.blocks.stream import UNKNOWN, Block, open_reader
+from pramana.frames import Level
+from pramana.frames.blocks.stream import MISSING, UNKNOWN, Block, open_reader
+from pramana.frames.dialects import DataFile
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 from pramana.mechanism.description.document import PramModel
 
 ALPHA = 1e-6
+INVERTED = 2000
+"""Levels up to which frequencies are reverted: beyond, each has so few records that nothing would be found impossible."""
 
 
 def check_contents(path: Path, mechanism: Mechanism, body: PramModel) -> list[Finding]:
-    """One pass over the file: rows, levels and frequencies."""
+    """One pass over the file: rows, levels and frequencies (of one row a unit, where rows share their draws)."""
     rows = 0
     unknown: dict[str, int] = {}
+    first = _FirstRows()
     tallies = [Tally(assignment) for assignment in mechanism.assignments]
     try:
         for block in open_reader(path, mechanism.columns).blocks():
@@ -34,9 +40,12 @@ def check_contents(path: Path, mechanism: Mechanism, body: PramModel) -> list[Fi
                 name: count for name, count in unknown.items() if name not in new
             }
             if not unknown:
+                units = units_of(block, mechanism)
                 for tally, assignment in zip(tallies, mechanism.assignments, strict=True):
                     cells = cells_of(assignment, block)
-                    tally.add(cells.codes, cells)
+                    tally.add(
+                        cells.codes, replace(cells, present=first.among(assignment.columns, units, cells.present))
+                    )
     except DataError as error:
         return [Finding("levels", "error", str(error))]
     findings = _check_rows(rows, body)
@@ -75,7 +84,7 @@ def _check_possible(mechanism: Mechanism, tallies: list[Tally]) -> list[Finding]
     ]
     cells = sum(len(m) for *_, m, _ in pairs)
     for assignment, stratum, matrix, counts in pairs:
-        if not counts.sum() or len(matrix) > LARGEST * 10:
+        if not counts.sum() or len(matrix) > INVERTED:
             continue
         tested += 1
         shares, slack = _shares(matrix, counts, ALPHA / max(cells, 1))
@@ -106,91 +115,276 @@ def _shares(matrix: TransitionMatrix, counts: Int, alpha: float) -> tuple[Float,
     return shares, slack
 
 
+class _FirstRows:
+    """Which rows are the first of their unit: the others repeat its draw and say nothing new."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Sequence[str], Int] = {}
+
+    def among(self, what: Sequence[str], units: Int | None, present: Bool) -> Bool:
+        """Of the rows of the next block that are present (n,), those whose unit did not come before; all where there are no units."""
+        if units is None:
+            return present
+        seen = self._seen.get(what, np.empty(0, dtype=np.int64))
+        rows = np.flatnonzero(present & ~np.isin(units, seen))
+        fresh, first = np.unique(units[rows], return_index=True)
+        self._seen[what] = np.concatenate([seen, fresh])
+        new = np.zeros(present.size, dtype=bool)
+        new[rows[first]] = True
+        return new
+
+
+def units_of(block: Block, mechanism: Mechanism) -> Int | None:
+    """A number for each record's unit (n,), equal for equal units; None where records have draws of their own."""
+    from pandas.util import hash_array
+
+    if mechanism.unit is None:
+        return None
+    values = block.values(mechanism.unit.column)
+    if values.dtype.kind == "f":  # whole numbers, in a block that has gaps
+        values = np.array([int(v) if np.isfinite(v) and v == int(v) else v for v in values], dtype=object)
+    return hash_array(np.array([str(v) for v in values], dtype=object)).view(np.int64)
+
+
 FEWEST = 5.0
 """Expected count below which cells are pooled."""
+SINGLY, GROUPS = 200, 50
+"""Levels up to which each is tested by itself, and how many groups more of them are tested in at most."""
 
 
-def check_transitions(path: Path, original: Path, mechanism: Mechanism) -> list[Finding]:
-    """Pearson's test of every column (and stratum) at size 1e-6, with its p-value."""
+def check_transitions(pairs: Iterator[Pair], mechanism: Mechanism) -> list[Finding]:
+    """Pearson's test of every column (and stratum) at size 1e-6, with its p-value, at any number of levels."""
+    counts = [_Transitions(assignment) for assignment in mechanism.assignments]
     try:
-        tables = _tables(path, original, mechanism)
+        for released, true in pairs:
+            for count, new, old in zip(counts, released, true, strict=True):
+                count.add(new, old, mechanism.unit is not None)
     except DataError as error:
         return [Finding("transitions", "error", f"the two files cannot be compared: {error}")]
-    findings = []
-    for assignment, found in zip(mechanism.assignments, tables, strict=True):
-        for stratum, matrix in assignment.matrices.items():
-            name = " × ".join(assignment.columns) + (f" (stratum {stratum!r})" if stratum is not None else "")
-            if len(matrix) > LARGEST:
-                findings.append(
-                    Finding("transitions", "warning", f"{name}: not tested, {len(matrix)} levels are above {LARGEST}")
-                )
-                continue
-            findings.append(_judged(name, found[stratum], matrix.matrix))
-    return findings
+    return [finding for count in counts for finding in (*count.judged(), *count.conditional())]
 
 
-def _judged(name: str, counts: Int, matrix: Float) -> Finding:
-    impossible = int(counts[matrix == 0].sum())
+class _Transitions:
+    """How often each true level became each released one, by stratum: only pairs that occur are kept."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        self._assignment = assignment
+        self._first = _FirstRows()
+        none = np.empty(0, dtype=np.int64)
+        self._counts = dict.fromkeys(assignment.matrices, _Counts(none, none, none))
+        self._drawn = pd.Series(dtype=np.int64)
+
+    def add(self, new: Int, old: Int, units: bool) -> None:
+        """Rows of `new` and `old` hold code (negative where missing), stratum and unit."""
+        if np.any((new[0] < 0) != (old[0] < 0)):
+            raise DataError(f"{self._name()} is missing in other records than in the original")
+        if np.any((new[1] != old[1]) & (new[0] >= 0)):
+            raise DataError(
+                f"column {self._assignment.channel.context[0]!r}, which decides the matrix, differs between them"
+            )
+        present = new[0] >= 0
+        if units:
+            present = self._one_draw(new, old, present)
+        for position, stratum in enumerate(self._counts):
+            rows = present & (new[1] == position)
+            size = len(self._assignment.matrices[stratum])
+            self._counts[stratum] = self._counts[stratum].added(old[0, rows], new[0, rows], size)
+
+    def _one_draw(self, new: Int, old: Int, present: Bool) -> Bool:
+        """The first row of every unit and true level; the others must have its released value."""
+        secret = new[2] ^ ((old[0] + 1) * np.int64(0x9E3779B97F4A7C15 >> 1))
+        first = self._first.among(self._assignment.columns, secret, present)
+        self._drawn = pd.concat([self._drawn, pd.Series(new[0, first], index=secret[first])])
+        apart = int(np.sum(self._drawn.loc[secret[present]].to_numpy() != new[0, present])) if present.any() else 0
+        if apart:
+            raise DataError(
+                f"{apart} record(s) of {self._name()} have another released value than the first of their unit and true level: "
+                "the rows of a unit do not share one draw"
+            )
+        return first
+
+    def _name(self, stratum: object = None) -> str:
+        return " × ".join(self._assignment.columns) + (f" (stratum {stratum!r})" if stratum is not None else "")
+
+    def judged(self) -> list[Finding]:
+        matrices = self._assignment.matrices
+        return [_judged(self._name(stratum), counts, matrices[stratum]) for stratum, counts in self._counts.items()]
+
+    def conditional(self) -> list[Finding]:
+        """Matrices made from the original's frequencies whose description does not say so."""
+        matrices = self._assignment.matrices
+        lost = [self._name(s) for s, counts in self._counts.items() if _made_from(counts, matrices[s])]
+        return [
+            Finding(
+                "conditional",
+                "error",
+                f"{name}: the matrix leaves the frequencies of the original exactly as they are, so it was made from them, but the "
+                "description does not say that epsilon holds only given them: describe it as conditional",
+            )
+            for name in lost
+        ]
+
+
+def _made_from(counts: _Counts, matrix: TransitionMatrix) -> bool:
+    """P keeps the true shares to the last digit, and they are neither equal nor whole per cents, which can be chance or choice."""
+    totals = counts.totals(len(matrix))
+    if matrix.conditional or len(matrix) > INVERTED or not totals.sum() or np.ptp(totals) == 0:
+        return False
+    shares = totals / totals.sum()
+    chosen = np.allclose(100 * shares, np.round(100 * shares), atol=1e-7)
+    return not chosen and bool(np.abs(matrix.matrix @ shares - shares).max() < 1e-9)
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """Pairs of levels that occur, each with how often it does; all (m,)."""
+
+    true: Int
+    released: Int
+    count: Int
+
+    def added(self, true: Int, released: Int, size: int) -> _Counts:
+        """With more records."""
+        pairs = np.concatenate([self.true * size + self.released, true * size + released])
+        held, place = np.unique(pairs, return_inverse=True)
+        count = np.bincount(place, np.concatenate([self.count, np.ones_like(true)]), held.size)
+        return _Counts(*np.divmod(held, size), count.astype(np.int64))
+
+    def totals(self, size: int) -> Float:
+        """Records of each true level (size,)."""
+        return np.bincount(self.true, self.count, size).astype(float)
+
+
+def _judged(name: str, counts: _Counts, matrix: TransitionMatrix) -> Finding:
+    impossible = int(counts.count[matrix.form.entries(counts.released, counts.true) == 0].sum())
     if impossible:
         return Finding("transitions", "error", f"{name}: {impossible} transition(s) that P makes impossible")
-    p, freedom = chi_square(counts, matrix)
+    p, freedom = _tested_singly(counts, matrix) if len(matrix) <= SINGLY else _tested_in_groups(counts, matrix)
     if freedom == 0:
         return Finding("transitions", "ok", f"{name}: too few records to test")
     severity: Any = "error" if p < ALPHA else "ok"
     said = "do not follow P" if p < ALPHA else "follow P"
-    return Finding("transitions", severity, f"{name}: transitions {said} (chi-square test, {freedom} df, p = {p:.3g})")
+    how = "chi-square test" if len(matrix) <= SINGLY else f"chi-square test of {len(matrix)} levels in groups"
+    return Finding("transitions", severity, f"{name}: transitions {said} ({how}, {freedom} df, p = {p:.3g})")
 
 
-def chi_square(counts: Int, matrix: Float) -> tuple[float, int]:
-    """p-value and degrees of freedom for counts by released (row) and true level (column); rare cells are pooled."""
-    from scipy.stats import chi2
+def _tested_singly(counts: _Counts, matrix: TransitionMatrix) -> tuple[float, int]:
+    """Pearson's test of every level."""
+    size = len(matrix)
+    found = np.bincount(counts.released * size + counts.true, counts.count, size * size).reshape(size, size)
+    return chi_square(found, matrix.matrix * counts.totals(size))
+
+
+def _tested_in_groups(counts: _Counts, matrix: TransitionMatrix) -> tuple[float, int]:
+    """The same of groups of levels with about as many records each, kept values being a cell of their own; and of all that were kept."""
+    totals = counts.totals(len(matrix))
+    moved = float(totals @ (1 - matrix.diagonal))
+    groups = int(np.clip(np.sqrt(moved / (2 * FEWEST)), 1, GROUPS))  # so that cells of moved values are large enough
+    group = np.minimum(((np.cumsum(totals) - totals / 2) * groups / max(totals.sum(), 1)).astype(np.int64), groups - 1)
+    row = np.where(counts.released == counts.true, groups, group[counts.released])
+    found = np.bincount(row * groups + group[counts.true], counts.count, (groups + 1) * groups)
+    p, freedom = chi_square(found.reshape(groups + 1, groups), _expected(matrix, totals, group, groups))
+    return min(1.0, 2 * min(p, _kept(found[groups * groups :].sum(), matrix.diagonal, totals))), freedom
+
+
+def _kept(count: float, chances: Float, totals: Float) -> float:
+    """p-value of how many records kept their level, by the normal approximation of a sum of unequal coins."""
+    from scipy.special import ndtr
+
+    spread = math.sqrt(max(float(totals @ (chances * (1 - chances))), 1e-12))
+    away = max(abs(float(count - totals @ chances)) - 0.5, 0.0)
+    return float(2 * ndtr(-away / spread))
+
+
+def _expected(matrix: TransitionMatrix, totals: Float, group: Int, groups: int) -> Float:
+    """Expected counts (groups + 1, groups) by the group of the released level, or kept, and of the true one."""
+    kept = np.bincount(group, matrix.diagonal * totals, groups)
+    into = matrix.form.gathered(group, groups)
+    moved = np.stack([np.bincount(group, row * totals, groups) for row in into])
+    return np.concatenate([np.maximum(moved - np.diag(kept), 0.0), kept[None]])
+
+
+def chi_square(counts: Column, expected: Float) -> tuple[float, int]:
+    """p-value and degrees of freedom for counts by released (row) and true level (column); rare cells are pooled.
+
+    Where columns are groups of levels their counts vary less than the test takes them to, so that its size is at most the stated one.
+    """
+    from scipy.special import chdtrc
 
     statistic, freedom = 0.0, 0
-    for observed, chances in zip(counts.T, matrix.T, strict=True):
-        expected = chances * observed.sum()
-        large = expected >= FEWEST
-        rest = (observed[~large].sum(), expected[~large].sum())
-        cells = list(zip(observed[large], expected[large], strict=True)) + ([rest] if rest[1] >= FEWEST else [])
+    for found, mean in zip(counts.T, expected.T, strict=True):
+        large = mean >= FEWEST
+        rest = (found[~large].sum(), mean[~large].sum())
+        cells = list(zip(found[large], mean[large], strict=True)) + ([rest] if rest[1] >= FEWEST else [])
         if rest[1] < FEWEST and cells:  # too few for a cell of their own: into the smallest one
             small = min(range(len(cells)), key=lambda k: cells[k][1])
             cells[small] = (cells[small][0] + rest[0], cells[small][1] + rest[1])
         statistic += sum((o - e) ** 2 / e for o, e in cells)
         freedom += max(len(cells) - 1, 0)
-    return float(chi2.sf(statistic, freedom)) if freedom else 1.0, freedom
+    return float(chdtrc(freedom, statistic)) if freedom else 1.0, freedom
 
 
-def _tables(path: Path, original: Path, mechanism: Mechanism) -> list[dict[object, Int]]:
-    """Counts by released and true level, for every assignment and stratum."""
-    tables = [
-        {s: np.zeros((len(m), len(m)), dtype=np.int64) for s, m in a.matrices.items() if len(m) <= LARGEST}
-        for a in mechanism.assignments
-    ]
-    for released, true in _paired(_codes(path, mechanism), _codes(original, mechanism)):
-        for table, assignment, new, old in zip(tables, mechanism.assignments, released, true, strict=True):
-            _count(table, assignment, new, old)
-    return tables
+Pair: TypeAlias = tuple[list[Int], list[Int]]
+"""Some consecutive released records and their originals: for every assignment code (-1 where missing), stratum and unit (3, n)."""
 
 
-def _count(table: dict[object, Int], assignment: Assignment, new: Int, old: Int) -> None:
-    """Rows of `new` and `old` hold code (negative where missing) and stratum."""
-    if np.any((new[0] < 0) != (old[0] < 0)):
-        raise DataError(f"{' × '.join(assignment.columns)} is missing in other records than in the original")
-    if np.any((new[1] != old[1]) & (new[0] >= 0)):
-        raise DataError(f"column {assignment.channel.context[0]!r}, which decides the matrix, differs between them")
-    for position, counts in enumerate(table.values()):
-        rows = (new[0] >= 0) & (new[1] == position)
-        size = len(counts)
-        counts += np.bincount(new[0, rows] * size + old[0, rows], minlength=size * size).reshape(size, size)
+@dataclass(frozen=True)
+class _TrueCoding(Coding):
+    """Values of the original as the release took them: what is no level was merged, or was declared a mark of missing values."""
+
+    merging: bool = False
+    into: Level | None = None
+
+    def codes(self, block: Block, name: str, levels: Sequence[Level]) -> Int:
+        codes = block.codes(name, levels)
+        unknown = codes == UNKNOWN
+        if self.merging and unknown.any():
+            codes = np.where(unknown, self._merged(block, name, levels), codes)
+        codes = np.where(codes == UNKNOWN, MISSING, codes)
+        return codes if self.missing is None else np.where(codes == MISSING, levels.index(self.missing), codes)
+
+    def _merged(self, block: Block, name: str, levels: Sequence[Level]) -> Column:
+        """The level that a rare value was merged with; on a scale the nearest."""
+        if self.into is not None:
+            return np.full(block.rows, levels.index(self.into))
+        scale = np.asarray(levels, dtype=float)
+        values = pd.to_numeric(pd.Series(block.values(name)), errors="coerce").fillna(0.0).to_numpy(dtype=float)
+        return np.abs(values[:, None] - scale).argmin(axis=1)
 
 
-def _codes(path: Path, mechanism: Mechanism) -> Iterator[list[Int]]:
+def _codings(mechanism: Mechanism, body: PramModel) -> dict[str, Coding]:
+    out: dict[str, Coding] = {}
+    for variable in mechanism.schema.variables.values():
+        merged = (body.merged or {}).get(variable.name)
+        given = body.missing_level
+        stands = [v for v in variable.levels or () if given is not None and (v == given or str(v) == given)]
+        missing = stands[0] if stands else None
+        into = None if merged is None else merged.into
+        out[variable.name] = _TrueCoding(missing=missing, merging=merged is not None, into=into)
+    return out
+
+
+def aligned(path: Path, original: DataFile, mechanism: Mechanism, body: PramModel, link: Int | None) -> Iterator[Pair]:
+    """Released records beside their originals; `link` names the original row of each where the rows were moved."""
+    true = _codes(original, mechanism, _codings(mechanism, body))
+    if link is not None:
+        whole = [np.concatenate(parts, axis=1) for parts in zip(*true, strict=True)]
+        rows = whole[0].shape[1] if whole else 0
+        if rows != link.size:
+            raise DataError(f"the original has {rows} records, the release and its link file {link.size}")
+        true = iter([[part[:, link] for part in whole]] if rows else [])
+    return _paired(_codes(path, mechanism, {}), true)
+
+
+def _codes(path: DataFile, mechanism: Mechanism, codings: Mapping[str, Coding]) -> Iterator[list[Int]]:
     for block in open_reader(path, mechanism.columns).blocks():
+        units = None if codings else units_of(block, mechanism)
+        unit = np.zeros(block.rows, dtype=np.int64) if units is None else units
         out = []
         for assignment in mechanism.assignments:
-            cells = cells_of(assignment, block)
-            out.append(
-                np.stack([np.where(cells.present, cells.codes, -1), _strata(assignment, cells.context, block.rows)])
-            )
+            cells = cells_of(assignment, block, codings)
+            codes = np.where(cells.present, cells.codes, MISSING)
+            out.append(np.stack([codes, _strata(assignment, cells.context, block.rows), unit]))
         yield out
 
 
@@ -201,7 +395,7 @@ def _strata(assignment: Assignment, context: Any, rows: int) -> Column:
     return np.sum([position * (values == s) for position, s in enumerate(assignment.channel.parts)], axis=0)
 
 
-def _paired(left: Iterator[list[Int]], right: Iterator[list[Int]]) -> Iterator[tuple[list[Int], list[Int]]]:
+def _paired(left: Iterator[list[Int]], right: Iterator[list[Int]]) -> Iterator[Pair]:
     """Two streams cut at the same rows, whatever their blocks."""
     a: list[Int] | None = next(left, None)
     b: list[Int] | None = next(right, None)

@@ -2,52 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pramana.disclosure.audit.auditing import Finding, verdict
-from pramana.disclosure.release.description import LATE, read_package, resource
+from pramana.disclosure.release.description import resource
 from pramana.disclosure.release.ledger import independent_draws, read_ledger, spent
 from pramana.frames.blocks.stream import Layout, Reader
 from pramana.frames.files import format_of
 from pramana.frames.writing import sha256
 from pramana.mechanism import Mechanism
-from pramana.mechanism.description.document import PramModel
+from pramana.mechanism.channels.matrix_forms import Dense
+from pramana.mechanism.description.document import LATE, PramModel
+from pramana.mechanism.description.reading import Given
 
 _SECRET = {"seed", "seeds", "secret", "key", "keys", "keystream", "password", "passphrase", "nonce", "salt"}
 _HARMLESS = {"primarykey", "foreignkeys", "uniquekeys"}
 _FREE = {"levels", "enum", "value", "columns", "name", "path", "by", "sha256", "hash", "strata_by"}
 _LOOKS_LIKE_KEY = re.compile(r"[0-9a-fA-F]{32,}|[A-Za-z0-9+/_-]{43,}={0,2}")
-
-
-@dataclass(frozen=True)
-class Given:
-    """The entry of the datapackage.json beside a file, and the object inside a Parquet file."""
-
-    beside: dict[str, Any] | None
-    inside: dict[str, Any] | None
-
-    @property
-    def document(self) -> dict[str, Any] | None:
-        """The description to go by: the one beside the file."""
-        beside = {"pram": self.beside["pram"]} if self.beside is not None and "pram" in self.beside else None
-        return beside or self.inside
-
-
-def descriptions(path: Path) -> Given:
-    """Both places where a description can be."""
-    from pramana.mechanism.description.document import inside_parquet
-
-    package = read_package(path.parent) or {}
-    entries = [
-        r for r in package.get("resources", []) if isinstance(r, dict) and Path(str(r.get("path"))) == Path(path.name)
-    ]
-    inside = inside_parquet(path) if format_of(path) == "parquet" else None
-    return Given(entries[0] if entries else None, inside)
 
 
 def check_presence(given: Given) -> list[Finding]:
@@ -95,6 +73,91 @@ def _secret_name(name: str) -> bool:
     return name.lower() not in _HARMLESS and not _SECRET.isdisjoint(words)
 
 
+_PANDAS = {"index_columns", "column_indexes", "columns", "creator", "pandas_version", "partition_columns"}
+_PANDAS_COLUMN = {"name", "field_name", "pandas_type", "numpy_type", "metadata"}
+_PANDAS_TYPE = {"timezone", "num_categories", "ordered", "encoding", "precision", "scale"}
+
+
+def check_metadata(path: Path, perturbed: Sequence[str]) -> list[Finding]:
+    """Nothing in a Parquet file but columns, our description and what pandas needs of their types; values are not repeated here.
+
+    Nor a value in the dictionary of a clear column that no record has: it may be of a record that was taken out.
+    """
+    if format_of(path) != "parquet":
+        return []
+    from pyarrow import parquet
+
+    schema = parquet.read_schema(path)
+    found = [f"key {_shown(key)} of the file" for key in schema.metadata or {} if key not in (b"pram", b"pandas")]
+    found += [where for field in schema for where in _field_metadata(field, field.name)]
+    found += _pandas_extras((schema.metadata or {}).get(b"pandas"), set(schema.names))
+    found += [where for field in schema if field.name not in perturbed for where in _listed_only(path, field)]
+    problems = [
+        Finding(
+            "metadata",
+            "error",
+            f"{where} was not put there by a release, and may tell of the original: release the file anew, or remove it",
+        )
+        for where in found
+    ]
+    return verdict("metadata", problems, "no foreign metadata in the file")
+
+
+def _shown(key: bytes) -> str:
+    return repr(key.decode("utf-8", "replace")[:40])
+
+
+def _field_metadata(field: Any, name: str) -> Iterator[str]:
+    """Field numbers are the format's own."""
+    extra = [key for key in field.metadata or {} if key != b"PARQUET:field_id"]
+    yield from (f"key {_shown(key)} of column {name!r}" for key in extra)
+    for k in range(field.type.num_fields):
+        inner = field.type.field(k)
+        yield from _field_metadata(inner, f"{name}.{inner.name}")
+
+
+def _listed_only(path: Path, field: Any) -> Iterator[str]:
+    """Values that the dictionary of a column lists and no record has."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import parquet
+
+    if not pa.types.is_dictionary(field.type):
+        return
+    listed, held = set(), set()
+    for batch in parquet.ParquetFile(path).iter_batches(columns=[field.name]):
+        column = batch.column(0)
+        listed.update(column.dictionary.to_pylist())
+        held.update(column.dictionary.take(pc.drop_null(pc.unique(column.indices))).to_pylist())
+    if listed - held:
+        yield f"the dictionary of column {field.name!r} lists {len(listed - held)} value(s) that no record has, which"
+
+
+def _pandas_extras(block: bytes | None, names: set[str]) -> list[str]:
+    """What pandas writes beside types: attributes of the frame, and names of columns that the file does not have."""
+    if block is None:
+        return []
+    try:
+        body = json.loads(block)
+        columns = list(body.get("columns", []))
+        extra = [f"{key!r} in the pandas metadata" for key, held in body.items() if key not in _PANDAS and held]
+        for each in columns:
+            extra += _pandas_column(each, names)
+        index = [i for i in body.get("index_columns", []) if not isinstance(i, dict) and i not in names]
+        return extra + [f"the index {i!r} in the pandas metadata, a column that the file lacks," for i in index]
+    except (ValueError, RecursionError, AttributeError, TypeError):
+        return ["what stands under 'pandas' and is not pandas' own"]
+
+
+def _pandas_column(each: dict[str, Any], names: set[str]) -> list[str]:
+    name = each.get("field_name")
+    if name not in names and not str(name).startswith("__index_level_"):
+        return [f"column {name!r} in the pandas metadata, which the file lacks,"]
+    extra = [key for key, held in each.items() if key not in _PANDAS_COLUMN and held]
+    extra += [key for key in each.get("metadata") or {} if key not in _PANDAS_TYPE]
+    return [f"{key!r} of column {name!r} in the pandas metadata" for key in extra]
+
+
 def check_file(path: Path, body: PramModel, given: Given) -> list[Finding]:
     """The file's bytes against the hashes stated."""
     found = sha256(path)
@@ -138,7 +201,7 @@ def check_schema(reader: Reader, given: Given, mechanism: Mechanism) -> list[Fin
 def check_strength(
     mechanism: Mechanism, body: PramModel, epsilon_limit: float, condition_limit: float
 ) -> list[Finding]:
-    """Matrices that undo badly, that hide little, and draws that can be repeated."""
+    """Matrices that undo badly, that hide little or nothing, and draws that can be repeated."""
     found = []
     for assignment in mechanism.assignments:
         worst = max(m.condition_number for m in assignment.matrices.values())
@@ -155,13 +218,50 @@ def check_strength(
                 f"a record's epsilon is {said}{mechanism.epsilon_condition}, above {epsilon_limit:g}",
             )
         )
+    found += [
+        Finding(
+            "identity",
+            "error",
+            f"the matrix of {name} changes nothing: it publishes the true values (or other names for them)",
+        )
+        for name in _certain(mechanism)
+    ]
     if body.randomness == "seeded (insecure)":
-        found.append(Finding("randomness", "warning", "drawn from a seed: whoever knows or guesses it undoes the file"))
+        found.append(Finding("randomness", "error", "drawn from a seed: whoever knows or guesses it undoes the file"))
     if body.randomness is None:
         found.append(Finding("randomness", "warning", "the description does not say how the draws were made"))
     return verdict(
         "strength", found, f"epsilon {epsilon:.3g} a record{mechanism.epsilon_condition}, {body.randomness} draws"
     )
+
+
+def _certain(mechanism: Mechanism) -> Iterator[str]:
+    """Channels, or strata of them, in which every true level is always released as one level."""
+    for assignment in mechanism.assignments:
+        for stratum, matrix in assignment.matrices.items():
+            renamed = isinstance(matrix.form, Dense) and np.all(matrix.form.matrix.max(axis=0) == 1)
+            if renamed or np.all(matrix.diagonal == 1):
+                yield " × ".join(assignment.columns) + (f" (stratum {stratum!r})" if stratum is not None else "")
+
+
+def check_epsilon(mechanism: Mechanism, body: PramModel) -> list[Finding]:
+    """What the description states of epsilon is what its matrices have; nothing stated is infinite."""
+    pairs = [
+        (" × ".join(a.columns), stated.epsilon, a.channel.epsilon)
+        for a, stated in zip(mechanism.assignments, body.channels, strict=True)
+    ]
+    pairs.append(
+        ("a record" if mechanism.unit is None else f"a {mechanism.unit.column}", body.epsilon, mechanism.epsilon)
+    )
+    return [
+        Finding(
+            "epsilon",
+            "error",
+            f"the description states epsilon {stated:.6g} for {what}, but its matrices have {held:.6g}: it is false, write {held:.6g}",
+        )
+        for what, stated, held in pairs
+        if stated is not None and not math.isclose(stated, held, rel_tol=1e-6, abs_tol=1e-9)
+    ]
 
 
 def check_ledger(ledger: Path, path: Path, mechanism: Mechanism) -> list[Finding]:

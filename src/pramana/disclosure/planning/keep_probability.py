@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,18 @@ import numpy as np
 from pramana.analysis.question import question
 from pramana.arrays import Float
 from pramana.disclosure.reports import Report
-from pramana.disclosure.true_records import Missing, levels_of, read_confidential
+from pramana.disclosure.true_records import Gaps, given_mechanism, levels_of, read_confidential
 from pramana.disclosure.utility.expected_variance import Pilot, pilot_of
-from pramana.errors import PramanaError, confidential, quoted_terms
-from pramana.frames import Kind, Level
+from pramana.errors import PramanaError, confidential, listing, quoted_terms
+from pramana.frames import Kind, Level, Table
 from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism, TransitionMatrix
+from pramana.mechanism.channel import CONDITIONS, Channel
 from pramana.parameters.means import proportions
 from pramana.render import Sheet
 
 PRECISION = 1e-10
+CHOSEN = "given the confidential records by which it was chosen"
 
 
 @dataclass(frozen=True)
@@ -47,10 +50,12 @@ class Plan(Report):
     pilot_n: int
     targets: tuple[TermTarget, ...]
     note: str | None = None
+    others: Mapping[Any, Channel] = field(default_factory=dict)
+    """The channels of the other columns of the design."""
 
     @property
     def mechanism(self) -> Mechanism:
-        return Mechanism({self.column: self.transition})
+        return Mechanism({**self.others, self.column: self.transition})
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -58,6 +63,7 @@ class Plan(Report):
             "analysis": self.analysis,
             "keep": self.keep,
             "epsilon": self.transition.epsilon,
+            "conditional": True,
             "n": self.n,
             "pilot_n": self.pilot_n,
             "targets": [dict(vars(t)) for t in self.targets],
@@ -65,13 +71,15 @@ class Plan(Report):
         }
 
     def sheets(self) -> tuple[Sheet, ...]:
-        facts = (
+        facts: tuple[tuple[str, str], ...] = (
             ("Column", f"{self.column} ({len(self.transition)} levels)"),
             ("Analysis", self.analysis),
             ("Keep probability", f"{self.keep:.4f}"),
-            ("Epsilon", f"{self.transition.epsilon:.4g}"),
+            ("Epsilon", f"{self.transition.epsilon:.4g}, {CHOSEN}"),
             ("Records", f"{self.n} (pilot of {self.pilot_n})"),
         )
+        if self.others:
+            facts += (("Perturbed as designed", ", ".join(Mechanism(self.others).columns)),)
         powers = any(t.power is not None for t in self.targets)
         columns = ("term", "s.e. asked for", "expected s.e.", "clean s.e.", *(("effect", "power") if powers else ()))
         rows = [(t.term, t.target, t.expected, t.clean, *((t.effect, t.power) if powers else ())) for t in self.targets]
@@ -93,9 +101,12 @@ def plan(
     weights: str | None = None,
     levels: Sequence[Level] | None = None,
     kind: Kind | None = None,
-    missing: Missing = "error",
+    mechanism: Mechanism | str | Path | None = None,
+    missing: Gaps = "error",
 ) -> Plan:
     """The smallest keep probability with which an analysis of released data is precise enough.
+
+    It is a function of the confidential records, so the epsilon of the design is marked as conditional on them.
 
     Parameters
     ----------
@@ -105,6 +116,8 @@ def plan(
     effect : instead of `se`, effects by term to be found with probability `power` in a two-sided test at level `alpha`.
     n : records of the release; as many as the pilot without it.
     weights : column of sampling weights of the analysis.
+    mechanism : what the release does to the other columns: a Mechanism, its description or a design file (TOML). What it says of
+        the column itself gives its levels and kind.
 
     >>> import pramana as pr
     >>> made = pr.plan({"ill": ["no"] * 90 + ["yes"] * 10}, "ill", se=0.02, n=1000)
@@ -112,12 +125,13 @@ def plan(
     (0.8341, [0.02, 0.02])
     """
     wanted = proportions(column) if analysis is None else question(analysis, family)
-    table, _ = read_confidential(data, None, [column, *wanted.variables, *([weights] if weights else [])], missing)
+    known = None if mechanism is None else given_mechanism(mechanism, data)
+    used = [column, *wanted.variables, *([weights] if weights else [])]
+    table, _ = read_confidential(data, known, used, missing, Gaps)
     size = table.n if n is None else n
     if not (isinstance(size, int | np.integer) and size > 0):
         raise PramanaError(f"n={n!r} must be a whole number of records")
-    listed = tuple(levels) if levels is not None else levels_of(table, column)
-    response = _Response(column, listed, kind)
+    response = _response(column, table, levels, kind, None if known is None else known.mechanism)
     pilot = pilot_of(wanted, table, response(1.0), weights)
     if pilot.sums:
         raise PramanaError("the standard error of a total grows with the file: plan for the mean or the shares instead")
@@ -128,22 +142,41 @@ def plan(
     keep, note = _smallest_keep(asked, pilot, response, scale)
     expected = pilot.expected(response(keep)).standard_errors * scale
     rows = tuple(_row(pilot, j, s, expected, clean, effect, alpha) for j, s in asked.items())
-    return Plan(column, pilot.label, keep, response.matrix(keep), int(size), pilot.n, rows, note)
+    found = response.matrix(keep)
+    # Chosen by the confidential records, so that the keep probability itself tells of them.
+    matrix = TransitionMatrix.from_form(found.levels, found.form, found.kind, conditional=tuple(CONDITIONS))
+    return Plan(column, pilot.label, keep, matrix, int(size), pilot.n, rows, note, response.others)
 
 
 @dataclass(frozen=True)
 class _Response:
-    """Randomised response of one column, by its keep probability."""
+    """Randomised response of one column, by its keep probability, beside the channels of others."""
 
     column: str
     levels: tuple[Level, ...]
     kind: Kind | None
+    others: Mapping[Any, Channel]
 
     def matrix(self, keep: float) -> TransitionMatrix:
         return TransitionMatrix.randomized_response(self.levels, keep, kind=self.kind)
 
     def __call__(self, keep: float) -> Mechanism:
-        return Mechanism({self.column: self.matrix(keep)})
+        return Mechanism({**self.others, self.column: self.matrix(keep)})
+
+
+def _response(
+    column: str, table: Table, levels: Sequence[Level] | None, kind: Kind | None, known: Mechanism | None
+) -> _Response:
+    own = [] if known is None else known.used_by([column])
+    if own and len(own[0].columns) > 1:
+        raise PramanaError(
+            f"{column!r} is perturbed together with {listing(own[0].columns)}: a plan is for a column alone"
+        )
+    designed = known.schema.variables[column] if known is not None and own else None
+    listed = tuple(levels or (designed.levels if designed else None) or levels_of(table, column))
+    rest = [] if known is None else [a for a in known.assignments if a not in own]
+    others = {a.columns[0] if len(a.columns) == 1 else a.columns: a.channel for a in rest}
+    return _Response(column, listed, kind or (designed.kind if designed else None), others)
 
 
 def _targets(
@@ -210,6 +243,11 @@ def _smallest_keep(
         return bool(np.all(pilot.expected(response(keep)).standard_errors[places] * scale <= limits))
 
     low, high = 1 / len(response.levels) + 1e-4, 1.0
+    if response.others and not fits(high):
+        raise PramanaError(
+            f"the standard errors asked for cannot be reached even with {response.column!r} unperturbed, because of what the design "
+            f"does to {listing(Mechanism(response.others).columns)}: ask for more, or perturb these less"
+        )
     if not pilot.columns or fits(low):
         return low, f"the targets hold whatever happens to {response.column!r}: any keep probability will do"
     while high - low > PRECISION:

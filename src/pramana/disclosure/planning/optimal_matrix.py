@@ -11,6 +11,7 @@ import numpy as np
 
 from pramana.analysis.question import question
 from pramana.arrays import Float
+from pramana.disclosure.planning.keep_probability import CHOSEN
 from pramana.disclosure.planning.limits import (
     EpsilonLimit,
     Limit,
@@ -24,12 +25,13 @@ from pramana.disclosure.planning.variance import DesignVariance, design_variance
 from pramana.disclosure.reports import Report
 from pramana.disclosure.risk.assessment import several
 from pramana.disclosure.risk.reidentification import link
-from pramana.disclosure.true_records import Missing, levels_of, read_confidential
-from pramana.disclosure.utility.expected_variance import Pilot, pilot_of
+from pramana.disclosure.true_records import Gaps, levels_of, read_confidential
+from pramana.disclosure.utility.expected_variance import PILOT_LIMIT, Pilot, pilot_of
 from pramana.errors import PramanaError, confidential
-from pramana.frames import Kind, Level, Table
+from pramana.frames import Kind, Level, Table, encode
 from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism, TransitionMatrix
+from pramana.mechanism.channel import CONDITIONS
 from pramana.mechanism.designs.privacy import difference_sets
 from pramana.render import Sheet
 
@@ -263,6 +265,7 @@ class OptimalDesign(Report):
             "matrix": self.transition.matrix.tolist(),
             "levels": list(self.transition.levels),
             "epsilon": self.transition.epsilon,
+            "conditional": True,
             "variance": self.variance,
             "randomized_response": self.baseline,
             "gain": self.gain,
@@ -278,6 +281,7 @@ class OptimalDesign(Report):
             ("Column", f"{self.column} ({len(self.transition)} levels)"),
             ("Analyses", "; ".join(self.analyses)),
             ("Constraint", f"{self.limit} at most {self.bound:.4g}; reached {self.value:.6g}"),
+            ("Epsilon", f"{self.transition.epsilon:.4g}, {CHOSEN}"),
             ("Best", f"{self.design}; randomised response has {self.gain:.3f} times its variance"),
         )
         rows = [(c.design, c.variance, self.baseline / c.variance, c.value) for c in self.candidates]
@@ -309,12 +313,13 @@ def optimal_design(
     starts: int = 8,
     floor: float = 0.0,
     seed: int = 1,
-    missing: Missing = "error",
+    missing: Gaps = "error",
 ) -> OptimalDesign:
     """The transition matrix of a column that minimises the analysts' variance (Remark 1) under one privacy constraint.
 
     The problem is not convex: what comes back is the best of randomised response, block designs and the local optima that a
-    solver reached from several starts. It satisfies the constraint and is never worse than randomised response.
+    solver reached from several starts. It satisfies the constraint and is never worse than randomised response. The matrix is
+    chosen by the confidential records, so its epsilon is marked as conditional on them.
 
     Parameters
     ----------
@@ -325,7 +330,7 @@ def optimal_design(
     reidentification : largest expected rate of correct links through `keys` (families only: the rate has jumps).
     importance : of the terms; all alike without it. Each term counts by its variance over the oracle's.
     weights : column of sampling weights of the analyses.
-    floor : smallest entry of P.
+    floor : smallest entry of P, below 1/K; above 0 it keeps epsilon finite.
     starts : runs of the solver, with `seed` for their starting points.
 
     >>> import pramana as pr
@@ -338,8 +343,13 @@ def optimal_design(
         raise PramanaError("an optimal design needs at least one analysis: give a formula or an estimating function")
     names = several(keys)
     used = [column, *names, *(v for p in plans for v in p.variables), *several(weights)]
-    table, _ = read_confidential(data, None, used, missing)
+    table, _ = read_confidential(data, None, used, missing, Gaps)
     listed = tuple(levels) if levels is not None else levels_of(table, column)
+    if len(listed) ** 3 > PILOT_LIMIT:
+        most = int(PILOT_LIMIT ** (1 / 3))
+        raise PramanaError(
+            f"{column!r} has {len(listed)} levels; an optimal design weighs at most {most}: merge levels"
+        )
     base = Mechanism({column: TransitionMatrix.randomized_response(listed, 1.0, kind=kind)})
     pilots = [pilot_of(p, table, base, weights) for p in plans]
     _refuse_unused(pilots, column)
@@ -373,8 +383,8 @@ class _Column:
         return link(self.table, Mechanism({self.name: made}), self.keys).worst_mean
 
     def prior(self) -> Float:
-        values = self.table.column(self.name).tolist()
-        return np.array([values.count(level) for level in self.levels]) / len(values)
+        codes = encode(self.table.column(self.name), self.levels, column=self.name)
+        return np.bincount(codes, minlength=len(self.levels)) / codes.size
 
 
 def _limit(epsilon: Any, odds: Any, reidentification: Any, column: _Column) -> Limit:
@@ -403,7 +413,8 @@ def _design(
     return OptimalDesign(
         column,
         labels,
-        TransitionMatrix.from_columns(levels, best.matrix, kind=kind),
+        # Chosen by the confidential records, so that the matrix itself tells of them.
+        TransitionMatrix.from_columns(levels, best.matrix, kind=kind, conditional=tuple(CONDITIONS)),
         best.design,
         best.variance,
         found.baseline.variance,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,14 @@ from pramana.disclosure.reports import Report
 from pramana.disclosure.risk.assessment import several
 from pramana.disclosure.risk.posterior import column_risk
 from pramana.disclosure.risk.reidentification import link
-from pramana.disclosure.true_records import Missing, levels_of, read_confidential
+from pramana.disclosure.true_records import Missing, given_mechanism, groups_of, levels_of, read_confidential
 from pramana.disclosure.utility.costs import table_changes
 from pramana.disclosure.utility.expected_variance import Pilot, pilot_of
 from pramana.errors import PramanaError, confidential, quoted_terms
 from pramana.frames import Kind, Level, Table, build
 from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism, TransitionMatrix
+from pramana.mechanism.channels.matrix_forms import Banded, Mixture
 from pramana.progress import Tell, part_of, silent
 from pramana.render import Sheet
 
@@ -159,11 +161,11 @@ def frontier(
     analysis: Any = None,
     weights: str | None = None,
     keys: Sequence[str] | None = None,
-    chosen: float | Mechanism | None = None,
+    chosen: float | Mechanism | str | Path | None = None,
     levels: Mapping[str, Sequence[Level]] | None = None,
     kind: Kind | None = None,
     term: str | None = None,
-    missing: Missing = "error",
+    missing: Missing = "keep",
     tell: Tell = silent,
 ) -> Frontier:
     """Risk and utility of randomised response over a grid of keep probabilities, on the custodian's file.
@@ -175,9 +177,10 @@ def frontier(
     analysis : a formula or an estimating function (or several) whose variance is the measure of utility.
     weights : column of sampling weights of the analyses.
     keys : columns by which an attacker knows a person.
-    chosen : the keep probability to mark, or a mechanism for the same columns.
+    chosen : the keep probability to mark, or a mechanism for the same columns: itself, its description or a design file.
     levels : levels by column; the distinct values of the file without them.
     term : the term to look at; without it the one that loses most.
+    missing : as in `risk`.
     tell : called with how much is done, and of how much.
 
     >>> import pramana as pr
@@ -188,10 +191,9 @@ def frontier(
     """
     names, plans, known = several(columns), [question(a) for a in several(analysis)], several(keys)
     used = [v for p in plans for v in p.variables] + several(weights)
-    base = chosen if isinstance(chosen, Mechanism) else None
-    if chosen is not None and base is None and not is_number(chosen):
-        raise PramanaError(f"chosen={chosen!r} must be a keep probability, or a Mechanism for the same columns")
-    table, _ = read_confidential(data, base, [*names, *known, *used], missing)
+    designed = None if chosen is None or is_number(chosen) else given_mechanism(chosen, data)
+    base = None if designed is None else designed.mechanism
+    table, _ = read_confidential(data, designed, [*names, *known, *used], missing)
     if base is not None and set(base.columns) != set(names):
         raise PramanaError(
             f"the chosen mechanism perturbs {', '.join(base.columns)} but the frontier is of {', '.join(names)}"
@@ -255,19 +257,23 @@ def common_keep(mechanism: Mechanism) -> float | None:
     if not isinstance(first, TransitionMatrix):
         return None
     keep = round(float(first.diagonal[0]), 12)
-    plain = [
-        isinstance(c, TransitionMatrix)
-        and keep > 1 / len(c)
-        and np.allclose(c.matrix, TransitionMatrix.randomized_response(c.levels, keep).matrix, rtol=0, atol=1e-9)
-        for c in channels
-    ]
-    return keep if all(plain) else None
+    return keep if all(isinstance(c, TransitionMatrix) and _is_response(c, keep) for c in channels) else None
+
+
+def _is_response(matrix: TransitionMatrix, keep: float) -> bool:
+    """Whether a matrix is randomised response with this keep probability."""
+    if isinstance(matrix.form, Banded) or not keep > 1 / len(matrix):
+        return False
+    form = matrix.form
+    moves = form.refill * form.frequencies if isinstance(form, Mixture) else form.matrix[~np.eye(form.size, dtype=bool)]
+    even = np.allclose(moves, (1 - keep) / (len(matrix) - 1), rtol=0, atol=1e-9)
+    return bool(even and np.allclose(matrix.diagonal, keep, rtol=0, atol=1e-9))
 
 
 def _prior(table: Table, names: Sequence[str]) -> float:
     """What a guess from the frequencies alone gives the true value on average: Σ π²."""
-    shares = [np.unique(table.column(c).astype(str), return_counts=True)[1] / table.n for c in names]
-    return max(float(s @ s) for s in shares)
+    counts = [np.bincount(groups_of(table.column(c)[~table.missing([c])])) for c in names]
+    return max(float(np.sum((c / c.sum()) ** 2)) for c in counts)
 
 
 def _losing_most(pilots: Sequence[Pilot], mechanism: Mechanism, term: str | None) -> tuple[int, int] | None:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Int
+from pramana.arrays import Float, Int
 from pramana.disclosure.utility.costs import share_inflation
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
-from pramana.mechanism.channels.matrix_forms import Mixture
+from pramana.mechanism.channel import CONDITIONS
+from pramana.mechanism.channels.matrix_forms import Banded, Mixture
 from pramana.render import Sheet
-from pramana.render.pages import Code, Heading, Page
+from pramana.render.figures import heat_map, picture
+from pramana.render.pages import Code, Drawing, Heading, Page
+from pramana.render.tables import visible
 
 LARGEST = 200
 """Levels above which a table of them helps nobody."""
+TABLE = 20
+"""Levels up to which a matrix is shown as a table; above, it is drawn."""
+CELLS = 100
+"""Most rows and columns of a drawn matrix."""
 
 Counts = Mapping[object, Int]
 
@@ -27,18 +35,28 @@ _HOW = {
 
 
 def card_page(name: str, mechanism: Mechanism, body: Mapping[str, Any], counts: Sequence[Counts]) -> Page:
-    """What was perturbed, how, what it costs, and how to analyse the file; from published facts and released counts alone."""
+    """What was perturbed, how, what it costs, and how to analyse the file; from published facts and released counts alone.
+
+    Of `body`, the `pram` object, the facts about the file as a whole are shown where they are stated: `missing`,
+    `missing_level`, `missing_tokens`, `dropped`, `shuffled`, `new_id`, `merged`, `unit` and `allowed`.
+    """
     page = Page(f"About {name}")
     columns = ", ".join(mechanism.columns)
+    changes = list(_changes(body))
     page.add(
         f"Before publication some values of {columns} in this file were replaced at random, with probabilities that are known and "
-        f"stated here. All other columns are as collected. Records: {body['rows']}.",
+        f"stated here. All other columns are as collected{', but for what is stated below' if changes else ''}. "
+        f"Records: {body['rows']}.",
         Heading("What was perturbed"),
         _summary(mechanism),
         _HOW[str(body["randomness"])],
+        *_promise(mechanism, body),
     )
     page.add(*(f"Limit: {text}" for text in body.get("limits") or ()))
-    page.add(Heading("The probabilities"), *(s for a in mechanism.assignments for s in _matrices(a)))
+    if changes:
+        page.add(Heading("What else was done to the file"), *changes)
+    page.add(Heading("Missing values"), *_missing(body))
+    page.add(Heading("The probabilities"), *(block for a in mechanism.assignments for block in _matrices(a)))
     page.add(
         Heading("What it costs analysts"),
         "The variance of an estimated share is this many times what it would be without the randomisation; the effective sample "
@@ -54,41 +72,170 @@ def card_page(name: str, mechanism: Mechanism, body: Mapping[str, Any], counts: 
 
 
 def _recipe(name: str, column: str) -> Code:
-    return Code(f'import pramana as pr\nresult = pr.fit(pr.proportions("{column}"), "{name}", "auto")\nprint(result)')
+    """Names as Python texts: JSON's are, and so are the escapes of what cannot be seen."""
+    column, name = (visible(json.dumps(text, ensure_ascii=False)) for text in (column, name))
+    return Code(f'import pramana as pr\nresult = pr.fit(pr.proportions({column}), {name}, "auto")\nprint(result)')
+
+
+def _promise(mechanism: Mechanism, body: Mapping[str, Any]) -> Iterator[str]:
+    """What epsilon bounds, of whom, and given what."""
+    of = "of a person" if body.get("unit") else "of a record"
+    yield (
+        f"Epsilon bounds what the released values {of} can tell about the true ones in {', '.join(mechanism.columns)}, to someone who "
+        "knows everything else: the odds between any two true values change by a factor of at most e to the power of epsilon. It "
+        "says nothing about what the other columns give away, nor about which values are missing."
+    )
+    matrices = [(_title(a, s), m) for a in mechanism.assignments for s, m in a.matrices.items()]
+    for title, matrix in (pair for pair in matrices if not np.isfinite(pair[1].epsilon)):
+        yield (
+            f"Epsilon is infinite for {title}: some released values rule out some true ones. Among the true values that a released one "
+            f"leaves possible it is {matrix.form.epsilon_within:.4g}."
+        )
+    if mechanism.conditional:
+        yield (
+            f"Of {', '.join(mechanism.conditional)} something was taken from the confidential file itself{_from_the_file(mechanism)}: "
+            "whoever reads the probabilities learns it, and epsilon holds given it."
+        )
+
+
+def _from_the_file(mechanism: Mechanism) -> str:
+    found = [CONDITIONS[w] for w in CONDITIONS if any(w in a.channel.given for a in mechanism.assignments)]
+    return f" ({' and '.join(found)})"
+
+
+def _changes(body: Mapping[str, Any]) -> Iterator[str]:
+    """What was done to the file besides the randomisation, one sentence each."""
+    dropped = body.get("dropped")
+    if dropped:
+        named = f" ({', '.join(map(str, dropped))})" if isinstance(dropped, list) else ""
+        count = len(dropped) if isinstance(dropped, list) else int(dropped)
+        yield f"Columns of the original that are not in this file: {count}{named}."
+    if body.get("shuffled"):
+        yield "The records are in a random order, which tells nothing about the order in which they were collected."
+    if body.get("new_id"):
+        yield f"The identifiers in column {body['new_id']} were drawn anew: they link to no other file."
+    for column, how in (body.get("merged") or {}).items():
+        which = f"{how['levels']} level(s)" if how.get("levels") else "Levels"
+        into = "the nearest other level" if how.get("into") is None else how["into"]
+        yield (
+            f"{which} of {column} that fewer than {how['below']} people hold were merged into {into}; which levels are rare comes from "
+            "the confidential file, and epsilon holds given that."
+        )
+    yield from _unit(body.get("unit"))
+    if body.get("allowed"):
+        yield f"The publisher allowed what the software refuses by default: {', '.join(map(str, body['allowed']))}."
+
+
+def _unit(unit: Mapping[str, Any] | None) -> Iterator[str]:
+    if not unit:
+        return
+    name = unit["column"]
+    yield (
+        f"Records with the same {name} belong together, and equal true values among them were released as one draw. Standard errors "
+        f"must be clustered by {name}, which the software does by itself."
+    )
+    if unit.get("varies"):
+        yield (
+            f"True values differ within {name}: unequal released values then prove a change, so that no finite epsilon holds for a whole "
+            "one of them. The stated epsilon, times the number of distinct true values, holds given the pattern of changes."
+        )
+
+
+def _missing(body: Mapping[str, Any]) -> Iterator[str | Sheet]:
+    counts = body.get("missing")
+    if counts:
+        rows = tuple((column, int(count), int(count) / max(body["rows"], 1)) for column, count in counts.items())
+        yield Sheet(("column", "missing values", "share of the records"), rows)
+    if body.get("missing_level") is not None:
+        yield f"The level {body['missing_level']} stands for a missing value, and is perturbed like another."
+    tokens = body.get("missing_tokens")
+    if tokens:
+        written = ", ".join("nothing at all" if token == "" else str(token) for token in tokens)
+        yield f"In the file a missing value is written as one of: {written}."
+    if counts and not any(counts.values()):
+        yield "No value of the perturbed columns is missing."
+    else:
+        yield "Missing values are published as missing. Missingness is unprotected: the randomisation does not hide which values they are."
 
 
 def _summary(mechanism: Mechanism) -> Sheet:
     rows = []
     for assignment in mechanism.assignments:
         for stratum, matrix in assignment.matrices.items():
-            keep = np.diag(matrix.matrix) if len(matrix) <= LARGEST else _mixture_keep(matrix)
+            keep = matrix.diagonal
             kept = f"{keep.min():.3g}" if np.ptp(keep) < 5e-4 else f"{keep.min():.3g} to {keep.max():.3g}"
-            where = " × ".join(assignment.columns) + (
-                f", {assignment.channel.context[0]} {stratum}" if stratum is not None else ""
-            )
-            rows.append((where, len(matrix), kept, matrix.epsilon, matrix.condition_number))
-    total = ("Epsilon of a whole record", f"{mechanism.epsilon:.4g}{mechanism.epsilon_condition}")
+            rows.append((_title(assignment, stratum), len(matrix), kept, matrix.epsilon, matrix.condition_number))
+    whole = "record" if mechanism.unit is None else mechanism.unit.column
+    total = (f"Epsilon of a whole {whole}", f"{mechanism.epsilon:.4g}{mechanism.epsilon_condition}")
     return Sheet(
         ("column", "levels", "kept with probability", "epsilon", "condition number"), tuple(rows), facts=(total,)
     )
 
 
-def _mixture_keep(matrix: TransitionMatrix) -> Any:
-    form = matrix.form
-    return 1 - form.refill * (1 - form.frequencies) if isinstance(form, Mixture) else np.array([np.nan])
-
-
-def _matrices(assignment: Assignment) -> Iterator[Sheet]:
+def _matrices(assignment: Assignment) -> Iterator[str | Sheet | Drawing]:
+    """Every matrix: its rule where it has one, then a table while it is small and a picture where it is wide."""
     for stratum, matrix in assignment.matrices.items():
-        if len(matrix) <= 20:
+        title, rule = _title(assignment, stratum), _rule(matrix)
+        if rule is not None:
+            yield f"{title}: {rule}"
+        if len(matrix) <= TABLE:
             head = ("true value", *(_label(level) for level in matrix.levels))
             rows = tuple((_label(v), *map(float, matrix.matrix[:, j])) for j, v in enumerate(matrix.levels))
-            yield Sheet(head, rows, _title(assignment, stratum) + ": probability of each released value, by true value")
+            yield Sheet(head, rows, f"{title}: probability of each released value, by true value")
+        else:
+            yield _drawing(title, matrix)
 
 
-def _costs(assignment: Assignment, counts: Counts) -> Iterator[Sheet]:
+def _rule(matrix: TransitionMatrix) -> str | None:
+    """In words how a value is released, for the forms that follow a rule."""
+    form = matrix.form
+    if isinstance(form, Mixture):
+        if np.ptp(form.frequencies) < 1e-12:
+            keep, count = float(matrix.diagonal[0]), len(matrix) - 1
+            others = "the other one" if count == 1 else "any one of the others"
+            return f"a value is kept with probability {keep:.4g}, and becomes {others} with probability {(1 - keep) / count:.4g}."
+        return (
+            f"a value stays with probability {1 - form.refill:.4g}; with probability {form.refill:.4g} one is drawn in its place, by fixed "
+            "frequencies that are in the description."
+        )
+    width = form.width if isinstance(form, Banded) else _reach(form.matrix)
+    if width >= len(matrix) - 1:
+        return None
+    steps = "1 step" if width == 1 else f"{width} steps"
+    return f"a value moves at most {steps} along the order of its levels, from {_label(matrix.levels[0])} to {_label(matrix.levels[-1])}."
+
+
+def _reach(matrix: Float) -> int:
+    """The longest move that can happen."""
+    released, true = np.nonzero(matrix)
+    return int(np.abs(released - true).max())
+
+
+def _drawing(title: str, matrix: TransitionMatrix) -> Drawing:
+    """A matrix too wide for a table; beyond `CELLS` levels its cells are averages over neighbouring levels."""
+    size = len(matrix)
+    step = -(-size // CELLS)
+    place = np.arange(size) // step
+    cells = int(place[-1]) + 1
+    shares = (place[:, None] == np.arange(cells)) / np.bincount(place)
+    chances = np.zeros((cells, cells))
+    np.add.at(chances, place, matrix.form.moved(shares))
+    merged = f"; a cell stands for {step} neighbouring levels" if step > 1 else ""
+    named = matrix.levels if step == 1 else (matrix.levels[0], matrix.levels[-1])
+    keep = matrix.diagonal
+    kept = f"{keep.min():.4g}" if np.ptp(keep) < 5e-5 else f"{keep.min():.4g} to {keep.max():.4g}"
+    return Drawing(
+        picture(heat_map(chances, [_label(v) for v in named])),
+        f"{title}: probability of each released value (rows) by true value (columns){merged}",
+        f"The matrix has {size} levels. A true value is kept with probability {kept}. All its numbers are in the description, "
+        "datapackage.json.",
+    )
+
+
+def _costs(assignment: Assignment, counts: Counts) -> Iterator[str | Sheet]:
     for stratum, matrix in assignment.matrices.items():
         if len(matrix) > LARGEST:
+            yield f"{_title(assignment, stratum)}: not listed for its {len(matrix)} levels."
             continue
         known = counts.get(stratum, np.zeros(len(matrix), dtype=np.int64))
         inflation = share_inflation(matrix, known)

@@ -10,30 +10,30 @@ from typing import Any
 
 from pramana.disclosure.release.ledger import finite
 from pramana.errors import MechanismError
-from pramana.frames import Variable
+from pramana.frames.dialects import Dialect, description
+from pramana.frames.documents import read_json
 from pramana.frames.files import format_of
-from pramana.frames.inputs import note_input
-from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism
-from pramana.mechanism.description.document import PARQUET_KEY, parsed
+from pramana.mechanism.description.document import PARQUET_KEY, field_of, parsed
+from pramana.mechanism.description.reading import PACKAGE
 from pramana.mechanism.draws.keyed import LIMITS, UNIT, VARYING
 from pramana.mechanism.draws.keystream import RandomnessKind
 
-PACKAGE = "datapackage.json"
 _PROFILES = "https://datapackage.org/profiles/2.0"
 
 
-LATE = ("sha256", "missing")
-"""What is known only when the file is written: it stands in the description beside the file, not in the one inside."""
-
-
 def pram_object(
-    mechanism: Mechanism, *, rows: int, randomness: RandomnessKind, facts: Mapping[str, Any]
+    mechanism: Mechanism,
+    *,
+    rows: int,
+    randomness: RandomnessKind,
+    facts: Mapping[str, Any],
+    limits: Sequence[str] = (),
 ) -> dict[str, Any]:
     """What was done to a file. Never a seed or a key; `facts` are what else is to be said of the release."""
     body = mechanism.document()["pram"] | {"rows": rows, "epsilon": finite(mechanism.epsilon), "randomness": randomness}
-    limits = [*(LIMITS if randomness == "keyed" else ()), *unit_limits(mechanism)]
-    body |= {"limits": limits} if limits else {}
+    stated = [*(LIMITS if randomness == "keyed" else ()), *unit_limits(mechanism), *limits]
+    body |= {"limits": stated} if stated else {}
     body |= {name: value for name, value in facts.items() if value not in (None, False, [], {})}
     try:
         plain: dict[str, Any] = json.loads(json.dumps(body, allow_nan=False))
@@ -55,12 +55,20 @@ def inside(body: Mapping[str, Any]) -> dict[bytes, bytes]:
 
 
 def resource(
-    target: Path, columns: Mapping[str, str], mechanism: Mechanism, body: Mapping[str, Any], size: int
+    target: Path,
+    columns: Mapping[str, str],
+    mechanism: Mechanism,
+    body: Mapping[str, Any],
+    size: int,
+    dialect: Dialect | None = None,
 ) -> dict[str, Any]:
     """One released file as a Data Package v2 describes it; `columns` has Arrow's names of their types, or ""."""
     kind = format_of(target)
     variables = mechanism.schema.variables
-    fields = [_field(name, variables.get(name), _type_name(arrow)) for name, arrow in columns.items()]
+    stated = {} if dialect is None else description(dialect)
+    mark = {k: v for k, v in stated.items() if k == "decimalChar"}
+    plain = [field_of(name, variables.get(name), arrow) for name, arrow in columns.items()]
+    fields = [f | mark if f["type"] == "number" else f for f in plain]
     schema: dict[str, Any] = {"$schema": f"{_PROFILES}/tableschema.json", "fields": fields}
     if kind == "csv":
         schema["missingValues"] = [""]
@@ -75,30 +83,9 @@ def resource(
     if kind == "csv":
         # Not for Parquet: frictionless, which does not hash its bytes, would call every file wrong. `pram` has the hash.
         made |= {"encoding": "utf-8", "bytes": size, "hash": f"sha256:{body['sha256']}"}
+    if stated:
+        made["dialect"] = {"$schema": f"{_PROFILES}/tabledialect.json", **stated}
     return {**made, "schema": schema, "pram": dict(body)}
-
-
-def _field(name: str, variable: Variable | None, kind: str) -> dict[str, Any]:
-    if variable is None or variable.levels is None:
-        return {"name": name, "type": kind}
-    values = variable.levels
-    own = "boolean" if isinstance(values[0], bool) else "number" if is_number(values[0]) else "string"
-    own = "integer" if own == "number" and all(isinstance(v, int) for v in values) else own
-    return {"name": name, "type": own, "constraints": {"enum": list(values)}}
-
-
-def _type_name(arrow: str) -> str:
-    patterns = {
-        r"u?int\d+$": "integer",
-        r"(float|double|halffloat|decimal)": "number",
-        r"bool": "boolean",
-        r"(large_)?string|dictionary<values=(large_)?string": "string",
-        r"date": "date",
-        r"timestamp": "datetime",
-        r"time": "time",
-        r"(large_)?list|fixed_size_list": "list",
-    }
-    return next((name for pattern, name in patterns.items() if re.match(pattern, arrow)), "any")
 
 
 def _slug(name: str) -> str:
@@ -110,11 +97,10 @@ def read_package(folder: Path) -> dict[str, Any] | None:
     path = folder / PACKAGE
     if not path.exists():
         return None
-    note_input(path, "description")
     try:
-        package = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        raise MechanismError(f"{str(path)!r} is not valid JSON: repair or remove it first") from None
+        package = read_json(path, "the description", MechanismError)
+    except MechanismError as error:
+        raise MechanismError(f"{error}; repair or remove it first") from None
     if not isinstance(package, dict) or not isinstance(package.get("resources", []), list):
         raise MechanismError(f"{str(path)!r} is not a Data Package: repair or remove it first")
     return package

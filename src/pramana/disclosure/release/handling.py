@@ -24,7 +24,6 @@ class Handling:
     link : the custodian's file that says which original record each released one is.
     missing : marks of missing values beside the empty field and the null. missing_level : the level that stands for them.
     merge_below : values that fewer people hold are merged, in a design.
-    allow : refusals that the custodian waves through.
     """
 
     drop: tuple[str, ...] = ()
@@ -34,13 +33,12 @@ class Handling:
     missing: tuple[str, ...] = ()
     missing_level: Level | None = None
     merge_below: int | None = None
-    allow: frozenset[str] = frozenset()
 
 
 def asked(
-    given: Mechanism | Design | str | Path, source: Path, unit: Unit | str | None, handling: Handling
+    given: Mechanism | Design | str | Path, source: Any, unit: Unit | str | None, handling: Handling
 ) -> tuple[Mechanism, dict[str, Coding], dict[str, Any]]:
-    """The mechanism, how values become levels, and what is published of that."""
+    """The mechanism, how values become levels, and what is published of that; `source` is the confidential file or frame."""
     if isinstance(given, str | Path):
         design = Path(given).suffix.lower() == ".toml"
         given = Design.asked(Path(given)) if design else Mechanism.load(given)
@@ -69,7 +67,7 @@ def _with_missing(known: Mechanism, codings: dict[str, Coding], given: Level) ->
 
 
 def _designed(
-    given: Design, source: Path, unit: Unit | str | None, handling: Handling
+    given: Design, source: Any, unit: Unit | str | None, handling: Handling
 ) -> tuple[Mechanism, dict[str, Coding], dict[str, Any]]:
     if unit is not None:
         given = replace(given, unit=Unit(unit) if isinstance(unit, str) else unit)

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from pramana.errors import PramanaError
-from pramana.frames.inputs import note_input
+from pramana.frames.documents import read_json_lines
 from pramana.frames.writing import growing, sha256
-from pramana.mechanism import Mechanism
+from pramana.mechanism import Assignment, Mechanism
 from pramana.mechanism.draws.keyed import channel_hash
+
+VERSION = 2
+
+Loss = Annotated[float, Field(ge=0)]
+_STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+@dataclass(frozen=True)
+class ColumnRecord:
+    """One channel of a release: a hash of it, its epsilon (None: infinite), and what of the data that is conditional on."""
+
+    __pydantic_config__ = _STRICT
+
+    channel: str
+    epsilon: Loss | None
+    given: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -24,27 +43,61 @@ class Entry:
     ----------
     dataset : the custodian's name for the records, the same for every wave of them; None where none was given.
     source : SHA-256 of the confidential file. released : SHA-256 of the public one.
-    columns : from column (joint ones joined by " × ") to hash of its channel and epsilon (None: infinite).
     key : fingerprint of the key in keyed mode, else None.
+    columns : from column (joint ones joined by " × ") to what its channel did.
+    unit : the column that says which records are one person's; None where every record is a unit.
+    identifier : the column from which keyed draws were derived.
+    clear : columns that were published as they are.
+    allowed : what is refused without being asked for, and was (`--allow`).
+    policy : SHA-256 of the policy under which the release was made.
+    override : why the policy was not followed, and what it had refused.
+    date : the day of the release, in UTC.
+
+    What follows `columns` is not in ledgers of version 1.
     """
+
+    __pydantic_config__ = _STRICT
 
     dataset: str | None
     source: str
     released: str
     target: str
-    rows: int
+    rows: Annotated[int, Field(ge=0)]
     randomness: str
     key: str | None
-    epsilon: float | None
-    columns: dict[str, dict[str, Any]]
+    epsilon: Loss | None
+    columns: dict[str, ColumnRecord]
+    version: int = 1
+    unit: str | None = None
+    identifier: str | None = None
+    clear: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
+    policy: str | None = None
+    override: str | None = None
+    overridden: tuple[str, ...] = ()
+    date: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The records, for a table."""
+        return self.dataset if self.dataset is not None else f"file {self.source[:12]}"
 
 
-def column_records(mechanism: Mechanism) -> dict[str, dict[str, Any]]:
+_ENTRY = TypeAdapter(Entry)
+
+
+def column_records(mechanism: Mechanism) -> dict[str, ColumnRecord]:
     """Hash and epsilon of every channel, as an entry holds them."""
     return {
-        " × ".join(a.columns): {"channel": channel_hash(a.channel), "epsilon": finite(a.channel.epsilon)}
+        " × ".join(a.columns): ColumnRecord(channel_hash(a.channel), finite(epsilon_of(mechanism, a)), a.channel.given)
         for a in mechanism.assignments
     }
+
+
+def epsilon_of(mechanism: Mechanism, assignment: Assignment) -> float:
+    """Epsilon of one draw of a record, or of a unit: none is finite where true values vary within it."""
+    varies = mechanism.unit is not None and mechanism.unit.varies
+    return float("inf") if varies else assignment.channel.epsilon
 
 
 def finite(value: float) -> float | None:
@@ -54,59 +107,140 @@ def finite(value: float) -> float | None:
 
 def read_ledger(path: Path, *, missing: bool = False) -> list[Entry]:
     """Entries in order; with `missing`, a ledger that does not exist yet is empty."""
-    if missing and not path.exists():
+    if missing and not path.is_symlink() and not path.exists():
+        if not path.resolve().parent.is_dir():
+            raise PramanaError(f"folder {str(path.parent)!r} of the ledger does not exist: create it first")
         return []
-    if not path.is_file():
-        raise PramanaError(f"ledger {str(path)!r} does not exist")
-    note_input(path, "ledger")
-    entries = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            entries.append(Entry(**json.loads(line)))
-        except (ValueError, TypeError, RecursionError):
-            raise PramanaError(f"line {number} of ledger {str(path)!r} is not an entry: restore the file") from None
-    return entries
+    lines = enumerate(read_json_lines(path, "ledger"), 1)
+    return [_parsed(line, f"line {number} of ledger {str(path)!r}") for number, line in lines]
+
+
+def _parsed(line: Any, where: str) -> Entry:
+    try:
+        entry = _ENTRY.validate_json(json.dumps(line))
+    except ValidationError as error:
+        version = _version(line)
+        if version > VERSION:
+            raise PramanaError(f"{where} has version {version}, newer than {VERSION}: update pramana") from None
+        first = error.errors(include_input=False, include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"])[:80]
+        detail = f" ({key}: {first['msg']})" if key else ""
+        raise PramanaError(f"{where} is not an entry{detail}: restore the file") from None
+    if not 1 <= entry.version <= VERSION:
+        raise PramanaError(f"{where} has version {entry.version}, and {VERSION} is the newest known: update pramana")
+    return entry
+
+
+def _version(line: Any) -> int:
+    """The version that a line claims, 0 where it claims none: a newer entry may have fields unknown here."""
+    version = line.get("version") if isinstance(line, dict) else None
+    return version if type(version) is int and version < 10**6 else 0
 
 
 @contextmanager
-def recorded(path: Path, entry: Entry) -> Iterator[None]:
-    """An entry, on the disk before the release appears; it is taken back where the release fails after all."""
+def recorded(path: Path, made: Callable[[list[Entry]], Entry]) -> Iterator[Entry]:
+    """The entry that `made` answers to those already there, on the disk before the release appears.
+
+    One process at a time, from reading to the end of the release: of two releases that fit a budget singly and not together, the
+    second is refused. Whatever fails meanwhile leaves the ledger as it was, and so does a full disk.
+    """
     with growing(path, updating="ledger") as add:
+        entry = made(read_ledger(path, missing=True))
         add(json.dumps(asdict(entry), ensure_ascii=False, allow_nan=False))
-        yield
+        yield entry
+
+
+def families(entries: Iterable[Entry]) -> list[list[Entry]]:
+    """Entries of the same records together: they share a file or a name, or are tied by others that do."""
+    tied: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def root(of: tuple[str, str]) -> tuple[str, str]:
+        while tied.setdefault(of, of) != of:
+            tied[of] = tied[tied[of]]
+            of = tied[of]
+        return of
+
+    listed = list(entries)
+    for entry in listed:
+        if entry.dataset is not None:
+            tied[root(("name", entry.dataset))] = root(("file", entry.source))
+    found: dict[tuple[str, str], list[Entry]] = {}
+    for entry in listed:
+        found.setdefault(root(("file", entry.source)), []).append(entry)
+    return list(found.values())
+
+
+def same_records(entries: Sequence[Entry], new: Entry) -> list[Entry]:
+    """Earlier releases of the records of a release, in order."""
+    family = next(f for f in families([*entries, new]) if any(e is new for e in f))
+    return [e for e in family if e is not new]
+
+
+def draws(family: Iterable[Entry]) -> list[tuple[Entry, str]]:
+    """Independent draws of the same records: a release and the name of what was drawn in it.
+
+    Keyed releases with the same key, identifier, columns and matrix repeat one draw, as long as the true values stay.
+    Every other release draws anew, though its file be the same.
+    """
+    found: list[tuple[Entry, str]] = []
+    keyed: dict[tuple[Any, ...], set[str | None]] = {}
+    for entry in family:
+        for column, record in entry.columns.items():
+            if entry.randomness == "keyed":
+                seen = keyed.setdefault((entry.key, column, record.channel), set())
+                # Ledgers of version 1 do not name the identifier: there it is taken to have been the same.
+                repeated = bool(seen) and (None in seen or entry.identifier is None or entry.identifier in seen)
+                seen.add(entry.identifier)
+                if repeated:
+                    continue
+            found.append((entry, column))
+    return found
+
+
+def loss(entry: Entry, column: str) -> float:
+    """Epsilon of one draw."""
+    epsilon = entry.columns[column].epsilon
+    return float("inf") if epsilon is None else epsilon
+
+
+def total_loss(family: Iterable[Entry]) -> float:
+    """Epsilon of a whole record over releases of the same records: columns and draws add."""
+    return float(sum(loss(*draw) for draw in draws(family)))
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether two names, of a column or of several perturbed together, share a column."""
+    return bool(set(one.split(" × ")) & set(other.split(" × ")))
 
 
 def independent_draws(earlier: Sequence[Entry], new: Entry) -> dict[str, list[Entry]]:
-    """Earlier releases of the same records that hold another independent draw of a column, by column."""
+    """Other releases of the same records that hold another independent draw of a column, by column."""
+    others = same_records([e for e in earlier if e is not new], new)
     found: dict[str, list[Entry]] = {}
-    for old in earlier:
-        if not _same_records(old, new) or old.released == new.released:
-            continue
+    for old in others:
+        both = draws([old, new])
         for mine in new.columns:
-            if any(
-                set(mine.split(" × ")) & set(theirs.split(" × ")) and not _same_draw(old, theirs, new, mine)
-                for theirs in old.columns
-            ):
+            again = any(e is old and overlap(mine, theirs) for e, theirs in both)
+            if again and any(e is new and name == mine for e, name in both):
                 found.setdefault(mine, []).append(old)
     return found
 
 
-def _same_records(a: Entry, b: Entry) -> bool:
-    return a.source == b.source or (a.dataset is not None and a.dataset == b.dataset)
-
-
-def _same_draw(old: Entry, theirs: str, new: Entry, mine: str) -> bool:
-    """Keyed with the same key, column and matrix: the same words."""
-    keyed = old.randomness == new.randomness == "keyed" and old.key == new.key
-    return keyed and theirs == mine and old.columns[theirs]["channel"] == new.columns[mine]["channel"]
+def second_draws(earlier: Sequence[Entry], new: Entry) -> dict[str, list[tuple[Entry, str]]]:
+    """Earlier draws of the columns that a new release draws anew; what repeats one of them tells nothing more."""
+    known = draws([*same_records(earlier, new), new])
+    anew = {column: name for entry, name in known if entry is new for column in name.split(" × ")}
+    found: dict[str, list[tuple[Entry, str]]] = {}
+    for entry, name in known:
+        for mine in {anew[column] for column in name.split(" × ") if column in anew} if entry is not new else ():
+            found.setdefault(mine, []).append((entry, name))
+    return found
 
 
 def spent(entries: Sequence[Entry], new: Entry, column: str) -> float:
     """Epsilon of a column over the releases that drew it independently, this one included; infinite if any is."""
-    parts = [new.columns[column]["epsilon"]]
-    for old in independent_draws(entries, new).get(column, []):
-        parts += [c["epsilon"] for name, c in old.columns.items() if set(name.split(" × ")) & set(column.split(" × "))]
-    return float("inf") if None in parts else float(sum(parts))
+    others = same_records([e for e in entries if e is not new], new)
+    return float(sum(loss(e, name) for e, name in draws([new, *others]) if overlap(name, column)))
 
 
 @dataclass(frozen=True)
@@ -115,10 +249,11 @@ class Spent:
 
     Attributes
     ----------
-    releases : earlier releases that hold the column.
+    releases : releases that hold the column.
     draws : how many of them drew it anew; keyed releases with the same key and P are one draw.
     epsilon : privacy loss of those draws, which adds up.
     total : with one more independent draw under the mechanism at hand.
+    given : what of the confidential data the epsilons are conditional on.
     """
 
     column: str
@@ -126,6 +261,7 @@ class Spent:
     draws: int
     epsilon: float
     total: float
+    given: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -141,31 +277,46 @@ class Composition:
         return float(sum(c.total for c in self.columns))
 
 
-def compose(ledger: str | Path, mechanism: Mechanism, data: Any, dataset: str | None = None) -> Composition:
-    """Earlier releases of the same records: the same file, or the same name in the ledger."""
-    source = sha256(Path(data)) if isinstance(data, str | Path) and Path(data).is_file() else None
-    entries = [
-        e
-        for e in read_ledger(Path(ledger))
-        if (source is not None and e.source == source) or (dataset is not None and e.dataset == dataset)
+def compose(
+    ledger: str | Path, mechanism: Mechanism, data: Any, dataset: str | None = None, released: Any = None
+) -> Composition:
+    """Earlier releases of the same records: the same file, or the same name in the ledger.
+
+    A `released` file that the ledger knows is among them, and does not count once more.
+    """
+    source, published = _hash(data), _hash(released)
+    entries = read_ledger(Path(ledger))
+    mine = [
+        family
+        for family in families(entries)
+        if any(
+            (dataset is not None and e.dataset == dataset) or (source is not None and e.source == source)
+            for e in family
+        )
     ]
-    planned = {name: _number(record["epsilon"]) for name, record in column_records(mechanism).items()}
-    earlier = [c for e in entries for c in e.columns]
-    names = list(dict.fromkeys([*planned, *earlier]))
-    return Composition(len(entries), tuple(_spent(name, entries, planned.get(name, 0.0)) for name in names))
+    family = [entry for one in mine for entry in one]
+    recorded = published is not None and any(e.released == published for e in family)
+    planned = {} if recorded else column_records(mechanism)
+    return Composition(len(family), spent_by_column(family, planned))
 
 
-def _spent(column: str, entries: Sequence[Entry], planned: float) -> Spent:
-    draws: dict[tuple[Any, ...], float] = {}
-    for position, entry in enumerate(entries):
-        if column in entry.columns:
-            record = entry.columns[column]
-            same = ("keyed", entry.key, record["channel"]) if entry.randomness == "keyed" else (position,)
-            draws[same] = _number(record["epsilon"])
-    loss = float(sum(draws.values()))
-    held = sum(column in e.columns for e in entries)
-    return Spent(column, held, len(draws), loss, loss + planned)
+def spent_by_column(family: Sequence[Entry], planned: dict[str, ColumnRecord] | None = None) -> tuple[Spent, ...]:
+    """What was spent on the columns of the same records, and would be with a planned release."""
+    more = planned or {}
+    names = list(dict.fromkeys([*more, *(c for e in family for c in e.columns)]))
+    losses: dict[str, list[float]] = {name: [] for name in names}
+    for entry, column in draws(family):
+        losses[column].append(loss(entry, column))
+    return tuple(_spent(name, family, losses[name], more.get(name)) for name in names)
 
 
-def _number(epsilon: float | None) -> float:
-    return float("inf") if epsilon is None else epsilon
+def _spent(column: str, family: Sequence[Entry], losses: Sequence[float], planned: ColumnRecord | None) -> Spent:
+    held = [e.columns[column] for e in family if column in e.columns]
+    epsilon = planned.epsilon if planned else 0.0
+    added = float("inf") if epsilon is None else epsilon
+    given = {what for record in [*held, *([planned] if planned else [])] for what in record.given}
+    return Spent(column, len(held), len(losses), float(sum(losses)), float(sum(losses)) + added, tuple(sorted(given)))
+
+
+def _hash(data: Any) -> str | None:
+    return sha256(Path(data)) if isinstance(data, str | os.PathLike) and Path(data).is_file() else None

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pramana.arrays import Int
-from pramana.disclosure.release import ledger as ledgers
-from pramana.disclosure.release.description import PACKAGE, inside, merged, pram_object, read_package, resource
+from pramana.disclosure.release.clearance import Clearance, Gate, Intent
+from pramana.disclosure.release.description import inside, merged, pram_object, read_package, resource
 from pramana.disclosure.release.handling import Handling, asked
 from pramana.disclosure.release.link import LinkWriter, refuse_link
+from pramana.disclosure.release.policy import RARE, AuditRule, Balance, Policy, checked_policy
 from pramana.disclosure.release.streaming import Coding, FilePerturbation, Tally, component
-from pramana.errors import DataError, MechanismError, PramanaError, PramanaWarning, confidential, suggestion
+from pramana.errors import DataError, MechanismError, PramanaError, confidential
 from pramana.frames import Level
-from pramana.frames.blocks.stream import Layout, Reader, Writer, open_reader, require
+from pramana.frames.blocks.stream import Layout, Reader, Writer, open_reader, open_typed, require
+from pramana.frames.dialects import CsvFile, DataFile, data_file
 from pramana.frames.files import existing, format_of
 from pramana.frames.inputs import guarded
 from pramana.frames.writing import Part, check_paths, check_target, locked, pending, publish, refuse_same, sha256
 from pramana.mechanism import Mechanism, Unit
-from pramana.mechanism.description.document import find_description
+from pramana.mechanism.description.reading import PACKAGE, find_description
 from pramana.mechanism.designs.design_file import Design
 from pramana.mechanism.draws.keyed import Key
 from pramana.mechanism.draws.keystream import FreshKeystream, RandomnessKind, SeededKeystream
@@ -51,13 +52,19 @@ class Release:
     missing: Mapping[str, int] = field(default_factory=dict)
     """Records without a value, by perturbed column: that a value is missing is published as it is."""
     link: Path | None = None
+    condition: str = ""
+    """What must be said after epsilon: nothing, or what it is conditional on."""
+    allowed: tuple[str, ...] = ()
+    """What had to be allowed by name."""
+    budget: tuple[Balance, ...] = ()
+    """Every budget of the policy that the release touches, and what is left of it."""
 
 
 @dataclass(frozen=True)
 class _Order:
     """A release that passed every check that needs no row."""
 
-    source: Path
+    file: DataFile
     target: Path
     mechanism: Mechanism
     codings: Mapping[str, Coding]
@@ -65,11 +72,15 @@ class _Order:
     randomness: Source
     identifier: str | None
     handling: Handling
-    ledger: Path | None
+    gate: Gate
     dataset: str | None
     force: bool
     card: bool
     tell: Tell | None
+
+    @property
+    def source(self) -> Path:
+        return Path(self.file)
 
     @property
     def cards(self) -> tuple[Path, ...]:
@@ -82,23 +93,24 @@ class _Order:
         source = self.randomness
         return source.key if isinstance(source, Keyed) and source.kind == "keyed" else None
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self, cleared: Clearance) -> dict[str, Any]:
         """What is published of how the file was handled."""
         h = self.handling
+        rare = [RARE] if RARE in self.gate.allow else []
         return {
             "missing_level": h.missing_level,
             "merged": dict(self.merges),
             "dropped": list(h.drop),
             "shuffled": h.shuffle,
             "new_id": h.new_id,
-            "allowed": sorted(h.allow),
+            "allowed": [*cleared.allowed, *rare],
         }
 
 
 @confidential
 @guarded()
 def release(
-    source: str | Path,
+    source: str | Path | CsvFile,
     target: str | Path,
     mechanism: Mechanism | Design | str | Path,
     *,
@@ -113,11 +125,13 @@ def release(
     missing: Sequence[str] = (),
     missing_level: Level | None = None,
     merge_below: int | None = None,
-    allow: Sequence[str] = (),
     force: bool = False,
     card: bool = False,
     ledger: str | Path | None = None,
     dataset: str | None = None,
+    policy: Policy | str | Path | None = None,
+    allow: str | Sequence[str] = (),
+    override: str | None = None,
     tell: Tell | None = None,
 ) -> Release:
     """Write `target`, a perturbed copy of the file `source`, and its description in the datapackage.json beside it.
@@ -128,12 +142,14 @@ def release(
 
     Parameters
     ----------
-    source, target : CSV (.csv, .csv.gz) or Parquet files of the same format.
+    source, target : CSV (.csv, .tsv, .tab, .txt, or these with .gz) or Parquet files. A CSV source can be released as Parquet,
+        its columns then having the types that all their fields read as; otherwise the format is kept. CSV is written as UTF-8,
+        with the delimiter and decimal mark of its source, which are found from the file or stated by a `CsvFile`.
     mechanism : a Mechanism or a Design, or the path of its description (JSON) or design (TOML).
     key, id : keyed draws, as in `Mechanism.perturb`; `id` names a column.
     unit : the column that identifies persons with several records: all records of a person get one draw, and epsilon is of
         the person. Their true value must not vary, unless `Unit(column, varies=True)` says that it may.
-    seed : repeatable draws for tests, recorded as insecure.
+    seed : repeatable draws for tests, recorded as insecure; refused unless allowed.
     drop : columns to leave out.
     shuffle : put the records into a random order.
     new_id : the name of a column of new random identifiers. Where the file has it, records that shared the old identifier
@@ -144,13 +160,20 @@ def release(
         published as empty.
     missing_level : a level of the mechanism that stands for a missing value, so that missingness is perturbed too.
     merge_below : with a design, merge values held by fewer than so many people (records, or units).
-    allow : "rare-levels" publishes a list of levels of which some are held by one or two people.
     force : replace an existing target.
     card : also write a page for people, `<target>.card.md` and `.html`.
     ledger : the custodian's own file of releases, to which this one is added before it appears.
     dataset : a name for the records in the ledger, the same for every version of their file.
+    policy : an agency's rules, or the TOML file that holds them: what they and the ledger forbid together is refused.
+    allow : what is refused without it: "identity" (a matrix that leaves values as they are), "seed", "second-draw" (other
+        draws of records that the ledger knows), "unperturbed" (a column clear in one release, perturbed in another) and
+        "rare-levels" (a list of levels of which some are held by one or two people). Only a ledger can show the third and
+        the fourth.
+    override : why the policy is not followed; written into the ledger.
     tell : called with how much was read, and of how much.
     """
+    names = (allow,) if isinstance(allow, str) else tuple(allow)
+    gate = Gate(Path(ledger) if ledger else None, checked_policy(policy), names, override)
     handling = Handling(
         tuple(drop),
         shuffle,
@@ -159,27 +182,60 @@ def release(
         tuple(missing),
         missing_level,
         merge_below,
-        frozenset(allow),
     )
-    paths = (Path(source), Path(target))
-    existing(paths[0])
-    known, codings, merges = asked(mechanism, paths[0], unit, handling)
-    if seed is not None:
-        warnings.warn(
-            "release(seed=...) is reproducible and therefore not secure: leave the seed out for a release",
-            PramanaWarning,
-            stacklevel=3,
-        )
+    file = data_file(source)
+    existing(Path(file))
+    known, codings, merges = asked(mechanism, file, unit, handling)
     randomness = source_of(known, key=key, named=id is not None, seed=seed, blocks=True)
     identifier = id if known.unit is None else known.unit.column
-    book = Path(ledger) if ledger else None
-    order = _Order(*paths, known, codings, merges, randomness, identifier, handling, book, dataset, force, card, tell)
+    paths = (file, Path(target))
+    order = _Order(*paths, known, codings, merges, randomness, identifier, handling, gate, dataset, force, card, tell)
     reader = _opened(order)
+    layout = Layout.of(reader.names, order.handling.drop, order.handling.new_id)
+    intent = _intent(order, layout)
+    cleared = gate.clear(intent)
     try:
-        return _released(order, reader, seed)
+        made = _released(order, reader, layout, intent, cleared, seed)
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise PramanaError(f"{order.target.name!r} could not be written: {why}; nothing was published") from None
+    if gate.policy is not None and gate.policy.audit is not None:
+        _audited(made, order, gate.policy.audit)
+    return made
+
+
+def _intent(order: _Order, layout: Layout) -> Intent:
+    return Intent(
+        order.mechanism,
+        order.target.name,
+        format_of(order.target),
+        order.randomness.kind,
+        clear=tuple(n for n in layout.names if n not in (*order.mechanism.columns, order.handling.new_id)),
+        source=None if order.gate.ledger is None else sha256(order.source),
+        dataset=order.dataset,
+        identifier=order.identifier,
+        key=None if order.kept_key is None else order.kept_key.fingerprint,
+        card=order.card,
+        shuffled=order.handling.shuffle,
+        linked=order.handling.link is not None,
+    )
+
+
+def _audited(made: Release, order: _Order, rule: AuditRule) -> None:
+    """What the policy asks of the audit; the release stands in the ledger by now, and is not to be passed on."""
+    from pramana.disclosure.audit.auditing import audit
+
+    original = order.file if rule.original else None
+    report = audit(
+        made.path, original=original, link=order.handling.link if original else None, ledger=order.gate.ledger
+    )
+    wrong = [f for f in report.findings if f.severity == "error" or (f.severity == "warning" and not rule.warnings)]
+    if wrong:
+        said = "; ".join(f"{f.check}: {f.message}" for f in wrong[:5])
+        raise PramanaError(
+            f"the policy asks for a clean audit of {made.path.name!r}, which found {len(wrong)} fault(s) ({said}): the file was "
+            "written and entered into the ledger; do not publish it"
+        )
 
 
 def _opened(order: _Order) -> Reader:
@@ -195,13 +251,11 @@ def _opened(order: _Order) -> Reader:
         refuse_link(order.handling.link, order.target)
         check_target(order.handling.link, force=order.force)
         outputs.append(order.handling.link)
-    if order.ledger is not None:
-        check_target(order.ledger, force=True, updating="ledger")
-        outputs.append(order.ledger)
+    if order.gate.ledger is not None:
+        check_target(order.gate.ledger, force=True, updating="ledger")
+        outputs.append(order.gate.ledger)
     refuse_same(outputs)
     read_package(order.target.parent)
-    if order.ledger is not None:
-        ledgers.read_ledger(order.ledger, missing=True)
     if find_description(order.source) is not None:
         raise MechanismError(
             f"{order.source.name!r} was perturbed already, as its description says: release from the original file"
@@ -209,7 +263,7 @@ def _opened(order: _Order) -> Reader:
     for assignment in order.mechanism.assignments:
         for place in range(len(assignment.columns)):
             component(assignment, place)
-    reader = open_reader(order.source, order.mechanism.columns, order.handling.missing)
+    reader = _reader(order)
     require(reader, order.mechanism.columns, "the mechanism")
     require(reader, order.mechanism.context, "the mechanism's strata")
     require(reader, order.handling.drop, "drop")
@@ -219,6 +273,14 @@ def _opened(order: _Order) -> Reader:
             raise DataError(f"the identifier {order.identifier!r} is perturbed itself: use an unperturbed column")
     _refuse_handling(order)
     return reader
+
+
+def _reader(order: _Order) -> Reader:
+    known, missing = order.mechanism, order.handling.missing
+    if (format_of(order.source), format_of(order.target)) != ("csv", "parquet"):
+        return open_reader(order.file, known.columns, missing)
+    levels = {name: component(a, place) for a in known.assignments for place, name in enumerate(a.columns)}
+    return open_typed(order.file, levels, known.texts, missing)
 
 
 def _refuse_handling(order: _Order) -> None:
@@ -235,32 +297,32 @@ def _refuse_handling(order: _Order) -> None:
     new = order.handling.new_id
     if new is not None and new in [*order.handling.drop, *order.mechanism.columns, *order.mechanism.context]:
         raise PramanaError(f"new_id={new!r} is a column that is dropped, perturbed or a stratum: give another name")
-    unknown = order.handling.allow - {RARE}
-    if unknown:
-        raise PramanaError(f"allow={min(unknown)!r} is unknown: {suggestion(min(unknown), [RARE])}")
 
 
-def _released(order: _Order, reader: Reader, seed: int | None) -> Release:
-    layout = Layout.of(reader.names, order.handling.drop, order.handling.new_id)
+def _released(
+    order: _Order, reader: Reader, layout: Layout, intent: Intent, cleared: Clearance, seed: int | None
+) -> Release:
     with ExitStack() as stack:
         data = stack.enter_context(pending(order.target, force=order.force))
         place = order.handling.link
         link = None if place is None else stack.enter_context(pending(place, force=order.force, private=True))
-        rows, perturbation = _written(order, reader, layout, _Copies(data, link), seed)
-        _refuse_rare(order, perturbation.held)
+        rows, perturbation = _written(order, reader, layout, _Copies(data, link), cleared, seed)
         data.settle()
         digest = sha256(data.path)
         gaps = {name: count for name, count in perturbation.missing.items() if count}
-        facts = order.facts() | {"missing": gaps, "sha256": digest}
-        body = pram_object(order.mechanism, rows=rows, randomness=order.randomness.kind, facts=facts)
-        entry = resource(order.target, layout.types(reader), order.mechanism, body, data.path.stat().st_size)
+        facts = order.facts(cleared) | {"missing": gaps, "sha256": digest}
+        kind, known, limits = order.randomness.kind, order.mechanism, cleared.limits
+        body = pram_object(known, rows=rows, randomness=kind, facts=facts, limits=limits)
+        types, size = layout.types(reader), data.path.stat().st_size
+        entry = resource(order.target, types, order.mechanism, body, size, reader.dialect)
         if link is not None:
             link.settle()
-        with _recorded(order, rows, digest):
+        # The ledger first: a release that it does not know must not exist. One that fails after all is taken back.
+        intent = replace(intent, rare=_rare(order, perturbation.held))
+        with order.gate.recorded(intent, cleared, released=digest, rows=rows) as final:
             _publish(order, _Copies(data, link), entry, perturbation.counts)
     cards = order.cards if order.card else ()
     description = order.target.with_name(PACKAGE)
-    kind, known = order.randomness.kind, order.mechanism
     return Release(
         order.target,
         description,
@@ -272,26 +334,30 @@ def _released(order: _Order, reader: Reader, seed: int | None) -> Release:
         tuple(known.conditional),
         gaps,
         order.handling.link,
+        known.epsilon_condition,
+        final.allowed,
+        final.balances,
     )
 
 
-RARE = "rare-levels"
 FEWEST = 3
 """People who must hold a level that is published, unless nobody does: two can tell what the other one has."""
 
 
-def _refuse_rare(order: _Order, held: Sequence[Int]) -> None:
-    """Levels held by one or two people say that such people are in the file."""
-    fewest = max(order.handling.merge_below or 0, FEWEST)
+def _rare(order: _Order, held: Sequence[Int]) -> str | None:
+    """Levels held by one or two people, or by fewer than the policy says, tell that such people are in the file."""
+    rules = order.gate.policy
+    fewest = max(order.handling.merge_below or 0, FEWEST, (rules.limits.merge_below or 0) if rules else 0)
     for assignment, counts in zip(order.mechanism.assignments, held, strict=True):
         rare = int(np.sum((counts > 0) & (counts < fewest)))
-        if rare and RARE not in order.handling.allow:
+        if rare:
             who = "record(s)" if order.mechanism.unit is None else f"{order.mechanism.unit.column}(s)"
-            raise PramanaError(
+            return (
                 f"{rare} level(s) of {' × '.join(assignment.columns)} are held by fewer than {fewest} {who}, and the published list of "
-                f"levels would tell that they are there: merge them (a design with merge_below, --merge-below {fewest}), or say "
-                f"that the list was public before the data (allow {RARE!r})"
+                f"levels would tell that they are there: merge them (a design with merge_below, --merge-below {fewest}), unless the "
+                "list was public before the data"
             )
+    return None
 
 
 @dataclass(frozen=True)
@@ -303,12 +369,12 @@ class _Copies:
 
 
 def _written(
-    order: _Order, reader: Reader, layout: Layout, copies: _Copies, seed: int | None
+    order: _Order, reader: Reader, layout: Layout, copies: _Copies, cleared: Clearance, seed: int | None
 ) -> tuple[int, FilePerturbation]:
     """The perturbed copy under its temporary name; nothing but released values ever reaches it."""
     perturbation = FilePerturbation(order.mechanism, order.randomness, order.identifier, order.codings)
     with ExitStack() as stack:
-        writer = stack.enter_context(closing(_writer(order, reader, layout, copies.data)))
+        writer = stack.enter_context(closing(_writer(order, reader, layout, copies.data, cleared)))
         link = None
         if copies.link is not None:
             link = stack.enter_context(closing(LinkWriter(copies.link.open(), copies.link.target)))
@@ -364,44 +430,16 @@ def _identifiers(order: _Order, reader: Reader, seed: int | None) -> NewIdentifi
     return NewIdentifiers(old, key, stream)
 
 
-def _writer(order: _Order, reader: Any, layout: Layout, part: Part) -> Writer:
+def _writer(order: _Order, reader: Any, layout: Layout, part: Part, cleared: Clearance) -> Writer:
     if format_of(order.target) == "csv":
         from pramana.frames.blocks.csv_files import CsvWriter
 
         return CsvWriter(part.open(), reader, layout, compressed=order.target.suffix.lower() == ".gz")
     from pramana.frames.blocks.parquet_files import ParquetWriter
 
-    body = pram_object(order.mechanism, rows=reader.rows, randomness=order.randomness.kind, facts=order.facts())
+    facts, kind = order.facts(cleared), order.randomness.kind
+    body = pram_object(order.mechanism, rows=reader.rows, randomness=kind, facts=facts, limits=cleared.limits)
     return ParquetWriter(part.open(), reader, layout, inside(body))
-
-
-@contextmanager
-def _recorded(order: _Order, rows: int, digest: str) -> Iterator[None]:
-    """The ledger first: a release that it does not know must not exist. One that fails after all is taken back."""
-    if order.ledger is None:
-        yield
-        return
-    entry = ledgers.Entry(
-        dataset=order.dataset,
-        source=sha256(order.source),
-        released=digest,
-        target=order.target.name,
-        rows=rows,
-        randomness=order.randomness.kind,
-        key=None if order.kept_key is None else order.kept_key.fingerprint,
-        epsilon=ledgers.finite(order.mechanism.epsilon),
-        columns=ledgers.column_records(order.mechanism),
-    )
-    again = ledgers.independent_draws(ledgers.read_ledger(order.ledger, missing=True), entry)
-    if again:
-        warnings.warn(
-            f"these records were released before with other draws of {', '.join(again)}: an attacker can combine the two, and "
-            "their epsilons add; use a key to repeat the same draws",
-            PramanaWarning,
-            stacklevel=6,
-        )
-    with ledgers.recorded(order.ledger, entry):
-        yield
 
 
 def _publish(order: _Order, copies: _Copies, entry: dict[str, Any], counts: list[Tally]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,21 @@ from pramana.analysis.question import question
 from pramana.disclosure.release.ledger import Composition, compose
 from pramana.disclosure.reports import Report
 from pramana.disclosure.risk.posterior import ColumnRisk, LevelRisk, column_risk
-from pramana.disclosure.risk.reidentification import Linkage, link
-from pramana.disclosure.true_records import Missing, read_confidential, read_released
+from pramana.disclosure.risk.reidentification import Linkage
+from pramana.disclosure.risk.reidentification import link as links
+from pramana.disclosure.true_records import (
+    Missing,
+    aligned,
+    described,
+    given_mechanism,
+    read_confidential,
+    text_levels,
+    unreleased,
+)
 from pramana.disclosure.utility.costs import AnalysisCost, TableChange, Utility, rows_of_analysis, utility_of
 from pramana.disclosure.utility.expected_variance import pilot_of
-from pramana.errors import MechanismError, PramanaError, confidential, listing
+from pramana.errors import PramanaError, confidential
+from pramana.frames import read
 from pramana.mechanism import Mechanism
 from pramana.progress import Tell, silent
 from pramana.render import Sheet
@@ -32,8 +42,8 @@ def column_sheet(column: ColumnRisk) -> Sheet:
     strata = any(v.stratum is not None for v in column.levels)
     head = ("stratum",) if strata else ()
     exposure = column.exposure
-    given = ", given the frequencies, which come from the confidential data" if column.conditional else ""
-    facts = [("Epsilon", f"{column.epsilon:.4g}{given}")]
+    given = f",{column.condition}, taken from the confidential data" if column.condition else ""
+    facts = [("Epsilon", f"{column.epsilon:.4g}{given}"), *_missing_facts(column)]
     facts.append(("Posterior of the true value", f"{exposure.mean:.4f} on average over records and draws"))
     facts.append(
         (
@@ -56,13 +66,24 @@ def column_sheet(column: ColumnRisk) -> Sheet:
     )
 
 
+def _missing_facts(column: ColumnRisk) -> Iterator[tuple[str, str]]:
+    """Missing values pass the randomisation by."""
+    if column.missing:
+        yield "Missing", f"{column.missing} records, published as missing: the randomisation does not hide which"
+    if column.bare:
+        yield (
+            "Published as they are",
+            f"{column.bare} of these records have values of {column.name}, which are not perturbed",
+        )
+
+
 def _level_row(level: LevelRisk, strata: bool) -> tuple[object, ...]:
     head = (str(level.stratum),) if strata else ()
     numbers = (level.prior, level.posterior, level.odds_factor, level.bound)
     return (*head, str(level.released), level.share, str(level.exposed), *numbers)
 
 
-def linkage_sheet(link: Linkage) -> Sheet:
+def linkage_sheet(link: Linkage, unreleased: Sequence[str] = ()) -> Sheet:
     """Re-identification before and after."""
     rows: list[tuple[object, ...]] = [
         ("before: exact matching on the true file", link.before_mean, link.before_largest, link.n * link.before_mean),
@@ -79,6 +100,8 @@ def linkage_sheet(link: Linkage) -> Sheet:
         ("Perturbed keys", ", ".join(link.perturbed) or "none"),
         ("Records by size of their class of true keys", sizes),
     ]
+    if unreleased:
+        facts.append(("Not in the released file, so of no use to an attacker", ", ".join(unreleased)))
     if link.realised is not None:
         facts.append(("The same for released keys", ", ".join(f"{k}: {v}" for k, v in link.realised.classes)))
     notes = (
@@ -111,7 +134,8 @@ def analysis_sheet(analyses: Sequence[AnalysisCost]) -> Sheet:
     found = [row for cost in analyses for row in rows_of_analysis(cost)]
     rows = [(*list(row.values())[:-1], round(row["effective_n"])) for row in found]
     columns = ("analysis", "term", "clean s.e.", "expected s.e.", "variance times", "effective n")
-    return Sheet(columns, tuple(rows), "Variance of analyses (reversion estimator, exact expectation)")
+    notes = tuple(f"{a.label}: without {a.left_out} records that have missing values" for a in analyses if a.left_out)
+    return Sheet(columns, tuple(rows), "Variance of analyses (reversion estimator, exact expectation)", notes=notes)
 
 
 def composition_sheet(composition: Composition) -> Sheet:
@@ -132,7 +156,15 @@ def composition_sheet(composition: Composition) -> Sheet:
 
 @dataclass(frozen=True)
 class Risk(Report):
-    """The report of `risk`. It names levels, and records by their row number; never a record's values."""
+    """The report of `risk`. It names levels, and records by their row number; never a record's values.
+
+    Attributes
+    ----------
+    n : records that were assessed: all of the file, unless those with missing values were left out.
+    left_out : how many were left out.
+    unreleased : keys that the released file does not have, or has with new identifiers, by which nobody can be matched.
+    condition : what must be said after epsilon. unit : whose epsilon it is, a record's or that of a column's units.
+    """
 
     n: int
     epsilon: float
@@ -140,6 +172,10 @@ class Risk(Report):
     linkage: Linkage | None
     utility: Utility
     composition: Composition | None
+    left_out: int = 0
+    unreleased: tuple[str, ...] = ()
+    condition: str = ""
+    unit: str = "record"
 
     def __getitem__(self, column: str) -> ColumnRisk:
         for one in self.columns:
@@ -153,7 +189,7 @@ class Risk(Report):
         found = [column_sheet(c) for c in self.columns]
         found[0] = _with_whole(found[0], self)
         if self.linkage is not None:
-            found.append(linkage_sheet(self.linkage))
+            found.append(linkage_sheet(self.linkage, self.unreleased))
         found.append(tables_sheet(self.utility.tables))
         if self.utility.analyses:
             found.append(analysis_sheet(self.utility.analyses))
@@ -164,6 +200,8 @@ class Risk(Report):
     def to_dict(self) -> dict[str, Any]:
         return {
             "records": self.n,
+            "left_out": self.left_out,
+            "unreleased": list(self.unreleased),
             "epsilon": self.epsilon,
             "columns": [{**asdict(c), "zeros": c.zeros} for c in self.columns],
             "linkage": None if self.linkage is None else asdict(self.linkage),
@@ -176,10 +214,12 @@ class Risk(Report):
 
 
 def _with_whole(sheet: Sheet, risk: Risk) -> Sheet:
-    names = [c.name for c in risk.columns if c.conditional]
-    given = f", given the frequencies of {listing(names)}" if names else ""
-    epsilon = ("Epsilon of all sensitive columns given the rest", f"{risk.epsilon:.4g}{given}")
-    whole = (("Records", f"{risk.n}"), epsilon)
+    epsilon = (
+        f"Epsilon of all sensitive columns of a {risk.unit} given the rest",
+        f"{risk.epsilon:.4g}{risk.condition}",
+    )
+    rest = f"; {risk.left_out} with missing values were left out, as if they were not released" if risk.left_out else ""
+    whole = (("Records", f"{risk.n}{rest}"), epsilon)
     return replace(sheet, facts=(*whole, *sheet.facts))
 
 
@@ -193,9 +233,10 @@ def risk(
     analyses: Sequence[Any] | Any = (),
     weights: str | None = None,
     released: Any = None,
+    link: str | Path | None = None,
     ledger: str | Path | None = None,
     dataset: str | None = None,
-    missing: Missing = "error",
+    missing: Missing = "keep",
     tell: Tell = silent,
 ) -> Risk:
     """Disclosure risk and utility of a mechanism on the custodian's true file.
@@ -203,14 +244,17 @@ def risk(
     Parameters
     ----------
     data : the confidential file or frame.
-    mechanism : a Mechanism, or the path of its description.
+    mechanism : a Mechanism, the path of its description, or that of a design file (TOML).
     keys : columns by which an attacker knows a person; perturbed ones are matched through P.
     prior : frequencies that an attacker is taken to know, by column; those of the file without them.
     analyses : formulas or estimating functions whose variance is to be weighed (`glm(formula, family)` for other families).
     weights : column of sampling weights of the analyses.
     released : the released file, its rows in the order of the true one: adds what the draws made of it.
+    link : the link file of a release that was shuffled or got new identifiers; its rows may then be in any order.
     ledger : the custodian's ledger of earlier releases; `dataset` is the records' name in it.
-    missing : "error", or "drop" to leave out records with missing values.
+    missing : "keep" looks at all records as the release holds them: a missing value is published as such, so that it is known
+        of a person like any other key, and links are counted among all records. "drop" looks at a release of the complete
+        records alone, "error" refuses missing values.
     tell : called with how many of the links through the keys were weighed, and of how many: most of the work, done last.
 
     >>> import pramana as pr
@@ -219,40 +263,37 @@ def risk(
     >>> [(level.released, level.exposed, round(level.posterior, 3)) for level in report["ill"].levels]
     [('no', 'no', 0.973), ('yes', 'no', 0.692)]
     """
-    known = given_mechanism(mechanism)
+    body = described(released)
+    given = given_mechanism(mechanism, data, body)
+    known = given.mechanism
     plans = [question(a) for a in several(analyses)]
-    names = several(keys)
+    if link is not None and released is None:
+        raise PramanaError("link belongs to released: give the released file, or leave out the link file")
+    public = None if released is None else read(released, text=text_levels(known))
+    hidden = [] if public is None else unreleased([k for k in several(keys) if k not in known.columns], public, body)
+    names = [k for k in several(keys) if k not in hidden]
     used = [v for p in plans for v in p.variables] + several(weights)
-    table, kept = read_confidential(data, known, [*names, *used], missing)
-    clear = [
-        c
-        for c in dict.fromkeys([*names, *(c for a in known.assignments for c in a.channel.context)])
-        if c not in known.columns
-    ]
-    shown = None if released is None else read_released(released, kept, table, known, clear)
+    table, kept = read_confidential(data, given, [*names, *hidden, *used], missing)
+    clear = [c for c in dict.fromkeys([*names, *known.context]) if c not in known.columns]
+    linked = None if link is None else Path(link)
+    shown = None if public is None else aligned(public, linked, kept, table, known, clear)
     _check_prior(prior, known)
     columns = tuple(column_risk(a, table, _given(prior, a.columns), shown) for a in known.assignments)
     pilots = [pilot_of(p, table, known, weights) for p in plans]
     cost = utility_of(table, known, pilots, clear, shown)
-    linked = link(table, known, names, shown, tell) if names else None
+    found = links(table, known, names, shown, tell) if names else None
     rows = np.flatnonzero(kept)
     return Risk(
         table.n,
         known.epsilon,
         tuple(replace(c, exposure=replace(c.exposure, row=int(rows[c.exposure.row]))) for c in columns),
-        None if linked is None else replace(linked, row=int(rows[linked.row])),
+        None if found is None else replace(found, row=int(rows[found.row])),
         cost,
-        None if ledger is None else compose(ledger, known, data, dataset),
-    )
-
-
-def given_mechanism(mechanism: Any) -> Mechanism:
-    if isinstance(mechanism, Mechanism):
-        return mechanism
-    if isinstance(mechanism, str | Path):
-        return Mechanism.load(mechanism)
-    raise MechanismError(
-        f"mechanism of type {type(mechanism).__name__}: give a Mechanism, or the path of its description"
+        None if ledger is None else compose(ledger, known, data, dataset, released),
+        kept.size - table.n,
+        tuple(hidden),
+        known.epsilon_condition,
+        "record" if known.unit is None else known.unit.column,
     )
 
 

@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Bool, Float, Int
-from pramana.disclosure.true_records import codes_of
-from pramana.errors import DataError, MechanismError, listing
+from pramana.arrays import Float, Int
+from pramana.disclosure.true_records import strata_of
+from pramana.errors import DataError, listing
 from pramana.frames import Level, Table
+from pramana.frames.table import is_missing
 from pramana.mechanism import Assignment, TransitionMatrix
-from pramana.mechanism.channels.matrix_forms import Mixture
+from pramana.mechanism.channels.matrix_forms import Banded, Mixture
+from pramana.mechanism.channels.transition import told_given
 from pramana.mechanism.designs import epsilon_within
+from pramana.mechanism.draws.perturbation import cells_in
 
-LEVELS_LIMIT = 50_000
 BLOCK = 2_000_000
 """Entries of P looked at in one go."""
 
@@ -61,7 +63,13 @@ class Exposure:
 
 @dataclass(frozen=True)
 class ColumnRisk:
-    """One column, or several that are perturbed together; `conditional`: epsilon holds only given the file's frequencies."""
+    """One column, or several that are perturbed together; `conditional`: epsilon holds only given what `condition` says.
+
+    Attributes
+    ----------
+    missing : records with a missing value, which are published as they are; posteriors are over the others.
+    bare : those among them of which other columns of the group have a value, published unperturbed.
+    """
 
     columns: tuple[str, ...]
     epsilon: float
@@ -71,6 +79,9 @@ class ColumnRisk:
     levels: tuple[LevelRisk, ...]
     exposure: Exposure
     realised: float | None = None
+    missing: int = 0
+    bare: int = 0
+    condition: str = ""
 
     @property
     def name(self) -> str:
@@ -99,21 +110,27 @@ class ColumnRisk:
 def column_risk(
     assignment: Assignment, table: Table, prior: Mapping[Any, float] | Sequence[float] | None, released: Table | None
 ) -> ColumnRisk:
-    """Posterior and privacy loss of one channel on the custodian's file."""
-    codes, strata = codes_of(assignment, table), assignment.strata(table)
-    seen = None if released is None else codes_of(assignment, released)
+    """Posterior and privacy loss of one channel on the custodian's file, over the records that have a value."""
+    cells = cells_in(table, assignment)
+    if not cells.present.any():
+        raise DataError(
+            f"{listing(assignment.columns)} has no value in any of {table.n} records: leave it out of the mechanism"
+        )
+    codes, strata = cells.codes, strata_of(assignment, cells)
+    seen = None if released is None else cells_in(released, assignment).codes
     named = list(assignment.matrices.items())
-    matrices = {int(s): named[s][1] for s in np.unique(strata)}
+    matrices = {int(s): named[s][1] for s in np.unique(strata[cells.present])}
     levels: list[LevelRisk] = []
-    expected, largest, realised = np.empty(table.n), np.empty(table.n), np.empty(table.n)
+    expected, largest, realised = np.zeros(table.n), np.zeros(table.n), np.zeros(table.n)
     for position, matrix in matrices.items():
-        rows = np.flatnonzero(strata == position)
+        rows = np.flatnonzero((strata == position) & cells.present)
         shares = _prior(prior, matrix, codes[rows], assignment)
         found = _sweep(matrix, shares, named[position][0], rows.size / table.n)
         levels += found.levels
         expected[rows], largest[rows] = found.expected[codes[rows]], found.largest[codes[rows]]
         if seen is not None:
             realised[rows] = _realised(matrix, shares, codes[rows], seen[rows])
+    some = ~np.all([is_missing(table.column(name)) for name in assignment.columns], axis=0)
     return ColumnRisk(
         assignment.columns,
         assignment.channel.epsilon,
@@ -121,23 +138,22 @@ def column_risk(
         max(epsilon_within(m) for m in matrices.values()),
         _blocks(list(matrices.values())),
         tuple(levels),
-        _exposure(expected, largest),
+        _exposure(expected, largest, np.flatnonzero(cells.present)),
         None if seen is None else float(realised.max()),
+        int(np.sum(~cells.present)),
+        int(np.sum(~cells.present & some)),
+        told_given(assignment.channel),
     )
 
 
-def _exposure(expected: Float, largest: Float) -> Exposure:
+def _exposure(expected: Float, largest: Float, present: Int) -> Exposure:
     worst = int(np.argmax(expected))
-    alike = int(np.sum(np.isclose(expected, expected[worst], rtol=1e-12)))
-    return Exposure(float(expected.mean()), float(expected[worst]), float(largest[worst]), worst, alike)
+    alike = int(np.sum(np.isclose(expected[present], expected[worst], rtol=1e-12)))
+    return Exposure(float(expected[present].mean()), float(expected[worst]), float(largest[worst]), worst, alike)
 
 
 def _prior(given: Any, matrix: TransitionMatrix, codes: Int, assignment: Assignment) -> Float:
     """Frequencies an attacker is taken to know: those of the file, unless others are given."""
-    if len(matrix) > LEVELS_LIMIT:
-        raise MechanismError(
-            f"{listing(assignment.columns)} has {len(matrix)} levels; the limit for a risk assessment is {LEVELS_LIMIT}: merge levels"
-        )
     if given is None:
         return np.bincount(codes, minlength=len(matrix)) / codes.size
     values = [given.get(level, 0.0) for level in matrix.levels] if isinstance(given, Mapping) else list(given)
@@ -157,32 +173,31 @@ class _Swept:
     largest: Float
 
 
-def rows_of(matrix: TransitionMatrix) -> Iterator[tuple[Int, Float]]:
-    """P a few rows at a time, so that many levels never need all of it at once."""
-    size = len(matrix)
-    step = max(BLOCK // size, 1)
-    dense = None if isinstance(matrix.form, Mixture) else matrix.matrix
+def _row_blocks(matrix: TransitionMatrix) -> Iterator[tuple[Int, slice, Float]]:
+    """P a few rows at a time, with the columns in which they are not zero: many levels never need all of it at once."""
+    form, size = matrix.form, len(matrix)
+    reach = form.width if isinstance(form, Banded) else size
+    step = max(int(np.sqrt(BLOCK)), reach) if isinstance(form, Banded) else max(BLOCK // size, 1)
     for start in range(0, size, step):
         rows = np.arange(start, min(start + step, size))
-        if isinstance(matrix.form, Mixture):
-            part = np.tile((matrix.form.refill * matrix.form.frequencies[rows])[:, None], (1, size))
-            part[np.arange(rows.size), rows] += 1 - matrix.form.refill
-        else:
-            assert dense is not None
-            part = dense[rows]
-        yield rows, part
+        columns = slice(max(start - reach, 0), min(int(rows[-1]) + reach + 1, size))
+        yield rows, columns, form.rows(rows, columns)
 
 
 def _sweep(matrix: TransitionMatrix, prior: Float, name: Level | None, weight: float) -> _Swept:
     """Every released level once: its own row of the table, and its part in the records' posteriors."""
+    if isinstance(matrix.form, Mixture):
+        return _mixture_sweep(matrix.levels, matrix.form, prior, name, weight)
     levels: list[LevelRisk] = []
     expected, largest = np.zeros(len(matrix)), np.zeros(len(matrix))
-    for rows, part in rows_of(matrix):
-        released = part @ prior
-        posterior = posterior_of(part, prior)
-        expected += np.sum(part * posterior, axis=0)
-        largest = np.maximum(largest, np.max(np.where(part > 0, posterior, 0.0), axis=0))
-        factor = odds_factors(part, prior)
+    for rows, near, part in _row_blocks(matrix):
+        own = prior[near]
+        released = part @ own
+        posterior = posterior_of(part, own)
+        expected[near] += np.sum(part * posterior, axis=0)
+        largest[near] = np.maximum(largest[near], np.max(np.where(part > 0, posterior, 0.0), axis=0))
+        factor = odds_factors(part, own)
+        possible = np.count_nonzero(part, axis=1)
         for k in np.flatnonzero(released > 0):
             best = int(np.argmax(posterior[k]))
             levels.append(
@@ -190,14 +205,45 @@ def _sweep(matrix: TransitionMatrix, prior: Float, name: Level | None, weight: f
                     matrix.levels[rows[k]],
                     name,
                     float(released[k] * weight),
-                    matrix.levels[best],
-                    float(prior[best]),
+                    matrix.levels[near.start + best],
+                    float(own[best]),
                     float(posterior[k, best]),
                     float(factor[k].max()),
-                    float(part[k].max() / part[k].min()) if part[k].min() > 0 else float("inf"),
-                    int(np.sum(part[k] == 0)),
+                    float(part[k].max() / part[k].min()) if possible[k] == len(matrix) else float("inf"),
+                    len(matrix) - int(possible[k]),
                 )
             )
+    return _Swept(levels, expected, largest)
+
+
+def _mixture_sweep(names: Sequence[Level], form: Mixture, prior: Float, stratum: Level | None, weight: float) -> _Swept:
+    """The same for `P[i, j] = a 1{i = j} + b_i` in O(K): a released level points to itself, or to the most frequent other one."""
+    keep, drawn, size = 1 - form.refill, form.refill * form.frequencies, form.size
+    diagonal = keep + drawn
+    released = keep * prior + drawn
+    shown = released > 0
+    top, second = np.argsort(-prior, kind="stable")[:2]
+    other = np.where(np.arange(size) == top, second, top)
+    itself = diagonal * prior >= drawn * prior[other]
+    exposed = np.where(itself, np.arange(size), other)
+    chance = np.where(itself, diagonal * prior, drawn * prior[other]) / np.where(shown, released, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bound = np.where(drawn > 0, diagonal / drawn, np.inf)
+        lifted = np.where(shown, drawn / released, 0.0)  # posterior over prior of every other level
+        expected = prior * (np.sum(drawn * lifted) + np.where(shown, (diagonal**2 - drawn**2) / released, 0.0))
+        largest = np.where(shown, diagonal * prior / released, 0.0)
+    factor = np.where((prior > 0) & (prior < 1), bound, 1.0)
+    first, *rest = np.argsort(-lifted, kind="stable")[:2]
+    largest = np.maximum(largest, prior * np.where(np.arange(size) == first, lifted[rest[0]], lifted[first]))
+    columns = (released * weight, prior[exposed], chance, factor, bound)
+    numbers = [column.tolist() for column in columns]
+    levels = [
+        LevelRisk(
+            names[k], stratum, share, names[exposed[k]], known, after, times, most, 0 if drawn[k] > 0 else size - 1
+        )
+        for k, (share, known, after, times, most) in enumerate(zip(*numbers, strict=True))
+        if shown[k]
+    ]
     return _Swept(levels, expected, largest)
 
 
@@ -224,23 +270,27 @@ def odds_factors(part: Float, prior: Float) -> Float:
 
 def _realised(matrix: TransitionMatrix, prior: Float, codes: Int, seen: Int) -> Float:
     """Posterior of the true value given what was released, record by record (n,)."""
-    out = np.zeros(codes.size)
-    for rows, part in rows_of(matrix):
-        here = np.flatnonzero((seen >= rows[0]) & (seen <= rows[-1]))
-        out[here] = posterior_of(part, prior)[seen[here] - rows[0], codes[here]]
-    return out
+    joint = matrix.form.entries(seen, codes) * prior[codes]
+    total = matrix.form.moved(prior)[seen]
+    return np.divide(joint, total, out=np.zeros_like(joint), where=total > 0)
 
 
 def _blocks(matrices: Sequence[TransitionMatrix]) -> tuple[tuple[Level, ...], ...]:
     """True levels joined when some released level can come from both, in any stratum."""
-    levels = matrices[0].levels
-    if any(np.isfinite(m.epsilon) for m in matrices):
-        return (levels,)
+    from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    linked: Bool = np.zeros((len(levels),) * 2, dtype=bool)
-    for matrix in matrices:
-        possible = (matrix.matrix > 0).astype(float)
-        linked |= possible.T @ possible > 0
-    count, member = connected_components(linked, directed=False)
-    return tuple(tuple(v for v, m in zip(levels, member, strict=True) if m == k) for k in range(count))
+    levels = matrices[0].levels
+    linked = [_first_alike(matrix.form.groups()) for matrix in matrices]
+    ends = np.concatenate(linked), np.tile(np.arange(len(levels)), len(linked))
+    graph = coo_array((np.ones(ends[0].size), ends), shape=(len(levels),) * 2)
+    member = connected_components(graph, directed=False)[1]
+    order = np.argsort(member, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(member[order])) + 1)
+    return tuple(tuple(levels[k] for k in part) for part in parts)
+
+
+def _first_alike(groups: Int) -> Int:
+    """For each level the first one of its group."""
+    _, first, place = np.unique(groups, return_index=True, return_inverse=True)
+    return first[place]

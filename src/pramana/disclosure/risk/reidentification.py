@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.disclosure.risk import link_chances
-from pramana.disclosure.true_records import codes_of, groups_of
+from pramana.disclosure.true_records import groups_of, strata_of
 from pramana.errors import DataError, listing, quoted
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism
+from pramana.mechanism.draws.perturbation import Cells, cells_in
 from pramana.progress import Tell, part_of, silent
 
 COMBINATIONS_LIMIT = 2000
 CELLS_LIMIT = 5e7
+AS_IS = -1
 CLASSES = ((1, 1), (2, 2), (3, 4), (5, 9), (10, None))
 
 
@@ -76,7 +78,11 @@ class Linkage:
 
 @dataclass(frozen=True)
 class KeyFile:
-    """The keys of every record as codes: clear class, stratum and combination of perturbed keys."""
+    """The keys of every record as codes: clear class, stratum and combination of perturbed keys.
+
+    A record in which a perturbed key is missing is published as it is: what it has of that key belongs to its clear class,
+    and the key has no choice of matrix (`AS_IS`) and a code that stays.
+    """
 
     clear_names: tuple[str, ...]
     assignments: tuple[Assignment, ...]
@@ -97,8 +103,9 @@ class KeyFile:
     def matrix(self, position: int) -> Float:
         """P over combinations of the perturbed keys, in one stratum."""
         out: Float = np.ones((1, 1))
-        for assignment, choice in zip(self.assignments, self.choices[position], strict=True):
-            out = np.asarray(np.kron(out, list(assignment.matrices.values())[choice].matrix), dtype=float)
+        for assignment, choice, size in zip(self.assignments, self.choices[position], self.sizes, strict=True):
+            step = np.eye(size) if choice == AS_IS else list(assignment.matrices.values())[choice].matrix
+            out = np.asarray(np.kron(out, step), dtype=float)
         return out
 
 
@@ -121,12 +128,22 @@ def key_file(table: Table, mechanism: Mechanism, keys: Sequence[str]) -> KeyFile
             f"the perturbed keys have {np.prod(sizes, dtype=float):.3g} combinations of levels; the limit is {COMBINATIONS_LIMIT}: use fewer keys or "
             "merge levels"
         )
-    codes = tuple(codes_of(a, table) for a in assignments)
+    cells = [cells_in(table, a) for a in assignments]
+    codes = tuple(c.codes for c in cells)
     hidden = np.ravel_multi_index(codes, sizes) if sizes else np.zeros(table.n, dtype=np.int64)
-    chosen = np.array([a.strata(table) for a in assignments], dtype=np.int64).reshape(len(assignments), table.n).T
-    choices, strata = np.unique(chosen, axis=0, return_inverse=True) if sizes else (np.zeros((1, 0)), np.zeros(table.n))
-    clear = combined([groups_of(table.column(c)) for c in clear_names], table.n)
+    chosen = [np.where(c.present, strata_of(a, c), AS_IS) for a, c in zip(assignments, cells, strict=True)]
+    rows = np.array(chosen, dtype=np.int64).reshape(len(assignments), table.n).T
+    choices, strata = np.unique(rows, axis=0, return_inverse=True) if sizes else (np.zeros((1, 0)), np.zeros(table.n))
+    bare = [g for a, c in zip(assignments, cells, strict=True) for g in _published_as_it_is(a, c, table)]
+    clear = combined([*(groups_of(table.column(c)) for c in clear_names), *bare], table.n)
     return KeyFile(clear_names, assignments, clear, _whole(strata), _whole(hidden), sizes, _whole(choices))
+
+
+def _published_as_it_is(assignment: Assignment, cells: Cells, table: Table) -> Iterator[Int]:
+    """Codes of what is published of a group of columns where one of them is missing; 0 where none is."""
+    if not cells.present.all():
+        for name in assignment.columns:
+            yield np.where(cells.present, 0, 1 + groups_of(table.column(name)))
 
 
 def _whole(values: object) -> Int:

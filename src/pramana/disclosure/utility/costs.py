@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.disclosure.true_records import codes_of, groups_of
+from pramana.disclosure.true_records import groups_of, strata_of
 from pramana.disclosure.utility.expected_variance import ExpectedVariance, Pilot
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
+from pramana.mechanism.channels.matrix_forms import Form
+from pramana.mechanism.draws.perturbation import cells_in
 
 
 def share_inflation(matrix: TransitionMatrix, counts: Int) -> Float:
@@ -34,6 +36,8 @@ def share_inflation(matrix: TransitionMatrix, counts: Int) -> Float:
 
 MARGIN_LIMIT = 50
 """Most values of a clear column that is crossed with a perturbed one."""
+CELLS_LIMIT = 5_000_000
+"""Most cells of a table of two perturbed columns."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +61,11 @@ class TableChange:
 
 @dataclass(frozen=True)
 class AnalysisCost:
-    """An analysis and the variance to expect of it."""
+    """An analysis and the variance to expect of it; `left_out` are records with a missing value, of which it has no use."""
 
     label: str
     variance: ExpectedVariance
+    left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ def utility_of(
     released: Table | None = None,
 ) -> Utility:
     """Costs of a mechanism on the custodian's file; `crossed` are clear columns to tabulate with the perturbed ones."""
-    analyses = tuple(AnalysisCost(p.label, p.expected(mechanism)) for p in pilots)
+    analyses = tuple(AnalysisCost(p.label, p.expected(mechanism), table.n - p.n) for p in pilots)
     return Utility(tuple(table_changes(table, mechanism, crossed, released)), analyses)
 
 
@@ -90,32 +95,46 @@ def table_changes(
     axes = [_axis(a, table, released) for a in mechanism.assignments]
     clear = [_clear_axis(name, table) for name in crossed if name not in mechanism.columns]
     clear = [axis for axis in clear if axis.size <= MARGIN_LIMIT]
-    pairs = [(a, b) for i, a in enumerate(axes) for b in (*axes[i + 1 :], *clear)]
+    pairs = [(a, b) for i, a in enumerate(axes) for b in (*axes[i + 1 :], *clear) if a.size * b.size <= CELLS_LIMIT]
     return [_change([a], table.n) for a in axes] + [_change([a, b], table.n) for a, b in pairs]
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """One side of a table: codes, and for every record the matrix that moves them (None: clear)."""
+    """One side of a table: codes, the last of which stands for a missing value, and by stratum what moves them (none: clear)."""
 
     columns: tuple[str, ...]
     size: int
     codes: Int
     seen: Int | None
     strata: Int
-    matrices: tuple[Float, ...] | None
+    forms: tuple[Form, ...] = ()
+
+    def moved(self, stratum: int, counts: Float, axis: int, *, squares: bool) -> Float:
+        """Expected counts along an axis of the table, or the sums of squared chances; a missing value stays."""
+        if not self.forms:
+            return counts
+        first = np.moveaxis(counts, axis, 0)
+        flat = first.reshape(self.size, -1)
+        form = self.forms[stratum]
+        move = form.moved_squares if squares else form.moved
+        out = np.concatenate([move(flat[: form.size]), flat[form.size :]]).reshape(first.shape)
+        return np.moveaxis(out, 0, axis)
 
 
 def _axis(assignment: Assignment, table: Table, released: Table | None) -> _Axis:
-    strata = assignment.strata(table)
-    matrices = tuple(matrix.matrix for matrix in assignment.matrices.values())
-    seen = None if released is None else codes_of(assignment, released)
-    return _Axis(assignment.columns, len(matrices[0]), codes_of(assignment, table), seen, strata, matrices)
+    cells = cells_in(table, assignment)
+    forms = tuple(matrix.form for matrix in assignment.matrices.values())
+    size = forms[0].size
+    seen = None if released is None else np.where(cells.present, cells_in(released, assignment).codes, size)
+    codes = np.where(cells.present, cells.codes, size)
+    gap = 0 if cells.present.all() else 1
+    return _Axis(assignment.columns, size + gap, codes, seen, strata_of(assignment, cells), forms)
 
 
 def _clear_axis(name: str, table: Table) -> _Axis:
     codes = groups_of(table.column(name))
-    return _Axis((name,), int(codes.max()) + 1, codes, codes, np.zeros_like(codes), None)
+    return _Axis((name,), int(codes.max()) + 1, codes, codes, np.zeros_like(codes))
 
 
 def _change(axes: Sequence[_Axis], n: int) -> TableChange:
@@ -124,9 +143,8 @@ def _change(axes: Sequence[_Axis], n: int) -> TableChange:
     for key in {tuple(row) for row in np.column_stack([a.strata for a in axes]).tolist()}:
         rows = np.logical_and.reduce([a.strata == s for a, s in zip(axes, key, strict=True)])
         part = _counts(axes, [a.codes[rows] for a in axes])
-        moves = [np.eye(a.size) if a.matrices is None else a.matrices[s] for a, s in zip(axes, key, strict=True)]
-        mean += _moved(moves, part)
-        squares += _moved([m**2 for m in moves], part)
+        mean += _moved(axes, key, part, squares=False)
+        squares += _moved(axes, key, part, squares=True)
     drift, variance = mean - true, np.maximum(mean - squares, 0.0)
     columns = tuple(c for a in axes for c in a.columns)
     moved = float(_mean_absolute(drift, variance).sum() / (2 * n))
@@ -145,10 +163,10 @@ def _counts(axes: Sequence[_Axis], codes: Sequence[Int]) -> Float:
     return np.bincount(flat, minlength=int(np.prod(sizes))).reshape(sizes).astype(float)
 
 
-def _moved(matrices: Sequence[Float], counts: Float) -> Float:
-    """A matrix on each side of the table."""
-    for axis, matrix in enumerate(matrices):
-        counts = np.moveaxis(np.tensordot(matrix, counts, axes=(1, axis)), 0, axis)
+def _moved(axes: Sequence[_Axis], strata: Sequence[int], counts: Float, *, squares: bool) -> Float:
+    """Both sides of the table moved, one after the other."""
+    for place, (axis, stratum) in enumerate(zip(axes, strata, strict=True)):
+        counts = axis.moved(stratum, counts, place, squares=squares)
     return counts
 
 

@@ -151,10 +151,16 @@ def pilot_of(plan: Question, table: Table, mechanism: Mechanism, weights: str | 
     """Fit the analysis to the true records, and tabulate U over the levels of the perturbed columns it uses.
 
     With `weights`, the column of sampling weights, the records' U are multiplied by them once and for all: the clean and
-    the privacy part then hold their squares (a rule of any sampling design, as the draws are independent).
+    the privacy part then hold their squares (a rule of any sampling design, as the draws are independent). Records with a
+    missing value are left out, as an analyst leaves them out.
     """
-    given = np.ones(table.n) if weights is None else _weights(table, weights, mechanism)
-    return _pilot(plan, table, mechanism, given)
+    touched = [c for a in mechanism.used_by(plan.variables) for c in (*a.columns, *a.channel.context)]
+    gaps = table.missing({*plan.variables, *touched, *([] if weights is None else [weights])})
+    if gaps.all():
+        raise DataError(f"none of the {table.n} records has a value in every column of the analysis {plan.label!r}")
+    complete = table.where(~gaps) if gaps.any() else table
+    given = np.ones(complete.n) if weights is None else _weights(complete, weights, mechanism)
+    return _pilot(plan, complete, mechanism, given)
 
 
 def _weights(table: Table, name: str, mechanism: Mechanism) -> Float:

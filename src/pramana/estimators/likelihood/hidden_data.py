@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -69,10 +69,6 @@ class HiddenData:
     @property
     def hides_covariates(self) -> bool:
         return len(self.combinations) > 1
-
-    def released_as(self, channel: Float) -> HiddenData:
-        """The same records, had other values been released of them."""
-        return replace(self, channel=channel)
 
 
 def hidden_data(

@@ -22,12 +22,10 @@ DECREMENT = 1e-12
 
 @dataclass(frozen=True)
 class Maximum:
-    """A maximum with its observed information (q, q), and the steps of both kinds that led to it."""
+    """A maximum with its observed information (q, q)."""
 
     state: State
     information: Float
-    em_steps: int
-    newton_steps: int
 
     @property
     def theta(self) -> Theta:
@@ -50,7 +48,7 @@ def maximize(model: ObservedLikelihood, beta: Float | None = None) -> Maximum:
         state, information, steps = _newton(model, state)
         stepped += steps
         if information is not None:
-            return Maximum(state, information, climbed, stepped)
+            return Maximum(state, information)
         if _runs_away(model, state, state.value - before):
             break
     raise SolveError(_stalled(model, state, climbed, stepped))

@@ -16,37 +16,45 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pramana.arrays import Bool, Column, Int
-from pramana.errors import DataError
+from pramana.errors import DataError, quoted
 from pramana.frames.blocks.stream import MISSING, UNKNOWN, Layout, Replacement
-from pramana.frames.files import NULLS, check_header, not_utf8, ragged
+from pramana.frames.dialects import Dialect, Transcoded, plain
+from pramana.frames.files import NULLS, check_header, ragged, undecodable
 from pramana.frames.levels import Level, is_number
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 
 
-def unquoted(text: str) -> str:
+def unquoted(text: str, quote: str = '"') -> str:
     """A field without its quotation marks.
 
-    >>> unquoted('"a ""b"" c"'), unquoted("plain")
-    ('a "b" c', 'plain')
+    >>> unquoted('"a ""b"" c"'), unquoted("plain"), unquoted("'it''s'", "'")
+    ('a "b" c', 'plain', "it's")
     """
-    return text[1:-1].replace('""', '"') if len(text) > 1 and text[0] == text[-1] == '"' else text
+    return text[1:-1].replace(2 * quote, quote) if len(text) > 1 and text[0] == text[-1] == quote else text
 
 
-def field_code(raw: bytes, known: Mapping[Level, int], example: Level, missing: Sequence[str] = NULLS) -> int:
+def field_code(raw: bytes, known: Mapping[Level, int], example: Level, missing: Sequence[str], dialect: Dialect) -> int:
     """The level that a field's text stands for, in the type of the levels; marks of missing values are gaps unless levels."""
-    try:
-        field = raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return UNKNOWN
-    text = unquoted(field)
+    field = raw.decode("utf-8")
+    text = unquoted(field, dialect.quote)
     if isinstance(example, bool):
         code = known.get({"true": True, "false": False}.get(text.strip().lower()), UNKNOWN)
     elif is_number(example):
+        text = with_point(text, dialect.decimal)
         code = known.get(_number(text), UNKNOWN) if _NUMBER.fullmatch(text) else UNKNOWN
     else:
         code = known.get(text, UNKNOWN)
     return MISSING if code == UNKNOWN and field in missing else code
+
+
+def with_point(text: str, decimal: str) -> str:
+    """A number with a decimal point; where the mark is a comma, a text with a point is no number.
+
+    >>> with_point("3,5", ","), with_point("1.000", ","), with_point("3.5", ".")
+    ('3.5', '1#000', '3.5')
+    """
+    return text if decimal == "." else text.replace(".", "#").replace(decimal, ".")
 
 
 def _number(text: str) -> float:
@@ -56,43 +64,48 @@ def _number(text: str) -> float:
         return float(text)
 
 
-def level_text(level: Level) -> str:
+def level_text(level: Level, dialect: Dialect) -> str:
     """A level as a field that reads back as that level."""
     if isinstance(level, bool):
         return "true" if level else "false"
-    if is_number(level):
-        return repr(level)
-    text = str(level)
-    marked = text in NULLS or text != text.strip() or any(mark in text for mark in ',"\n\r')
-    return '"' + text.replace('"', '""') + '"' if marked else text
+    text = repr(level).replace(".", dialect.decimal) if is_number(level) else str(level)
+    marks = f"{dialect.delimiter}{dialect.quote}\n\r"
+    if text not in NULLS and text == text.strip() and not any(mark in text for mark in marks):
+        return text
+    return dialect.quote + text.replace(dialect.quote, 2 * dialect.quote) + dialect.quote
 
 
 SIZE = 1 << 22
 LONGEST = 1 << 26
-_COMMA, _QUOTE, _FEED, _RETURN = b',"\n\r'
+_FEED, _RETURN = b"\n\r"
 _WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
 _BOM = b"\xef\xbb\xbf"
 
 
 class CsvReader:
-    """Whole records of about four megabytes a block."""
+    """Whole records of about four megabytes a block, as UTF-8 whatever the file's encoding; `dialect` is that of the blocks."""
 
-    def __init__(self, path: Path, missing: Sequence[str] = NULLS) -> None:
+    def __init__(self, path: Path, dialect: Dialect, missing: Sequence[str] = NULLS) -> None:
         self.path = path
+        self.dialect = dialect.published
         self._missing = missing
         self.rows: int | None = None
         self.types: dict[str, str] = {}
         self._size = path.stat().st_size
         self._raw = path.open("rb")
         self._file: Any = gzip.GzipFile(fileobj=self._raw) if path.suffix.lower() == ".gz" else self._raw
+        self._packed = self._file is not self._raw
+        self._encoding = dialect.encoding
+        if not plain(dialect):
+            self._file = Transcoded(self._file, dialect)
         self._rest = b""
         self.header = self._first_record()
         self.line_end = b"\r\n" if self.header.endswith(b"\r\n") else b"\n"
-        self.names = _names(self.header, path)
+        self.names = self._named()
 
     @property
     def size(self) -> int:
-        return self._size if self._file is self._raw else 8 * self._size
+        return 8 * self._size if self._packed else self._size
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -104,7 +117,8 @@ class CsvReader:
             part = self._whole_records(row)
             if not part:
                 break
-            block = CsvBlock.cut(part, self.names, row, self.line_end, self._missing)
+            block = CsvBlock.cut(part, self.names, row, self.line_end, self.dialect, self._missing)
+            block.refuse_undecodable(self._encoding)
             row += block.rows
             yield block
         self._raw.close()
@@ -122,7 +136,7 @@ class CsvReader:
             part, self._rest = self._rest + more, b""
             if not more:
                 return part
-            ends = np.flatnonzero(_outside(part, _FEED))
+            ends = np.flatnonzero(_outside(part, _FEED, self.dialect))
             if ends.size:
                 self._rest = part[ends[-1] + 1 :]
                 return part[: ends[-1] + 1]
@@ -131,34 +145,43 @@ class CsvReader:
             self._rest = part
 
     def _first_record(self) -> bytes:
-        part = self._whole_records(0)
-        ends = np.flatnonzero(_outside(part, _FEED))
+        # Without the mark of its encoding, which other readers of the copy would take for a part of the first name.
+        part = self._whole_records(0).removeprefix(_BOM)
+        ends = np.flatnonzero(_outside(part, _FEED, self.dialect))
         cut = int(ends[0]) + 1 if ends.size else len(part)
         self._rest = part[cut:] + self._rest
         return part[:cut]
 
+    def _named(self) -> list[str]:
+        """The columns' names."""
+        path = self.path
+        try:
+            text = self.header.decode("utf-8")
+        except UnicodeDecodeError:
+            raise undecodable(f"the header of {str(path)!r}", self._encoding) from None
+        lines = io.StringIO(text, newline="")
+        records = list(csv.reader(lines, delimiter=self.dialect.delimiter, quotechar=self.dialect.quote))
+        if len(records) > 1:
+            raise DataError(
+                f"the lines of {str(path)!r} do not end with a line feed: save the file with such line ends"
+            )
+        names = records[0] if records else []
+        if "\0" in text:
+            raise DataError(
+                f"the header of {str(path)!r} holds zero bytes: is it UTF-16 without its mark (--encoding utf-16-le)?"
+            )
+        if not names:
+            raise DataError(f"file {str(path)!r} has no header: its first line must name the columns")
+        check_header(names, path)
+        return names
 
-def _names(header: bytes, path: Path) -> list[str]:
-    try:
-        text = header.removeprefix(_BOM).decode("utf-8")
-    except UnicodeDecodeError:
-        raise not_utf8(f"the header of {str(path)!r}") from None
-    records = list(csv.reader(io.StringIO(text, newline="")))
-    if len(records) > 1:
-        raise DataError(f"the lines of {str(path)!r} do not end with a line feed: save the file with such line ends")
-    names = records[0] if records else []
-    if not names or "\0" in text:
-        raise DataError(f"file {str(path)!r} has no header: its first line must name the columns")
-    check_header(names, path)
-    return names
 
-
-def _outside(data: bytes, mark: int) -> Bool:
+def _outside(data: bytes, mark: int, dialect: Dialect) -> Bool:
     """Where a byte occurs outside quotation marks: an even number of them lies before it."""
     values = np.frombuffer(data, dtype=np.uint8)
     found = values == mark
-    if b'"' in data:
-        found &= (np.cumsum(values == _QUOTE, dtype=np.uint8) & 1) == 0
+    if dialect.quote.encode() in data:
+        found &= (np.cumsum(values == ord(dialect.quote), dtype=np.uint8) & 1) == 0
     return np.asarray(found, dtype=bool)
 
 
@@ -169,10 +192,8 @@ class CsvWriter:
         self._raw = file
         # Neither a name nor a time inside: the same release gives the same bytes.
         self._file: Any = gzip.GzipFile("", "wb", 6, self._raw, mtime=0) if compressed else self._raw
-        mark = _BOM if reader.header.startswith(_BOM) else b""
-        header = CsvBlock.cut(reader.header.removeprefix(_BOM), reader.names, 0, reader.line_end)
-        self._file.write(mark)
-        self.write(header.released({}, layout, pa.array([level_text(layout.identifier or "")])))
+        header = CsvBlock.cut(reader.header, reader.names, 0, reader.line_end, reader.dialect)
+        self.write(header.released({}, layout, pa.array([level_text(layout.identifier or "", reader.dialect)])))
 
     def write(self, batch: pa.RecordBatch) -> None:
         records = batch.column(0)
@@ -197,17 +218,24 @@ class CsvBlock:
     ends: Int
     first: Int
     line_end: bytes
+    dialect: Dialect
     missing: Sequence[str]
 
     @classmethod
     def cut(
-        cls, data: bytes, names: Sequence[str], first_row: int, line_end: bytes, missing: Sequence[str] = NULLS
+        cls,
+        data: bytes,
+        names: Sequence[str],
+        first_row: int,
+        line_end: bytes,
+        dialect: Dialect,
+        missing: Sequence[str] = NULLS,
     ) -> CsvBlock:
-        _refuse_stray_marks(data, first_row)
+        _refuse_stray_marks(data, first_row, dialect)
         data = data if not data or data.endswith(b"\n") else data + line_end
         values = np.frombuffer(data, dtype=np.uint8)
-        feeds = _outside(data, _FEED)
-        ends = np.flatnonzero(_outside(data, _COMMA) | feeds)
+        feeds = _outside(data, _FEED, dialect)
+        ends = np.flatnonzero(_outside(data, ord(dialect.delimiter), dialect) | feeds)
         last = np.flatnonzero(feeds[ends])
         first = np.append(0, last[:-1] + 1)
         length = np.append(ends[0] if ends.size else 0, np.diff(ends) - 1)[last]
@@ -215,7 +243,20 @@ class CsvBlock:
         blank = (last == first) & (length - carriage <= 0)
         _refuse_ragged((last - first + 1)[~blank], len(names), first_row)
         ends[last] -= carriage & (length > 0)
-        return cls(data, names, first_row, ends, first[~blank], line_end, missing)
+        return cls(data, names, first_row, ends, first[~blank], line_end, dialect, missing)
+
+    def refuse_undecodable(self, encoding: str) -> None:
+        """What is no text in the file's encoding must not be published as if it were."""
+        if self.data.isascii():
+            return
+        try:
+            self.data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            field = int(np.searchsorted(self.ends, error.start))
+            row = max(int(np.searchsorted(self.first, field, side="right")) - 1, 0)
+            column = min(field - int(self.first[row]), len(self.names) - 1)
+            name = quoted(repr(self.names[column]))  # that of a file without a header is a value
+            raise undecodable(f"row {self.first_row + row}, column {column + 1} ({name})", encoding) from None
 
     @property
     def rows(self) -> int:
@@ -233,7 +274,7 @@ class CsvBlock:
         returns = (ends >= 0) & (values[np.clip(ends, 0, len(self.data) - 1)] == _RETURN)
         return ends + 1 + returns
 
-    def _fields(self, name: str) -> Any:
+    def fields(self, name: str) -> Any:
         """The raw texts of a column, quotes and all."""
         starts, ends = self._spans(list(self.names).index(name))
         offsets = np.stack([starts, ends], axis=1).ravel()
@@ -241,25 +282,20 @@ class CsvBlock:
         return pieces.take(pa.array(np.arange(self.rows) * 2 + 1))
 
     def codes(self, name: str, levels: Sequence[Level]) -> Int:
-        fields = self._fields(name).dictionary_encode()
+        fields = self.fields(name).dictionary_encode()
         known = {level: code for code, level in enumerate(levels)}
-        inside = np.array(
-            [field_code(raw, known, levels[0], self.missing) for raw in fields.dictionary.to_pylist()], dtype=np.int64
-        )
+        distinct = fields.dictionary.to_pylist()
+        inside = np.array([field_code(raw, known, levels[0], self.missing, self.dialect) for raw in distinct], np.int64)
         return inside[fields.indices.to_numpy()] if self.rows else np.empty(0, dtype=np.int64)
 
     def values(self, name: str) -> Column:
         """Whole numbers where a field is written as one, else text: "007" is text and "7" is a number."""
-        fields = self._fields(name)
-        try:
-            text = fields.cast(pa.large_string())
-        except pa.ArrowInvalid:
-            raise not_utf8(f"column {name!r}") from None
+        text = self.fields(name).cast(pa.large_string())
         if pc.all(pc.match_substring_regex(text, _WHOLE)).as_py():
             return np.asarray(text.cast(pa.int64()).to_numpy())
         whole = re.compile(_WHOLE)
         out = np.empty(self.rows, dtype=object)
-        plain = [None if raw in self.missing else unquoted(raw) for raw in text.to_pylist()]
+        plain = [None if raw in self.missing else unquoted(raw, self.dialect.quote) for raw in text.to_pylist()]
         out[:] = [int(v) if v is not None and whole.match(v) else v for v in plain]
         return out
 
@@ -282,8 +318,8 @@ class CsvBlock:
 
     def _drawn(self, name: str, new: Replacement) -> _Change:
         place = list(self.names).index(name)
-        texts = pa.array([*(level_text(level).encode() for level in new.levels), b""], pa.large_binary())
-        return _Change(place, *self._spans(place), texts, new.codes % len(texts))
+        texts = [*(level_text(level, self.dialect).encode() for level in new.levels), b""]
+        return _Change(place, *self._spans(place), pa.array(texts, pa.large_binary()), new.codes % len(texts))
 
     def _dropped(self, name: str, layout: Layout) -> _Change:
         """The field with the comma before it; the fields before the first one that is kept go with the comma after them."""
@@ -300,8 +336,9 @@ class CsvBlock:
             place = list(self.names).index(name)
             return _Change(place, *self._spans(place), texts.cast(pa.large_binary()), codes)
         start, _ = self._spans(0)
-        fields = pa.array([text + b"," for text in texts.cast(pa.large_binary()).to_pylist()], pa.large_binary())
-        return _Change(-1, start, start, fields, codes)
+        between = self.dialect.delimiter.encode()
+        fields = [text + between for text in texts.cast(pa.large_binary()).to_pylist()]
+        return _Change(-1, start, start, pa.array(fields, pa.large_binary()), codes)
 
     def _changed(self, changes: Sequence[_Change]) -> tuple[Int, Any]:
         """Where the new records begin (and the last one ends), and their bytes."""
@@ -339,27 +376,32 @@ def _pieces(data: bytes, offsets: Int) -> Any:
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), offsets.size - 1, buffers)
 
 
-def _refuse_stray_marks(data: bytes, first_row: int) -> None:
+def _refuse_stray_marks(data: bytes, first_row: int, dialect: Dialect) -> None:
     """What would move a boundary must stop the release: behind a wrong one, true values would pass unseen."""
     values = np.frombuffer(data, dtype=np.uint8)
-    quotes = np.flatnonzero(values == _QUOTE)
+    mark = ord(dialect.quote)
+    quotes = np.flatnonzero(values == mark)
     if quotes.size % 2:
-        raise _stray(data, int(quotes[-1]), first_row, "a quotation mark that is not closed: close it")
+        what = "a quotation mark that is not closed: close it, or say --quote none where such marks are text"
+        raise _stray(data, int(quotes[-1]), first_row, what, dialect)
     before = values[np.maximum(quotes[::2] - 1, 0)]
-    inside = quotes[::2][(quotes[::2] > 0) & ~np.isin(before, (_COMMA, _FEED, _QUOTE))]
+    inside = quotes[::2][(quotes[::2] > 0) & ~np.isin(before, (ord(dialect.delimiter), _FEED, mark))]
     if inside.size:
-        what = "a quotation mark inside a field that is not quoted: quote the field and double the mark"
-        raise _stray(data, int(inside[0]), first_row, what)
+        what = (
+            "a quotation mark inside a field that is not quoted: quote the field and double the mark, or say --quote none "
+            "where such marks are text"
+        )
+        raise _stray(data, int(inside[0]), first_row, what, dialect)
     if b"\r" in data:
-        returns = np.flatnonzero(_outside(data, _RETURN))
+        returns = np.flatnonzero(_outside(data, _RETURN, dialect))
         alone = returns[np.append(values, 0)[returns + 1] != _FEED]
         if alone.size:
             what = "a carriage return without a line feed: end lines with a line feed"
-            raise _stray(data, int(alone[0]), first_row, what)
+            raise _stray(data, int(alone[0]), first_row, what, dialect)
 
 
-def _stray(data: bytes, place: int, first_row: int, what: str) -> DataError:
-    row = first_row + int(np.sum(_outside(data[:place], _FEED)))
+def _stray(data: bytes, place: int, first_row: int, what: str, dialect: Dialect) -> DataError:
+    row = first_row + int(np.sum(_outside(data[:place], _FEED, dialect)))
     return DataError(f"row {row} has {what}")
 
 

@@ -30,6 +30,8 @@ _CODECS = ("snappy", "gzip", "brotli", "lz4", "zstd")
 class ParquetReader:
     """Batches of at most 2¹⁸ rows, fewer for wide files."""
 
+    dialect = None
+
     def __init__(self, path: Path, text: Sequence[str] = (), missing: Sequence[str] = ()) -> None:
         self.path = path
         self._missing = missing
@@ -193,6 +195,8 @@ def array_codes(array: Any, levels: Sequence[Level], name: str) -> Int:
         return np.append(inside, MISSING)[places]
     if pa.types.is_null(array.type):
         return np.full(len(array), MISSING, dtype=np.int64)
+    if pa.types.is_string_view(array.type):  # which Arrow can neither look up nor take from
+        array = array.cast(pa.large_string())
     found = pc.index_in(array, value_set=fitting(levels, array.type, name))
     codes = pc.fill_null(found, UNKNOWN).to_numpy(zero_copy_only=False).astype(np.int64)
     gaps = pc.is_null(array, nan_is_null=True)
@@ -208,16 +212,24 @@ def fitting(levels: Sequence[Level], kind: Any, name: str) -> Any:
             cast = pa.array([Decimal(repr(level)) for level in levels], kind)
             exact = [float(v) for v in cast.to_pylist()] == list(levels)
         else:
-            made = pa.array(list(levels))
+            made = _arrow(levels)
             cast = made.cast(kind)
             exact = cast.cast(made.type).equals(made)
-    except pa.ArrowException:
+    except (pa.ArrowException, OverflowError):
         exact = False
     if not exact:
         raise DataError(
             f"column {name!r} of type {kind} cannot hold every level of the mechanism: cast it to a wider type or to text"
         )
     return cast
+
+
+def _arrow(levels: Sequence[Level]) -> Any:
+    """Levels in the type that Arrow gives them; whole numbers from 2⁶³ on fit only without a sign."""
+    try:
+        return pa.array(list(levels))
+    except OverflowError:
+        return pa.array(list(levels), pa.uint64())
 
 
 def _refuse_type_mismatch(levels: Sequence[Level], kind: Any, name: str) -> None:
@@ -250,6 +262,8 @@ def _released(old: Any, new: Replacement, field: Any, name: str) -> Any:
                 f"column {name!r} of type {kind} cannot number every level of the mechanism: cast its indices to a wider type"
             ) from None
         return pa.DictionaryArray.from_arrays(places, levels, ordered=kind.ordered)
+    if pa.types.is_string_view(kind):
+        return fitting(new.levels, pa.large_string(), name).take(pa.array(new.codes, mask=gaps)).cast(kind)
     drawn = fitting(new.levels, kind, name).take(pa.array(new.codes, mask=gaps))
     if not pa.types.is_floating(kind) or not gaps.any():
         return drawn

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pramana.arrays import Column, Int
+from pramana.frames.dialects import DataFile, Dialect, dialect_of
 from pramana.frames.files import NULLS, existing, require_names
 from pramana.frames.levels import Level
 
@@ -85,6 +86,10 @@ class Reader(Protocol):
         """Arrow's names of the columns' types; of a text file, which says nothing of them, none."""
 
     @property
+    def dialect(self) -> Dialect | None:
+        """How the text of a copy is written; None in a format that is not text."""
+
+    @property
     def rows(self) -> int | None:
         """Records, where the format says so without reading them."""
 
@@ -107,7 +112,7 @@ class Writer(Protocol):
     def close(self) -> None: ...
 
 
-def open_reader(path: Path, text: Sequence[str] = (), missing: Sequence[str] | None = None) -> Reader:
+def open_reader(file: DataFile, text: Sequence[str] = (), missing: Sequence[str] | None = None) -> Reader:
     """The file as a stream.
 
     Parameters
@@ -116,13 +121,23 @@ def open_reader(path: Path, text: Sequence[str] = (), missing: Sequence[str] | N
     missing : what stands for a missing value beside an empty field or a null; None takes the usual marks of CSV files, as a
         program that reads them would. A mark that is a level is a level.
     """
+    path = Path(file)
     if existing(path) == "csv":
         from pramana.frames.blocks.csv_files import CsvReader
 
-        return CsvReader(path, NULLS if missing is None else ("", *missing))
+        return CsvReader(path, dialect_of(file), NULLS if missing is None else ("", *missing))
     from pramana.frames.blocks.parquet_files import ParquetReader
 
     return ParquetReader(path, text, missing or ())
+
+
+def open_typed(
+    file: DataFile, levels: Mapping[str, Sequence[Level]], text: Collection[str] = (), missing: Sequence[str] = ()
+) -> Reader:
+    """A CSV file as a stream whose blocks a Parquet writer takes: perturbed columns have levels, those in `text` stay text."""
+    from pramana.frames.blocks.typed_csv import TypedCsvReader
+
+    return TypedCsvReader(Path(file), dialect_of(file), levels, text, ("", *missing))
 
 
 def require(reader: Reader, names: Sequence[str], why: str) -> None:

@@ -42,6 +42,28 @@ def checked_array(matrix: npt.ArrayLike, size: int) -> Float:
     return dense
 
 
+def checked_diagonals(diagonals: npt.ArrayLike, width: int, size: int) -> Float:
+    """The diagonals of a band of probabilities, whose columns sum to 1 and stay within the levels."""
+    try:
+        band = np.array(diagonals, dtype=float)
+    except (TypeError, ValueError):
+        raise MechanismError("the diagonals of a band must be lists of numbers of equal length") from None
+    if not 1 <= width < size - 1 or band.shape != (2 * width + 1, size):
+        raise MechanismError(
+            f"the diagonals of a band of width {width} over {size} levels have shape {band.shape}: give {2 * width + 1} × {size}, the width "
+            f"being from 1 to {size - 2}"
+        )
+    if not np.all((band >= 0) & (band <= 1 + TOLERANCE)):
+        raise MechanismError("the diagonals of a band hold a number outside [0, 1]: probabilities lie between 0 and 1")
+    released = np.arange(size) + np.arange(-width, width + 1)[:, None]
+    if np.any(band[(released < 0) | (released >= size)] != 0):
+        raise MechanismError(
+            f"the band moves a level beyond the first or the last of its {size} levels: such moves are 0"
+        )
+    refuse_sums(band.sum(axis=0), "column", None)
+    return band
+
+
 def stochastic(dense: Float, axis: int) -> bool:
     """Whether the sums along an axis are 1."""
     return bool(np.all(np.abs(dense.sum(axis=axis) - 1) < TOLERANCE))
@@ -124,7 +146,8 @@ def check_probabilities(**named: object) -> None:
 def _in_order(values: Any, levels: Sequence[Level], what: str) -> Float:
     if isinstance(values, Mapping):
         absent = [level for level in levels if level not in values]
-        unknown = [level for level in values if level not in levels]
+        known = set(levels)
+        unknown = [level for level in values if level not in known]
         if absent or unknown:
             problem = (
                 f"lack level(s) {quoted(listing(absent))}"

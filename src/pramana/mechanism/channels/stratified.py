@@ -70,8 +70,8 @@ class Stratified(Channel):
         return max(channel.epsilon for channel in self.strata.values())
 
     @property
-    def conditional(self) -> bool:
-        return any(channel.conditional for channel in self.strata.values())
+    def given(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(what for channel in self.strata.values() for what in channel.given))
 
     def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Int:
         return self._first.encode(columns, names)

@@ -13,18 +13,19 @@ from pramana.arrays import Column, Columns, Float, Int
 from pramana.errors import DataError, MechanismError, listing, quoted, suggestion
 from pramana.frames import Kind, Level, checked_levels, decode, encode, infer_kind
 from pramana.frames.levels import is_number
-from pramana.mechanism.channel import Channel, Document, Nodes
+from pramana.mechanism.channel import CONDITIONS, Channel, Conditional, Document, Nodes
 from pramana.mechanism.channels.checks import (
     TOLERANCE,
     Frequencies,
     check_probabilities,
     checked_array,
+    checked_diagonals,
     checked_epsilon,
     refuse_sums,
     refuse_wrong_orientation,
     stochastic,
 )
-from pramana.mechanism.channels.matrix_forms import Dense, Form, Mixture
+from pramana.mechanism.channels.matrix_forms import Banded, Dense, Form, Mixture
 from pramana.mechanism.draws.keystream import Keystream
 
 CONDITION_LIMIT = 1e8
@@ -42,7 +43,8 @@ class TransitionMatrix(Channel):
     levels : ordered level values; tuples when one matrix covers several columns.
     matrix : (K, K), in the paper's orientation. See `from_rows` for the other one.
     kind : "nominal", "ordinal" or "numeric". Text is nominal and two numbers are numeric unless stated.
-    conditional : the matrix was built from frequencies of the confidential data, so that epsilon holds only given them.
+    conditional : the matrix was built from frequencies of the confidential data, so that epsilon holds only given them;
+        ("levels",) where its list of levels comes from there, ("frequencies", "levels") for both.
 
     >>> P = TransitionMatrix(["no", "yes"], [[0.8, 0.1], [0.2, 0.9]])
     >>> round(P.epsilon, 4)
@@ -56,21 +58,26 @@ class TransitionMatrix(Channel):
     # Never used defaults: they hide the properties that Channel declares, so that instances can hold the values.
     levels: tuple[Level, ...] = ()
     kind: Kind | None = None
-    conditional: bool = False
+    given: tuple[str, ...] = ()
 
     def __init__(
-        self, levels: Sequence[Level], matrix: npt.ArrayLike, *, kind: Kind | None = None, conditional: bool = False
+        self,
+        levels: Sequence[Level],
+        matrix: npt.ArrayLike,
+        *,
+        kind: Kind | None = None,
+        conditional: Conditional = False,
     ) -> None:
         levels = checked_levels(levels)
         dense = checked_array(matrix, len(levels))
         refuse_wrong_orientation(dense)
         self._fill(levels, Dense(dense), kind, conditional)
 
-    def _fill(self, levels: tuple[Level, ...], form: Form, kind: Kind | None, conditional: bool) -> None:
+    def _fill(self, levels: tuple[Level, ...], form: Form, kind: Kind | None, conditional: Conditional) -> None:
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "kind", _checked_kind(kind, self.levels))
         object.__setattr__(self, "form", form)
-        object.__setattr__(self, "conditional", conditional)
+        object.__setattr__(self, "given", _checked_given(conditional))
         condition = form.condition_number
         if not condition < CONDITION_LIMIT:
             state = "singular" if condition > 1e15 else f"nearly singular (condition number {condition:.1e})"
@@ -81,7 +88,7 @@ class TransitionMatrix(Channel):
 
     @classmethod
     def from_form(
-        cls, levels: tuple[Level, ...], form: Form, kind: Kind | None, *, conditional: bool = False
+        cls, levels: tuple[Level, ...], form: Form, kind: Kind | None, *, conditional: Conditional = False
     ) -> TransitionMatrix:
         """From arithmetic that is already checked."""
         made = cls.__new__(cls)
@@ -90,7 +97,12 @@ class TransitionMatrix(Channel):
 
     @classmethod
     def from_columns(
-        cls, levels: Sequence[Level], matrix: npt.ArrayLike, *, kind: Kind | None = None, conditional: bool = False
+        cls,
+        levels: Sequence[Level],
+        matrix: npt.ArrayLike,
+        *,
+        kind: Kind | None = None,
+        conditional: Conditional = False,
     ) -> TransitionMatrix:
         """From the paper's orientation, `matrix[i, j] = Pr(i | j)`, stated outright."""
         levels = checked_levels(levels)
@@ -100,7 +112,12 @@ class TransitionMatrix(Channel):
 
     @classmethod
     def from_rows(
-        cls, levels: Sequence[Level], matrix: npt.ArrayLike, *, kind: Kind | None = None, conditional: bool = False
+        cls,
+        levels: Sequence[Level],
+        matrix: npt.ArrayLike,
+        *,
+        kind: Kind | None = None,
+        conditional: Conditional = False,
     ) -> TransitionMatrix:
         """From sdcMicro's orientation, `matrix[j, i] = Pr(i | j)`: rows sum to 1."""
         levels = checked_levels(levels)
@@ -139,7 +156,7 @@ class TransitionMatrix(Channel):
         keep: float,
         *,
         kind: Kind | None = None,
-        conditional: bool = False,
+        conditional: Conditional = False,
     ) -> TransitionMatrix:
         """`(1 − λ) I + λ π 1ᵀ`, which leaves the frequencies π as they are; `keep` is its smallest diagonal entry.
 
@@ -172,7 +189,7 @@ class TransitionMatrix(Channel):
     def __repr__(self) -> str:
         return (
             f"TransitionMatrix({len(self)} levels: {listing(self.levels, 4)}; {self.kind or 'kind not stated'}; "
-            f"epsilon {self.epsilon:.3g}{' given the frequencies' * self.conditional}, condition number {self.condition_number:.3g})"
+            f"epsilon {self.epsilon:.3g}{told_given(self)}, condition number {self.condition_number:.3g})"
         )
 
     @property
@@ -225,7 +242,8 @@ class TransitionMatrix(Channel):
         parts = [encode(column, levels, column=name) for column, levels, name in pairs]
         sizes = [len(levels) for levels in own]
         flat = np.ravel_multi_index(parts, sizes) if parts[0].size else parts[0]
-        listed = [[levels.index(level[p]) for level in self.levels] for p, levels in enumerate(own)]  # type: ignore[index]
+        places = [{level: place for place, level in enumerate(levels)} for levels in own]
+        listed = [[place[level[p]] for level in self.levels] for p, place in enumerate(places)]  # type: ignore[index]
         # Joint levels as single integers, so that impossible combinations are found quickly.
         joint = np.ravel_multi_index(listed, sizes).tolist()
         try:
@@ -248,7 +266,7 @@ class TransitionMatrix(Channel):
         return Nodes(self.levels, self.form.revert_rows(released), row, released)
 
     def likelihood(self, encoded: Column, context: Columns) -> Float:  # noqa: ARG002
-        return self.matrix[encoded]
+        return self.form.rows(encoded)
 
     def revert_function(self, function: Callable[[Column], Float], encoded: Column, context: Columns) -> Float:  # noqa: ARG002
         return self.revert_table(function(decode(np.arange(len(self)), self.levels)))[encoded]
@@ -256,15 +274,20 @@ class TransitionMatrix(Channel):
     def document(self) -> Document:
         document: dict[str, Any] = {"kind": self.kind, "levels": list(self.levels)}
         document |= {"conditional": True} if self.conditional else {}
+        # Readers of older versions know of frequencies alone.
+        document |= {} if self.given in ((), ("frequencies",)) else {"given": list(self.given)}
         if isinstance(self.form, Mixture):
             return {"channel": "mixture", **document, "refill": self.form.refill, **_frequencies(self.form)}
+        if isinstance(self.form, Banded):
+            diagonals = self.form.diagonals.tolist()
+            return {"channel": "band", **document, "width": self.form.width, "diagonals": diagonals}
         return {"channel": "transition_matrix", **document, "orientation": "columns", "matrix": self.matrix.tolist()}
 
     @classmethod
     def from_document(cls, document: Document) -> TransitionMatrix:
         """Rebuild from `document()`; joint levels come back as tuples."""
         levels = checked_levels([tuple(v) if isinstance(v, list) else v for v in document["levels"]])
-        kind, conditional = document.get("kind"), bool(document.get("conditional"))
+        kind, conditional = document.get("kind"), document.get("given") or bool(document.get("conditional"))
         if document["channel"] == "mixture":
             uniform = np.full(len(levels), 1 / len(levels))
             frequencies = np.asarray(document.get("frequencies") or uniform, dtype=float)
@@ -273,10 +296,29 @@ class TransitionMatrix(Channel):
                     f"{frequencies.size} frequencies that sum to {frequencies.sum():.10g} for {len(levels)} levels: give one a "
                     "level, summing to 1"
                 )
-            form = Mixture(float(document["refill"]), frequencies)
+            mixture = Mixture(float(document["refill"]), frequencies)
+            return cls.from_form(levels, mixture, kind, conditional=conditional)
+        if document["channel"] == "band":
+            form = Banded(checked_diagonals(document["diagonals"], document["width"], len(levels)))
             return cls.from_form(levels, form, kind, conditional=conditional)
         build = cls.from_rows if document["orientation"] == "rows" else cls.from_columns
         return build(levels, document["matrix"], kind=kind, conditional=conditional)
+
+
+def told_given(channel: Channel) -> str:
+    """What must be said after an epsilon: nothing, or what it is conditional on."""
+    return f" given {' and '.join(CONDITIONS[what] for what in channel.given)}" if channel.given else ""
+
+
+def _checked_given(conditional: Conditional) -> tuple[str, ...]:
+    if isinstance(conditional, bool):
+        return ("frequencies",) if conditional else ()
+    unknown = [what for what in conditional if what not in CONDITIONS]
+    if unknown or isinstance(conditional, str):
+        raise MechanismError(
+            f"conditional={conditional!r}: give true, or a list of what comes from the confidential data ({', '.join(CONDITIONS)})"
+        )
+    return tuple(what for what in CONDITIONS if what in conditional)
 
 
 def _frequencies(form: Mixture) -> Document:

@@ -2,43 +2,89 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from narwhals.dependencies import is_pyarrow_table
 
 from pramana.errors import DataError, MechanismError, listing
+from pramana.frames.dialects import DataFile, data_file
 from pramana.mechanism.mechanism import Mechanism
 
-
-def resolve_mechanism(mechanism: Mechanism | str | Path | None, data: Any) -> Mechanism | None:
-    """The mechanism that was meant; where the data carry a description, no perturbed column of theirs may be forgotten."""
-    path = Path(data) if isinstance(data, str | Path) else None
-    found = _meant(mechanism, path)
-    if mechanism != "auto":
-        _refuse_forgotten(found, path, data)
-    return found
+if TYPE_CHECKING:
+    from pramana.mechanism.description.reading import Described, Given
 
 
-def _meant(mechanism: Mechanism | str | Path | None, path: Path | None) -> Mechanism | None:
+@dataclass(frozen=True)
+class Known:
+    """The mechanism that was meant, and the description of the data that it came from, if it did."""
+
+    mechanism: Mechanism | None
+    description: Described | None = None
+
+    def refuse_other_rows(self, name: str, rows: int) -> None:
+        """The records that were read must be as many as were described."""
+        if self.description is not None:
+            self.description.refuse_other_rows(name, rows)
+
+
+def resolve_mechanism(mechanism: Mechanism | str | Path | None, data: Any, *, verify: bool = True) -> Known:
+    """The mechanism that was meant.
+
+    A Mechanism is believed. A path, or "auto", is a description: a data file must be the one that it describes, which `verify`
+    also checks by its hash. A frame in memory is whatever its user made of it, so that only "auto" asks for its rows. Where the
+    data carry a description, none of their perturbed columns may be forgotten.
+    """
+    path = Path(data) if isinstance(data, str | os.PathLike) else None
     if mechanism is None or isinstance(mechanism, Mechanism):
-        return mechanism
-    if isinstance(mechanism, str | Path):
-        if str(mechanism) != "auto":
-            return Mechanism.load(mechanism)
-        if path is None:
-            raise MechanismError(
-                "mechanism='auto' reads the description of a data file: give the file's path, or a Mechanism"
-            )
+        known = Known(mechanism)
+    elif not isinstance(mechanism, str | Path):
+        raise MechanismError(
+            f"mechanism of type {type(mechanism).__name__}: give a Mechanism, its path, 'auto', or None for unperturbed data"
+        )
+    elif str(mechanism) == "auto":
+        return _automatic(path, data, verify)
+    else:
+        known = _named(Path(mechanism), None if path is None else data_file(data), verify)
+    _refuse_forgotten(known.mechanism, path, data)
+    return known
+
+
+def _automatic(path: Path | None, data: Any, verify: bool) -> Known:
+    from pramana.mechanism.description.document import parsed
+    from pramana.mechanism.description.reading import Described, described, inside_table
+
+    if path is not None:
         if not path.is_file():
             raise DataError(f"file {str(path)!r} does not exist")
-        return Mechanism.load(path)
-    raise MechanismError(
-        f"mechanism of type {type(mechanism).__name__}: give a Mechanism, its path, 'auto', or None for unperturbed data"
-    )
+        found: Described | None = described(path, verify=verify)
+    else:
+        document = inside_table(data).document if is_pyarrow_table(data) else None
+        found = None if document is None else Described(parsed(document, "the table"), {}, "the table")
+    if found is None:
+        raise MechanismError(
+            "mechanism='auto' reads the description of a data file, which this table does not carry: give the file's path, or a "
+            "Mechanism"
+        )
+    return Known(found.mechanism, found)
+
+
+def _named(description: Path, file: DataFile | None, verify: bool) -> Known:
+    """A description by its path; what it says of a file holds for the data file at hand, though not for a frame."""
+    from pramana.mechanism.description.reading import described
+
+    found = described(description)
+    if file is None or not Path(file).is_file():
+        return Known(found.mechanism)
+    found.refuse_other_file(file, verify=verify)
+    return Known(found.mechanism, found)
 
 
 def _refuse_forgotten(mechanism: Mechanism | None, path: Path | None, data: Any) -> None:
-    columns = _described(path, data)
-    if columns is None:
+    given = _given(path, data)
+    if given is None or given.document is None:
         return
     told = f"{repr(str(path)) if path else 'the table'} carries a description of how it was perturbed"
     if mechanism is None:
@@ -46,22 +92,23 @@ def _refuse_forgotten(mechanism: Mechanism | None, path: Path | None, data: Any)
             f"{told}, but mechanism=None says that it is clean: use mechanism='auto' (or method='naive' to ignore the noise on "
             "purpose)"
         )
-    lacking = [c for c in columns if c not in mechanism.columns]
+    lacking = [c for c in given.columns if c not in mechanism.columns]
     if lacking:
         raise MechanismError(
             f"{told}, and the mechanism given leaves out {listing(lacking)}, which would be taken for clean: use "
             "mechanism='auto', or add the channels of these columns"
         )
+    if given.unit is not None and mechanism.unit is None:
+        raise MechanismError(
+            f"{told}, in which the records of one {given.unit!r} share a draw; the mechanism given does not say so, and errors would "
+            f"be understated: use mechanism='auto', or mechanism.with_unit({given.unit!r})"
+        )
 
 
-def _described(path: Path | None, data: Any) -> list[str] | None:
-    """The perturbed columns that a description inside or beside the data names; None where there is no description."""
-    metadata = getattr(getattr(data, "schema", None), "metadata", None)
-    if not isinstance(metadata, dict) and path is None:
+def _given(path: Path | None, data: Any) -> Given | None:
+    """What is said inside or beside the data."""
+    if path is None and not is_pyarrow_table(data):
         return None
-    from pramana.mechanism.description.document import described_columns, find_description, inside_metadata
+    from pramana.mechanism.description.reading import descriptions, inside_table
 
-    document = inside_metadata(metadata, "the table") if isinstance(metadata, dict) else None
-    if document is None and path is not None and path.is_file():
-        document = find_description(path)
-    return None if document is None else described_columns(document)
+    return inside_table(data) if path is None else descriptions(path)

@@ -1,20 +1,20 @@
-"""The published description of a mechanism: versioned JSON, alone, in a Data Package or inside Parquet."""
+"""The published description of a mechanism: versioned JSON, the same alone, in a Data Package or inside Parquet."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 
-from pramana.errors import MechanismError
-from pramana.frames.files import unreadable
-from pramana.frames.inputs import note_input
+from pramana.errors import MechanismError, listing
+from pramana.frames import Variable
+from pramana.frames.levels import is_number
 from pramana.frames.writing import write_text
 from pramana.mechanism.channel import Channel, Document
 from pramana.mechanism.channels.stratified import Stratified
@@ -22,16 +22,22 @@ from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.draws.keystream import RandomnessKind
 from pramana.mechanism.mechanism import Mechanism, Unit
 
-VERSION = "1.1"
+VERSION = "1.2"
 UNIT_VERSION = "2.0"
 """Of a description with a unit: readers that do not know units must refuse it, for they would understate errors."""
+LATE = ("sha256", "missing")
+"""What is known only when the file is written: it stands in the description beside the file, not in the one inside."""
 PARQUET_KEY = b"pram"
 SCHEMA = Path(__file__).with_name("pram-1.schema.json")
 """The JSON Schema of the `pram` object, shipped with the package; `make schema` writes it anew from the models."""
 
+EPSILON_TOLERANCE = 1e-6
+"""Relative; another machine's logarithm differs in the last digits."""
+
 LevelValue = bool | int | float | str
 KindName = Literal["nominal", "ordinal", "numeric"]
-Levels = Annotated[list[LevelValue | list[LevelValue]], Field(min_length=2)]
+Levels = Annotated[list[LevelValue | list[LevelValue]], Field(min_length=2), FailFast()]
+"""One fault is enough: a list of a million wrong levels would have five million."""
 
 
 class _Model(BaseModel):
@@ -53,8 +59,9 @@ class MatrixModel(ChannelModel):
     kind: KindName | None = None
     levels: Levels
     conditional: bool = False
+    given: list[Literal["frequencies", "levels"]] | None = None
     orientation: Literal["columns", "rows"]
-    matrix: list[list[float]]
+    matrix: Annotated[list[Annotated[list[float], FailFast()]], FailFast()]
 
 
 class MixtureModel(ChannelModel):
@@ -62,8 +69,21 @@ class MixtureModel(ChannelModel):
     kind: KindName | None = None
     levels: Levels
     conditional: bool = False
+    given: list[Literal["frequencies", "levels"]] | None = None
     refill: Annotated[float, Field(ge=0, lt=1)]
     frequencies: list[Annotated[float, Field(ge=0)]] | None = None
+
+
+class BandModel(ChannelModel):
+    """Moves of at most `width` steps: `diagonals[width + i − j][j]` is the chance that level j is released as level i."""
+
+    channel: Literal["band"]
+    kind: KindName | None = None
+    levels: Levels
+    conditional: bool = False
+    given: list[Literal["frequencies", "levels"]] | None = None
+    width: Annotated[int, Field(ge=1)]
+    diagonals: list[list[float]]
 
 
 class MatrixStratum(MatrixModel):
@@ -74,20 +94,30 @@ class MixtureStratum(MixtureModel):
     value: LevelValue
 
 
+class BandStratum(BandModel):
+    value: LevelValue
+
+
 class StratifiedModel(ChannelModel):
     channel: Literal["stratified"]
     by: str
-    strata: list[Annotated[MatrixStratum | MixtureStratum, Field(discriminator="channel")]]
+    strata: Annotated[
+        list[Annotated[MatrixStratum | MixtureStratum | BandStratum, Field(discriminator="channel")]], FailFast()
+    ]
 
     def built(self) -> Channel:
+        values = [s.value for s in self.strata]
+        twice = [value for value, count in Counter(values).items() if count > 1]
+        if twice:
+            raise MechanismError(f"strata {listing(twice)} of {self.by!r} appear more than once: describe each once")
         return Stratified(self.by, {s.value: TransitionMatrix.from_document(s.model_dump()) for s in self.strata})
 
 
-Randomization = Annotated[MatrixModel | MixtureModel | StratifiedModel, Field(discriminator="channel")]
+Randomization = Annotated[MatrixModel | MixtureModel | BandModel | StratifiedModel, Field(discriminator="channel")]
 
 
 class AssignmentModel(_Model):
-    columns: Annotated[list[str], Field(min_length=1)]
+    columns: Annotated[list[str], Field(min_length=1), FailFast()]
     randomization: Randomization
     epsilon: float | None = None
 
@@ -108,7 +138,7 @@ class PramModel(_Model):
     """The `pram` object. What follows `channels` is of a released file; a mechanism alone has none of it."""
 
     version: str
-    channels: Annotated[list[AssignmentModel], Field(min_length=1)]
+    channels: Annotated[list[AssignmentModel], Field(min_length=1), FailFast()]
     unit: UnitModel | None = None
     rows: Annotated[int, Field(ge=0)] | None = None
     missing: dict[str, Annotated[int, Field(ge=0)]] | None = None
@@ -158,7 +188,7 @@ def to_document(mechanism: Mechanism) -> Document:
 
 def from_document(document: Any, source: str) -> Mechanism:
     """A mechanism from a parsed `pram` object; errors name the path inside the document."""
-    return _built(parsed(document, source), source)
+    return built(parsed(document, source), source)
 
 
 def parsed(document: Any, source: str) -> PramModel:
@@ -166,16 +196,28 @@ def parsed(document: Any, source: str) -> PramModel:
     body = document.get("pram") if isinstance(document, dict) else None
     if body is None:
         raise MechanismError(f"{source} holds no 'pram' object: it is not the description of a mechanism")
-    _refuse_newer(body, source)
+    refuse_newer(body.get("version") if isinstance(body, dict) else None, source)
     try:
         return PramModel.model_validate(body)
     except ValidationError as error:
-        first = error.errors()[0]
+        first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise MechanismError(f"{source}: pram.{where}: {first['msg']}") from None
+        raise MechanismError(f"{source}: pram.{where}: {first['msg'][:300]}") from None
 
 
-def _built(model: PramModel, source: str) -> Mechanism:
+def refuse_newer(version: object, source: str) -> None:
+    """The one place where a version is read: two numbers with a point between them, the first no newer than ours."""
+    if not isinstance(version, str) or not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})*", version):
+        shown = repr(version[:20] if isinstance(version, str) else version)
+        raise MechanismError(f"{source}: pram.version is {shown[:60]}, not a version such as {VERSION!r}")
+    if int(version.split(".")[0]) > int(UNIT_VERSION.split(".")[0]):
+        raise MechanismError(
+            f"{source} has version {version}, newer than the {UNIT_VERSION} that this release reads: update pramana"
+        )
+
+
+def built(model: PramModel, source: str) -> Mechanism:
+    """The mechanism that a checked description stands for."""
     channels: dict[str | tuple[str, ...], Channel] = {}
     for position, assignment in enumerate(model.channels):
         key = _key(assignment.columns)
@@ -185,18 +227,26 @@ def _built(model: PramModel, source: str) -> Mechanism:
             channels[key] = assignment.randomization.built()
         except MechanismError as error:
             raise MechanismError(f"{source}: pram.channels.{position}: {error}") from None
-    return Mechanism(channels, None if model.unit is None else Unit(model.unit.column, model.unit.varies))
+    unit = None if model.unit is None else Unit(model.unit.column, model.unit.varies)
+    try:
+        return Mechanism(channels, unit)
+    except MechanismError as error:
+        raise MechanismError(f"{source}: pram.channels: {error}") from None
 
 
-def _refuse_newer(body: Any, source: str) -> None:
-    version = str(body.get("version", "")) if isinstance(body, dict) else ""
-    major = version.split(".")[0]
-    if not re.fullmatch("[0-9]{1,9}", major):
-        raise MechanismError(f"{source}: pram.version is {version[:20]!r}, not a version such as {VERSION!r}")
-    if int(major) > int(UNIT_VERSION.split(".")[0]):
-        raise MechanismError(
-            f"{source} has version {version}, newer than the {UNIT_VERSION} that this release reads: update pramana"
-        )
+def false_epsilons(model: PramModel, mechanism: Mechanism) -> list[str]:
+    """Privacy losses that are stated and that the matrices do not have. A null promises nothing."""
+    pairs = zip(model.channels, mechanism.assignments, strict=True)
+    found = [
+        (f"pram.channels.{k}.epsilon", stated.epsilon, own.channel.epsilon, listing(own.columns))
+        for k, (stated, own) in enumerate(pairs)
+    ]
+    found.append(("pram.epsilon", model.epsilon, mechanism.epsilon, "all columns together"))
+    return [
+        f"{where} is {stated:.10g}, but the matrices of {columns} have {own:.10g}"
+        for where, stated, own, columns in found
+        if stated is not None and not math.isclose(stated, own, rel_tol=EPSILON_TOLERANCE, abs_tol=EPSILON_TOLERANCE)
+    ]
 
 
 def _key(columns: list[str]) -> str | tuple[str, ...]:
@@ -212,88 +262,25 @@ def save(mechanism: Mechanism, path: Path, *, force: bool = True) -> None:
     write_text(path, text + "\n", force=force)
 
 
-def load(path: Path) -> Mechanism:
-    """From a mechanism file, or from the description that a data file carries or lies beside."""
-    if not path.is_file():
-        raise MechanismError(f"mechanism file {str(path)!r} does not exist")
-    if path.suffix.lower() != ".json":
-        description = find_description(path)
-        if description is None:
-            raise MechanismError(
-                f"{str(path)!r} carries no description and none lies beside it: name the mechanism file, as in --mechanism mechanism.json"
-            )
-        return from_document(description, str(path))
-    return from_document(_single(_parse(path), path), str(path))
+def field_of(name: str, variable: Variable | None, arrow: str) -> Document:
+    """A column as the schema of a Data Package has it; `arrow` is its type in a Parquet file, "" in others."""
+    if variable is None or variable.levels is None:
+        return {"name": name, "type": _type_name(arrow)}
+    values = variable.levels
+    own = "boolean" if isinstance(values[0], bool) else "number" if is_number(values[0]) else "string"
+    own = "integer" if own == "number" and all(isinstance(v, int) for v in values) else own
+    return {"name": name, "type": own, "constraints": {"enum": list(values)}}
 
 
-def _parse(path: Path) -> Any:
-    note_input(path, "description")
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # no JSON, no UTF-8, a number of thousands of digits; nested too deeply
-        raise MechanismError(f"{str(path)!r} is not valid JSON: {error}") from None
-
-
-def _single(document: Any, path: Path) -> Any:
-    """A datapackage.json with one described resource stands for that resource."""
-    if not isinstance(document, dict) or "pram" in document or "resources" not in document:
-        return document
-    described = [r for r in _resources(document) if "pram" in r]
-    if len(described) != 1:
-        raise MechanismError(
-            f"{str(path)!r} describes {len(described)} perturbed resources: load the one you want by its data file"
-        )
-    return described[0]
-
-
-def _resources(document: Any) -> list[Document]:
-    listed = document.get("resources") if isinstance(document, dict) else None
-    return [r for r in listed if isinstance(r, dict)] if isinstance(listed, list) else []
-
-
-def find_description(data: Path) -> Document | None:
-    """The `pram` object inside a Parquet file, or in the datapackage.json beside any file; None where there is none."""
-    package = data.parent / "datapackage.json"
-    if package.is_file():
-        for resource in _resources(_parse(package)):
-            if "pram" in resource and Path(str(resource.get("path"))) == Path(data.name):
-                return {"pram": resource["pram"]}
-    if data.suffix.lower() in (".parquet", ".pq") and data.is_file():
-        return inside_parquet(data)
-    return None
-
-
-def described_columns(document: Document) -> list[str]:
-    """The columns that a description says were perturbed, also where the rest of it cannot be read."""
-    body = document.get("pram")
-    channels = body.get("channels") if isinstance(body, dict) else None
-    listed = [c.get("columns") for c in channels if isinstance(c, dict)] if isinstance(channels, list) else []
-    return [name for columns in listed if isinstance(columns, list) for name in columns]
-
-
-def inside_parquet(path: Path) -> Document | None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    note_input(path, "data")
-    try:
-        metadata = parquet.read_schema(path).metadata or {}
-    except (pa.ArrowInvalid, OSError) as error:
-        raise unreadable(path, error) from None
-    return inside_metadata(metadata, str(path))
-
-
-def inside_metadata(metadata: Mapping[bytes, bytes] | None, source: str) -> Document | None:
-    """The description among the key-value metadata of a Parquet file or an Arrow table."""
-    if not metadata or PARQUET_KEY not in metadata:
-        return None
-    try:
-        parsed = json.loads(metadata[PARQUET_KEY])
-    except (ValueError, RecursionError) as error:
-        raise MechanismError(
-            f"{source}: the metadata under {PARQUET_KEY.decode()!r} are not valid JSON: {error}"
-        ) from None
-    return parsed if isinstance(parsed, dict) else {"pram": parsed}
+def _type_name(arrow: str) -> str:
+    patterns = {
+        r"u?int\d+$": "integer",
+        r"(float|double|halffloat|decimal)": "number",
+        r"bool": "boolean",
+        r"(large_)?string|dictionary<values=(large_)?string": "string",
+        r"date": "date",
+        r"timestamp": "datetime",
+        r"time": "time",
+        r"(large_)?list|fixed_size_list": "list",
+    }
+    return next((name for pattern, name in patterns.items() if re.match(pattern, arrow)), "any")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.errors import DataError, MechanismError, confidential, listing, quoted
+from pramana.errors import MechanismError, confidential, listing, quoted
 from pramana.frames import Level, checked_levels, read
 from pramana.frames.table import require_columns
 from pramana.mechanism.channels.stratified import Stratified
@@ -54,7 +54,7 @@ def linked(
 
 @confidential
 def observed_combinations(data: Any, columns: Sequence[str]) -> list[tuple[Level, ...]]:
-    """The combinations that occur in a frame or file, sorted; rows with a missing value are left out.
+    """The combinations that occur in a frame or file, in the order of each column's levels; rows with a missing value are left out.
 
     Publishing them tells that each of them occurs.
     """
@@ -62,12 +62,10 @@ def observed_combinations(data: Any, columns: Sequence[str]) -> list[tuple[Level
     require_columns(table, columns, "the linked design")
     present = ~table.missing(columns)
     parts = [table.column(name)[present].tolist() for name in columns]
-    try:
-        found = sorted(set(zip(*parts, strict=True)))
-    except TypeError:
-        raise DataError(
-            f"one of the columns {listing(columns)} mixes text and numbers: convert it to one type"
-        ) from None
+    places = [{level: place for place, level in enumerate(table.levels(name))} for name in columns]
+    found = sorted(
+        set(zip(*parts, strict=True)), key=lambda values: [own[v] for own, v in zip(places, values, strict=True)]
+    )
     if len(found) > COMBINATION_LIMIT:
         raise MechanismError(
             f"columns {listing(columns)} have {len(found)} combinations, above the limit of {COMBINATION_LIMIT}: link fewer columns or "

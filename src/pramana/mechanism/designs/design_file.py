@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,21 +11,23 @@ from typing import Any
 
 from pramana.errors import MechanismError, confidential, suggestion
 from pramana.frames import Table, read
-from pramana.frames.inputs import note_input
+from pramana.frames.documents import read_toml
 from pramana.frames.writing import write_text
+from pramana.mechanism.channel import CONDITIONS
 from pramana.mechanism.designs.request import Request
 from pramana.mechanism.mechanism import Mechanism, Unit
 
 VERSION = 1
 _HEADER = "# A design: what is asked for. The mechanism built from it is written when the data are perturbed.\n"
 _NUMBER, _NUMBERS = "a number", "a number, one a level, or a table by level"
+_CONDITIONAL = f"true or false, or a list of {' and '.join(CONDITIONS)}"
 _STRATUM = {"keep": _NUMBERS, "epsilon": _NUMBER, "frequencies": 'a list, a table by level, or "data"'}
 _SHARED = {
     "levels": "a list",
     **_STRATUM,
     "invariant": "true or false",
     "construction": "text",
-    "conditional": "true or false",
+    "conditional": _CONDITIONAL,
 }
 _COLUMN = {
     **_SHARED,
@@ -65,7 +66,7 @@ class Design:
 
     @property
     def conditional(self) -> tuple[str, ...]:
-        """Columns whose epsilon holds only given frequencies that come from the confidential file."""
+        """Columns whose epsilon holds only given something that comes from the confidential file."""
         return tuple(request.name for request in self.requests if request.conditional)
 
     @property
@@ -92,7 +93,7 @@ class Design:
     @staticmethod
     def asked(path: Path) -> Design:
         """From a TOML file, as it stands there."""
-        document = _parsed(path)
+        document = read_toml(path, "design file", MechanismError)
         return Design(_requests(document, str(path)), _unit(document, str(path)))
 
     def write(self, path: str | Path, *, force: bool = True) -> None:
@@ -129,25 +130,14 @@ def _draws(request: Request) -> bool:
     return "data" in (request.frequencies, *(changes.get("frequencies") for _, changes in request.strata))
 
 
-def _parsed(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise MechanismError(f"design file {str(path)!r} does not exist")
-    note_input(path, "design")
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # no TOML, no UTF-8, a number of thousands of digits; nested too deeply
-        raise MechanismError(f"{str(path)!r} is not valid TOML: {error}") from None
-
-
 def _requests(document: dict[str, Any], source: str) -> tuple[Request, ...]:
     _refuse_unknown(document, ("version", "unit", "unit_varies", "columns", "linked"), source)
     version = document.get("version", VERSION)
-    if not isinstance(version, int) or version > VERSION:
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise MechanismError(f"{source} has version {version!r}: give a whole number such as {VERSION}")
+    if version > VERSION:
         raise MechanismError(
-            f"{source} has version {version!r}, newer than the {VERSION} that this release reads: update pramana"
+            f"{source} has version {version}, newer than the {VERSION} that this release reads: update pramana"
         )
     columns, linked = document.get("columns", {}), document.get("linked", [])
     if not isinstance(columns, dict) or not isinstance(linked, list):
@@ -178,7 +168,7 @@ def _column(name: str, body: Any, where: str) -> Request:
         if "value" not in inner:
             raise MechanismError(f"{where}.strata.{number} lacks 'value', the value of the stratifying column")
         strata.append((inner.pop("value"), inner))
-    return _honest(Request((name,), strata=tuple(strata), **options), options, where)
+    return _honest((name,), {"strata": tuple(strata), **options}, where)
 
 
 def _linked(body: Any, where: str) -> Request:
@@ -186,19 +176,21 @@ def _linked(body: Any, where: str) -> Request:
     columns = options.pop("columns", ())
     if len(columns) < 2 or not all(isinstance(name, str) for name in columns):
         raise MechanismError(f"{where}.columns must name at least 2 columns that are perturbed together")
-    return _honest(Request(columns, **options), options, where)
+    return _honest(columns, options, where)
 
 
-def _honest(request: Request, options: Mapping[str, Any], where: str) -> Request:
+def _honest(columns: tuple[str, ...], options: dict[str, Any], where: str) -> Request:
     """Frequencies of the confidential file make epsilon conditional, whatever the file says."""
+    said = options.pop("conditional", None)
+    request = Request(columns, **options).with_given(*(("frequencies",) if said is True else said or ()))
     if not _draws(request):
         return request
-    if options.get("conditional") is False:
+    if said is False:
         raise MechanismError(
             f'{where}: frequencies = "data" come from the confidential file, so conditional cannot be false: leave it out, or '
             "write out the frequencies of a public table"
         )
-    return replace(request, conditional=True)
+    return request.with_given("frequencies")
 
 
 def _checked(body: Any, known: Mapping[str, str], where: str) -> dict[str, Any]:
@@ -218,6 +210,10 @@ def _refuse_unknown(body: Mapping[str, Any], known: tuple[str, ...], where: str)
 
 
 def _fits(value: Any, wanted: str) -> bool:
+    if wanted == _CONDITIONAL:
+        return isinstance(value, bool) or (
+            isinstance(value, list) and all(isinstance(what, str) and what in CONDITIONS for what in value)
+        )
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if wanted.startswith("a list") or wanted == _NUMBERS:
         nested = wanted == "a list of lists of levels" and not all(isinstance(v, list) for v in value)
@@ -241,7 +237,8 @@ def _section(request: Request) -> str:
     name = _key(request.columns[0])
     single = len(request.columns) == 1
     head = f"[columns.{name}]" if single else f"[[linked]]\ncolumns = {_toml(request.columns)}"
-    lines = _lines({key: vars(request)[key] for key in _COLUMN if key != "strata"}, request)
+    plain = {**vars(request), "conditional": request.given == ("frequencies",) or request.given}
+    lines = _lines({key: plain[key] for key in _COLUMN if key != "strata"}, request)
     for value, changes in request.strata:
         lines += [f"\n[[columns.{name}.strata]]", f"value = {_toml(value)}", *_lines(changes, request)]
     return "\n" + "\n".join([head, *lines]) + "\n"

@@ -10,6 +10,7 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.errors import MechanismError, quoted, suggestion
 from pramana.frames import Kind, Level, checked_levels
+from pramana.mechanism.channel import Conditional
 from pramana.mechanism.channels.checks import (
     Frequencies,
     Keep,
@@ -62,7 +63,7 @@ def invariant(
     epsilon: float | None = None,
     construction: Construction = "mixture",
     kind: Kind | None = None,
-    conditional: bool = False,
+    conditional: Conditional = False,
 ) -> TransitionMatrix:
     """A matrix with P π = π: released frequencies equal the true ones in expectation.
 

@@ -33,19 +33,6 @@ _LISTED: tuple[tuple[int, tuple[int, ...]], ...] = (
 )
 
 
-def is_difference_set(modulus: int, residues: tuple[int, ...]) -> bool:
-    """Whether every non-zero residue is a difference of two members equally often.
-
-    >>> is_difference_set(7, (1, 2, 4)), is_difference_set(8, (1, 2, 4))
-    (True, False)
-    """
-    counts = [0] * modulus
-    for a in residues:
-        for b in residues:
-            counts[(a - b) % modulus] += 1
-    return len(set(counts[1:])) == 1
-
-
 def difference_sets(modulus: int) -> list[tuple[int, ...]]:
     """The known sets modulo v with 1 < k < v/2, each shifted so that it holds 0; none where none is known here.
 
@@ -122,7 +109,7 @@ def total_variance(transition: TransitionMatrix, frequencies: Frequencies | None
     """
     size = len(transition)
     shares = np.full(size, 1 / size) if frequencies is None else checked_frequencies(frequencies, transition.levels)
-    squares, released = _squared_columns(transition), _released(transition, shares)
+    squares, released = _squared_columns(transition), transition.form.moved(shares)
     return float(released @ squares - shares @ shares)
 
 
@@ -133,13 +120,6 @@ def _squared_columns(transition: TransitionMatrix) -> Float:
         return np.square(transition.inverse).sum(axis=0)
     moved = form.refill * form.frequencies
     return (1 - 2 * moved + moved @ moved) / (1 - form.refill) ** 2
-
-
-def _released(transition: TransitionMatrix, shares: Float) -> Float:
-    form = transition.form
-    if isinstance(form, Mixture):
-        return (1 - form.refill) * shares + form.refill * form.frequencies
-    return transition.matrix @ shares
 
 
 def block_design(
@@ -221,9 +201,4 @@ def epsilon_within(transition: TransitionMatrix) -> float:
     >>> P.epsilon, round(epsilon_within(P), 6)
     (inf, 1.0)
     """
-    if isinstance(transition.form, Mixture) and np.isfinite(transition.epsilon):
-        return transition.epsilon
-    matrix = transition.matrix
-    smallest = np.where(matrix > 0, matrix, np.inf).min(axis=1)
-    possible = np.isfinite(smallest)
-    return float(np.max(np.log(matrix.max(axis=1)[possible] / smallest[possible])))
+    return transition.form.epsilon_within

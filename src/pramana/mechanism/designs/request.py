@@ -13,7 +13,7 @@ from pramana.errors import DataError, MechanismError, suggestion
 from pramana.frames import Kind, Level, Table
 from pramana.frames.table import require_columns
 from pramana.mechanism import designs
-from pramana.mechanism.channel import Channel
+from pramana.mechanism.channel import CONDITIONS, Channel
 from pramana.mechanism.channels.checks import Keep, checked_epsilon
 from pramana.mechanism.channels.stratified import Stratified
 from pramana.mechanism.channels.transition import TransitionMatrix
@@ -36,7 +36,7 @@ class Request:
     keep, epsilon : one of the two, or both: then epsilon is a ceiling that the design must not exceed.
     invariant : keep the frequencies, which `frequencies` gives; "data" counts them in the confidential file itself.
     construction : of an invariant design, or of a design from epsilon ("best" takes the smaller total variance).
-    conditional : the frequencies come from the confidential file, so that epsilon holds given them only.
+    given : what comes from the confidential file, "frequencies" or "levels", so that epsilon holds given it only.
     band, blocks, fixed : structure, one of them: steps on an ordinal scale, groups of levels, levels that never move.
     by, strata : an unperturbed column, and for its values what differs there.
     merge_below, other : values held by fewer people are merged, on a scale with the nearest level, else into `other`.
@@ -52,7 +52,7 @@ class Request:
     invariant: bool = False
     construction: str | None = None
     frequencies: Shares = None
-    conditional: bool = False
+    given: tuple[str, ...] = ()
     band: int | None = None
     blocks: tuple[tuple[Level, ...], ...] | None = None
     fixed: tuple[Level, ...] = ()
@@ -67,10 +67,18 @@ class Request:
     def name(self) -> str:
         return " × ".join(self.columns)
 
+    @property
+    def conditional(self) -> bool:
+        """Whether epsilon holds only given something that comes from the confidential file."""
+        return bool(self.given)
+
+    def with_given(self, *what: str) -> Request:
+        """Marked as conditional on this too."""
+        return replace(self, given=tuple(w for w in CONDITIONS if w in (*self.given, *what)))
+
     def channel(self) -> Channel:
         """The transition matrix, or one for each stratum."""
-        if (self.by is None) != (not self.strata):
-            raise MechanismError("strata need both `by`, the unperturbed column, and `strata`, what differs in each")
+        self._refuse_half_strata()
         if self.by is None:
             return transition(self)
         matrices: dict[Any, TransitionMatrix] = {}
@@ -83,6 +91,10 @@ class Request:
                 raise MechanismError(f"stratum {value!r} of {self.by!r}: {error.marked}") from None
         return Stratified(self.by, matrices)
 
+    def _refuse_half_strata(self) -> None:
+        if (self.by is None) != (not self.strata):
+            raise MechanismError("strata need both `by`, the unperturbed column, and `strata`, what differs in each")
+
     def _by_value(self) -> list[tuple[Level, Request]]:
         plain = replace(self, by=None, strata=())
         return [(value, replace(plain, **changes)) for value, changes in self.strata]
@@ -90,7 +102,11 @@ class Request:
     def resolved(self, table: Table | None, unit: str | None = None) -> Request:
         """The request with levels and frequencies written out; what comes from the data is marked as conditional. Rare levels are
         those of few records, or of few units."""
-        ready = self if self.levels is not None else replace(self, levels=_levels(self, _needed(table, self, "levels")))
+        ready = self
+        if self.levels is None:
+            ready = replace(self, levels=_levels(self, _needed(table, self, "levels")))
+            # A table of frequencies by level lists the levels too, and need not match: then it is refused.
+            ready = ready if isinstance(self.frequencies, Mapping) else ready.with_given("levels")
         if self.merge_below is not None:
             ready = _without_rare(ready, _needed(table, self, "rare levels"), unit)
         if self.missing_level is not None and self.missing_level not in (ready.levels or ()):
@@ -103,9 +119,10 @@ class Request:
             return ready
         source = _needed(table, self, "frequencies")
         counted = _counted(ready, source, np.ones(source.n, dtype=bool))
-        return replace(ready, frequencies=counted, conditional=True)
+        return replace(ready, frequencies=counted).with_given("frequencies")
 
     def _with_resolved_strata(self, table: Table | None) -> Request:
+        self._refuse_half_strata()
         strata = []
         for (value, changes), (_, request) in zip(self.strata, self._by_value(), strict=True):
             if request.frequencies == "data":
@@ -120,15 +137,16 @@ class Request:
             strata.append((value, changes))
         drawn = any(request.frequencies == "data" for _, request in self._by_value())
         shared = None if self.frequencies == "data" else self.frequencies
-        return replace(self, strata=tuple(strata), frequencies=shared, conditional=self.conditional or drawn)
+        ready = replace(self, strata=tuple(strata), frequencies=shared)
+        return ready.with_given("frequencies") if drawn else ready
 
     def note(self) -> str | None:
         """What must be said beside epsilon."""
         if not self.conditional:
             return None
         return (
-            f"epsilon of {self.name!r} is conditional on the frequencies, which come from the confidential file: whoever sees the "
-            "matrix learns them. Use a public or noised table to avoid this"
+            f"epsilon of {self.name!r} is conditional on {' and '.join(CONDITIONS[w] for w in self.given)}, taken from the "
+            "confidential file: whoever sees the matrix learns it. Use a public or noised table, or a public list, to avoid this"
         )
 
 
@@ -145,9 +163,9 @@ def transition(request: Request) -> TransitionMatrix:
     built = _structured(request, structure[0]) if structure else _plain(request)
     if request.keep is not None and request.epsilon is not None:
         _refuse_above(built, checked_epsilon(request.epsilon), request)
-    if not request.conditional:
+    if not request.given:
         return built
-    return TransitionMatrix.from_form(built.levels, built.form, built.kind, conditional=True)
+    return TransitionMatrix.from_form(built.levels, built.form, built.kind, conditional=request.given)
 
 
 def _structured(request: Request, structure: str) -> TransitionMatrix:
@@ -231,20 +249,13 @@ def _levels(request: Request, table: Table) -> tuple[Level, ...]:
         return tuple(designs.observed_combinations(table, request.columns))
     name = request.columns[0]
     require_columns(table, [name], "the design")
-    chosen = table.categories(name)
-    if chosen is not None:
-        return tuple(chosen)
-    values = table.column(name)[~table.missing([name])]
-    found = set(values.tolist())
-    if len(found) > LEVEL_LIMIT:
+    found = table.levels(name)
+    if len(found) > LEVEL_LIMIT and table.categories(name) is None:
         raise DataError(
-            f"column {name!r} has {len(found)} distinct values in {values.size} rows, above the limit of {LEVEL_LIMIT}: it looks "
+            f"column {name!r} has {len(found)} distinct values in {table.n} rows, above the limit of {LEVEL_LIMIT}: it looks "
             "continuous or an identifier; coarsen it, or list its levels"
         )
-    try:
-        return tuple(sorted(_whole(v) for v in found))
-    except TypeError:
-        raise DataError(f"column {name!r} mixes types, such as text and numbers: convert it to one type") from None
+    return tuple(found)
 
 
 def _without_rare(request: Request, table: Table, unit: str | None) -> Request:
@@ -259,7 +270,7 @@ def _without_rare(request: Request, table: Table, unit: str | None) -> Request:
     held = people(values, None if unit is None else table.column(unit)[present])
     ordered = request.kind in ("ordinal", "numeric") or request.band is not None or table.ordered(name)
     levels, where = merged(name, request.levels, held, request.merge_below, ordered=ordered, other=request.other)
-    return replace(request, levels=levels, merged=where, conditional=True)
+    return replace(request, levels=levels, merged=where).with_given("levels")
 
 
 def _whole(value: Any) -> Any:

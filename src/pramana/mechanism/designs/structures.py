@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,7 +19,11 @@ from pramana.mechanism.channels.checks import (
     checked_frequencies,
     checked_keep,
 )
-from pramana.mechanism.channels.transition import TransitionMatrix
+from pramana.mechanism.channels.matrix_forms import Banded
+from pramana.mechanism.channels.transition import DENSE_LIMIT, TransitionMatrix
+
+WIDE = 256
+"""Levels above which a band is held, and described, by its diagonals instead of a square array."""
 
 
 def restricted(
@@ -48,10 +53,13 @@ def restricted(
            [0. , 0. , 1. ]])
     """
     levels = checked_levels(levels)
+    if len(levels) > DENSE_LIMIT:
+        raise MechanismError(
+            f"a matrix over {len(levels)} levels is above the limit of {DENSE_LIMIT}: use randomised response, a mixture or a narrow band, "
+            "or merge levels"
+        )
     mask = _mask(levels, allowed, fixed)
-    if invariant and frequencies is None:
-        raise MechanismError("an invariant design needs the frequencies that it is to keep: give frequencies")
-    weights = np.ones(len(levels)) if frequencies is None else checked_frequencies(frequencies, levels)
+    weights = _weights(levels, frequencies, invariant)
     if invariant:
         matrix = _balanced_flow(checked_floor(keep), weights, mask, levels)
     else:
@@ -80,9 +88,41 @@ def band(
         raise MechanismError(
             f"width={width!r} must be a whole number of steps from 1 to {len(levels) - 1}, one less than the {len(levels)} levels"
         )
+    if len(levels) > WIDE and width < len(levels) // 4:
+        return _long_band(levels, keep, width, frequencies, invariant, kind)
     position = np.arange(len(levels))
     near = np.abs(position[:, None] - position) <= width
     return restricted(levels, keep, allowed=near, frequencies=frequencies, invariant=invariant, kind=kind)
+
+
+def _long_band(
+    levels: tuple[Level, ...],
+    keep: Keep,
+    width: int,
+    frequencies: Frequencies | None,
+    invariant: bool,
+    kind: Kind | None,
+) -> TransitionMatrix:
+    """The same by its diagonals: `moves[width + i − j, j]` is the weight of a move from j to i."""
+    weights = _weights(levels, frequencies, invariant)
+    padded = np.pad(weights, width)
+    moves = np.stack([padded[r : r + len(levels)] for r in range(2 * width + 1)])
+    moves[width] = 0.0
+    leaving = moves.sum(axis=0)
+    if invariant:
+        out = moves * ((1 - checked_floor(keep)) / leaving.max())
+        out[width] = 1 - out.sum(axis=0)
+    else:
+        kept = checked_keep(keep, levels)
+        out = moves * ((1 - kept) / leaving)
+        out[width] = kept
+    return TransitionMatrix.from_form(levels, Banded(out), kind)
+
+
+def _weights(levels: Sequence[Level], frequencies: Frequencies | None, invariant: bool) -> Float:
+    if invariant and frequencies is None:
+        raise MechanismError("an invariant design needs the frequencies that it is to keep: give frequencies")
+    return np.ones(len(levels)) if frequencies is None else checked_frequencies(frequencies, levels)
 
 
 def blocks(
@@ -111,7 +151,7 @@ def blocks(
     if epsilon is not None:
         if frequencies is not None or invariant:
             raise MechanismError("a block design with frequencies takes keep, not epsilon: give keep")
-        size = np.array([np.sum(members == block) for block in members])
+        size = np.bincount(members)[members]
         keep = 1 / (1 + (size - 1) * np.exp(-checked_epsilon(epsilon)))
     assert keep is not None
     same = members[:, None] == members
@@ -125,10 +165,11 @@ def _mask(levels: Sequence[Level], allowed: npt.ArrayLike | None, fixed: Sequenc
         raise MechanismError(
             f"allowed is an array of {mask.dtype} of shape {mask.shape}: give true and false, {size} × {size}"
         )
-    unknown = [level for level in fixed if level not in levels]
+    known = set(levels)
+    unknown = [level for level in fixed if level not in known]
     if isinstance(fixed, str) or unknown:
         raise MechanismError(f"fixed={fixed!r} must be a list of levels, out of {quoted(listing(levels, 10))}")
-    still = np.array([level in fixed for level in levels])
+    still = np.isin(np.arange(size), [levels.index(level) for level in fixed])
     mask = mask & ~still & ~still[:, None]
     np.fill_diagonal(mask, False)
     return mask
@@ -178,10 +219,11 @@ def _members(levels: Sequence[Level], groups: Sequence[Sequence[Level]]) -> npt.
     """The block of every level."""
     if isinstance(groups, str) or any(isinstance(group, str) for group in groups):
         raise MechanismError(f"blocks {groups!r} must be a list of lists of levels")
-    flat = [level for group in groups for level in group]
-    unknown = [level for level in flat if level not in levels]
-    absent = [level for level in levels if level not in flat]
-    twice = [level for level in dict.fromkeys(flat) if flat.count(level) > 1]
+    counts = Counter(level for group in groups for level in group)
+    known = set(levels)
+    unknown = [level for level in counts if level not in known]
+    absent = [level for level in levels if level not in counts]
+    twice = [level for level, times in counts.items() if times > 1]
     for wrong, what in ((unknown, "are no levels"), (absent, "are in no block"), (twice, "are in several blocks")):
         if wrong:
             raise MechanismError(

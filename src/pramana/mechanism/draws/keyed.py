@@ -117,7 +117,7 @@ def channel_hash(channel: Channel) -> str:
 
 def _of_draws(value: Any) -> Any:
     if isinstance(value, dict):
-        return {k: _of_draws(v) for k, v in value.items() if k not in ("kind", "conditional")}
+        return {k: _of_draws(v) for k, v in value.items() if k not in ("kind", "conditional", "given")}
     return [_of_draws(v) for v in value] if isinstance(value, list) else value
 
 

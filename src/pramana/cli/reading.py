@@ -1,0 +1,65 @@
+"""The options of every command that reads data files: how the text of a CSV file is written."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from pramana.errors import PramanaError
+
+OPTIONS: dict[str, Any] = {
+    "delimiter": Annotated[str | None, typer.Option(help="CSV: what separates fields, one of , ; | tab.")],
+    "decimal": Annotated[str | None, typer.Option(help="CSV: the decimal mark, . or a comma.")],
+    "quote": Annotated[str | None, typer.Option(help="CSV: the mark around fields, \" or ' or none.")],
+    "encoding": Annotated[str | None, typer.Option(help="CSV: utf-8, cp1252, utf-16 or another encoding.")],
+}
+"""What is not given is found from the file."""
+
+
+def reading(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command with `OPTIONS`, which hold for its data files of these names; the command sees nothing of them but a `CsvFile`."""
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(**given: Any) -> None:
+            stated = {name: given.pop(name) for name in OPTIONS}
+            files = {name: given[name] for name in names if given[name] is not None}
+            command(**given | _stated(files, {name: value for name, value in stated.items() if value is not None}))
+
+        hints, kind = get_type_hints(command, include_extras=True), inspect.Parameter.KEYWORD_ONLY
+        own = inspect.signature(command).parameters.values()
+        parameters = [p.replace(kind=kind, annotation=hints[p.name]) for p in own]
+        parameters += [inspect.Parameter(name, kind, default=None, annotation=hint) for name, hint in OPTIONS.items()]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = hints | OPTIONS
+        return run
+
+    return decorated
+
+
+def _stated(files: dict[str, Path], stated: dict[str, str]) -> dict[str, Any]:
+    """The files with their dialects. What is stated is not for a file that a description of ours speaks for, if there is another."""
+    from pramana.frames.dialects import described
+    from pramana.frames.files import format_of
+
+    texts = {name: path for name, path in files.items() if path.is_file() and format_of(path) == "csv"}
+    if stated and files and not texts and all(path.is_file() for path in files.values()):
+        raise PramanaError(f"--{next(iter(stated))} is for CSV files, and {next(iter(files.values())).name!r} is none")
+    free = [name for name, path in texts.items() if "encoding" not in described(path)] or list(texts)
+    return files | {name: _told(path, stated if name in free else {}) for name, path in texts.items()}
+
+
+def _told(path: Path, stated: dict[str, str]) -> Any:
+    """A file with its dialect, which is said unless it is the plain one."""
+    from pramana.frames.dialects import CsvFile, Dialect
+
+    dialect = Dialect.detect(path, **stated)
+    if dialect == Dialect():
+        return path if not stated else CsvFile(path, dialect)
+    typer.echo(f"reading {path.name} as {dialect}", err=True)
+    return CsvFile(path, dialect)

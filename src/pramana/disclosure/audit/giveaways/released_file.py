@@ -1,0 +1,48 @@
+"""The search in a released file, with its true records beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from pramana.arrays import Int
+from pramana.disclosure.audit.auditing import Finding
+from pramana.disclosure.audit.contents import Pair
+from pramana.disclosure.audit.giveaways.search import Perturbed, search, stretches
+from pramana.disclosure.true_records import text_levels
+from pramana.frames import read
+from pramana.frames.blocks.stream import open_reader
+from pramana.mechanism import Mechanism
+
+
+def check_giveaways(path: Path, pairs: Iterator[Pair], mechanism: Mechanism) -> list[Finding]:
+    """Everything in the released file that tells a perturbed column. Its clear columns are read as text where the file is CSV."""
+    levels = dict.fromkeys(open_reader(path).names, ()) | text_levels(mechanism)
+    table = read(path, text=levels)
+    rows = table.n
+    chosen = stretches(rows)
+    position = np.flatnonzero(chosen)
+    clear = table.frame.to_native().select([name for name in table.names if name not in mechanism.columns])
+    columns = clear if position.size == rows else clear.take(position)
+    codes = _collected(pairs, chosen)
+    perturbed = [
+        Perturbed.of(assignment, true[0], new[0], new[1])
+        for assignment, (new, true) in zip(mechanism.assignments, codes, strict=bool(codes))  # none in an empty file
+    ]
+    unit = None if mechanism.unit is None else mechanism.unit.column
+    return search(columns, perturbed, position, rows, mechanism.context, unit)
+
+
+def _collected(pairs: Iterator[Pair], chosen: np.ndarray) -> list[tuple[Int, Int]]:
+    """Released and true codes of the chosen records, for every assignment."""
+    parts: list[Pair] = []
+    row = 0
+    for released, true in pairs:
+        here = chosen[row : row + released[0].shape[1]]
+        row += here.size
+        parts.append(([r[:, here] for r in released], [t[:, here] for t in true]))
+    new = [np.concatenate(p, axis=1) for p in zip(*(released for released, _ in parts), strict=True)]
+    old = [np.concatenate(p, axis=1) for p in zip(*(true for _, true in parts), strict=True)]
+    return list(zip(new, old, strict=True))

@@ -1,0 +1,69 @@
+"""The hooks of an equation: few, declared, and sums that add over blocks of records, whatever the kind of equation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pramana as pr
+from pramana.estimating.equation import Equation
+from randomizations import bound
+
+KINDS: dict[str, Any] = {
+    "logit": pr.glm("employed ~ age + edu", "binomial"),
+    "linear": pr.glm("income ~ age + edu"),
+    "means": pr.mean("income", by="edu"),
+    "total": pr.total("income"),
+    "counts": pr.counts("edu"),
+    "correlation": pr.correlation("age", "income"),
+    "multinomial": pr.multinomial("edu ~ age"),
+    "quantile regression": pr.quantile_regression("income ~ edu", 0.5),
+    "own": pr.from_callable(lambda beta, income: (income - beta[0])[:, None], ["m"]),
+}
+
+
+def test_there_are_few_hooks_and_each_says_what_it_is() -> None:
+    members = {name: member for name, member in vars(Equation).items() if not name.startswith("_")}
+    functions = {name: m.fget if isinstance(m, property) else m for name, m in members.items()}
+    hooks = {name: f for name, f in functions.items() if not vars(f).get("__final__")}
+    assert set(functions) - set(hooks) == {"n", "d", "score", "softened"}
+    assert len(hooks) <= 18
+    assert [name for name, f in hooks.items() if not f.__doc__] == ["about"]
+
+
+@pytest.fixture(params=KINDS)
+def equation(request: pytest.FixtureRequest, survey: pd.DataFrame, mechanism: pr.Mechanism) -> Equation:
+    return bound(KINDS[request.param], survey, mechanism)
+
+
+def value_of(equation: Equation, rng: np.random.Generator) -> np.ndarray:
+    direct = equation.direct
+    if direct is not None:
+        return direct.solution(direct.moments(np.ones((1, equation.n))))[0]
+    return 0.1 * rng.normal(size=equation.d)
+
+
+def test_sums_of_two_blocks_add(equation: Equation, rng: np.random.Generator) -> None:
+    """Also those of a total, of which a parameter that each block took away would be taken away twice."""
+    beta, (w, w2) = value_of(equation, rng), rng.uniform(0.5, 2, (2, equation.n))
+    blocks = [(equation.rows(rows), rows) for rows in (slice(0, 120), slice(120, None))]
+
+    def sums(e: Equation, rows: slice = slice(None)) -> list[Any]:
+        outer = (e.outer(beta, w2[rows]), e.absolute_slopes(beta, w[rows]))
+        return [*e.score_and_slope(beta[None], w[None, rows]), *e.sums(beta, w[rows], w2[rows]), *outer]
+
+    for whole, first, second in zip(sums(equation), *(sums(*block) for block in blocks), strict=True):
+        np.testing.assert_allclose(first + second, whole, rtol=1e-8, atol=1e-8 * (1 + np.abs(whole).max()))
+
+
+def test_one_value_serves_all_draws(equation: Equation, rng: np.random.Generator) -> None:
+    beta, weights = value_of(equation, rng), rng.uniform(0.5, 2, (3, equation.n))
+    for one, each in zip(
+        equation.score_and_slope(beta[None], weights),
+        equation.score_and_slope(np.tile(beta, (3, 1)), weights),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, each, rtol=1e-9, atol=1e-9 * (1 + np.abs(each).max()))

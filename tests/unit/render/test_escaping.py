@@ -1,0 +1,54 @@
+"""Text is data in every rendering: a name or level cannot become markup or move the cursor."""
+
+from __future__ import annotations
+
+import pytest
+
+from pramana.render import Sheet, render
+from pramana.render.pages import Code, Heading, Page
+from pramana.render.tables import markdown_text, visible
+
+
+@pytest.mark.parametrize(("text", "shown"), [
+    ("plain my_name y ~ x", "plain my_name y ~ x"),
+    ("edu[T.high]", "edu[T.high]"),
+    ("a|b", "a\\|b"),
+    ("*a* _b_ ~~c~~", "\\*a\\* \\_b\\_ \\~\\~c\\~\\~"),
+    ("<b>", "&lt;b&gt;"),
+    ("R&D &lt;", "R&D &amp;lt;"),
+    ("[x](y) [x][y]", "[x\\](y) [x\\][y]"),
+    ("back\\slash `tick`", "back\\\\slash \\`tick\\`"),
+    ("two\nlines", "two\\\\nlines"),
+])  # fmt: skip
+def test_markdown_shows_the_letters(text: str, shown: str) -> None:
+    assert markdown_text(text) == shown
+
+
+@pytest.mark.parametrize("style", ["text", "markdown", "latex", "html"])
+def test_a_line_end_or_a_control_character_stays_in_its_cell(style: str) -> None:
+    bad = "a\nb\x1b[2J\u202ec"
+    sheet = Sheet((bad, "n"), ((bad, 1), ("x", 2)), bad, ((bad, bad),), (bad,))
+    text = render(sheet, style)
+    assert not {"\x1b", "\u202e"} & set(text)
+    assert text.count("\n") == render(Sheet(("c", "n"), (("c", 1), ("x", 2)), "c", (("c", "c"),), ("c",)), style).count(
+        "\n"
+    )
+
+
+def test_a_visible_text_is_left_alone() -> None:
+    assert visible("Größe – 東京 می‌خواهم\u00a01") == "Größe – 東京 می‌خواهم\u00a01"
+
+
+@pytest.mark.parametrize("start", ["# a", "- a", "+ a", "1. a", "2) a", "== a", "> a"])
+def test_a_paragraph_is_a_paragraph(start: str) -> None:
+    page = Page("t")
+    page.add(start)
+    body = page.markdown().splitlines()[2]
+    assert not body.startswith(("#", "-", "+", "=", ">"))
+    assert body[:2] not in ("1.", "2)")
+
+
+def test_a_fence_is_longer_than_what_it_holds() -> None:
+    page = Page("t")
+    page.add(Code("x = '```'"), Heading("a # b"))
+    assert "````\nx = '```'\n````" in page.markdown()
