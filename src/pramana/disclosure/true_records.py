@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,7 +82,7 @@ def _recoded(table: Table, codings: Mapping[str, Coding]) -> Table:
 
 def described(released: Any) -> dict[str, Any]:
     """What the description of a released file says of it; nothing for a frame."""
-    found = find_description(Path(released)) if isinstance(released, str | Path) else None
+    found = find_description(Path(released)) if isinstance(released, str | os.PathLike) else None
     body = (found or {}).get("pram")
     return body if isinstance(body, dict) else {}
 

@@ -6,6 +6,7 @@ inode, so that a link, hard or symbolic, is the file itself.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -32,12 +33,12 @@ def guarded() -> Iterator[None]:
         _READ.reset(token)
 
 
-def note_input(path: Path, what: What) -> None:
+def note_input(path: str | os.PathLike[str], what: What) -> None:
     """Remember a file that is about to be read, and as what; outside of a guarded call nothing is remembered."""
     read = _READ.get()
     if read is not None:
         with suppress(OSError):  # whoever reads the file says what is wrong with it
-            found = path.stat()
+            found = Path(path).stat()
             read.setdefault((found.st_dev, found.st_ino), set()).add(what)
 
 

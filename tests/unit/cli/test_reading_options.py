@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -27,7 +28,8 @@ def run(*words: object, code: int = 0) -> tuple[str, str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    rows = [f"{i};{LEVELS[i % 7 % 2]};{i % 5},{i % 10}\r\n" for i in range(200)]
+    draws = np.random.default_rng(3).integers(0, 10, (200, 3))
+    rows = [f"{i};{LEVELS[z % 2]};{a},{b}\r\n" for i, (z, a, b) in enumerate(draws)]
     (tmp_path / "raw.csv").write_bytes(("id;edu;y\r\n" + "".join(rows)).encode("cp1252"))
     pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(LEVELS, 0.8)}).save(tmp_path / "m.json")
     (tmp_path / "public").mkdir()
@@ -82,7 +84,7 @@ def test_flags_are_for_the_file_that_no_description_speaks_for(folder: Path) -> 
     [
         (("--delimiter", "::"), "delimiter '::' cannot be read"),
         (("--encoding", "nonsense"), "encoding 'nonsense' is unknown"),
-        (("--encoding", "utf-8"), r"row 1, column 2 .* is not UTF-8 text: say the file's encoding"),
+        (("--encoding", "utf-8"), r"row 5, column 2 .* is not UTF-8 text: say the file's encoding"),
         (("--delimiter", ","), "needs column"),
     ],
 )

@@ -192,6 +192,15 @@ RELATIVES: dict[str, tuple[Callable[[Frame], Frame], str]] = {
         "'nr'",
     ),
     "the last digit": (lambda f: f.assign(nr=f.index * 10_000_019 % 10**9 // 10 * 10 + by_level(f, [1, 5, 8])), "'nr'"),
+    "a decimal in the middle": (
+        lambda f: f.assign(nr=noise(9000) * 1000 + 100 * by_level(f, [3, 4, 7]) + noise(100)),
+        "decimal 3 from the right of 'nr'",
+    ),
+    "the first digit": (lambda f: f.assign(nr=10**8 * by_level(f, [3, 1, 8]) + noise(10**8)), "'nr'"),
+    "the cents of an amount": (
+        lambda f: f.assign(paid=noise(10**5) + noise(10) / 10 + by_level(f, [1, 5, 8]) / 100),
+        "decimal 1 from the right of 'paid'",
+    ),
     "a remainder by 7": (
         lambda f: f.assign(nr=f.sample(frac=1, random_state=1).index * 70 + by_level(f, [0, 1, 2])),
         "'nr'",
@@ -224,6 +233,10 @@ RELATIVES: dict[str, tuple[Callable[[Frame], Frame], str]] = {
     "a list": (lambda f: f.assign(tags=[[v, "x"] for v in f["edu"]]), "'tags'"),
     "a struct": (lambda f: f.assign(more=[{"e": v} for v in f["edu"]]), "'more'"),
 }
+
+
+def noise(below: int) -> np.ndarray:
+    return np.random.default_rng(below).integers(0, below, N)
 
 
 def checked(row: int, level: int) -> str:
@@ -324,6 +337,17 @@ def test_rows_of_a_unit_that_share_one_draw_tell_nothing_more(rng: np.random.Gen
     frame = pd.DataFrame({"edu": np.array(EDU)[rng.integers(0, 3, 400)][person], "person": person})
     mechanism = mechanism_of(0.6).with_unit("person")
     assert not errors(searched(frame, mechanism))
+
+
+def test_two_draws_of_one_secret_are_warned_of(rng: np.random.Generator) -> None:
+    """They recover hardly more than one, yet epsilons add."""
+    person = np.repeat(rng.permutation(1500), 2)
+    frame = pd.DataFrame({"edu": np.array(EDU)[rng.integers(0, 3, 1500)][person], "person": person})
+    found = searched(frame.sample(frac=1, random_state=1, ignore_index=True), mechanism_of(0.6))
+    said = [f for f in found if f.severity == "warning"]
+    assert len(said) == 1
+    assert "rows with equal 'person' (2.0 on average)" in said[0].message
+    assert not errors(found)
 
 
 def test_what_is_an_identifier(rng: np.random.Generator) -> None:

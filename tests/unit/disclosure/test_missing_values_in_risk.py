@@ -218,6 +218,7 @@ def test_a_design_that_merges_and_fills_is_weighed_as_it_would_be_released(tmp_p
     assert report.unit == "person"
     assert "Epsilon of all sensitive columns of a person given the rest" in str(report)
     assert "given the list of levels" in str(report)
+    assert "records of one person share their draws" in str(report)
     assert pr.frontier(path, "job", [0.5, 0.9], chosen=design).n == 150
     public, link = tmp_path / "public" / "z.parquet", tmp_path / "link.parquet"
     public.parent.mkdir()

@@ -15,6 +15,7 @@ from pramana.disclosure.release.link import read_link
 from pramana.disclosure.release.shuffling import Shuffle
 from pramana.frames.blocks.csv_files import CsvBlock
 from pramana.frames.blocks.stream import Layout, Replacement
+from pramana.frames.dialects import Dialect
 from pramana.mechanism.draws.keystream import SeededKeystream
 
 pa = pytest.importorskip("pyarrow")
@@ -258,12 +259,13 @@ def test_numbers_are_merged_with_the_nearest_level(tmp_path: Path) -> None:
     assert pram(path)["merged"] == {"income": {"below": 3, "into": None}}
 
 
-def test_the_rest_holds_enough_people_itself(tmp_path: Path) -> None:
+def test_where_the_rest_would_be_too_few_they_count_with_the_smallest_level(tmp_path: Path) -> None:
     frame = pd.DataFrame({"job": [*["a"] * 50, *["b"] * 40, *["c"] * 6, "d"]})
     raw = write(frame, tmp_path / "raw.csv")
     design = pr.Design.read(_design(tmp_path, "[columns.job]\nkeep = 0.9\nmerge_below = 5\n"), raw)
-    assert design.requests[0].levels == ("a", "b", "other")
-    assert design.requests[0].merged == {"d": "other", "c": "other"}
+    assert design.requests[0].levels == ("a", "b", "c")
+    assert design.requests[0].merged == {"d": "c"}
+    assert pram(released(raw, tmp_path / "d.toml"))["merged"] == {"job": {"into": "c", "below": 5}}
 
 
 def test_people_are_units_where_there_are_units(tmp_path: Path) -> None:
@@ -275,7 +277,7 @@ def test_people_are_units_where_there_are_units(tmp_path: Path) -> None:
     with pytest.raises(pr.PramanaError, match=r"1 level\(s\) of job are held by fewer than 3 who"):
         released(raw, m, unit="who")
     path = released(raw, _design(tmp_path, 'unit = "who"\n[columns.job]\nkeep = 0.8\nmerge_below = 3\n'))
-    assert pram(path)["channels"][0]["randomization"]["levels"] == ["a", "other"]
+    assert pram(path)["channels"][0]["randomization"]["levels"] == ["a", "b"]
 
 
 def _design(folder: Path, text: str) -> Path:
@@ -292,7 +294,7 @@ def test_bytes_of_csv_records_are_kept_but_for_the_changes() -> None:
     """Quotes, carriage returns and text of several bytes; the slow obvious version beside it."""
     rows = [["1", '"x,""y"', "é", "low"], ["22", "", '"z\n"', "mid"], ["", "q", "", "high"]]
     data = "".join(",".join(row) + "\r\n" for row in rows).encode()
-    block = CsvBlock.cut(data, ["a", "b", "c", "d"], 0, b"\r\n")
+    block = CsvBlock.cut(data, ["a", "b", "c", "d"], 0, b"\r\n", Dialect())
     new = Replacement(np.array([2, 0, -1]), EDU)
     for dropped in ([], ["a"], ["b"], ["a", "b"], ["c"], ["a", "c"], ["b", "c"], ["a", "b", "c"]):
         for identifier in (None, "c", "new"):

@@ -18,7 +18,6 @@ from pramana.frames.blocks.stream import Layout, Reader
 from pramana.frames.files import format_of
 from pramana.frames.writing import sha256
 from pramana.mechanism import Mechanism
-from pramana.mechanism.channels.matrix_forms import Dense
 from pramana.mechanism.description.document import LATE, PramModel
 from pramana.mechanism.description.reading import Given
 
@@ -239,8 +238,7 @@ def _certain(mechanism: Mechanism) -> Iterator[str]:
     """Channels, or strata of them, in which every true level is always released as one level."""
     for assignment in mechanism.assignments:
         for stratum, matrix in assignment.matrices.items():
-            renamed = isinstance(matrix.form, Dense) and np.all(matrix.form.matrix.max(axis=0) == 1)
-            if renamed or np.all(matrix.diagonal == 1):
+            if np.all(matrix.form.largest == 1):
                 yield " × ".join(assignment.columns) + (f" (stratum {stratum!r})" if stratum is not None else "")
 
 

@@ -409,10 +409,7 @@ def _stays(matrix: TransitionMatrix, codes: Int) -> Float:
 
 def surest(matrix: TransitionMatrix) -> float:
     """The largest probability with which a level becomes one and the same value."""
-    form = matrix.form
-    if isinstance(form, Mixture):
-        return float(max(form.diagonal.max(), (form.refill * form.frequencies).max()))
-    return float((form.diagonals if isinstance(form, Banded) else form.matrix).max())
+    return float(matrix.form.largest.max())
 
 
 def _fixed_levels(mechanism: Mechanism) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -77,8 +78,12 @@ def _designed(
     design = given.resolved(source)
     codings = {r.columns[0]: Coding(r.merged, r.missing_level) for r in design.requests if len(r.columns) == 1}
     merges = {
-        r.columns[0]: {"into": r.other if r.other in r.merged.values() else None, "below": r.merge_below}
-        for r in design.requests
-        if r.merged
+        r.columns[0]: {"into": _only(r.merged.values()), "below": r.merge_below} for r in design.requests if r.merged
     }
     return design.mechanism, codings, merges
+
+
+def _only(levels: Iterable[Level]) -> Level | None:
+    """The one level that everything was merged into; None where values went to the nearest on a scale."""
+    found = set(levels)
+    return found.pop() if len(found) == 1 else None

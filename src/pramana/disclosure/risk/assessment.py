@@ -83,7 +83,7 @@ def _level_row(level: LevelRisk, strata: bool) -> tuple[object, ...]:
     return (*head, str(level.released), level.share, str(level.exposed), *numbers)
 
 
-def linkage_sheet(link: Linkage, unreleased: Sequence[str] = ()) -> Sheet:
+def linkage_sheet(link: Linkage, unreleased: Sequence[str] = (), unit: str | None = None) -> Sheet:
     """Re-identification before and after."""
     rows: list[tuple[object, ...]] = [
         ("before: exact matching on the true file", link.before_mean, link.before_largest, link.n * link.before_mean),
@@ -104,7 +104,9 @@ def linkage_sheet(link: Linkage, unreleased: Sequence[str] = ()) -> Sheet:
         facts.append(("Not in the released file, so of no use to an attacker", ", ".join(unreleased)))
     if link.realised is not None:
         facts.append(("The same for released keys", ", ".join(f"{k}: {v}" for k, v in link.realised.classes)))
+    shared = f"records of one {unit} share their draws; links are weighed a record at a time, as if each were drawn by itself"
     notes = (
+        *([] if unit is None else [shared]),
         f"worst record after the release: row {link.row}",
         f"{link.uniques} records are alone with their true keys; such a record keeps them and stays alone with probability "
         f"{link.survive_mean:.4f} on average, at most {link.survive_largest:.4f}",
@@ -163,7 +165,7 @@ class Risk(Report):
     n : records that were assessed: all of the file, unless those with missing values were left out.
     left_out : how many were left out.
     unreleased : keys that the released file does not have, or has with new identifiers, by which nobody can be matched.
-    condition : what must be said after epsilon. unit : whose epsilon it is, a record's or that of a column's units.
+    condition : what must be said after epsilon. unit : the column of those whose epsilon it is; None for a record's.
     """
 
     n: int
@@ -175,7 +177,7 @@ class Risk(Report):
     left_out: int = 0
     unreleased: tuple[str, ...] = ()
     condition: str = ""
-    unit: str = "record"
+    unit: str | None = None
 
     def __getitem__(self, column: str) -> ColumnRisk:
         for one in self.columns:
@@ -189,7 +191,7 @@ class Risk(Report):
         found = [column_sheet(c) for c in self.columns]
         found[0] = _with_whole(found[0], self)
         if self.linkage is not None:
-            found.append(linkage_sheet(self.linkage, self.unreleased))
+            found.append(linkage_sheet(self.linkage, self.unreleased, self.unit))
         found.append(tables_sheet(self.utility.tables))
         if self.utility.analyses:
             found.append(analysis_sheet(self.utility.analyses))
@@ -215,7 +217,7 @@ class Risk(Report):
 
 def _with_whole(sheet: Sheet, risk: Risk) -> Sheet:
     epsilon = (
-        f"Epsilon of all sensitive columns of a {risk.unit} given the rest",
+        f"Epsilon of all sensitive columns{'' if risk.unit is None else f' of a {risk.unit}'} given the rest",
         f"{risk.epsilon:.4g}{risk.condition}",
     )
     rest = f"; {risk.left_out} with missing values were left out, as if they were not released" if risk.left_out else ""
@@ -293,7 +295,7 @@ def risk(
         kept.size - table.n,
         tuple(hidden),
         known.epsilon_condition,
-        "record" if known.unit is None else known.unit.column,
+        None if known.unit is None else known.unit.column,
     )
 
 

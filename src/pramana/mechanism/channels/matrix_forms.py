@@ -40,6 +40,10 @@ class Form(Protocol):
         """Probability that each level is released as it is (K,)."""
 
     @property
+    def largest(self) -> Float:
+        """Probability of the likeliest released level, by true level (K,)."""
+
+    @property
     def epsilon(self) -> float:
         """Largest log ratio of two entries in one row of P; infinite with a zero beside a non-zero."""
 
@@ -92,6 +96,10 @@ class Dense:
     @property
     def diagonal(self) -> Float:
         return self.matrix.diagonal().copy()
+
+    @property
+    def largest(self) -> Float:
+        return np.asarray(self.matrix.max(axis=0))
 
     @cached_property
     def inverse(self) -> Float:
@@ -177,6 +185,10 @@ class Mixture:
     @property
     def diagonal(self) -> Float:
         return 1 - self.refill * (1 - self.frequencies)
+
+    @property
+    def largest(self) -> Float:
+        return np.maximum(self.diagonal, self.refill * self.frequencies.max())
 
     @property
     def condition_number(self) -> float:
@@ -302,6 +314,10 @@ class Banded:
     @property
     def diagonal(self) -> Float:
         return self.diagonals[self.width].copy()
+
+    @property
+    def largest(self) -> Float:
+        return np.asarray(self.diagonals.max(axis=0))
 
     @property
     def epsilon(self) -> float:

@@ -29,7 +29,8 @@ def people(values: Sequence[Any], units: Column | None) -> dict[Any, int]:
 def merged(
     column: str, levels: Sequence[Level], held: dict[Any, int], below: int, *, ordered: bool, other: Level
 ) -> tuple[tuple[Level, ...], dict[Any, Level]]:
-    """The levels that stay, and where the values of the others go: on a scale to the nearest level, else to `other`.
+    """The levels that stay, and where the values of the others go: on a scale to the nearest level, else to `other`, or where too
+    few would be there, to the smallest level.
 
     Values that the list lacks and few hold are merged too; levels that nobody holds stay, for they point at nobody.
     """
@@ -48,14 +49,15 @@ def _to_the_rest(
     levels: Sequence[Level], held: dict[Any, int], below: int, other: Level
 ) -> tuple[list[Level], dict[Any, Level]]:
     rare = [v for v in dict.fromkeys([*levels, *held]) if 0 < held.get(v, 0) < below and v != other]
-    kept = [level for level in levels if level not in rare and level != other]
-    size = sum(held[v] for v in rare) + held.get(other, 0)
-    while 0 < size < below and kept:  # the rest must not point at anyone either
-        smallest = min((level for level in kept if held.get(level, 0)), key=lambda v: held[v], default=kept[-1])
-        kept.remove(smallest)
-        rare.append(smallest)
-        size += held.get(smallest, 0)
-    return [*kept, *([other] if rare or other in levels else [])], dict.fromkeys(rare, other)
+    kept = [level for level in levels if level not in set(rare) and level != other]
+    if not rare:
+        return list(levels), {}
+    if sum(held[v] for v in rare) + held.get(other, 0) >= below:
+        return [*kept, other], dict.fromkeys(rare, other)
+    # The rest would point at people too: they count with the smallest level, and nobody else's is lost.
+    rare += [other] if held.get(other) else []
+    smallest = min((level for level in kept if held.get(level, 0)), key=lambda v: held[v], default=None)
+    return (kept, dict.fromkeys(rare, smallest)) if smallest is not None else ([], {})
 
 
 def _to_the_nearest(levels: Sequence[Level], held: dict[Any, int], below: int) -> tuple[list[Level], dict[Any, Level]]:

@@ -111,13 +111,23 @@ def _identifiers(column: ClearColumn) -> Iterator[Clue]:
         parts = {"minutes": time // 60_000_000 % 60, "seconds": time // 1_000_000 % 60, "last digit": time % 10}
         for what, part in parts.items():
             yield Clue("identifier", (column.name,), f"the {what} of {column.name!r}", factorized(column.spread(part)))
-    if not column.identifier:
-        return
-    features = {**_digits(column), **({} if column.measured else _text(column.text))}
+    features = _decimals(column) if column.near_unique and not column.stamp else {}
+    if column.identifier:
+        features |= {**_digits(column), **({} if column.measured else _text(column.text))}
     for what, feature in features.items():
         yield Clue("identifier", (column.name,), f"{what} of {column.name!r}", factorized(column.spread(feature)))
-    if not column.measured:
+    if column.identifier and not column.measured:
         yield Clue("identifier", (column.name,), f"the range of {column.name!r}", factorized(column.groups(GROUPS)))
+
+
+def _decimals(column: ClearColumn) -> dict[str, Int]:
+    """Each decimal of a number but the first, which its size decides."""
+    units = column.smallest_units
+    if units is None or not units.size:
+        return {}
+    size = np.abs(units)
+    most = len(str(int(size.max())))
+    return {f"decimal {k + 1} from the right": (size // 10**k % 10).astype(np.int64) for k in range(min(most - 1, 12))}
 
 
 def _distinct(clues: Iterator[Clue]) -> Iterator[Clue]:

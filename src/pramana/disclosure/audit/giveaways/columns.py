@@ -103,6 +103,17 @@ class ClearColumn:
         fits = np.all(np.isfinite(self.numbers)) and np.all(np.abs(self.numbers) < 2**53)
         return self.numbers.astype(np.int64) if fits and np.all(self.numbers == np.round(self.numbers)) else None
 
+    @cached_property
+    def smallest_units(self) -> Column | None:
+        """The distinct values counted in their last decimal (an amount in cents), where they have at most four."""
+        if self.numbers is None or self.whole is not None or self.stamp or not np.all(np.isfinite(self.numbers)):
+            return self.whole
+        for places in (1, 2, 3, 4):
+            scaled = self.numbers * 10.0**places
+            if np.all(np.abs(scaled) < 2**50) and np.allclose(scaled, np.round(scaled), rtol=0, atol=1e-4):
+                return np.round(scaled).astype(np.int64)
+        return None
+
     @property
     def measured(self) -> bool:
         """Numbers that stand for an amount: any that are not whole, and whole ones that equal each other as often as chance has it."""

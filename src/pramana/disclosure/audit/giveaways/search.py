@@ -19,7 +19,7 @@ What is shown
 
 Which columns are identifiers
     Those of text or whole numbers of which at least 90 % of the values are distinct. Numbers that are not whole (an income to the
-    cent) are content. So is the size of whole numbers (an income), of which only the last digits and remainders are searched as an
+    cent) are content. So is the size of whole numbers (an income), of which only single decimals and remainders are searched as an
     identifier's, unless no two of them are equal though measurements so densely spread would have been: such numbers were given
     out one by one, and their range is an identifier's too. Dates and times are content, but for the minutes and seconds of unique ones.
 
@@ -36,7 +36,7 @@ import numpy as np
 import pyarrow as pa
 
 from pramana.arrays import Bool, Float, Int
-from pramana.disclosure.audit.auditing import Finding, verdict
+from pramana.disclosure.audit.auditing import Finding, Severity, verdict
 from pramana.disclosure.audit.giveaways import clues as clue_kinds
 from pramana.disclosure.audit.giveaways.clues import Clue
 from pramana.disclosure.audit.giveaways.columns import ClearColumn
@@ -60,7 +60,7 @@ ARTEFACT, CORRELATED = 0.02, 0.05
 """Gain in recovered records from which on an artefact fails, and content is warned of."""
 SETTLED, OF_LEVEL, SHOWN = 0.2, 0.5, 0.01
 """Shares of all records, and of a level's, from which on a clue that settles them fails; and from which on it is warned of."""
-RIGHT, LOWEST, WARNED = 0.99, 0.9, 0.5
+RIGHT, LOWEST, WARNED = 0.99, 0.9, 0.7
 """How often a settled level must be right, and the lower limits of that from which on it fails and is warned of."""
 PROVEN = 0.05
 """Share of all records from which on a clue fails whose lower limit is itself 0.99: no chance and no mere tail of a correlation."""
@@ -202,7 +202,7 @@ def _searched(one: Perturbed, file: _File, alpha: float) -> list[Finding]:
     named = {name for unit in units for name in unit.names}
     told = [clue for clue in contents if named.isdisjoint(clue.sources)]
     known = with_content(secret, told + [_where_known(clue, columns) for clue in joint.clues])
-    found: list[_Told | None] = [_repeated(one, unit) for unit in units if unit.gain.lower >= ARTEFACT]
+    found: list[_Told | None] = [_repeated(one, unit) for unit in units]
     found += [_gaining(one, clue, gain(secret, known, clue, alpha / len(artefacts))) for clue in artefacts]
     single = [*contents, *artefacts]
     found += [_settling(one, file, clue, settled(secret, clue, alpha / len(single))) for clue in single]
@@ -261,12 +261,18 @@ def _where_known(clue: Clue, columns: Sequence[ClearColumn]) -> Clue:
 
 
 def _repeated(one: Perturbed, unit: Repeats) -> _Told:
+    """Rows that share a secret: an error where their released values tell it together, and in any case several draws of it."""
     names = " with ".join(map(repr, unit.names))
+    fails = unit.gain.lower >= ARTEFACT
     text = (
         f"rows with equal {names} ({unit.rows:.1f} on average) share their true {one.name!r}, which their released values tell together: "
-        f"{_recovered(unit.gain)}: release one row a unit, or one draw for all its rows"
+        f"{_recovered(unit.gain)}; their epsilons add: release one row a unit, or one draw for all its rows"
     )
-    return _Told((3, unit.gain.after), unit.names, Finding("give-aways", "error", text))
+    return _Told((3 if fails else 0, unit.gain.after), unit.names, Finding("give-aways", _severity(fails), text))
+
+
+def _severity(fails: bool) -> Severity:
+    return "error" if fails else "warning"
 
 
 def _recovered(made: Gain) -> str:
@@ -299,7 +305,7 @@ def _settling(one: Perturbed, file: _File, clue: Clue, made: Settled) -> _Told |
     return _Told(
         (int(fails), _simply(made.share, clue)),
         clue.sources,
-        Finding("give-aways", "error" if fails else "warning", text),
+        Finding("give-aways", _severity(fails), text),
     )
 
 
