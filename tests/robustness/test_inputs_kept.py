@@ -48,6 +48,7 @@ def folder(tmp_path: Path, survey: pd.DataFrame, mechanism: pr.Mechanism, monkey
     }.items():  # fmt: skip
         Path(link).symlink_to(file)
     os.link("raw.csv", "hard.csv")
+    Path("sub").mkdir()
     os.link("mine.py", "mine.md")
     return tmp_path
 
@@ -80,6 +81,9 @@ def state(folder: Path) -> dict[str, bytes]:
         (*PERTURB, "out.csv", "--ledger", "raw.csv"),
         (*PERTURB, "out.csv", "--ledger", "m.json"),
         (*PERTURB, "out.csv", "--ledger", "key.csv", "--key-file", "key.csv", "--id-column", "id"),
+        (*PERTURB, "sub/out.csv", "--shuffle", "--link", "raw.csv"),
+        (*PERTURB, "sub/out.csv", "--shuffle", "--link", "key.csv", "--key-file", "key.csv", "--id-column", "id"),
+        (*PERTURB, "sub/out.csv", "--shuffle", "--link", "new.csv", "--ledger", "new.csv"),
         ("risk", "raw.csv", "-m", "m.json", "--figure", "raw.svg"),
         ("risk", "raw.csv", "-m", "m.json", "--figure", "m.png"),
         ("fit", "income ~ edu", "raw.csv", "-m", "m.json", "--figure", "raw.svg"),

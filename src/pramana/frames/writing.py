@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-import stat
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -121,13 +121,7 @@ def pending(
     """
     check_target(target, force=force, updating=updating)
     _remove_leftovers(target.parent)
-    with _part(target, 0o600 if private else 0o666, force, updating) as part:
-        yield part
-
-
-@contextmanager
-def _part(target: Path, mode: int, force: bool, updating: What | None) -> Iterator[Part]:
-    path, handle = _claimed(target, mode)
+    path, handle = _claimed(target, 0o600 if private else 0o666)
     try:
         yield Part(path, target, handle, force, updating)
     finally:
@@ -143,18 +137,18 @@ def publish(*parts: Part) -> None:
     for part in parts:
         check_target(part.target, force=part.force, updating=part.updating)
     with ExitStack() as stack:
-        earlier = [stack.enter_context(_copy(part.target)) for part in parts[:-1]]
+        earlier = [stack.enter_context(_kept(part.target)) for part in parts[:-1]]
         done: list[Part] = []
         try:
             for part in parts:
                 _appear(part)
                 done.append(part)
         except BaseException:
-            for part, copy in reversed(list(zip(done, earlier, strict=False))):
-                if copy is None:
+            for part, old in reversed(list(zip(done, earlier, strict=False))):
+                if old is None:
                     part.target.unlink()
                 else:
-                    copy.path.replace(part.target)
+                    old.replace(part.target)
             raise
     for folder in {part.target.parent for part in parts}:
         _synchronize(folder)
@@ -175,15 +169,22 @@ def _appear(part: Part) -> None:
 
 
 @contextmanager
-def _copy(path: Path) -> Iterator[Part | None]:
-    """A file as it is now, to be put back where need be; None where there is none."""
+def _kept(path: Path) -> Iterator[Path | None]:
+    """A second name of a file as it is now, by which it can be put back; None where there is no file."""
     if not path.is_file():
         yield None
         return
-    with _part(path, 0o600, True, None) as part:
-        part.fill(path.read_bytes())
-        os.fchmod(part.handle, stat.S_IMODE(path.stat().st_mode))
-        yield part
+    second, handle = _part_name(path), os.open(path, os.O_RDONLY)
+    try:
+        _lock(handle, wait=False)  # or the second name would pass for a leftover
+        try:
+            second.hardlink_to(path)
+        except OSError:  # a file system without links
+            shutil.copy2(path, second)
+        yield second
+    finally:
+        second.unlink(missing_ok=True)
+        os.close(handle)
 
 
 @contextmanager
@@ -301,10 +302,14 @@ def _unwritten(path: Path, error: OSError) -> PramanaError:
     )
 
 
+def _part_name(target: Path) -> Path:
+    return target.with_name(f".{target.name[:50]}.{secrets.token_hex(4)}{_ENDING}")
+
+
 def _claimed(target: Path, mode: int) -> tuple[Path, int]:
     """A new file in the target's folder, locked; one that was taken for a leftover before it was locked is made anew."""
     while True:
-        path = target.with_name(f".{target.name[:50]}.{secrets.token_hex(4)}{_ENDING}")
+        path = _part_name(target)
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
         except OSError as error:

@@ -25,11 +25,12 @@ from pramana.mechanism.draws.keyed import Key
 SOURCE = Path(pr.__file__).parent
 WRITERS = {
     "write_text", "write_bytes", "savefig", "to_csv", "to_parquet", "to_json", "tofile", "save", "savez", "savetxt", "memmap",
-    "mkdir", "makedirs", "unlink", "remove", "rename", "rmdir", "touch", "symlink_to", "hardlink_to", "chmod", "truncate",
-    "write_table", "write_csv", "copy", "copyfile", "move", "rmtree", "mkstemp", "mkdtemp", "NamedTemporaryFile", "TemporaryFile",
-    "ParquetWriter", "CSVWriter", "OSFile",
+    "mkdir", "makedirs", "unlink", "rename", "rmdir", "touch", "symlink_to", "hardlink_to", "chmod", "truncate", "write_table",
+    "write_csv", "ParquetWriter", "CSVWriter", "OSFile",
 }  # fmt: skip
 """Names of functions and methods that change what is on the disk."""
+MODULES = {"shutil": None, "tempfile": None, "os": {"remove", "replace", "link", "symlink", "mkfifo"}}
+"""Modules that do, with those of their functions whose names also mean something else; None: all of them."""
 HARMLESS = {
     "frames/writing.py": None,  # the door
     "cli/__init__.py": {"open"},  # the null device, so that nothing is said after a broken pipe
@@ -49,10 +50,13 @@ def calls(tree: ast.AST) -> Iterator[str]:
     for node in nodes:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute | ast.Name):
             continue
-        plain = isinstance(node.func, ast.Name)
         name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-        in_memory = name in ("copy", "remove") and len(node.args) < 2  # of an array or a list
-        if name in WRITERS and not (in_memory or (plain and name in ours)):
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        module = owner.id if isinstance(owner, ast.Name) and owner.id in MODULES else None
+        known = None if module is None else MODULES[module]
+        if (module is not None and (known is None or name in known)) or (
+            name in WRITERS and (owner or name not in ours)
+        ):
             yield name
         if name == "open" and any(_writes(value) for value in [*node.args, *(k.value for k in node.keywords)]):
             yield name
@@ -77,7 +81,7 @@ def test_nobody_else_writes(path: Path) -> None:
     "text",
     [
         "open(p, 'w')", "p.open('ab')", "p.open(mode='x')", "os.open(p, os.O_WRONLY | os.O_CREAT)", "np.save(p, a)",
-        "figure.savefig(p)", "frame.to_csv(p)", "p.write_text(t)", "Path(p).unlink()", "os.rename(a, b)", "shutil.copy(a, b)",
+        "figure.savefig(p)", "frame.to_csv(p)", "p.write_text(t)", "Path(p).unlink()", "os.rename(a, b)", "shutil.copy(a, b)", "os.replace(a, b)", "tempfile.mkstemp()",
         "(folder / 'x').mkdir()", "parquet.write_table(t, p)", "ParquetWriter(p, schema)", "from os import unlink; unlink(p)",
     ],
 )  # fmt: skip
@@ -86,7 +90,8 @@ def test_the_search_for_writers_finds_them(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["p.open('rb')", "open(p)", "a.copy()", "os.open(p, os.O_RDONLY)", "text.replace(a, b)"]
+    "text",
+    ["strategy.move(a, b)", "p.open('rb')", "open(p)", "a.copy()", "os.open(p, os.O_RDONLY)", "text.replace(a, b)"],
 )
 def test_the_search_leaves_readers_alone(text: str) -> None:
     assert not list(calls(ast.parse(text)))
@@ -99,12 +104,14 @@ def test_the_umask_decides_who_may_read(umask: int, mode: int, tmp_path: Path, m
         (tmp_path / "raw.csv").write_text("edu\n" + "low\nmid\nhigh\n" * 10)
         mechanism.save(tmp_path / "m.json")
         Key.create(tmp_path / "key")
-        pr.release(tmp_path / "raw.csv", tmp_path / "out.csv", mechanism, card=True, ledger=tmp_path / "ledger")
+        own = {"ledger": tmp_path / "ledger", "link": tmp_path / "link.csv"}
+        (tmp_path / "public").mkdir()
+        pr.release(tmp_path / "raw.csv", tmp_path / "public" / "out.csv", mechanism, card=True, shuffle=True, **own)
     finally:
         os.umask(before)
-    found = {p.name: stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()}
+    found = {p.name: stat.S_IMODE(p.stat().st_mode) for p in tmp_path.rglob("*") if p.is_file()}
     public = ("m.json", "out.csv", "datapackage.json", "out.csv.card.md", "out.csv.card.html", "raw.csv")
-    assert found == dict.fromkeys(public, mode) | {"key": 0o600, "ledger": 0o600}
+    assert found == dict.fromkeys(public, mode) | dict.fromkeys(("key", "ledger", "link.csv"), 0o600)
 
 
 def test_an_input_is_kept_under_every_name_and_only_while_the_call_lasts(tmp_path: Path) -> None:
