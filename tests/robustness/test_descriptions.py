@@ -172,11 +172,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_half_written_one(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-<<<<<<< HEAD
-    with pytest.raises(pr.PramanaError, match="No space left"):
-=======
     with pytest.raises(pr.PramanaError, match="No space left on device; nothing was changed"):
->>>>>>> door
         mechanism.save(path)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
