@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -64,8 +64,10 @@ def given_mechanism(mechanism: Any, data: Any, released: Mapping[str, Any] | Non
         raise MechanismError(
             f"mechanism of type {type(mechanism).__name__}: give a Mechanism, or the path of its description or design"
         )
-    handling = Handling(missing_level=(released or {}).get("missing_level"))
-    made, codings, _ = asked(mechanism, data, None, handling)
+    made, codings, _ = asked(mechanism, data, None, Handling())
+    stated = (released or {}).get("missing_level")
+    for name, level in stated.items() if isinstance(stated, dict) else ():
+        codings[name] = replace(codings.get(name, Coding()), missing=level)
     return Known(made, codings)
 
 
