@@ -172,7 +172,7 @@ def test_facts_about_the_file_are_shown_where_they_are_stated() -> None:
     assert "not in this file: 4." in card(mechanism, dropped=4)[0]
     assert "unequal released values then prove a change" in card(mechanism, unit={"column": "p", "varies": True})[0]
     assert "unequal released values" not in whole
-    assert "No value of the perturbed columns is missing." in card(mechanism, missing={"z": 0})[0]
+    assert "No value of the perturbed columns is published as missing." in card(mechanism, missing={"z": 0})[0]
 
 
 def test_a_conditional_epsilon_says_on_what() -> None:

@@ -148,7 +148,7 @@ def _missing(body: Mapping[str, Any]) -> Iterator[str | Sheet]:
         yield Sheet(("column", "missing values", "share of the records"), rows)
     for column, level in (body.get("missing_level") or {}).items():
         yield f"The level {level} of {column} stands for a missing value, and is perturbed like another."
-    if counts:
+    if counts and any(counts.values()):
         yield "Missing values are published as missing. Missingness is unprotected: the randomisation does not hide which values they are."
     else:
         yield "No value of the perturbed columns is published as missing."
