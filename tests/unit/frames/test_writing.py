@@ -287,7 +287,7 @@ def test_a_line_that_was_written_in_part_is_undone(tmp_path: Path, monkeypatch: 
     assert path.read_text() == "one\n"
 
 
-def failing(add: Callable[[str], None]) -> None:
+def failing_later(add: Callable[[str], None]) -> None:
     add("two")
     raise ValueError("too late")
 
@@ -303,7 +303,7 @@ def test_lines_are_taken_back_when_what_follows_fails(tmp_path: Path) -> None:
         if before is not None:
             path.write_text(before)
         with pytest.raises(ValueError, match="too late"), growing(path, updating="ledger") as add:
-            failing(add)
+            failing_later(add)
         assert (path.read_text() if path.exists() else None) == before
     with growing(path, updating="ledger") as add:
         add("two")
