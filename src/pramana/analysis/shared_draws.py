@@ -15,6 +15,7 @@ from pramana.frames import Table
 from pramana.frames.table import is_missing
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 
+SHARED_DRAWS = "shared-draws"
 CHANCE = 1e-6
 """Probability, under draws of their own, below which equal released values within every group are no accident."""
 TRIED = 1000
@@ -129,7 +130,7 @@ def _evidence(table: Table, assignment: Assignment, name: str, chance: float) ->
 def _warning(name: str, found: Mapping[tuple[str, ...], float]) -> Diagnostic:
     columns = listing([column for columns in found for column in columns])
     return Diagnostic(
-        "shared-draws",
+        SHARED_DRAWS,
         "warning",
         f"all records of one {name!r} hold the same released value of {columns}: under draws of their own that has a probability "
         f"below 1e{max(found.values()):.0f}, so they seem to share one draw, which the mechanism does not say. Standard errors by "

@@ -41,7 +41,7 @@ class Totals:
     shared: Float | None = None
 
     def __add__(self, other: Totals) -> Totals:
-        assert self.shared is None and other.shared is None, "a unit may lie in both parts: form its part of the whole"
+        assert self.shared is other.shared is None  # a unit may lie in both parts
         return Totals(
             self.n + other.n,
             self.score + other.score,

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from pramana.analysis.shared_draws import SHARED_DRAWS
 from pramana.analysis.task import Settings, Task
 from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
@@ -62,7 +63,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
         inference=_describe(chosen, engine),
         interval_kind=chosen.interval,
         diagnostics=(
-            *task.notes,
+            *(note for note in task.notes if not (method.takes_as_true and note.code == SHARED_DRAWS)),
             *diagnostics_of(engine, root, split, draws, covariance, split=not unsplit),
             *([NOTHING_RANDOM] if known else []),
             *_few_units(chosen, engine),
