@@ -68,6 +68,8 @@ KINDS: list[tuple[Any, dict[str, Any]]] = [
     (pr.gini("income", by="edu"), {}),
     (pr.average_treatment_effect("income", "y", ["x", "edu"]), {}),
     (pr.quantile_regression("income ~ x + edu", 0.5), {}),
+    (pr.median("income", by="edu"), {"inference": pr.Resampling(draws=20, seed=1)}),
+    (pr.poverty_rate("income", by="job"), {"inference": pr.Resampling(draws=20, seed=1)}),
     (pr.multinomial("edu ~ x + job"), {}),
     (pr.ordinal("edu ~ x + job"), {}),
     (pr.two_stage_least_squares("income ~ x + score | x + edu"), {}),

@@ -103,10 +103,10 @@ def _unsplit(method: Method, task: Task, engine: Engine) -> str:
     why = "" if method.reverts else "that takes method='reversion'"
     if not why and task.shares_draws:
         why = _not_by_unit(task, engine)
-    strata = task.sampling.strata
-    if why and task.shares_draws and strata is not None and strata.target != "superpopulation":
+    target = "superpopulation" if task.sampling.strata is None else task.sampling.strata.target
+    if why and task.shares_draws and target != "superpopulation" and not method.takes_as_true:
         raise PramanaError(
-            f"target={strata.target!r} needs the randomisation's part of the variance, and records share a draw: {why}, or use "
+            f"target={target!r} needs the randomisation's part of the variance, and records share a draw: {why}, or use "
             "target='superpopulation'"
         )
     return why

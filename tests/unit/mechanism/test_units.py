@@ -102,7 +102,9 @@ def test_what_is_not_known_under_shared_draws_is_refused(panel: pd.DataFrame, mo
         with pytest.raises(pr.PramanaError, match=r"target='file' needs the randomisation's part.*share a draw"):
             pr.fit("y ~ edu", data, mechanism, design=replace(around, clusters=clusters))
     with pytest.raises(pr.PramanaError, match=r"target='file' needs.*method='reversion'"):
-        pr.fit("y ~ edu", released, M, design=around, method="naive")
+        pr.fit("y ~ edu", released, M, design=around, method="model-dependent")
+    naive = pr.fit("y ~ edu", released, M, design=around, method="naive")
+    assert "no-randomisation" in [d.code for d in naive.diagnostics]
     monkeypatch.setattr("pramana.estimators.estimate.SHARED_LIMIT", 1e4)
     with pytest.raises(
         pr.PramanaError, match=r"3 combinations of levels for 1800 .* 1.6e\+04 values, above the limit of 1e\+04"
