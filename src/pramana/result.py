@@ -60,6 +60,7 @@ class Result(Shown):
     exponentials : names of the exponentials of the parameters, where they change; None elsewhere.
     shares : which parameters are the cells of one table, or None.
     df : degrees of freedom of t intervals and tests, or None for the normal.
+    unsplit : why there is no `privacy`; empty where there is.
     again : fits another plan to data as this one was fitted, or None where there was no formula.
     """
 
@@ -83,6 +84,7 @@ class Result(Shown):
     log_scale: bool = True
     exponentials: tuple[str, ...] | None = None
     shares: Shares | None = None
+    unsplit: str = ""
     again: Callable[..., Result] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -236,9 +238,9 @@ class Result(Shown):
 
     def _privacy_rows(self) -> list[dict[str, Any]]:
         if self.privacy is None or self.sampling is None:
+            why = self.unsplit or "that takes method='reversion'"
             raise PramanaError(
-                f"the variance of this {self.method} fit does not decompose into sampling and randomisation: that takes "
-                "method='reversion' and records with draws of their own"
+                f"the variance of this {self.method} fit does not decompose into sampling and randomisation: {why}"
             )
         total = np.diag(self.sampling)
         share = np.divide(np.diag(self.privacy), total, out=np.zeros_like(total), where=total > 0)

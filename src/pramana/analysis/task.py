@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from pramana.analysis.sampling import Beside, checked_start, complete
+from pramana.analysis.shared_draws import noticed, sharing
 from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine, LocalEngine, MakeEngine, Sampling
@@ -80,9 +81,15 @@ class Task:
         used = _columns_used(plan, known)
         beside = _by_unit(beside, known, used)
         arrays = beside.arrays(table, known)
-        keep, notes = complete(table, used, arrays, options.missing)
-        sampling = beside.sampling(arrays, keep)
-        return cls(plan, table if keep.all() else table.where(keep), known, sampling, options, notes, beside)
+        keep, notes = complete(table, [*used, *_unit_column(table, known, used)], arrays, options.missing)
+        sampling, table = beside.sampling(arrays, keep), table if keep.all() else table.where(keep)
+        if known is not None and _shared(known, used):
+            sampling = replace(sampling, sharing=sharing(table, known, used, sampling))
+        elif known is not None:
+            named = beside.clusters_name
+            clusters = arrays["clusters"][keep] if "clusters" in arrays and named is None else named
+            notes += noticed(table, known, used, clusters)
+        return cls(plan, table, known, sampling, options, notes, beside)
 
     @property
     def schema(self) -> Schema:
@@ -167,14 +174,15 @@ def _by_unit(beside: Beside, mechanism: Mechanism | None, used: Sequence[str]) -
         return beside
     design = beside.design
     if isinstance(design, SurveyDesign):
-        if design.target != "superpopulation":
-            raise PramanaError(
-                f"target={design.target!r} is not known where the records of one {mechanism.unit.column!r} share a draw: use "
-                "target='superpopulation'"
-            )
         plain = design.clusters is None and not len(design.replicate_weights)
         return replace(beside, design=replace(design, clusters=mechanism.unit.column)) if plain else beside
     return beside if beside.clusters is not None else replace(beside, clusters=mechanism.unit.column)
+
+
+def _unit_column(table: Table, mechanism: Mechanism | None, used: Sequence[str]) -> list[str]:
+    """The column by which records share a draw, where there is one and the file has it."""
+    unit = mechanism.unit if mechanism is not None and _shared(mechanism, used) else None
+    return [unit.column] if unit is not None and unit.column in table.names else []
 
 
 def _columns_used(plan: Question, mechanism: Mechanism | None) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from pramana.analysis.shared_draws import SHARED_DRAWS
 from pramana.analysis.task import Settings, Task
 from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
@@ -38,11 +39,12 @@ def estimate(method: EquationMethod, task: Task) -> Result:
     binding = method.bind(task.function, task.mechanism, task.table, task.sampling.row_weights)
     engine = task.engine(binding.equation).learned()
     _refuse_few(engine)
+    unsplit = _unsplit(method, task, engine)
     chosen = _chosen(task.options.inference, engine, binding.rebind is not None)
     root = solve(engine, start=task.start)
     strata = task.sampling.strata
     finite = strata is not None and strata.target == "finite"
-    linear = _linear(engine, root, required=finite or isinstance(chosen, Sandwich))
+    linear = _linear(engine, root, required=finite or isinstance(chosen, Sandwich), split=not unsplit)
     draws = resample(engine, root, chosen, _rebound(engine, binding.rebind)) if isinstance(chosen, Resampling) else None
     covariance = _covariance(engine, root, linear, chosen, draws)
     known = linear is not None and nothing_random(linear.totals)
@@ -61,12 +63,13 @@ def estimate(method: EquationMethod, task: Task) -> Result:
         inference=_describe(chosen, engine),
         interval_kind=chosen.interval,
         diagnostics=(
-            *task.notes,
-            *diagnostics_of(engine, root, split, draws, covariance),
+            *(note for note in task.notes if not (method.takes_as_true and note.code == SHARED_DRAWS)),
+            *diagnostics_of(engine, root, split, draws, covariance, split=not unsplit),
             *([NOTHING_RANDOM] if known else []),
             *_few_units(chosen, engine),
         ),
-        privacy=None if split is None or task.shares_draws else split.privacy,
+        privacy=None if split is None or unsplit else split.privacy,
+        unsplit=unsplit,
         sampling=None if split is None else split.covariance,
         draws=draws,
         bounds=bounds,
@@ -89,6 +92,41 @@ def _refuse_few(engine: Engine) -> None:
     counted = min(engine.n, float(np.count_nonzero(sampling.row_weights)) if sampling.frequencies is None else engine.n)
     if counted <= engine.d:
         raise DataError(f"{counted:g} records cannot carry {engine.d} parameters: use more data or fewer terms")
+
+
+SHARED_LIMIT = 5e8
+"""Largest number of values of U (records × combinations of hidden values × parameters) computed to split a variance by unit."""
+
+
+def _unsplit(method: Method, task: Task, engine: Engine) -> str:
+    """Why the variance does not decompose into sampling and randomisation; empty where it does."""
+    why = "" if method.reverts else "that takes method='reversion'"
+    if not why and task.shares_draws:
+        why = _not_by_unit(task, engine)
+    target = "superpopulation" if task.sampling.strata is None else task.sampling.strata.target
+    if why and task.shares_draws and target != "superpopulation" and not method.takes_as_true:
+        raise PramanaError(
+            f"target={target!r} needs the randomisation's part of the variance, and records share a draw: {why}, or use "
+            "target='superpopulation'"
+        )
+    return why
+
+
+def _not_by_unit(task: Task, engine: Engine) -> str:
+    """Why the randomisation's part cannot be formed by unit; empty where it can."""
+    if task.sampling.sharing is None:
+        return (
+            "records share a draw, so it takes the column of the unit in the file, one true value for all records of a unit (no "
+            "Unit(varies=True)) and perturbed columns with levels"
+        )
+    combinations = engine.equation.records.combinations
+    size = engine.sampling.rows * combinations * engine.d
+    if size <= SHARED_LIMIT:
+        return ""
+    return (
+        f"records share a draw, and {combinations} combinations of levels for {engine.sampling.rows} records and {engine.d} parameters "
+        f"take {size:.1e} values, above the limit of {SHARED_LIMIT:.0e}: use fewer perturbed columns in one formula, or merge levels"
+    )
 
 
 def _rebound(engine: Engine, rebind: Rebind | None) -> resampled.Rebind | None:
@@ -166,8 +204,7 @@ def nothing_random(totals: Totals) -> bool:
     """Around the file, where the estimate uses nothing that was perturbed: rounding is all that is left."""
     if totals.strata is None or totals.strata.target != "file":
         return False
-    whole = np.diag(totals.outer)
-    return bool(np.all(np.abs(whole - np.diag(totals.clean_outer)) <= ROUNDING * whole))
+    return bool(np.all(np.abs(np.diag(totals.privacy)) <= ROUNDING * np.diag(totals.outer)))
 
 
 NOTHING_RANDOM = Diagnostic(
@@ -185,7 +222,7 @@ def _few_units(chosen: Inference, engine: Engine) -> list[Diagnostic]:
 
 
 def diagnostics_of(
-    engine: Engine, root: Root, linear: Linear | None, draws: Draws | None, covariance: Float
+    engine: Engine, root: Root, linear: Linear | None, draws: Draws | None, covariance: Float, *, split: bool = True
 ) -> list[Diagnostic]:
     """Everything about a root that a table does not show: its identification, its place, and the draws around it."""
     found: list[Diagnostic] = []
@@ -194,7 +231,7 @@ def diagnostics_of(
     if linear is not None:
         if engine.about.smooth:
             found += _identified(engine, root, linear)
-        found += _privacy_sign(linear)
+        found += _privacy_sign(linear) if split else []
     found += _outside(engine, root)
     found += [Diagnostic(*note) for note in engine.remarks(root.beta, covariance)]  # type: ignore[arg-type]
     if draws is not None and draws.rootless:
@@ -304,8 +341,10 @@ def _chosen(options: Inference | None, engine: Engine, nuisance: bool) -> Infere
     return options
 
 
-def _linear(engine: Engine, root: Root, *, required: bool) -> Linear | None:
+def _linear(engine: Engine, root: Root, *, required: bool, split: bool) -> Linear | None:
     totals = engine.totals(root.beta, root.slope)
+    if split and engine.sampling.sharing is not None and totals.shared is None:
+        totals = replace(totals, shared=engine.privacy_by_unit(root.beta))
     try:
         return Linear(totals, linearised.bread(totals, engine.about.parameters))
     except SolveError:

@@ -18,6 +18,10 @@ class Naive(EquationMethod):
     label: str = "naive"
 
     @property
+    def takes_as_true(self) -> bool:
+        return True
+
+    @property
     def repeats(self) -> bool:
         return True
 
