@@ -13,7 +13,7 @@ from pramana.errors import PramanaError, suggestion
 from pramana.frames import build
 from pramana.inference.hypotheses import SpecificationTest
 from pramana.render import Sheet, Shown, render
-from pramana.result import COLUMNS, Result
+from pramana.result import Result
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,14 @@ class Comparison(Shown):
                 out[name] = "; ".join(f"{label}: {text}" for label, text in said.items())
         return out
 
-    def to_dicts(self, *, level: float | None = None) -> list[dict[str, Any]]:
-        return [{"method": k, **row} for k, r in self.results.items() for row in r.to_dicts(level=level)]
+    def to_dicts(self, *, level: float | None = None, flags: bool = False) -> list[dict[str, Any]]:
+        return [{"method": k, **row} for k, r in self.results.items() for row in r.to_dicts(level=level, flags=flags)]
 
-    def to_frame(self, *, level: float | None = None) -> Any:
-        """All tables, one below the other, with a column `method`."""
-        rows = self.to_dicts(level=level)
+    def to_frame(self, *, level: float | None = None, flags: bool = False) -> Any:
+        """All tables, one below the other, with a column `method`, and one with `flags` where they are asked for."""
+        rows = self.to_dicts(level=level, flags=flags)
         kind = next(iter(self.results.values())).frame_kind
-        return build({c: [r[c] for r in rows] for c in ("method", *COLUMNS)}, kind)
+        return build({c: [r[c] for r in rows] for c in rows[0]}, kind)
 
     def sheet(self) -> Sheet:
         """One row a term, one column an estimator: estimate (standard error)."""
