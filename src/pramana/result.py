@@ -145,8 +145,8 @@ class Result(Shown):
         >>> import pramana as pr
         >>> mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(sensitivity=0.8, specificity=0.9)})
         >>> result = pr.fit(pr.mean("y"), {"y": [1] * 5 + [0] * 95}, mechanism)
-        >>> result.flags, list(result.to_frame(flags=True)["flags"])
-        ('outside-range', ['outside-range'])
+        >>> result.flags, result.to_dicts(flags=True)[0]["flags"]
+        ('outside-range', 'outside-range')
         """
         codes = [d.code for severity in ("error", "warning") for d in self.diagnostics if d.severity == severity]
         return ", ".join(dict.fromkeys(codes))

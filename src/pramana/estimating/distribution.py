@@ -16,6 +16,7 @@ from pramana.estimating.equation import About, Direct, Equation, Note
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.generalized_linear import as_numbers
 from pramana.estimating.records import Records
+from pramana.estimating.rounding import settled
 from pramana.frames import Schema, Table
 from pramana.frames.levels import is_number
 
@@ -104,9 +105,12 @@ class Distribution:
         return np.asarray(self.cells.sum(axis=1) if domain is None else self.cells[:, domain])
 
     def masses(self, weights: Float, domain: int | None) -> Float:
-        """The measure (B, S) under row weights (B, n)."""
+        """The measure (B, S) under row weights (B, n); not a number where its mass is 0 up to rounding."""
         member = self.member(domain)
-        return np.asarray(weights @ member if self.discrete else weights * member)
+        found = weights @ member if self.discrete else weights * member
+        whole, sizes = (m.sum(axis=1) if self.discrete else m for m in (member, np.abs(member)))
+        found[settled(weights @ whole, weights @ sizes) == 0] = np.nan
+        return np.asarray(found)
 
     def per_record(self, psi: Float, domain: int | None) -> Float:
         """Each record's part (n,) in the sum of ψ (S,) over the measure."""
@@ -122,7 +126,7 @@ class Distribution:
     def shares(self, weights: Float) -> tuple[Float, Float]:
         """Reverted shares (G,) of the domains and their standard errors."""
         members = np.stack([self.per_record(np.ones_like(self.values), g) for g in range(self.count)], axis=1)
-        shares = weights @ members / weights.sum()
+        shares = settled(weights @ members, weights @ np.abs(members)) / weights.sum()
         errors = np.sqrt(weights**2 @ (members - shares) ** 2) / weights.sum()
         return shares, errors
 
