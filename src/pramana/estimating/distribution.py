@@ -117,11 +117,16 @@ class Distribution:
         member = self.member(domain)
         return np.asarray(member @ psi if self.discrete else member * psi)
 
-    def effective(self, weights: Float) -> Float:
-        """Clean records (G,) that would say as much about each domain: n E(q)² / E(q²) with reverted memberships q."""
-        members = np.stack([self.per_record(np.ones_like(self.values), g) for g in range(self.count)], axis=1)
-        squares = np.maximum(weights @ members**2, 1e-300)
-        return np.asarray(self.size * (weights @ members) ** 2 / squares / weights.sum())
+    def counted(self, weights: Float, domain: int | None, chosen: Float) -> float:
+        """Records of a domain on the part of the support that is chosen, by shares (S,) between 0 and 1.
+
+        (Σ w c |q|)² / Σ w c q² with reverted memberships q: the number of records where all q are 1, and where they have both signs
+        as many records of equal size as carry the sum.
+        """
+        member = self.member(domain)
+        first, second = (m @ chosen if self.discrete else m * chosen for m in (np.abs(member), member**2))
+        squares = max(float(weights @ second), 1e-300)
+        return self.size * float(weights @ first) ** 2 / squares / float(weights.sum())
 
     def shares(self, weights: Float) -> tuple[Float, Float]:
         """Reverted shares (G,) of the domains and their standard errors."""
