@@ -21,7 +21,7 @@ from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
 from pramana.inference.hypotheses import SpecificationTest
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.argument import resolve_mechanism
-from pramana.result import Result
+from pramana.result import Result, warned
 
 
 @released
@@ -64,6 +64,9 @@ def fit(
     engine : who adds up the sums over records: "local" (in memory, on threads), or an engine of your own.
     verify : False leaves out the hash of a described file, and nothing else.
 
+    A diagnostic of severity "error" says that the numbers mean nothing: it raises a `PramanaWarning` too, which
+    `warnings.simplefilter("error", pr.PramanaWarning)` turns into an exception.
+
     >>> import pramana as pr
     >>> mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(sensitivity=0.3, specificity=0.96)})
     >>> data = {"y": [1] * 26 + [0] * 174}
@@ -73,7 +76,7 @@ def fit(
     beside = Beside(weights, frequencies, clusters, design)
     options = Options(inference_of(inference), start, missing, engine_of(engine), verify)
     plan = question(what, family, link, functions)
-    return method_of(method).estimate(Task.read(plan, data, mechanism, beside, options))
+    return warned(method_of(method).estimate(Task.read(plan, data, mechanism, beside, options)))
 
 
 @released

@@ -15,6 +15,7 @@ from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine, Totals
 from pramana.errors import DataError, PramanaError, SolveError
 from pramana.estimating.function import Question
+from pramana.estimating.rounding import ROUNDING
 from pramana.estimators.method import EquationMethod, Method, Rebind
 from pramana.inference import Jackknife, Resampling, Root, Sandwich, solve
 from pramana.inference import jackknife as deleted
@@ -189,7 +190,8 @@ def _shares(engine: Engine) -> Shares | None:
 FEW_CLUSTERS = 40
 """Below this the sandwich of cluster sums is too small: with 8 clusters its 95 % intervals cover about 77 to 87 %."""
 
-ROUNDING = 1e-10
+NOTHING = 1e-6
+"""Standard errors from zero below which a reverted variance is negative, or zero up to rounding."""
 
 
 def few_clusters(groups: int | None, remedy: str) -> list[Diagnostic]:
@@ -250,8 +252,8 @@ def _identified(engine: Engine, root: Root, linear: Linear) -> list[Diagnostic]:
     names = [repr(p) for p, v in zip(engine.about.parameters, np.abs(judged.direction), strict=True) if v > 0.3]
     score = "Sandwich(interval='score'), " if engine.about.profiled else ""
     remedy = f"use {score}more records or fewer terms"
-    if judged.eigenvalue <= 0:
-        message = f"the reverted variance along {', '.join(names)} is negative: estimate and standard errors mean nothing; {remedy}"
+    if judged.ratio <= NOTHING:
+        message = f"the reverted variance along {', '.join(names)} is not positive: estimate and standard errors mean nothing; {remedy}"
         return [Diagnostic("not-identified", "error", message)]
     message = (
         f"weak identification of {', '.join(names)} (smallest eigenvalue of the slope is {judged.ratio:.1f} of its standard "
@@ -275,7 +277,9 @@ def _outside(engine: Engine, root: Root) -> list[Diagnostic]:
     if limits is None:
         return []
     low, high = limits
-    out = [f"{p} = {b:.4g}" for p, b in zip(engine.about.parameters, root.beta, strict=True) if not low <= b <= high]
+    reach = ROUNDING * max(abs(low), abs(high))
+    beyond = (root.beta < low - reach) | (root.beta > high + reach)
+    out = [f"{p} = {b:.4g}" for p, b, o in zip(engine.about.parameters, root.beta, beyond, strict=True) if o]
     if not out:
         return []
     return [
