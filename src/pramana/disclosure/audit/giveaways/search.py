@@ -165,7 +165,7 @@ def search(
         found = _searched(one, file, ALPHA / len(tested))
         problems += [f for f in found if f.check == "give-aways"]
         shown += [f for f in found if f.check == "recovery"]
-    what = f"{len(columns)} clear column(s) or parts, their gaps and spelling, the order of the rows, identifiers and repeated rows"
+    what = f"{clear.num_columns} clear column(s), their gaps, the order of the rows, identifiers and repeated rows"
     return verdict("give-aways", problems, f"none found in {what}" if tested else "too few records to search") + shown
 
 
