@@ -63,7 +63,7 @@ def climb(model: ObservedLikelihood, state: State) -> Maximum:
 
 def at_face_value(model: ObservedLikelihood, beta: Float | None = None) -> Theta:
     """A start from the released values at face value: posterior weights from the channel alone, and a constant mean."""
-    data = model.data
+    data, given = model.data, beta is not None
     share = data.channel / data.channel.sum(axis=1, keepdims=True) * model.weights[:, None]
     mean = float(np.sum(share * data.responses) / model.weights.sum())
     if beta is None:
@@ -78,7 +78,23 @@ def at_face_value(model: ObservedLikelihood, beta: Float | None = None) -> Theta
     log_dispersion = 0.0
     if data.density.dispersion is not None:
         log_dispersion = float(np.log(_dispersion(model, beta, share)))
-    return Theta(beta, log_dispersion, gamma)
+    return Theta(beta, nearest_dispersion(model, beta, log_dispersion) if given else log_dispersion, gamma)
+
+
+def nearest_dispersion(model: ObservedLikelihood, beta: Float, wide: float) -> float:
+    """Log dispersion if every record were at the node that suits its response best, so that the climb stays near β.
+
+    The dispersion around the released values, `wide` in logarithms, would first take every start back to them.
+    """
+    if not model.data.density.dispersed:
+        return wide
+    with np.errstate(all="ignore"):
+        log = model.data.density.log(model.data.responses, model.means(beta), float(np.exp(wide)))
+        share = (log == log.max(axis=1, keepdims=True)) * model.weights[:, None]
+        try:
+            return float(np.log(_dispersion(model, beta, share)))
+        except SolveError:  # means that the family cannot have, or no residual
+            return wide
 
 
 def _dispersion(model: ObservedLikelihood, beta: Float, share: Float) -> float:
@@ -104,7 +120,7 @@ def em_step(model: ObservedLikelihood, state: State) -> State:
     for _ in range(30):
         beta: Float = theta.beta + size * step
         blend = gamma if size == 1.0 else theta.gamma + size * (gamma - theta.gamma)
-        trial = Theta(beta, updated_dispersion(model, beta, share, theta), blend)
+        trial = Theta(beta, _updated_dispersion(model, beta, share, theta), blend)
         there = model.evaluate(trial)
         if there.value >= state.value - 1e-12 * abs(state.value):
             return there
@@ -123,7 +139,7 @@ def _scoring_step(model: ObservedLikelihood, state: State, share: Float) -> Floa
     return np.asarray(step if np.all(np.isfinite(step)) else np.zeros_like(score))
 
 
-def updated_dispersion(model: ObservedLikelihood, beta: Float, share: Float, theta: Theta) -> float:
+def _updated_dispersion(model: ObservedLikelihood, beta: Float, share: Float, theta: Theta) -> float:
     if model.data.density.dispersion is None:
         return 0.0
     with np.errstate(all="ignore"):

@@ -9,6 +9,7 @@ import numpy as np
 from pramana.analysis.task import Inference, Task
 from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
+from pramana.engines import Sampling
 from pramana.errors import PramanaError, SolveError
 from pramana.estimating import Equation, EstimatingFunction
 from pramana.estimators.corrections import ForwardCorrection
@@ -17,7 +18,7 @@ from pramana.estimators.likelihood.hidden_data import HiddenData, checked_model,
 from pramana.estimators.likelihood.maximization import Maximum
 from pramana.estimators.likelihood.observed import ObservedLikelihood
 from pramana.estimators.likelihood.outcome import LikelihoodResult
-from pramana.estimators.likelihood.starts import maximize, other_maxima
+from pramana.estimators.likelihood.starts import Search, maximize, other_maxima
 from pramana.estimators.likelihood.variance import (
     cluster_remarks,
     described,
@@ -120,8 +121,7 @@ class Likelihood(Method):
         robust = robust_of(options, sampling)
         model = observed_likelihood(self, task)
         refuse_few(sampling, len(function.parameters))
-        scale = sampling.effective_n / float(sampling.row_weights.sum())
-        search = maximize(model, task.start, root=lambda: _reverted(task), scale=scale)
+        search = searched(model, task)
         found = search.best
         inverse = inverted(found.information)
         covariance = inverse if robust is None else robust_covariance(model, found, inverse, sampling, robust)
@@ -145,7 +145,7 @@ class Likelihood(Method):
             diagnostics=(
                 *task.notes,
                 *_diagnostics(self, model, found, task),
-                *other_maxima(model, search, scale),
+                *other_maxima(model, search, _worth(sampling)),
                 *cluster_remarks(sampling),
                 *(
                     weak_directions(model, found, inverse[:d, :d], sampling.n)
@@ -172,6 +172,16 @@ def _tabulated(function: CrossTableFunction, task: Task) -> LikelihoodResult:
             "a maximum-likelihood table takes frequencies, but no weights, clusters or inference=: use method='reversion'"
         )
     return table_result(function, task)
+
+
+def searched(model: ObservedLikelihood, task: Task) -> Search:
+    """The maximum of a task's likelihood, and what else was seen on the way."""
+    return maximize(model, task.start, root=lambda: _reverted(task), scale=_worth(task.sampling))
+
+
+def _worth(sampling: Sampling) -> float:
+    """Records that a unit of weight stands for."""
+    return sampling.effective_n / float(sampling.row_weights.sum())
 
 
 def _reverted(task: Task) -> Float | None:
