@@ -162,3 +162,29 @@ def test_exchanged_labels_are_the_same_distribution() -> None:
         values = [s.value for s in relabeled(model, state)]
         assert len(values) == 5
         np.testing.assert_allclose(values, state.value, rtol=1e-5)
+
+
+def noisy_response(seed: int, n: int, keep: float, intercept: float) -> tuple[dict[str, Any], pr.Mechanism]:
+    rng = np.random.default_rng(seed)
+    x, w = rng.normal(size=n), rng.standard_t(2, size=n)
+    y = (rng.random(n) < 1 / (1 + np.exp(-(intercept + x + 0.5 * w)))).astype(int)
+    mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(keep, keep)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return mechanism.perturb({"y": y, "x": x, "w": w}, seed=seed), mechanism
+
+
+def test_a_perturbed_response_has_several_maxima_too() -> None:
+    data, mechanism = noisy_response(1, 200, 0.8, -3)
+    starts = np.random.default_rng(3).normal(size=(12, 3)).tolist()
+    found = fitted("y ~ x + w", data, mechanism, family="binomial")
+    slow = slow_best("y ~ x + w", data, mechanism, starts, family="binomial")
+    assert found.log_likelihood == pytest.approx(slow, abs=1e-4)
+    assert any("second maximum" in d.message for d in found.diagnostics)
+
+
+def test_a_likelihood_that_rises_higher_without_end_is_said() -> None:
+    data, mechanism = noisy_response(10, 300, 0.6, 0)
+    found = fitted("y ~ x + w", data, mechanism, family="binomial")
+    (message,) = [d.message for d in found.diagnostics if d.code == "several-maxima"]
+    assert "no maximum was found there as" in message
