@@ -11,9 +11,10 @@ import pytest
 import pramana as pr
 from pramana.analysis.task import Task
 from pramana.engines import LocalEngine, Sampling
-from pramana.estimators.likelihood.maximization import em_step, maximize
+from pramana.estimators.likelihood.maximization import em_step
 from pramana.estimators.likelihood.maximum import Likelihood, observed_likelihood
 from pramana.estimators.likelihood.observed import ObservedLikelihood, Theta
+from pramana.estimators.likelihood.starts import maximize
 from pramana.frames import read
 from pramana.inference import solve
 
@@ -65,7 +66,7 @@ def test_score_and_information_are_derivatives_of_the_log_likelihood(
 ) -> None:
     model = model_of(formula, data, mechanism, family, **options)
     rng = np.random.default_rng(3)
-    middle = maximize(model).theta
+    middle = maximize(model).best.theta
     dispersion = middle.log_dispersion + 0.1 * model.data.density.dispersed
     theta = Theta(middle.beta + 0.1 * rng.normal(size=middle.beta.size), dispersion, middle.gamma)
     state = model.evaluate(theta)
@@ -84,7 +85,7 @@ def test_em_never_descends_and_its_limit_is_the_maximum(
     formula: str, mechanism: pr.Mechanism, family: str, options: dict[str, Any], data: dict[str, Any]
 ) -> None:
     model = model_of(formula, data, mechanism, family, **options)
-    top = maximize(model)
+    top = maximize(model).best
     theta = top.theta
     dispersion = 0.3 * model.data.density.dispersed
     state = model.evaluate(Theta(np.zeros_like(theta.beta) + 0.1, dispersion, model.covariates.start()))

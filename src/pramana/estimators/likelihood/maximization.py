@@ -1,4 +1,4 @@
-"""The maximum of an observed likelihood: EM, finished by Newton."""
+"""The climb from a start to a maximum of an observed likelihood: EM, finished by Newton."""
 
 from __future__ import annotations
 
@@ -32,13 +32,20 @@ class Maximum:
         return self.state.theta
 
 
-def maximize(model: ObservedLikelihood, beta: Float | None = None) -> Maximum:
+class StalledError(SolveError):
+    """A climb that ended without a maximum, and where."""
+
+    def __init__(self, message: str, state: State) -> None:
+        super().__init__(message)
+        self.state = state
+
+
+def climb(model: ObservedLikelihood, state: State) -> Maximum:
     """Climb by EM (one scoring step an M step, after Lange 1995) until Newton converges.
 
     EM never descends but crawls; Newton is quick once the information is positive definite. They take turns until
     Newton has settled: its step, not its score alone, must be small, because under separation the score fades as well.
     """
-    state = model.evaluate(_start(model, beta))
     climbed = stepped = 0
     for turn in range(ROUNDS):
         before = state.value
@@ -51,12 +58,12 @@ def maximize(model: ObservedLikelihood, beta: Float | None = None) -> Maximum:
             return Maximum(state, information)
         if _runs_away(model, state, state.value - before):
             break
-    raise SolveError(_stalled(model, state, climbed, stepped))
+    raise StalledError(_stalled(model, state, climbed, stepped), state)
 
 
-def _start(model: ObservedLikelihood, beta: Float | None) -> Theta:
-    """The released values at face value: posterior weights from the channel alone, and a constant mean."""
-    data = model.data
+def at_face_value(model: ObservedLikelihood, beta: Float | None = None) -> Theta:
+    """A start from the released values at face value: posterior weights from the channel alone, and a constant mean."""
+    data, given = model.data, beta is not None
     share = data.channel / data.channel.sum(axis=1, keepdims=True) * model.weights[:, None]
     mean = float(np.sum(share * data.responses) / model.weights.sum())
     if beta is None:
@@ -71,7 +78,23 @@ def _start(model: ObservedLikelihood, beta: Float | None) -> Theta:
     log_dispersion = 0.0
     if data.density.dispersion is not None:
         log_dispersion = float(np.log(_dispersion(model, beta, share)))
-    return Theta(beta, log_dispersion, gamma)
+    return Theta(beta, nearest_dispersion(model, beta, log_dispersion) if given else log_dispersion, gamma)
+
+
+def nearest_dispersion(model: ObservedLikelihood, beta: Float, wide: float) -> float:
+    """Log dispersion if every record were at the node that suits its response best, so that the climb stays near β.
+
+    The dispersion around the released values, `wide` in logarithms, would first take every start back to them.
+    """
+    if not model.data.density.dispersed:
+        return wide
+    with np.errstate(all="ignore"):
+        log = model.data.density.log(model.data.responses, model.means(beta), float(np.exp(wide)))
+        share = (log == log.max(axis=1, keepdims=True)) * model.weights[:, None]
+        try:
+            return float(np.log(_dispersion(model, beta, share)))
+        except SolveError:  # means that the family cannot have, or no residual
+            return wide
 
 
 def _dispersion(model: ObservedLikelihood, beta: Float, share: Float) -> float:
@@ -179,12 +202,17 @@ def _runs_away(model: ObservedLikelihood, state: State, gain: float) -> bool:
     return model.data.density.discrete and (reach > 200 or (reach > 30 and gain < 1e-6))
 
 
+def far_out(model: ObservedLikelihood, state: State) -> list[str]:
+    """Coefficients of a discrete response that have grown so far that they seem to have no end."""
+    names = model.data.function.parameters
+    reach = np.abs(model.data.design).reshape(-1, len(names)).max(axis=0) * np.abs(state.theta.beta)
+    return [repr(p) for p, r in zip(names, reach, strict=True) if r > 10 and model.data.density.discrete]
+
+
 def _stalled(model: ObservedLikelihood, state: State, climbed: int, stepped: int) -> str:
-    theta, names = state.theta, model.data.function.parameters
-    reach = np.abs(model.data.design).reshape(-1, len(names)).max(axis=0) * np.abs(theta.beta)
-    far = [repr(p) for p, r in zip(names, reach, strict=True) if r > 10]
+    far = far_out(model, state)
     start = f"the likelihood has no maximum that could be found after {climbed} EM and {stepped} Newton steps"
-    if model.data.density.discrete and far:
+    if far:
         return (
             f"{start}: it rises as {', '.join(far)} grow without bound (perfect separation, or too few records for this much "
             "noise). Drop or merge the terms involved, or use more data"

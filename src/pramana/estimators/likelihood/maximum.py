@@ -7,15 +7,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pramana.analysis.task import Inference, Task
+from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
-from pramana.errors import PramanaError
+from pramana.engines import Sampling
+from pramana.errors import PramanaError, SolveError
 from pramana.estimating import Equation, EstimatingFunction
 from pramana.estimators.corrections import ForwardCorrection
 from pramana.estimators.likelihood.covariate_model import ABSENT, covariate_model, terms_of
 from pramana.estimators.likelihood.hidden_data import HiddenData, checked_model, hidden_data
-from pramana.estimators.likelihood.maximization import Maximum, maximize
+from pramana.estimators.likelihood.maximization import Maximum
 from pramana.estimators.likelihood.observed import ObservedLikelihood
 from pramana.estimators.likelihood.outcome import LikelihoodResult
+from pramana.estimators.likelihood.starts import Search, maximize, other_maxima
 from pramana.estimators.likelihood.variance import (
     cluster_remarks,
     described,
@@ -27,11 +30,12 @@ from pramana.estimators.likelihood.variance import (
     weak_directions,
 )
 from pramana.estimators.method import Method
+from pramana.estimators.reversion import Reversion
 from pramana.estimators.tables.outcome import as_table, table_result
 from pramana.formulas.design import Offset
 from pramana.formulas.parsed import parse
 from pramana.frames import Table
-from pramana.inference import Jackknife
+from pramana.inference import Jackknife, solve
 from pramana.inference.hypotheses import SpecificationTest
 from pramana.mechanism import Mechanism
 from pramana.models.prediction import Prediction
@@ -47,7 +51,8 @@ class Likelihood(Method):
     they are the default with weights or clusters, where the likelihood is a pseudo-likelihood; with a survey design they
     are linearised for it, around the superpopulation. The distribution g of
     perturbed covariates is estimated along; a perturbed response alone needs none. Under strong noise the likelihood can
-    have several maxima: `start=` in `fit` tries another. After Woo and Slavković (2012, 2015),
+    have several maxima: then up to 54 starts are tried (`starts.py`), the best maximum is kept, and another within reach is
+    named in a diagnostic. With `start=` in `fit` the climb begins there alone. After Woo and Slavković (2012, 2015),
     and for linear models van den Hout and Kooiman (2006).
 
     Parameters
@@ -116,7 +121,8 @@ class Likelihood(Method):
         robust = robust_of(options, sampling)
         model = observed_likelihood(self, task)
         refuse_few(sampling, len(function.parameters))
-        found = maximize(model, task.start)
+        search = searched(model, task)
+        found = search.best
         inverse = inverted(found.information)
         covariance = inverse if robust is None else robust_covariance(model, found, inverse, sampling, robust)
         d, theta = len(function.parameters), found.theta
@@ -139,13 +145,14 @@ class Likelihood(Method):
             diagnostics=(
                 *task.notes,
                 *_diagnostics(self, model, found, task),
+                *other_maxima(model, search, _worth(sampling)),
                 *cluster_remarks(sampling),
                 *(
                     weak_directions(model, found, inverse[:d, :d], sampling.n)
                     or faint_channels(model, task.mechanism.assignments if task.mechanism else (), sampling.n)
                 ),
             ),
-            facts={**task.plan.facts, **model_of, **dispersion, **figures},
+            facts={**task.plan.facts, **model_of, **dispersion, **figures, **search.facts},
             frame_kind=task.table.kind,
             log_likelihood=value,
             parameter_count=count,
@@ -165,6 +172,25 @@ def _tabulated(function: CrossTableFunction, task: Task) -> LikelihoodResult:
             "a maximum-likelihood table takes frequencies, but no weights, clusters or inference=: use method='reversion'"
         )
     return table_result(function, task)
+
+
+def searched(model: ObservedLikelihood, task: Task) -> Search:
+    """The maximum of a task's likelihood, and what else was seen on the way."""
+    return maximize(model, task.start, root=lambda: _reverted(task), scale=_worth(task.sampling))
+
+
+def _worth(sampling: Sampling) -> float:
+    """Records that a unit of weight stands for."""
+    return sampling.effective_n / float(sampling.row_weights.sum())
+
+
+def _reverted(task: Task) -> Float | None:
+    """Reversion's root, which knows nothing of the likelihood's model; None where there is none."""
+    binding = Reversion().bind(task.function, task.mechanism, task.table, task.sampling.row_weights)
+    try:
+        return solve(task.engine(binding.equation).learned()).beta
+    except SolveError:
+        return None
 
 
 def observed_likelihood(method: Likelihood, task: Task) -> ObservedLikelihood:

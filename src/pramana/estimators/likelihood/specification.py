@@ -11,8 +11,8 @@ from pramana.arrays import Columns, Float, Int
 from pramana.errors import FormulaError, MechanismError, PramanaError
 from pramana.estimating import EstimatingFunction
 from pramana.estimators.likelihood.hidden_data import checked_model
-from pramana.estimators.likelihood.maximization import Maximum, maximize
-from pramana.estimators.likelihood.maximum import Likelihood, observed_likelihood
+from pramana.estimators.likelihood.maximization import Maximum
+from pramana.estimators.likelihood.maximum import Likelihood, observed_likelihood, searched
 from pramana.estimators.likelihood.observed import ObservedLikelihood
 from pramana.estimators.model_dependent import reversion_at
 from pramana.frames import Table
@@ -65,7 +65,7 @@ def specification(method: Likelihood, task: Task) -> SpecificationTest:
         known = _with_response(mechanism, used, answers[0], table)
     rows = task.sampling.row_weights
     model = observed_likelihood(method, replace(task, mechanism=known))
-    found, channels = maximize(model), known.used_by(model_of.variables)
+    found, channels = searched(model, task).best, known.used_by(model_of.variables)
     plain = moments(model, found, channels, table, rows)
     squared = plain if weights is None else moments(model, found, channels, table, rows * weights)
     return judged(plain, squared, task.sampling.n)

@@ -77,7 +77,7 @@ def faint_channels(model: ObservedLikelihood, assignments: Sequence[Assignment],
         if signal < WEAK:
             message = (
                 f"hardly anything of {' × '.join(assignment.columns)!r} is left after the noise (smallest singular value of P times √n is "
-                f"{signal:.1f}, limit {WEAK:g}): the likelihood may have several maxima, of which this is one; use more records, or "
+                f"{signal:.1f}, limit {WEAK:g}): the likelihood may have several maxima, of which the best found is shown; use more records, or "
                 "merge levels"
             )
             found.append(Diagnostic("weakly-identified", "warning", message))

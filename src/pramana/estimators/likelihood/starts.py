@@ -1,0 +1,304 @@
+"""Where the climb begins: under strong noise a likelihood has several maxima, and the best of several starts is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import combinations, islice, permutations
+
+import numpy as np
+
+from pramana.arrays import Float, Int
+from pramana.diagnostic import Diagnostic
+from pramana.errors import SolveError
+from pramana.estimators.likelihood.maximization import (
+    Maximum,
+    StalledError,
+    at_face_value,
+    climb,
+    em_step,
+    far_out,
+    nearest_dispersion,
+)
+from pramana.estimators.likelihood.observed import ObservedLikelihood, State, Theta
+
+CLEAR = 5.0
+"""Signal of every perturbed column from which one start is enough."""
+ENOUGH = 20_000
+"""Records from which the signal is judged, evenly spaced, and EM steps for the shares of the levels."""
+SHARE_STEPS = 30
+SCATTERED = 12
+"""Random starts; with the face value and reversion's root they are screened by a few EM steps."""
+SCREENING = 10
+"""EM steps of a start before it is compared with the others."""
+FINALISTS = 4
+"""Screened starts that climb to the end, in every round."""
+SWAPS = 10
+"""Relabelings of the best maximum that are screened, in every round."""
+SWAP_ROUNDS = 4
+LARGE = 2e6
+"""Entries of the design (records × combinations × coefficients) beyond which every climb takes seconds."""
+RARE = -5.0
+"""Smallest logit of a relabeled table: what was absent may come back."""
+SEED = 20120
+"""Of the random starts: a fit gives one answer."""
+REACH = 2.0
+"""A maximum whose log-likelihood is lower by no more than this is reported."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """The best maximum, and what else was seen on the way.
+
+    Attributes
+    ----------
+    tried : starts, of which `climbed` went to the end; the others were left behind after a few EM steps.
+    rival : the best maximum with other coefficients, or None.
+    endless : the highest climb that found no maximum, or None.
+    """
+
+    best: Maximum
+    tried: int = 1
+    climbed: int = 1
+    rival: Maximum | None = None
+    endless: State | None = None
+
+    @property
+    def facts(self) -> dict[str, str]:
+        return {"Starts": str(self.tried) + (f", {self.climbed} of them to the end" if self.tried > 1 else "")}
+
+
+def maximize(
+    model: ObservedLikelihood,
+    beta: Float | None = None,
+    *,
+    root: Callable[[], Float | None] = lambda: None,
+    scale: float = 1.0,
+) -> Search:
+    """One climb where the noise leaves no doubt, or a start is given; else the best of several.
+
+    The budget is 14 starts, and 10 more in each of at most four rounds that exchange labels, each with 10 EM steps; four of
+    them in a round, and the first, climb to the end. With more than `LARGE` entries in the design it is the first,
+    reversion's root, and the two best exchanges of labels.
+
+    Parameters
+    ----------
+    root : gives the coefficients of another start, such as reversion's, or None; asked where several are tried.
+    scale : records that a unit of weight is worth.
+    """
+    first = model.evaluate(at_face_value(model, beta))
+    if beta is not None or signal(model) * np.sqrt(scale) >= CLEAR:
+        return Search(climb(model, first))
+    count, swaps, rounds = (SCATTERED, SWAPS, SWAP_ROUNDS) if model.data.design.size <= LARGE else (0, 2, 1)
+    found = _Found(model)
+    failure = found.climb(first)
+    found.climb_best([*_started(model, root()), *islice(scattered(model, first), count)])
+    if failure is not None and not found.height > failure.state.value:
+        raise failure
+    for _ in range(rounds):
+        before = found.height
+        found.climb_best(sorted(relabeled(model, found.best.state), key=_depth)[:swaps])
+        if found.height <= before + 1e-6:
+            break
+    return found.search()
+
+
+def _started(model: ObservedLikelihood, beta: Float | None) -> list[State]:
+    try:
+        return [] if beta is None else [model.evaluate(at_face_value(model, beta))]
+    except SolveError:  # no residual is left
+        return []
+
+
+def _depth(state: State) -> float:
+    return -state.value
+
+
+class _Found:
+    """Starts tried so far, and where they led."""
+
+    def __init__(self, model: ObservedLikelihood) -> None:
+        self.model = model
+        self.deviation = model.data.design.std(axis=(0, 1))
+        self.tried = 0
+        self.maxima: list[Maximum] = []
+        self.failures: list[StalledError] = []
+
+    def climb(self, start: State) -> StalledError | None:
+        """Go to the end; where there is no maximum, tell."""
+        self.tried += 1
+        try:
+            self.maxima.append(climb(self.model, start))
+        except StalledError as failure:
+            self.failures.append(failure)
+            return failure
+        return None
+
+    def climb_best(self, starts: Sequence[State]) -> None:
+        """Some EM steps from each, and the most promising to the end: the two highest, and of the next those far from them."""
+        begun = sorted(filter(None, map(self._begun, starts)), key=_depth)
+        chosen, rest = begun[:2], begun[2 : 2 * FINALISTS]
+        while rest and len(chosen) < FINALISTS:
+            chosen.append(rest.pop(int(np.argmax([min(self._apart(s, c) for c in chosen) for s in rest]))))
+        for start in chosen:
+            with suppress(SolveError):  # no residual is left
+                self.climb(start)
+        self.tried += max(len(starts) - FINALISTS, 0)
+
+    def _apart(self, one: State, other: State) -> float:
+        return float(np.linalg.norm((one.theta.beta - other.theta.beta) * self.deviation))
+
+    def _begun(self, state: State) -> State | None:
+        try:
+            for _ in range(SCREENING):
+                state = em_step(self.model, state)
+        except SolveError:  # no residual is left
+            return None
+        return state if np.isfinite(state.value) else None
+
+    @property
+    def best(self) -> Maximum:
+        return max(self.maxima, key=lambda m: m.state.value)
+
+    @property
+    def height(self) -> float:
+        return max((m.state.value for m in self.maxima), default=-np.inf)
+
+    def search(self) -> Search:
+        best = self.best
+        others = [m for m in self.maxima if _differ(m, best)]
+        rival = max(others, key=lambda m: m.state.value, default=None)
+        higher = [f.state for f in self.failures if f.state.value > best.state.value + 1e-3]
+        return Search(
+            best, self.tried, len(self.maxima) + len(self.failures), rival, min(higher, key=_depth, default=None)
+        )
+
+
+def _differ(one: Maximum, best: Maximum) -> bool:
+    """A coefficient apart by a tenth of the standard error that it would have were all others known."""
+    d = len(best.theta.beta)
+    return bool(np.any(np.abs(one.theta.beta - best.theta.beta) > 0.1 / np.sqrt(np.diag(best.information)[:d])))
+
+
+def other_maxima(model: ObservedLikelihood, found: Search, scale: float) -> list[Diagnostic]:
+    """A diagnostic where the likelihood is as high elsewhere, or nearly so."""
+    value, names = found.best.state.value, model.data.function.parameters
+    start = f"the best of {found.tried} starts is shown (log-likelihood {value:.2f}), but"
+    if found.endless is not None:
+        far = far_out(model, found.endless)
+        grows = f" as {', '.join(far)} grow without bound" if far else ""
+        message = (
+            f"{start} from another one the likelihood rises to {found.endless.value:.2f} and no maximum was found there{grows}: "
+            "this one is local, and its standard errors do not tell; use more records, merge levels, or fewer terms"
+        )
+        return [Diagnostic("several-maxima", "warning", message)]
+    rival = found.rival
+    if rival is None or (value - rival.state.value) * scale > REACH:
+        return []
+    both = zip(names, rival.theta.beta, found.best.theta.beta, strict=True)
+    there = ", ".join(f"{name!r} is {a:.4g} instead of {b:.4g}" for name, a, b in both)
+    message = (
+        f"{start} a second maximum lies only {value - rival.state.value:.2g} lower, where {there}: the data can hardly tell "
+        "them apart, and the standard errors hold for one of them alone; use more records, merge levels, or look at the other "
+        f"with start={np.round(rival.theta.beta, 4).tolist()}"
+    )
+    return [Diagnostic("several-maxima", "warning", message)]
+
+
+def signal(model: ObservedLikelihood) -> float:
+    """What the released values of a column say of its levels by themselves, in the column where the noise hides most.
+
+    It is σ √(n p), σ the smallest singular value of P, and p the share of a covariate's rarest level, or of all but the
+    most common level of a response. The face value led to a lower maximum only where it was below 3.2.
+    """
+    data = model.data
+    step = -(-data.n // ENOUGH)
+    channel, weights = data.channel[::step], model.weights[::step] * step
+    covariates = _levels(model)[:, data.place] if data.hides_covariates else ()
+    found = [_signal(channel, weights, codes, np.min) for codes in covariates]
+    if np.ptp(data.responses[0]) > 0:
+        codes = np.unique(data.responses[0], return_inverse=True)[1]
+        found.append(_signal(channel, weights, codes, lambda share: 1 - share.max()))
+    return min(found, default=np.inf)
+
+
+def _signal(channel: Float, weights: Float, codes: Int, part: Callable[[Float], float]) -> float:
+    """For channel (n, C), the level (C,) of a column at the nodes, and the part of its shares (K,) that matters."""
+    size = int(codes.max()) + 1
+    channel = channel @ (codes[:, None] == np.arange(size))
+    share = np.full(size, 1 / size)
+    for _ in range(SHARE_STEPS):
+        share = share * (weights / (channel @ share) @ channel) / weights.sum()
+    seen = channel / channel.mean(axis=1, keepdims=True)
+    middle = np.eye(size) - 1 / size  # shares sum to one, which leaves one eigenvalue of zero
+    values = np.linalg.eigvalsh(middle @ ((seen * weights[:, None]).T @ seen) @ middle)
+    return float(np.sqrt(max(values[1], 0.0) * part(share) / size))
+
+
+def _levels(model: ObservedLikelihood) -> Int:
+    """Code of every hidden covariate (rows) in the M combinations."""
+    nodes = model.data.combinations
+    places = [{v: i for i, v in enumerate(dict.fromkeys(node[name] for node in nodes))} for name in nodes[0]]
+    return np.array([[place[node[name]] for node in nodes] for name, place in zip(nodes[0], places, strict=True)])
+
+
+def relabeled(model: ObservedLikelihood, state: State) -> Iterator[State]:
+    """The same distribution with the levels of a hidden covariate exchanged: all permutations of three, pairs of more."""
+    if not model.data.hides_covariates:
+        return
+    levels, theta = _levels(model), state.theta
+    place = {tuple(node): m for m, node in enumerate(levels.T)}
+    eta = model.data.design @ theta.beta
+    gamma = np.maximum(theta.gamma, RARE) if model.covariates.saturated else theta.gamma
+    for column, codes in enumerate(levels):
+        for order in _orders(int(codes.max()) + 1):
+            moved = levels.copy()
+            moved[column] = order[codes]
+            new = [place.get(tuple(node), -1) for node in moved.T]
+            if min(new) >= 0:  # a joint channel need not have every combination
+                beta = _coefficients(model, eta[:, new])
+                yield model.evaluate(Theta(beta, theta.log_dispersion, gamma[:, new] - gamma[:, new[:1]]))
+
+
+def _orders(size: int) -> Iterator[Int]:
+    if size <= 3:
+        yield from (np.array(order) for order in islice(permutations(range(size)), 1, None))
+        return
+    for pair in combinations(range(size), 2):
+        order = np.arange(size)
+        order[list(pair)] = pair[::-1]
+        yield order
+
+
+def scattered(model: ObservedLikelihood, state: State) -> Iterator[State]:
+    """Without end, starts whose levels lie apart at random, as far as the responses are spread around what is known."""
+    rng, data, theta = np.random.default_rng(SEED), model.data, state.theta
+    spread = _spread(model, state)
+    levels = _levels(model) if data.hides_covariates else np.zeros((0, 1), dtype=int)
+    deviation = data.design.std(axis=(0, 1))
+    while True:
+        eta = data.design @ theta.beta
+        for codes in levels:
+            scores = np.linspace(-1.2, 1.2, int(codes.max()) + 1)
+            eta = eta + spread * (rng.permutation(scores) + 0.3 * rng.normal(size=scores.size))[codes]
+        beta = _coefficients(model, eta)
+        if not data.hides_covariates:
+            beta = beta + np.where(deviation > 0, rng.normal(size=beta.size) / np.maximum(deviation, 1e-300), 0.0)
+        yield model.evaluate(Theta(beta, nearest_dispersion(model, beta, theta.log_dispersion), theta.gamma))
+
+
+def _coefficients(model: ObservedLikelihood, eta: Float) -> Float:
+    """Least squares for linear predictors (n, M) without their offset."""
+    flat = model.data.design.reshape(-1, model.data.design.shape[2])
+    return np.asarray(np.linalg.solve(flat.T @ flat, flat.T @ eta.ravel()))
+
+
+def _spread(model: ObservedLikelihood, state: State) -> float:
+    """Standard deviation of the responses around their means, on the scale of the linear predictor."""
+    mu, slope = (model.data.at_nodes(v) for v in state.curve[:2])
+    share = state.posterior * model.weights[:, None]
+    with np.errstate(all="ignore"):
+        residual = (model.data.responses - mu) / slope
+        found = float(np.sqrt(np.sum(share * residual**2) / share.sum()))
+    return found if np.isfinite(found) else 1.0
