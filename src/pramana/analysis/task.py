@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from pramana.analysis.sampling import Beside, checked_start, complete
+from pramana.analysis.tampering import other_records, tampered
 from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine, LocalEngine, MakeEngine, Sampling
@@ -82,6 +83,11 @@ class Task:
         arrays = beside.arrays(table, known)
         keep, notes = complete(table, used, arrays, options.missing)
         sampling = beside.sampling(arrays, keep)
+        if known is not None:
+            beside_them = {name: values for name, values in arrays.items() if name != "frequencies"}
+            clean = {name: table.column(name) for name in used if name not in known.columns} | beside_them
+            notes += tampered(table, known, clean, arrays.get("frequencies"))
+            notes += other_records(table, known, resolved.told)
         return cls(plan, table if keep.all() else table.where(keep), known, sampling, options, notes, beside)
 
     @property

@@ -310,7 +310,8 @@ def _released(
         data.settle()
         digest = sha256(data.path)
         gaps = {name: count for name, count in perturbation.missing.items() if count}
-        facts = order.facts(cleared) | {"missing": gaps, "sha256": digest}
+        released = [np.sum(list(tally.values()), axis=0).tolist() for tally in perturbation.counts]
+        facts = order.facts(cleared) | {"missing": gaps, "released": released, "sha256": digest}
         kind, known, limits = order.randomness.kind, order.mechanism, cleared.limits
         body = pram_object(known, rows=rows, randomness=kind, facts=facts, limits=limits)
         types, size = layout.types(reader), data.path.stat().st_size
