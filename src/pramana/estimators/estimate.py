@@ -62,6 +62,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
         interval_kind=chosen.interval,
         diagnostics=(
             *task.notes,
+            *binding.notes,
             *diagnostics_of(engine, root, split, draws, covariance),
             *([NOTHING_RANDOM] if known else []),
             *_few_units(chosen, engine),
@@ -71,7 +72,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
         draws=draws,
         bounds=bounds,
         bounds_level=chosen.level if isinstance(chosen, Sandwich) and bounds is not None else None,
-        facts={**task.plan.facts, **binding.facts, **about.facts, **_sum_of_weights(engine)},
+        facts={**task.plan.facts, **task.facts, **binding.facts, **about.facts, **_sum_of_weights(engine)},
         frame_kind=task.table.kind,
         df=_degrees_of_freedom(chosen, engine),
         shares=_shares(engine),
