@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pramana.errors import DataError, PramanaError, confidential, suggestion
 from pramana.frames import Kind, Level, Table, read
 from pramana.frames.files import format_of
+from pramana.frames.marks import refuse_undeclared, with_gaps
+from pramana.frames.table import require_columns
 from pramana.mechanism import TransitionMatrix
 from pramana.mechanism.channels.transition import told_given
 from pramana.mechanism.designs import best_for_epsilon
@@ -28,17 +31,20 @@ def run_design(
     *,
     source: Path | None,
     levels: str | None,
+    missing: tuple[str, ...],
     kind: Kind | None,
     frequencies_file: Path | None,
     out: Path | None,
     append: bool,
     force: bool,
     style: str,
+    missing_level: str | None,
     **options: Any,
 ) -> str:
     """Build the design, write it where asked, and return the table to print."""
     existing = _existing(out, column, append, force)
-    table = None if source is None else _confidential(source, column, levels)
+    marks = tuple(dict.fromkeys([*existing.missing, *missing]))
+    table = None if source is None else _confidential(source, column, levels, marks)
     listed = None if levels is None else _typed(levels, table, column)
     if listed is None and table is None:
         raise PramanaError(
@@ -48,9 +54,11 @@ def run_design(
         raise PramanaError("--frequencies-file belongs to --invariant: add it, or leave out the file")
     text = isinstance(listed[0], str) if listed else table is not None and table.column(column).dtype == object
     shares = _shares(frequencies_file, column, text) if frequencies_file else "data" if options["invariant"] else None
-    request = Request((column,), levels=listed, kind=kind, frequencies=shares, **options).resolved(table)  # type: ignore[arg-type]
+    stands = None if missing_level is None else _typed(missing_level, table if listed is None else None, column)[0]
+    asked = Request((column,), levels=listed, kind=kind, frequencies=shares, missing_level=stands, **options)  # type: ignore[arg-type]
+    request = asked.resolved(table, None if existing.unit is None else existing.unit.column)
     _refuse_other_values(request, table)
-    design = Design((*existing, request))
+    design = Design((*existing.requests, request), existing.unit, marks)
     transition: Any = design.mechanism.used_by([column])[0].channel
     shown = render(_sheet(transition, request), style)
     if out is not None:
@@ -58,25 +66,28 @@ def run_design(
     return shown
 
 
-def _existing(out: Path | None, column: str, append: bool, force: bool) -> tuple[Request, ...]:
-    """The requests already in the file that is to be extended."""
+def _existing(out: Path | None, column: str, append: bool, force: bool) -> Design:
+    """The design already in the file that is to be extended, without the column."""
     if append and force:
         raise PramanaError("--append and --force exclude each other: add to the file, or replace it")
     if out is None or not out.exists() or force:
-        return ()
+        return Design(())
     if not append:
         raise PramanaError(f"{str(out)!r} exists: --append adds the column to it, --force replaces it")
-    return tuple(request for request in Design.read(out).requests if request.columns != (column,))
+    known = Design.asked(out)
+    return replace(known, requests=tuple(request for request in known.requests if request.columns != (column,)))
 
 
-def _confidential(path: Path, column: str, levels: str | None) -> Table:
-    """The file; codes such as 01 stay text, which a CSV reader would take for numbers."""
+def _confidential(path: Path, column: str, levels: str | None, missing: tuple[str, ...]) -> Table:
+    """The file; codes such as 01 stay text, which a CSV reader would take for numbers, and declared marks are gaps."""
     wanted = _split(levels) if levels else []
+    refuse_undeclared(path, {column: wanted}, missing)
     table = read(path, text={column: wanted})
+    require_columns(table, [column], "the design")
     values = table.column(column)
     text = [v for v in values[~table.missing([column])].tolist() if isinstance(v, str)]
     padded = any(re.match(r"[+-]?0\d", v) for v in text)
-    return table if padded or format_of(path) != "csv" else read(path)
+    return with_gaps(table if padded or format_of(path) != "csv" else read(path), [column], missing)
 
 
 def _split(levels: str) -> list[str]:

@@ -34,6 +34,9 @@ def design(
     missing_level: Annotated[
         str | None, typer.Option(help="A level that stands for a missing value, so that it is perturbed too.")
     ] = None,
+    missing: Annotated[
+        list[str] | None, typer.Option(help="A mark that means missing, such as NA; may be repeated.")
+    ] = None,
     levels: Annotated[str | None, typer.Option(help="Levels in their order, as a,b,c.")] = None,
     kind: Annotated[str | None, typer.Option(help="nominal, ordinal or numeric.")] = None,
     frequencies_file: Annotated[
@@ -52,6 +55,7 @@ def design(
         column,
         source=source,
         levels=levels,
+        missing=tuple(missing or ()),
         kind=checked_kind(kind),
         frequencies_file=frequencies_file,
         out=out,

@@ -60,7 +60,6 @@ def perturb(
     """Perturb a confidential file and publish it with its description."""
     from pramana.cli.choices import names
     from pramana.disclosure.release.releasing import release
-    from pramana.mechanism import Unit
 
     known = _mechanism(mechanism, design)
     with _warnings_in_a_line(), bar(f"Perturbing {source.name}") as tell:
@@ -70,7 +69,7 @@ def perturb(
             known,
             key=key_file,
             id=id_column,
-            unit=None if unit is None else Unit(unit, unit_varies),
+            unit=_unit(unit, unit_varies),
             seed=seed,
             drop=names(drop),
             shuffle=shuffle,
@@ -140,6 +139,14 @@ def key(path: Annotated[Path, typer.Argument(help="File to write; it must not ex
 
     Key.create(path)
     typer.echo(f"wrote {path}: keep it secret, and keep it")
+
+
+def _unit(column: str | None, varies: bool) -> Any:
+    from pramana.mechanism import Unit
+
+    if column is None and varies:
+        raise PramanaError("--unit-varies says how values vary within a unit: give --unit too")
+    return None if column is None else Unit(column, varies)
 
 
 def _mechanism(mechanism: Path | None, design: Path | None) -> Any:

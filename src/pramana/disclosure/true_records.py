@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -16,6 +16,7 @@ from pramana.disclosure.release.link import read_link
 from pramana.disclosure.release.streaming import Coding
 from pramana.errors import DataError, MechanismError, PramanaError, suggestion
 from pramana.frames import Level, Table, encode, read
+from pramana.frames.marks import refuse_undeclared, with_gaps
 from pramana.frames.table import is_missing, require_columns
 from pramana.mechanism import Assignment, Mechanism
 from pramana.mechanism.description.reading import find_description
@@ -37,7 +38,9 @@ def read_confidential(
     table = read(data, text=text_levels(mechanism))
     if known is not None:
         require_columns(table, known.mechanism.columns, "the mechanism")
-        table = _recoded(table, known.codings)
+        levels = {v.name: v.levels or () for v in known.mechanism.schema.variables.values()}
+        refuse_undeclared(data, levels, known.missing)
+        table = _recoded(with_gaps(table, known.mechanism.columns, known.missing), known.codings)
     used = list(dict.fromkeys([*columns, *_touched(mechanism)]))
     require_columns(table, used, "the assessment")
     if table.n == 0:
@@ -51,6 +54,7 @@ class Known:
 
     mechanism: Mechanism
     codings: Mapping[str, Coding] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
 
 
 def given_mechanism(mechanism: Any, data: Any, released: Mapping[str, Any] | None = None) -> Known:
@@ -64,9 +68,13 @@ def given_mechanism(mechanism: Any, data: Any, released: Mapping[str, Any] | Non
         raise MechanismError(
             f"mechanism of type {type(mechanism).__name__}: give a Mechanism, or the path of its description or design"
         )
-    handling = Handling(missing_level=(released or {}).get("missing_level"))
-    made, codings, _ = asked(mechanism, data, None, handling)
-    return Known(made, codings)
+    marks = (released or {}).get("missing_marks")
+    wanted = asked(mechanism, data, None, Handling(missing=tuple(marks) if isinstance(marks, list) else ()))
+    stated = (released or {}).get("missing_level")
+    codings = wanted.codings
+    for name, level in stated.items() if isinstance(stated, dict) else ():
+        codings[name] = replace(codings.get(name, Coding()), missing=level)
+    return Known(wanted.mechanism, codings, wanted.missing)
 
 
 def _recoded(table: Table, codings: Mapping[str, Coding]) -> Table:

@@ -9,6 +9,7 @@ import io
 import os
 import re
 import warnings
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -204,7 +205,7 @@ def _head(path: Path) -> bytes:
     try:
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
             return bytes(file.read(HEAD))
-    except (EOFError, gzip.BadGzipFile):
+    except (EOFError, gzip.BadGzipFile, zlib.error):
         raise DataError(f"file {str(path)!r} is not a complete gzip file") from None
 
 

@@ -40,7 +40,7 @@ def _without_remarks(table: Any) -> Any:
 
 def _like_array(name: str, values: Column, original: Column) -> Column:
     if original.dtype.kind == "O":
-        return np.where(is_missing(values), original, values.astype(object))
+        return np.where(is_missing(values) & is_missing(original), original, values.astype(object))
     if original.dtype.kind in "US":
         return np.asarray(values.tolist())
     cast = values.astype(original.dtype)
@@ -61,7 +61,7 @@ def _like_pandas(name: str, values: Column, original: Any) -> Any:
 
     dtype = original.dtype
     if isinstance(dtype, pd.CategoricalDtype):
-        extra = [v for v in dict.fromkeys(values.tolist()) if v not in dtype.categories and v == v]
+        extra = [v for v in dict.fromkeys(values.tolist()) if v not in dtype.categories and v is not None and v == v]
         dtype = pd.CategoricalDtype([*dtype.categories, *extra], dtype.ordered)
     try:
         return pd.Series(values.tolist(), index=original.index, dtype=dtype)

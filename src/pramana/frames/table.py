@@ -179,7 +179,10 @@ def _kind(frame: nw.DataFrame[Any]) -> FrameKind:
 def _values(series: nw.Series[Any]) -> Column:
     if series.dtype in (nw.Categorical, nw.Enum) and not series.implementation.is_pandas_like():
         series = series.cast(nw.String)
-    values = np.asarray(series.to_numpy())
+    try:
+        values = np.asarray(series.to_numpy())
+    except ValueError:  # of Arrow, such as times of day with nanoseconds
+        raise _unusable(series.name, str(series.dtype)) from None
     if series.dtype.is_integer() and values.dtype.kind == "f" and np.nanmax(np.abs(values), initial=0) >= EXACT:
         return np.array(series.to_list(), dtype=object)  # with gaps; as floats, different whole numbers would be one
     if values.dtype.kind == "c" or series.dtype in (nw.List, nw.Struct, nw.Array):

@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -191,18 +190,25 @@ def _kept(path: Path) -> Iterator[Path | None]:
 def growing(path: Path, *, updating: What) -> Iterator[Callable[[str], None]]:
     """A private file that only grows, locked meanwhile: yields a function that adds a line, on the disk when it returns.
 
-    The lines are taken back when the disk is full, and when whatever else is done meanwhile fails.
+    The lines are taken back when the disk is full, and when whatever else is done meanwhile fails. Whoever interrupts it may do so
+    when all is done already: then a whole line stays, for an entry too many does no harm and one too few does.
     """
     check_target(path, force=True, updating=updating)
     path = path.resolve()
     new = not path.exists()
     handle = _locked_file(path)
-    before = os.fstat(handle).st_size
+    whole = before = os.fstat(handle).st_size
+
+    def add(line: str) -> None:
+        nonlocal whole
+        _add_line(handle, path, line)
+        whole = os.fstat(handle).st_size
+
     try:
-        yield partial(_add_line, handle, path)
-    except BaseException:
-        os.ftruncate(handle, before)
-        if new and not before:
+        yield add
+    except BaseException as error:
+        os.ftruncate(handle, before if isinstance(error, Exception) else whole)
+        if new and not os.fstat(handle).st_size:
             path.unlink()
         raise
     finally:

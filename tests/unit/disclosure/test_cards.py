@@ -59,7 +59,7 @@ def test_hostile_names_and_levels_stay_text(hostile: str) -> None:
     mechanism = pr.Mechanism({hostile: pr.TransitionMatrix.randomized_response(levels, 0.8), "z": pr.Stratified(
         "by", {hostile: pr.TransitionMatrix.randomized_response(["x", "y"], 0.7)})})  # fmt: skip
     facts = {
-        "missing": {hostile: 3}, "missing_tokens": ["", hostile], "dropped": [hostile], "new_id": hostile,
+        "missing": {hostile: 3}, "missing_level": {hostile: hostile}, "dropped": [hostile], "new_id": hostile,
         "merged": {hostile: {"into": hostile, "below": 5, "levels": 2}}, "unit": {"column": hostile, "varies": True},
         "allowed": [hostile],
     }  # fmt: skip
@@ -151,7 +151,7 @@ def test_facts_about_the_file_are_shown_where_they_are_stated() -> None:
     mechanism = pr.Mechanism({"z": pr.TransitionMatrix.randomized_response(["a", "b"], 0.7)})
     facts: dict[str, tuple[Any, str]] = {
         "missing": ({"z": 42}, "| z | 42 | 0.0420 |"),
-        "missing_tokens": (["", "NA"], "a missing value is written as one of: nothing at all, NA."),
+        "missing_level": ({"z": "b"}, "The level b of z stands for a missing value"),
         "dropped": (["name", "phone"], "not in this file: 2 (name, phone)."),
         "shuffled": (True, "The records are in a random order"),
         "new_id": ("id", "The identifiers in column id were drawn anew"),
@@ -161,9 +161,10 @@ def test_facts_about_the_file_are_shown_where_they_are_stated() -> None:
         "allowed": (["seed"], "allowed what the software refuses by default: seed."),
     }  # fmt: skip
     plain, _ = card(mechanism)
-    assert "Missingness is unprotected" in plain
+    assert "No value of the perturbed columns is published as missing" in plain
     assert "What else was done" not in plain
     whole, _ = card(mechanism, **{name: value for name, (value, _) in facts.items()})
+    assert "Missingness is unprotected" in whole
     for name, (value, said) in facts.items():
         assert said in whole, name
         assert said in card(mechanism, **{name: value})[0], name
@@ -171,7 +172,7 @@ def test_facts_about_the_file_are_shown_where_they_are_stated() -> None:
     assert "not in this file: 4." in card(mechanism, dropped=4)[0]
     assert "unequal released values then prove a change" in card(mechanism, unit={"column": "p", "varies": True})[0]
     assert "unequal released values" not in whole
-    assert "No value of the perturbed columns is missing." in card(mechanism, missing={"z": 0})[0]
+    assert "No value of the perturbed columns is published as missing." in card(mechanism, missing={"z": 0})[0]
 
 
 def test_a_conditional_epsilon_says_on_what() -> None:

@@ -147,6 +147,9 @@ def _against_original(
     from pramana.disclosure.audit.giveaways.released_file import check_giveaways
     from pramana.disclosure.release.link import read_link
 
+    if body.shuffled and link is None:
+        what = "the records were shuffled, so that they cannot be compared with the original row by row: give the link file"
+        return [Finding("transitions", "error", what)]
     reader = open_reader(original)
     require(reader, [*mechanism.columns, *mechanism.context], "the description")
     rows = None if link is None else read_link(link, sum(block.rows for block in open_reader(path).blocks()))

@@ -60,9 +60,10 @@ def card_page(name: str, mechanism: Mechanism, body: Mapping[str, Any], counts: 
     page.add(
         Heading("What it costs analysts"),
         "The variance of an estimated share is this many times what it would be without the randomisation; the effective sample "
-        "size is the number of clean records that would tell as much. Other analyses pay other prices: the software reports them "
-        "with every fit.",
-        *(s for a, c in zip(mechanism.assignments, counts, strict=True) for s in _costs(a, c)),
+        "size is the number of clean records that would tell as much"
+        + (" (not stated where records share their draws)" if mechanism.unit is not None else "")
+        + ". Other analyses pay other prices: the software reports them with every fit.",
+        *(s for a, c in zip(mechanism.assignments, counts, strict=True) for s in _costs(a, c, mechanism.unit is None)),
         Heading("How to analyse it"),
         _recipe(name, mechanism.columns[0]),
         "Counting the released values as if they were true gives biased answers. The description of the randomisation is in "
@@ -148,7 +149,7 @@ def _missing(body: Mapping[str, Any]) -> Iterator[str | Sheet]:
         yield Sheet(("column", "missing values", "share of the records"), rows)
     for column, level in (body.get("missing_level") or {}).items():
         yield f"The level {level} of {column} stands for a missing value, and is perturbed like another."
-    if counts:
+    if counts and any(counts.values()):
         yield "Missing values are published as missing. Missingness is unprotected: the randomisation does not hide which values they are."
     else:
         yield "No value of the perturbed columns is published as missing."
@@ -228,7 +229,8 @@ def _drawing(title: str, matrix: TransitionMatrix) -> Drawing:
     )
 
 
-def _costs(assignment: Assignment, counts: Counts) -> Iterator[str | Sheet]:
+def _costs(assignment: Assignment, counts: Counts, apart: bool) -> Iterator[str | Sheet]:
+    """By level; `apart` says that every record has a draw of its own, so that records can be counted."""
     for stratum, matrix in assignment.matrices.items():
         if len(matrix) > LARGEST:
             yield f"{_title(assignment, stratum)}: not listed for its {len(matrix)} levels."
@@ -236,12 +238,11 @@ def _costs(assignment: Assignment, counts: Counts) -> Iterator[str | Sheet]:
         known = counts.get(stratum, np.zeros(len(matrix), dtype=np.int64))
         inflation = share_inflation(matrix, known)
         rows = tuple(
-            (_label(v), int(c), float(f), int(known.sum() / f))
+            (_label(v), int(c), float(f), *([int(known.sum() / f)] if apart else []))
             for v, c, f in zip(matrix.levels, known, inflation, strict=True)
         )
-        yield Sheet(
-            ("level", "released records", "variance times", "effective sample size"), rows, _title(assignment, stratum)
-        )
+        heads = ("level", "released records", "variance times", *(["effective sample size"] if apart else []))
+        yield Sheet(heads, rows, _title(assignment, stratum))
 
 
 def _label(level: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,17 +36,37 @@ class Handling:
     merge_below: int | None = None
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What is to be done to the perturbed columns.
+
+    Attributes
+    ----------
+    codings : how values become levels. merges : what is published of that. missing : all declared marks of missing values.
+    """
+
+    mechanism: Mechanism
+    codings: dict[str, Coding]
+    merges: dict[str, Any]
+    missing: tuple[str, ...]
+
+
 def asked(
-    given: Mechanism | Design | str | Path, source: Any, unit: Unit | str | None, handling: Handling
-) -> tuple[Mechanism, dict[str, Coding], dict[str, Any]]:
-    """The mechanism, how values become levels, and what is published of that; `source` is the confidential file or frame."""
+    given: Mechanism | Design | str | Path,
+    source: Any,
+    unit: Unit | str | None = None,
+    handling: Handling | None = None,
+) -> Asked:
+    """From what the custodian gives; `source` is the confidential file or frame."""
+    handling = handling or Handling()
     if isinstance(given, str | Path):
         design = Path(given).suffix.lower() == ".toml"
         given = Design.asked(Path(given)) if design else Mechanism.load(given)
     codings: dict[str, Coding] = {}
     merges: dict[str, Any] = {}
+    marks = tuple(dict.fromkeys([*handling.missing, *(given.missing if isinstance(given, Design) else ())]))
     if isinstance(given, Design):
-        known, codings, merges = _designed(given, source, unit, handling)
+        known, codings, merges = _designed(replace(given, missing=marks), source, unit, handling)
     elif handling.merge_below is not None:
         raise MechanismError(
             "merge_below needs a design (TOML): the levels of a mechanism (JSON) are fixed already, merge them there"
@@ -55,7 +75,18 @@ def asked(
         known = given if unit is None else given.with_unit(unit)
     if handling.missing_level is not None:
         codings |= _with_missing(known, codings, handling.missing_level)
-    return known, codings, merges
+    _refuse_marks_that_are_levels(known, marks)
+    return Asked(known, codings, merges, marks)
+
+
+def _refuse_marks_that_are_levels(known: Mechanism, marks: Sequence[str]) -> None:
+    for variable in known.schema.variables.values():
+        both = [level for level in variable.levels or () if str(level) in marks]
+        if both:
+            raise MechanismError(
+                f"{both[0]!r} is a level of {variable.name!r} and declared a mark of missing values: drop one of the two, or name it "
+                "as the level that stands for them (missing_level)"
+            )
 
 
 def _with_missing(known: Mechanism, codings: dict[str, Coding], given: Level) -> dict[str, Coding]:

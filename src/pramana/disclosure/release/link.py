@@ -58,7 +58,8 @@ class LinkWriter:
 
 def refuse_link(link: Path, target: Path) -> None:
     """A link file never lies beside the release, where it would be published with it."""
-    format_of(link)
+    if format_of(link) == "csv" and link.suffix.lower() != ".csv":
+        raise PramanaError(f"link file {link.name!r} has an ending that is not written: use .parquet or .csv")
     if link.parent.resolve() == target.parent.resolve():
         raise PramanaError(
             f"link file {link.name!r} would lie beside the release: it undoes shuffling and new identifiers; keep it in a folder "

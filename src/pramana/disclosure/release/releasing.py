@@ -99,6 +99,7 @@ class _Order:
         rare = [RARE] if RARE in self.gate.allow else []
         return {
             "missing_level": {n: coding.missing for n, coding in self.codings.items() if coding.missing is not None},
+            "missing_marks": list(h.missing),
             "merged": dict(self.merges),
             "dropped": list(h.drop),
             "shuffled": h.shuffle,
@@ -185,11 +186,14 @@ def release(
     )
     file = data_file(source)
     existing(Path(file))
-    known, codings, merges = asked(mechanism, file, unit, handling)
+    wanted = asked(mechanism, file, unit, handling)
+    known, handling = wanted.mechanism, replace(handling, missing=wanted.missing)
     randomness = source_of(known, key=key, named=id is not None, seed=seed, blocks=True)
     identifier = id if known.unit is None else known.unit.column
     paths = (file, Path(target))
-    order = _Order(*paths, known, codings, merges, randomness, identifier, handling, gate, dataset, force, card, tell)
+    order = _Order(
+        *paths, known, wanted.codings, wanted.merges, randomness, identifier, handling, gate, dataset, force, card, tell
+    )
     reader = _opened(order)
     layout = Layout.of(reader.names, order.handling.drop, order.handling.new_id)
     intent = _intent(order, layout)

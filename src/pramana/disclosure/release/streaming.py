@@ -32,7 +32,8 @@ class Coding:
     def codes(self, block: Block, name: str, levels: Sequence[Level]) -> Int:
         codes = block.codes(name, [*levels, *self.merged])
         if self.merged:
-            places = [levels.index(level) for level in self.merged.values()]
+            code = {level: place for place, level in enumerate(levels)}
+            places = [code[level] for level in self.merged.values()]
             codes = np.where(codes >= len(levels), np.append(np.arange(len(levels)), places)[codes], codes)
         return codes if self.missing is None else np.where(codes == MISSING, levels.index(self.missing), codes)
 

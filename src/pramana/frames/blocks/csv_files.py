@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,8 +127,10 @@ class CsvReader:
     def _more(self) -> bytes:
         try:
             return bytes(self._file.read(SIZE))
-        except (EOFError, gzip.BadGzipFile):
+        except (EOFError, gzip.BadGzipFile, zlib.error):
             raise DataError(f"file {str(self.path)!r} is not a complete gzip file") from None
+        except UnicodeError:
+            raise undecodable(f"file {str(self.path)!r}", self._encoding) from None
 
     def _whole_records(self, row: int) -> bytes:
         """Bytes up to the last line feed that ends a record; what follows waits for the next block."""
@@ -160,7 +163,12 @@ class CsvReader:
         except UnicodeDecodeError:
             raise undecodable(f"the header of {str(path)!r}", self._encoding) from None
         lines = io.StringIO(text, newline="")
-        records = list(csv.reader(lines, delimiter=self.dialect.delimiter, quotechar=self.dialect.quote))
+        try:
+            records = list(csv.reader(lines, delimiter=self.dialect.delimiter, quotechar=self.dialect.quote))
+        except csv.Error:
+            raise DataError(
+                f"a column name of {str(path)!r} is longer than any name: is the first line a header?"
+            ) from None
         if len(records) > 1:
             raise DataError(
                 f"the lines of {str(path)!r} do not end with a line feed: save the file with such line ends"
@@ -243,7 +251,15 @@ class CsvBlock:
         blank = (last == first) & (length - carriage <= 0)
         _refuse_ragged((last - first + 1)[~blank], len(names), first_row)
         ends[last] -= carriage & (length > 0)
-        return cls(data, names, first_row, ends, first[~blank], line_end, dialect, missing)
+        block = cls(data, names, first_row, ends, first[~blank], line_end, dialect, missing)
+        if not blank.any() and np.all(carriage == line_end.startswith(b"\r")):
+            return block
+        return cls.cut(block._evenly_ended(), names, first_row, line_end, dialect, missing)
+
+    def _evenly_ended(self) -> bytes:
+        """The records with one line end for all and no blank lines: which record has which could tell something."""
+        starts, ends = self._spans(0)[0], self.ends[self.first + len(self.names) - 1]
+        return b"".join(self.data[a:b] + self.line_end for a, b in zip(starts.tolist(), ends.tolist(), strict=True))
 
     def refuse_undecodable(self, encoding: str) -> None:
         """What is no text in the file's encoding must not be published as if it were."""
@@ -289,14 +305,16 @@ class CsvBlock:
         return inside[fields.indices.to_numpy()] if self.rows else np.empty(0, dtype=np.int64)
 
     def values(self, name: str) -> Column:
-        """Whole numbers where a field is written as one, else text: "007" is text and "7" is a number."""
+        """Whole numbers where a field is written as one, else text: "007" is text, "7" a number, and "7.0" the same number."""
         text = self.fields(name).cast(pa.large_string())
         if pc.all(pc.match_substring_regex(text, _WHOLE)).as_py():
             return np.asarray(text.cast(pa.int64()).to_numpy())
         whole = re.compile(_WHOLE)
         out = np.empty(self.rows, dtype=object)
         plain = [None if raw in self.missing else unquoted(raw, self.dialect.quote) for raw in text.to_pylist()]
-        out[:] = [int(v) if v is not None and whole.match(v) else v for v in plain]
+        pointed = re.compile(_WHOLE[:-1] + rf"{re.escape(self.dialect.decimal)}0+$")
+        short = [v if v is None or not pointed.match(v) else v.partition(self.dialect.decimal)[0] for v in plain]
+        out[:] = [int(v) if v is not None and whole.match(v) else v for v in short]
         return out
 
     def released(self, drawn: Mapping[str, Replacement], layout: Layout, identifiers: Any = None) -> pa.RecordBatch:

@@ -95,22 +95,27 @@ class ParquetReader:
         if name not in self._listed:
             file = parquet.ParquetFile(self.path, buffer_size=BUFFER, pre_buffer=False)
             try:
-                self._listed[name] = _occurring(file, name, self.schema.field(name).type.value_type)
+                self._listed[name] = _occurring(file, name, self.schema.field(name).type)
             except (pa.ArrowException, OSError) as error:
                 raise unreadable(self.path, error) from None
         return self._listed[name]
 
 
-def _occurring(file: Any, name: str, kind: Any) -> Any:
-    """Of the values that dictionaries list, in their order, those of some record: others may be of records long deleted."""
-    listed = used = pa.array([], kind)
+def _occurring(file: Any, name: str, dictionary: Any) -> Any:
+    """Of the values that dictionaries list, those of some record: others may be of records long deleted.
+
+    Their order is declared where the type is ordered. Elsewhere it may be that of the first appearance, which would undo a shuffle:
+    there they are sorted.
+    """
+    listed = used = pa.array([], dictionary.value_type)
     for batch in file.iter_batches(batch_size=LONGEST, columns=[name]):
         column = batch.column(name)
         if not listed.equals(column.dictionary):
             listed = pc.unique(pa.concat_arrays([listed, column.dictionary]))
         held = column.dictionary.take(pc.drop_null(pc.unique(column.indices)))
         used = pc.unique(pa.concat_arrays([used, held]))
-    return listed.filter(pc.is_in(listed, value_set=pc.drop_null(used)))
+    kept = listed.filter(pc.is_in(listed, value_set=pc.drop_null(used)))
+    return kept if dictionary.ordered else kept.take(pc.array_sort_indices(kept))
 
 
 class ParquetWriter:

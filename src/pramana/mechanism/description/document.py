@@ -147,6 +147,7 @@ class PramModel(_Model):
     missing: dict[str, Annotated[int, Field(ge=0)]] | None = None
     released: list[list[Annotated[int, Field(ge=0)]]] | None = None
     missing_level: dict[str, LevelValue] | None = None
+    missing_marks: list[str] | None = None
     merged: dict[str, MergedModel] | None = None
     dropped: list[str] | None = None
     shuffled: bool = False
@@ -202,11 +203,17 @@ def parsed(document: Any, source: str) -> PramModel:
         raise MechanismError(f"{source} holds no 'pram' object: it is not the description of a mechanism")
     refuse_newer(body.get("version") if isinstance(body, dict) else None, source)
     try:
-        return PramModel.model_validate(body)
+        model = PramModel.model_validate(body)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise MechanismError(f"{source}: pram.{where}: {first['msg'][:300]}") from None
+    if (model.unit is not None) != (int(model.version.split(".")[0]) >= 2):
+        raise MechanismError(
+            f"{source}: version {model.version} {'without' if model.unit is None else 'with'} a unit: descriptions of version 2 name the "
+            "unit whose records share their draws, and older ones have none; get the description again"
+        )
+    return model
 
 
 def refuse_newer(version: object, source: str) -> None:

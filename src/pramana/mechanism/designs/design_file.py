@@ -12,6 +12,7 @@ from typing import Any
 from pramana.errors import MechanismError, confidential, suggestion
 from pramana.frames import Table, read
 from pramana.frames.documents import read_toml
+from pramana.frames.marks import refuse_undeclared, with_gaps
 from pramana.frames.writing import write_text
 from pramana.mechanism.channel import CONDITIONS
 from pramana.mechanism.designs.request import Request
@@ -50,6 +51,8 @@ class Design:
 
     requests: tuple[Request, ...]
     unit: Unit | None = None
+    missing: tuple[str, ...] = ()
+    """Marks of missing values beside the empty field and the null."""
 
     @property
     @confidential
@@ -81,7 +84,12 @@ class Design:
         if not needed:
             return self
         text = {name: values for r in self.requests for name, values in _text_levels(r)}
-        table: Table | None = None if data is None else read(data, text=text)
+        table: Table | None = None
+        if data is not None:
+            columns = {name: text.get(name, ()) for r in self.requests for name in r.columns}
+            refuse_undeclared(data, columns, self.missing)
+            table = read(data, text=text)
+            table = with_gaps(table, [name for name in columns if name in table.names], self.missing)
         unit = None if self.unit is None else self.unit.column
         return replace(self, requests=tuple(r.resolved(table, unit) for r in self.requests))
 
@@ -94,7 +102,7 @@ class Design:
     def asked(path: Path) -> Design:
         """From a TOML file, as it stands there."""
         document = read_toml(path, "design file", MechanismError)
-        return Design(_requests(document, str(path)), _unit(document, str(path)))
+        return Design(_requests(document, str(path)), _unit(document, str(path)), _marks(document, str(path)))
 
     def write(self, path: str | Path, *, force: bool = True) -> None:
         """As TOML; the file appears complete or not at all. One that this command read as a design is written anew."""
@@ -103,7 +111,8 @@ class Design:
 
     def _head(self) -> str:
         unit = "" if self.unit is None else f"unit = {_toml(self.unit.column)}\n"
-        return f"version = {VERSION}\n" + unit + "unit_varies = true\n" * (self.unit is not None and self.unit.varies)
+        varies = "unit_varies = true\n" * (self.unit is not None and self.unit.varies)
+        return f"version = {VERSION}\n" + unit + varies + (f"missing = {_toml(self.missing)}\n" if self.missing else "")
 
 
 @confidential
@@ -131,7 +140,7 @@ def _draws(request: Request) -> bool:
 
 
 def _requests(document: dict[str, Any], source: str) -> tuple[Request, ...]:
-    _refuse_unknown(document, ("version", "unit", "unit_varies", "columns", "linked"), source)
+    _refuse_unknown(document, ("version", "unit", "unit_varies", "missing", "columns", "linked"), source)
     version = document.get("version", VERSION)
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise MechanismError(f"{source} has version {version!r}: give a whole number such as {VERSION}")
@@ -158,6 +167,13 @@ def _unit(document: Mapping[str, Any], source: str) -> Unit | None:
     if not isinstance(column, str) or not isinstance(varies, bool):
         raise MechanismError(f"{source}: unit must be the name of a column, and unit_varies true or false")
     return Unit(column, varies)
+
+
+def _marks(document: Mapping[str, Any], source: str) -> tuple[str, ...]:
+    marks = document.get("missing", [])
+    if not isinstance(marks, list) or not all(isinstance(mark, str) for mark in marks):
+        raise MechanismError(f'{source}: missing must be a list of marks as text, such as ["NA", "-8"]')
+    return tuple(marks)
 
 
 def _column(name: str, body: Any, where: str) -> Request:

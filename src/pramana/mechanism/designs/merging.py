@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Column, Int
+from pramana.arrays import Column
 from pramana.errors import DataError
 from pramana.frames import Level
 from pramana.frames.levels import is_number
@@ -63,10 +63,17 @@ def _to_the_rest(
 def _to_the_nearest(levels: Sequence[Level], held: dict[Any, int], below: int) -> tuple[list[Level], dict[Any, Level]]:
     numbers = is_number(levels[0])
     scale = sorted({*levels, *held}) if numbers else [*levels, *(v for v in held if v not in levels)]
-    rare = [v for v in scale if 0 < held.get(v, 0) < below]
-    kept = [level for level in scale if level not in set(rare) and level in set(levels)]
-    if not kept:
+    place = {v: float(v) if numbers else float(k) for k, v in enumerate(scale)}
+    listed, rare = set(levels), [v for v in scale if 0 < held.get(v, 0) < below]
+    few = set(rare)
+    kept = [level for level in scale if level in listed and level not in few]
+    full = [level for level in kept if held.get(level, 0)]  # nobody is merged with a level that nobody holds
+    if not full:
         return [], {}
-    places: Int | Column = np.array(kept if numbers else [scale.index(v) for v in kept], dtype=float)
-    where = {v: kept[int(np.argmin(np.abs(places - (v if numbers else scale.index(v)))))] for v in rare}
+    places = np.array([place[v] for v in full])
+    after = np.searchsorted(places, [place[v] for v in rare]).clip(1, max(len(full) - 1, 1))
+    where = {}
+    for v, right in zip(rare, after.tolist(), strict=True):
+        near = full[max(right - 1, 0) : right + 1]
+        where[v] = min(near, key=lambda level: abs(place[level] - place[v]))
     return kept, where

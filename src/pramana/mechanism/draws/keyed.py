@@ -3,7 +3,7 @@
 A file released again, or in parts, or in another order, gives nobody a second independent draw of the same secret. The
 function is AES-256 under a key of the column's own, applied to a digest of identifier and level:
 
-    word(record, level) = AES[k_column](digest(record) ⊕ digest(level))        128 bits, two words
+    word(record, level) = AES[k_column](digest(record) ⊕ digest(level) ⊕ digest(stratum))        128 bits, two words
 
 where all digests and keys come from the secret by HMAC-SHA256, keyed BLAKE2b and AES, so that two inputs meet with a
 probability of about 2⁻¹²⁸ and the words pass for random to anyone without the key.
@@ -33,7 +33,7 @@ from pramana.mechanism.draws.keystream import RowWords
 
 SHORTEST = 32
 LIMITS = (
-    "A changed transition matrix is a new release with new draws: its epsilon adds to the earlier one.",
+    "A changed transition matrix, or a record that moved to another stratum, means new draws: their epsilon adds to the earlier one.",
     "A record whose true value changed between releases is visibly changed, so that no finite epsilon holds over the releases; "
     "k times epsilon for k distinct true values holds only given which records changed.",
     "Whoever obtains the key can undo the randomisation: keep it secret for as long as the data are sensitive.",
@@ -164,10 +164,14 @@ class KeyedColumn:
         self._cipher = _cipher(key.derived("column", *where))
         levels = b"".join(_digest(canonical(level), secret) for level in channel.levels)
         self._levels = np.frombuffer(levels, dtype="<u8").reshape(-1, 2)
+        apart = key.derived("stratum", *where)
+        strata = b"".join(_digest(canonical(s), apart) for s in channel.parts if s is not None)
+        self._strata = np.frombuffer(strata, dtype="<u8").reshape(-1, 2)
 
-    def words(self, digests: Words, codes: Int) -> RowWords:
-        """Two words a record, from its digest and its true code."""
-        words = _encrypted(self._cipher, digests ^ self._levels[codes])
+    def words(self, digests: Words, codes: Int, strata: Int | None = None) -> RowWords:
+        """Two words a record, from its digest, its true code and its stratum: under another matrix the draw is another."""
+        inputs = digests ^ self._levels[codes]
+        words = _encrypted(self._cipher, inputs if strata is None else inputs ^ self._strata[strata])
         return RowWords(lambda k: words[:, k])
 
 

@@ -26,8 +26,8 @@ class Source(ABC):
     kind: RandomnessKind
 
     @abstractmethod
-    def stream(self, position: int, codes: Column, digests: Words | None) -> Keystream:
-        """Words for the next block of true codes of the assignment at `position`."""
+    def stream(self, position: int, codes: Column, digests: Words | None, strata: Int | None) -> Keystream:
+        """Words for the next block of true codes of the assignment at `position`, whose strata decide the matrix."""
 
     def digests(self, identifiers: Column | None, name: str, first_row: int) -> Words | None:  # noqa: ARG002
         """What the draws take from the records' identifiers; nothing, unless they are keyed."""
@@ -41,7 +41,7 @@ class OneStream(Source):
     kind: RandomnessKind
     keystream: Keystream
 
-    def stream(self, position: int, codes: Column, digests: Words | None) -> Keystream:  # noqa: ARG002
+    def stream(self, position: int, codes: Column, digests: Words | None, strata: Int | None) -> Keystream:  # noqa: ARG002
         return self.keystream
 
 
@@ -53,7 +53,7 @@ class SeededBlocks(Source):
     def __init__(self, seed: int, assignments: int) -> None:
         self._lanes = [SeededLanes(seed, position) for position in range(assignments)]
 
-    def stream(self, position: int, codes: Column, digests: Words | None) -> Keystream:  # noqa: ARG002
+    def stream(self, position: int, codes: Column, digests: Words | None, strata: Int | None) -> Keystream:  # noqa: ARG002
         return self._lanes[position].block(codes.size)
 
 
@@ -70,9 +70,9 @@ class Keyed(Source):
         assert identifiers is not None
         return self._records.digests(identifiers, name, first_row)
 
-    def stream(self, position: int, codes: Column, digests: Words | None) -> Keystream:
+    def stream(self, position: int, codes: Column, digests: Words | None, strata: Int | None) -> Keystream:
         assert digests is not None
-        return self._columns[position].words(digests, codes)
+        return self._columns[position].words(digests, codes, strata)
 
 
 def source_of(
@@ -145,8 +145,11 @@ class Perturbation:
         for position, assignment in enumerate(self.mechanism.assignments):
             cells = read(assignment)
             if digests is not None and unit is not None:
-                self._one_value.add(assignment.columns, digests[cells.present], _secret(assignment, cells))
-            stream = self._source.stream(position, cells.codes, digests)
+                self._one_value.add(
+                    assignment.columns, digests[cells.present], _secret(assignment, cells)[cells.present]
+                )
+            strata = _strata(assignment, cells) if digests is not None else None
+            stream = self._source.stream(position, cells.codes, digests, strata)
             codes = cells.codes
             if cells.present.any():
                 codes = assignment.channel.perturb(codes, cells.context, stream)
@@ -170,12 +173,17 @@ class Perturbation:
 
 
 def _secret(assignment: Assignment, cells: Cells) -> Int:
-    """What must be the same in all records of a unit: the true code and the stratum of the records that have a value."""
-    codes = cells.codes[cells.present]
-    if not assignment.channel.context:
-        return codes
-    by, strata = assignment.channel.context[0], list(assignment.channel.parts)
-    return codes * len(strata) + encode(cells.context[by][cells.present], strata, column=by)
+    """What must be the same in all records of a unit that have a value: the true code and the stratum."""
+    strata = _strata(assignment, cells)
+    return cells.codes if strata is None else cells.codes * len(assignment.channel.parts) + strata
+
+
+def _strata(assignment: Assignment, cells: Cells) -> Int | None:
+    """Position of each record's stratum; None where there are none."""
+    if not assignment.channel.context or not cells.present.any():
+        return None
+    by = assignment.channel.context[0]
+    return encode(cells.context[by], list(assignment.channel.parts), column=by)
 
 
 def perturbed(mechanism: Mechanism, table: Table, source: Source, identifiers: Any = None) -> dict[str, Column]:
