@@ -143,7 +143,6 @@ def test_every_byte_outside_the_perturbed_fields_is_kept(compressed: bool, tmp_p
     expected = (
         b'id,edu,"a ""name""",k\r\n'  # without the mark, which a reader of UTF-8 takes for a part of the name
         b'1,"a,b","kept ""as"" is, even\r\nover lines",0\r\n'
-        b"\r\n"
         b'2,"a,b",007,0\r\n'
         b'003,"a,b",NA,0\r\n'
         b"4,,1e5,\r\n"

@@ -34,17 +34,21 @@ pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(["low", "mid", "hig
 audited = lambda p: pr.audit(p).clean
 perturb = ["perturb", "-m", "m.json", "--card", "--ledger", str(disk / "ledger")]
 arguments, target, check = {
-    "perturb": ([*perturb, "raw.csv", str(disk / "p.csv"), "--shuffle"], "p.csv", audited),
-    "parquet": ([*perturb, "raw.parquet", str(disk / "p.parquet")], "p.parquet", audited),
+    "perturb": ([*perturb, "raw.csv", str(disk / "public" / "p.csv"), "--shuffle"], "public/p.csv", audited),
+    "parquet": ([*perturb, "raw.parquet", str(disk / "public" / "p.parquet")], "public/p.parquet", audited),
     "plan": (["plan", "raw.csv", "edu", "--analysis", "mean(income)", "--se", "0.9", "-o", str(disk / "m.json")], "m.json", pr.Mechanism.load),
     "design": (["design", "edu", "--from", "raw.csv", "--keep", "0.8", "-o", str(disk / "d.toml")], "d.toml", pr.read_design),
     "key": (["key", str(disk / "key")], "key", Key.load),
     "fit": (["fit", "income ~ x", "raw.csv", "-m", "m.json", "--figure", str(disk / "f.png")], "f.png", lambda p: p.read_bytes()[:4] == b"\\x89PNG"),
 }[command]
 
+def files():
+    return [p for p in disk.rglob("*") if p.is_file()]
+
 def filled(free):
-    for path in disk.iterdir():
+    for path in files():
         path.unlink()
+    (disk / "public").mkdir(exist_ok=True)
     size = os.statvfs(disk)
     with (disk / "filler").open("wb") as file:
         file.write(b"x" * (size.f_bavail * size.f_frsize - free))
@@ -58,7 +62,7 @@ for pages in range(0, 38, 1 if command != "fit" else 6):
             main()
     except SystemExit as left:
         code = left.code
-    names = {p.name for p in disk.iterdir()} - {"filler"}
+    names = {p.name for p in files()} - {"filler"}
     if code == 0:
         ok = bool(check(disk / target)) and not any(name.endswith(".part") for name in names)
         outcomes["written"] += ok

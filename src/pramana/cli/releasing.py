@@ -51,7 +51,9 @@ def perturb(
     policy: Annotated[Path | None, typer.Option(help="Your agency's rules (TOML).")] = None,
     allow: Annotated[
         list[str] | None,
-        typer.Option(help="identity, seed, second-draw, unperturbed or rare-levels: refused otherwise; repeatable."),
+        typer.Option(
+            help="identity, seed, second-draw, unperturbed, shared-key or rare-levels: refused otherwise; repeatable."
+        ),
     ] = None,
     override: Annotated[str | None, typer.Option(help="Why the policy is not followed; goes into the ledger.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing OUT.")] = False,

@@ -469,7 +469,9 @@ def test_a_link_file_leads_back_to_the_original(ending: str, frame: pd.DataFrame
     assert result.clean, result
     assert "follow P" in found(result, "transitions", "ok")
     assert found(result, "give-aways", "ok")
-    assert "do not follow P" in found(pr.audit(path, original=raw), "transitions", "error")
+    assert "were shuffled" in found(pr.audit(path, original=raw), "transitions", "error")
+    with pytest.raises(pr.PramanaError, match="were shuffled: give its link file"):
+        pr.risk(raw, M, released=path)
     with pytest.raises(pr.PramanaError, match="give the original too"):
         pr.audit(path, link=link)
     shorter = write(frame[:-1], tmp_path / f"shorter.{ending}")

@@ -44,6 +44,25 @@ def test_the_description_is_word_for_word_the_golden_one(tmp_path: Path) -> None
     assert found == (GOLDEN / "datapackage-1.2.json").read_text(encoding="utf-8")
 
 
+def golden_units(folder: Path) -> Path:
+    """Records of persons that share their draws, handled in every way that a description tells of."""
+    rows = [f"{k // 2},{EDU[k // 2 % 3]},{'' if k < 4 else k % 2},x" for k in range(60)]
+    (folder / "raw.csv").write_text("\n".join(["person,edu,smoker,note", *rows]) + "\n")
+    (folder / "public").mkdir()
+    smoker = pr.TransitionMatrix.randomized_response([0, 1], 0.7)
+    mechanism = pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(EDU, 0.8), "smoker": smoker})
+    options: dict[str, object] = {"unit": pr.Unit("person", varies=True), "drop": ["note"], "key": bytes(range(32))}
+    pr.release(folder / "raw.csv", folder / "public" / "units.csv", mechanism, new_id="person", **options)  # type: ignore[arg-type]
+    return folder / "public"
+
+
+def test_the_description_with_a_unit_is_word_for_word_the_golden_one(tmp_path: Path) -> None:
+    found = (golden_units(tmp_path) / "datapackage.json").read_text(encoding="utf-8")
+    assert found == (GOLDEN / "datapackage-2.0.json").read_text(encoding="utf-8")
+    body = parsed(json.loads(found)["resources"][0], "golden")
+    assert (body.version, body.missing, body.dropped, body.new_id) == ("2.0", {"smoker": 4}, ["note"], "person")
+
+
 @pytest.mark.parametrize(("version", "conditional"), [("1.0", []), ("1.1", ["edu"]), ("1.2", ["edu"])])
 def test_the_golden_descriptions_are_read(version: str, conditional: list[str]) -> None:
     resources = json.loads((GOLDEN / f"datapackage-{version}.json").read_text())["resources"]

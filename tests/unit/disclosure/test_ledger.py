@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -26,6 +27,7 @@ from pramana.disclosure.release.ledger import (
     spent,
     total_loss,
 )
+from pramana.mechanism.draws.keyed import SKETCH, Key, KeyedRecords, Least
 
 INF = float("inf")
 
@@ -58,7 +60,7 @@ def test_columns_and_independent_draws_add() -> None:
         ({"identifier": None, "version": 1}, False),
         ({"unit": "id"}, False),
         ({"columns": {"edu": ColumnRecord("another P", 1.0)}}, True),
-        ({"columns": {"edu × job": ColumnRecord("P", 1.0)}}, True),
+        ({"columns": {'["edu", "job"]': ColumnRecord("P", 1.0)}}, True),
         ({"randomness": "fresh", "key": None}, True),
         ({"columns": {"job": ColumnRecord("P", 1.0)}}, None),
     ],
@@ -75,10 +77,122 @@ def test_a_keyed_release_repeats_its_draws_and_nothing_else_does(
 
 
 def test_a_column_counts_in_whatever_company_it_was_drawn() -> None:
-    joint = entry(columns={"edu × sex": ColumnRecord("J", 2.0)})
+    joint = entry(columns={ledger.joint(["edu", "sex"]): ColumnRecord("J", 2.0)})
     repeated = [keyed(), keyed()]
     assert spent([joint, *repeated], entry(), "edu") == 1.0 + 2.0 + 1.0
     assert set(independent_draws([joint], entry())) == {"edu"}
+
+
+def sketch(identifiers: Any) -> str:
+    found = Least()
+    for part in np.array_split(np.asarray(identifiers), 3):
+        found.add(KeyedRecords(Key(bytes(range(32)))).digests(part, "id"))
+    return found.text()
+
+
+PEOPLE = np.arange(20_000)
+
+
+@pytest.mark.parametrize(
+    ("later", "same"),
+    [
+        (PEOPLE, True),
+        (PEOPLE[::-1], True),
+        (np.repeat(PEOPLE, 3), True),
+        (PEOPLE.astype(float), True),
+        (PEOPLE[::2], True),
+        (PEOPLE[:1000], True),
+        (np.arange(400_000), True),
+        (np.arange(6_000, 26_000), True),
+        (PEOPLE[:1], False),
+        (PEOPLE + 10**6, False),
+        (PEOPLE[:100] + 10**6, False),
+        (np.arange(400_000) + 10**6, False),
+        (np.arange(18_000, 38_000), False),
+        (PEOPLE.astype(str), False),
+        (PEOPLE[:0], False),
+    ],
+    ids=["same", "reversed", "units", "floats", "half", "a twentieth", "grown", "moved on", "one person", "renumbered",
+         "a renumbered part", "renumbered and grown", "mostly others", "texts", "nobody"],
+)  # fmt: skip
+def test_a_repeat_is_believed_of_the_same_identifiers_only(later: Any, same: bool) -> None:
+    """Drawn anew under the same key, the records of renumbered people would not be charged."""
+    old, new = keyed(sketch=sketch(PEOPLE)), keyed(sketch=sketch(later))
+    for pair in ([old, new], [new, old]):
+        assert total_loss(pair) == (1.0 if same else 2.0)
+        assert bool(independent_draws(pair[:1], pair[1])) == (not same)
+    assert total_loss([keyed(), new]) == total_loss([old, keyed()]) == 1.0, "old entries have no sketch"
+
+
+def test_small_files_are_compared_whole() -> None:
+    few = PEOPLE[:40]
+    assert ledger.overlapping(sketch(few), sketch(few[:1]))
+    assert ledger.overlapping(sketch(few), sketch(few[10:50]))
+    assert not ledger.overlapping(sketch(few), sketch(few + 40))
+
+
+def test_a_sketch_is_short_and_names_nobody() -> None:
+    found = sketch(PEOPLE)
+    assert len(found) == 16 * SKETCH
+    other = Least()
+    other.add(KeyedRecords(Key(bytes(range(1, 33)))).digests(PEOPLE, "id"))
+    assert not ledger.overlapping(found, other.text()), "without the key it tells nothing"
+
+
+NAMES = [["a"], ["a", "b"], ["a × b"], ["[a"], ['["a", "b"]'], ["a", "b × c"], ["a × b", "c"], ["a", "b", "c"], ["é"]]
+
+
+def test_no_two_lists_of_columns_have_one_name() -> None:
+    assert len({ledger.joint(columns) for columns in NAMES}) == len(NAMES)
+    assert [ledger.members(ledger.joint(columns)) for columns in NAMES] == NAMES
+
+
+def test_a_column_is_not_taken_for_two(tmp_path: Path) -> None:
+    """The release has an epsilon of its own for either; the ledger had one of them."""
+    pairs = [(a, b) for a in "xy" for b in "xy"]
+    channels = {
+        ("a", "b"): pr.TransitionMatrix.randomized_response(pairs, 0.5),
+        "a × b": pr.TransitionMatrix.randomized_response(["x", "y"], 0.9),
+    }
+    mechanism = pr.Mechanism(channels)
+    frame = pd.DataFrame({"a": list("xxyy") * 20, "b": list("xyxy") * 20, "a × b": list("xy") * 40})
+    frame.to_csv(tmp_path / "raw.csv", index=False)
+    made = pr.release(
+        tmp_path / "raw.csv", tmp_path / "out.csv", mechanism, ledger=tmp_path / "l", dataset="s", allow="unperturbed"
+    )
+    records = pr.account(tmp_path / "l")["s"]
+    assert records.epsilon == pytest.approx(made.epsilon)
+    assert [c.column for c in records.columns] == ["a × b", "a × b"]
+    single = pr.Mechanism({"a": pr.TransitionMatrix.randomized_response(["x", "y"], 0.9)})
+    with pytest.raises(pr.PramanaError, match=r"released before with other draws of a .epsilon 3.296 in all"):
+        pr.release(tmp_path / "raw.csv", tmp_path / "b.csv", single, ledger=tmp_path / "l", drop=["b", "a × b"])
+
+
+def test_joint_names_of_the_second_version_are_read(tmp_path: Path) -> None:
+    columns = {"edu × job": ColumnRecord("P", 1.0), "[x": ColumnRecord("Q", 0.5)}
+    line = {k: v for k, v in asdict(keyed(columns=columns, version=2)).items() if k != "sketch"}
+    (tmp_path / "ledger").write_text(json.dumps(line) + "\n")
+    (old,) = ledger.read_ledger(tmp_path / "ledger")
+    now = keyed(columns={ledger.joint(["edu", "job"]): ColumnRecord("P", 1.0)})
+    assert [ledger.members(name) for name in old.columns] == [["edu", "job"], ["[x"]]
+    assert total_loss([old, now]) == 1.5
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sketch": "0" * 15},
+        {"sketch": "g" * 16},
+        {"sketch": "0" * 16 * (SKETCH + 1)},
+        {"sketch": 5},
+        *({"columns": {name: {"channel": "P", "epsilon": 1.0}}} for name in ("[", "[]", '["a"', "[1]", "[" * 5000)),
+    ],
+    ids=lambda change: str(change)[:40],
+)
+def test_a_broken_sketch_or_name_is_an_error(change: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "ledger").write_bytes(good(**change))
+    with pytest.raises(pr.PramanaError, match=r"line 1 .* is not an entry"):
+        ledger.read_ledger(tmp_path / "ledger")
 
 
 def test_a_draw_that_gave_the_same_file_is_a_draw_all_the_same() -> None:
@@ -249,7 +363,7 @@ def test_mutated_ledgers_are_read_or_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("more", [{}, {"purpose": "unknown here"}])
 def test_a_newer_entry_asks_for_an_update(more: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "ledger").write_bytes(good(version=ledger.VERSION + 1, **more))
-    with pytest.raises(pr.PramanaError, match=r"line 1 .* has version 3.*update pramana"):
+    with pytest.raises(pr.PramanaError, match=r"line 1 .* has version 4.*update pramana"):
         ledger.read_ledger(tmp_path / "ledger")
 
 

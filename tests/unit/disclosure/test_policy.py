@@ -152,6 +152,148 @@ def test_a_second_draw_is_refused_where_the_ledger_shows_it(folder: Path) -> Non
     release(folder, "again", ledger=book, key=KEY[:31] + bytes([100]), id="id")
 
 
+def renumbered(folder: Path, name: str, **change: Any) -> None:
+    pd.read_csv(folder / "raw.csv").assign(**change).to_csv(folder / f"{name}.csv", index=False)
+
+
+@pytest.mark.parametrize(
+    "identifiers",
+    [range(1000, 1300), [f"p{k}" for k in range(300)], [*range(20), *range(1000, 1280)]],
+    ids=["renumbered", "of another type", "mostly others"],
+)
+def test_the_same_key_with_other_identifiers_draws_anew(folder: Path, identifiers: Any) -> None:
+    renumbered(folder, "later", id=identifiers)
+    book, own = folder / "ledger", {"key": KEY, "id": "id"}
+    common: dict[str, Any] = {"ledger": book, "dataset": "survey", **own}
+    release(folder, "one", **common)
+    said = refused(folder, r"released before with other draws of edu .*allow 'second-draw'", source="later", **common)
+    assert "keep matrix, identifiers and their type" in said
+    budget = Policy(budget=Budget(dataset=1.5 * LOSS))
+    refused(folder, "above the budget", source="later", allow="second-draw", policy=budget, **common)
+    made = release(folder, "two", source="later", allow="second-draw", card=True, **common)
+    assert made.allowed == ("second-draw",)
+    assert "released before with other draws" in limits_of(made)[-1]
+    assert "released before with other draws" in made.cards[0].read_text()
+    assert pr.account(book)["survey"].epsilon == pytest.approx(2 * LOSS)
+    assert "drawn independently" in str(pr.audit(made.path, ledger=book).of("warning"))
+
+
+def test_a_part_of_a_file_repeats_its_draws(folder: Path) -> None:
+    """And so does the whole after a part, in whatever order, and by unit."""
+    budget = Policy(budget=Budget(dataset=1.5 * LOSS), forbid=("second-draw",))
+    for kind, own in {"id": {"id": "id"}, "unit": {"unit": "id"}}.items():
+        common: dict[str, Any] = {"ledger": folder / kind, "dataset": "survey", "key": KEY, "policy": budget, **own}
+        for k, source in enumerate(["part", "raw", "part", "raw"]):
+            release(folder, f"{kind}{k}", source=source, **common)
+        assert pr.account(folder / kind)["survey"].epsilon == pytest.approx(LOSS)
+    assert {len(e.sketch or "") for e in read_ledger(folder / "unit")} == {200 * 16, 300 * 16}
+
+
+def test_without_a_kept_key_there_is_no_sketch(folder: Path) -> None:
+    release(folder, "one", ledger=folder / "ledger", unit="id")
+    release(folder, "two", ledger=folder / "ledger", allow="second-draw")
+    assert [e.sketch for e in read_ledger(folder / "ledger")] == [None, None]
+
+
+def test_one_key_for_two_data_sets_is_refused(folder: Path) -> None:
+    """Different people of the two would share words: released values that differ would prove that the true ones do."""
+    renumbered(folder, "other", edu=pd.read_csv(folder / "raw.csv")["edu"].to_numpy()[::-1])
+    book, other = folder / "ledger", KEY[::-1]
+    common: dict[str, Any] = {"source": "other", "ledger": book, "id": "id"}
+    release(folder, "one", ledger=book, dataset="a", key=KEY, id="id")
+    said = refused(folder, r"the key has drawn 'edu' .* other records \('a'\).*allow 'shared-key'", **common, key=KEY)
+    assert "make another with `pramana key`" in said
+    refused(folder, "the key has drawn", dataset="b", key=KEY, **common)
+    refused(folder, "the key has drawn", dataset="b", key=KEY, **common, policy=Policy(forbid=("shared-key",)))
+    release(folder, "their own", dataset="b", key=other, **common)
+    weaker = pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(EDU, 0.7)})
+    release(folder, "another matrix", weaker, dataset="c", key=KEY, **common, allow="second-draw")
+    release(folder, "the same records", dataset="a", key=KEY, id="id", ledger=book)
+    made = release(folder, "allowed", dataset="d", key=KEY, **common, allow=["shared-key", "second-draw"])
+    assert "shared-key" in made.allowed
+    assert any("The key of these draws served other records too" in line for line in limits_of(made))
+    assert any("one set of identifiers" in line for line in limits_of(made))
+
+
+@pytest.mark.parametrize("name", ["", "  ", "\t", " survey", "survey\n", "sur\x00vey"])
+def test_a_data_set_has_a_name_that_can_be_read(folder: Path, name: str) -> None:
+    refused(folder, "is no name for records", dataset=name)
+    refused(folder, "is no name for records", dataset=name, ledger=folder / "l", policy=Policy(require=("dataset",)))
+
+
+def test_of_several_names_the_smallest_budget_counts(folder: Path) -> None:
+    """A second release was refused under one name and passed under another."""
+    policy = Policy(budget=Budget(dataset=1.5 * LOSS, datasets={"big": 20.0, "small": 0.5 * LOSS}))
+    common: dict[str, Any] = {"ledger": folder / "ledger", "policy": policy, "allow": "second-draw"}
+    release(folder, "a", dataset="survey", **common)
+    for name in ("survey", "big", None, "another"):
+        refused(folder, f"above the budget of {1.5 * LOSS:.4g}", dataset=name, **common)
+    refused(folder, f"above the budget of {0.5 * LOSS:.4g}", dataset="small", **common)
+    fresh = {**common, "ledger": folder / "fresh"}
+    for k in range(3):
+        release(folder, f"big{k}", dataset="big", **fresh)
+    refused(folder, f"above the budget of {1.5 * LOSS:.4g}", dataset=None, **fresh)
+    assert policy.dataset_limit([]) is None
+    assert Policy(budget=Budget(datasets={"big": 3.0})).dataset_limit(read_ledger(folder / "ledger")) is None
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_an_override_that_the_rows_ask_for_is_described(folder: Path, ending: str) -> None:
+    """The rows say that levels are rare when the description inside a Parquet file is long written."""
+    frame = pd.DataFrame({"edu": ["low"] * 50 + ["mid"] * 50 + ["high"] * 5})
+    source, target = folder / f"rare.{ending}", folder / f"out.{ending}"
+    frame.to_csv(source, index=False) if ending == "csv" else frame.to_parquet(source, index=False)
+    policy = Policy(limits=Limits(merge_below=10))
+    with pytest.warns(UserWarning, match=r"policy is overridden: 1 level\(s\) of edu"):
+        made = pr.release(
+            source, target, M, policy=policy, ledger=folder / "ledger", override="the list is public", card=True
+        )
+    assert limits_of(made) == ["The publisher's own policy was set aside for this release."]
+    assert all("policy was set aside" in path.read_text() for path in made.cards)
+    assert read_ledger(folder / "ledger")[0].override == "the list is public"
+    pr.fit(pr.proportions("edu"), made.path, "auto")
+    assert pr.audit(made.path).clean
+
+
+def test_only_the_rows_may_add_to_a_description(folder: Path) -> None:
+    """What stands inside a Parquet file must stand beside it."""
+    frame = pd.read_csv(folder / "raw.csv")
+    frame.to_parquet(folder / "raw.parquet", index=False)
+    made = pr.release(folder / "raw.parquet", folder / "out.parquet", M, key=KEY, id="id")
+    package = json.loads(made.description.read_text())
+    limits = package["resources"][0]["pram"]["limits"]
+    for change, fine in (
+        (limits, True),
+        ([*limits, "more"], True),
+        (limits[1:], False),
+        (limits[:-1], False),
+        ([], False),
+    ):
+        package["resources"][0]["pram"]["limits"] = change
+        made.description.write_text(json.dumps(package))
+        assert pr.audit(made.path).clean == fine
+        if not fine:
+            with pytest.raises(pr.PramanaError, match=r"two descriptions of 'out.parquet' differ"):
+                pr.fit(pr.proportions("edu"), made.path, "auto")
+
+
+@pytest.mark.parametrize("what", ["ledger", "key", "link"])
+@pytest.mark.parametrize("place", ["public", "public/deep", "public/soft", "outside"])
+def test_nothing_of_the_custodian_lies_where_the_release_is_published(folder: Path, what: str, place: str) -> None:
+    for name in ("public/deep", "own"):
+        (folder / name).mkdir(parents=True)
+    (folder / "public/soft").symlink_to(folder / "own")
+    (folder / "outside").symlink_to(folder / "public/deep")
+    path = folder / place / f"{what}.parquet"
+    options: dict[str, Any] = {"shuffle": what == "link", what: path, **({"id": "id"} if what == "key" else {})}
+    if what == "key":
+        path.write_bytes(KEY)
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(pr.PramanaError, match=rf"{what}.* would lie beside the release, or in a folder below"):
+        pr.release(folder / "raw.csv", folder / "public" / "out.csv", M, **options)
+    assert sorted(folder.rglob("*")) == before
+
+
 def test_a_name_ties_files_together(folder: Path) -> None:
     book = folder / "ledger"
     release(folder, "one", ledger=book, dataset="survey")
@@ -532,7 +674,7 @@ def test_a_policy_can_ask_for_a_clean_audit(folder: Path) -> None:
 WHOLE = """
 version = 1
 name = "Statistics Office, 2026"
-forbid = ["identity", "seed", "second-draw", "unperturbed", "rare-levels", "fixed-levels",
+forbid = ["identity", "seed", "second-draw", "unperturbed", "shared-key", "rare-levels", "fixed-levels",
     "infinite-epsilon", "conditional-epsilon"]
 require = ["ledger", "dataset", "unit", "key", "card", "shuffle"]
 formats = ["parquet"]

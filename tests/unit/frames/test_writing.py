@@ -287,6 +287,11 @@ def test_a_line_that_was_written_in_part_is_undone(tmp_path: Path, monkeypatch: 
     assert path.read_text() == "one\n"
 
 
+def failing_later(add: Callable[[str], None]) -> None:
+    add("two")
+    raise ValueError("too late")
+
+
 def interrupted(add: Callable[[str], None]) -> None:
     add("two")
     raise KeyboardInterrupt
@@ -297,12 +302,20 @@ def test_lines_are_taken_back_when_what_follows_fails(tmp_path: Path) -> None:
     for before in (None, "one\n", "one"):
         if before is not None:
             path.write_text(before)
-        with pytest.raises(KeyboardInterrupt), growing(path, updating="ledger") as add:
-            interrupted(add)
+        with pytest.raises(ValueError, match="too late"), growing(path, updating="ledger") as add:
+            failing_later(add)
         assert (path.read_text() if path.exists() else None) == before
     with growing(path, updating="ledger") as add:
         add("two")
     assert path.read_text() == "one\ntwo\n"
+
+
+def test_whoever_interrupts_leaves_an_entry_too_many_rather_than_one_too_few(tmp_path: Path) -> None:
+    """The release may be there already when Ctrl-C arrives."""
+    path = tmp_path / "ledger"
+    with pytest.raises(KeyboardInterrupt), growing(path, updating="ledger") as add:
+        interrupted(add)
+    assert path.read_text() == "two\n"
 
 
 def test_lines_of_several_writers_do_not_mix_and_none_is_lost(tmp_path: Path) -> None:

@@ -292,6 +292,9 @@ def test_every_format(style: str, folder: Path) -> None:
 
 def test_missing_values_are_left_out(folder: Path) -> None:
     Path("gaps.csv").write_text("z\n1\n2\nNA\n2\n", encoding="utf-8")
-    run("z", "--from", "gaps.csv", "--keep", "0.9", "--invariant", "-o", "design.toml")
+    with pytest.raises(pr.DataError, match=r"at least 1 field.*nobody declared them"):
+        run("z", "--from", "gaps.csv", "--keep", "0.9")
+    run("z", "--from", "gaps.csv", "--keep", "0.9", "--invariant", "--missing", "NA", "-o", "design.toml")
     assert pr.Design.read("design.toml").requests[0].frequencies == pytest.approx((1 / 3, 2 / 3))
+    assert pr.Design.read("design.toml").missing == ("NA",)
     assert pr.read_design("design.toml").assignments[0].channel.levels == (1, 2)

@@ -32,8 +32,8 @@ def check_contents(path: Path, mechanism: Mechanism, body: PramModel) -> list[Fi
     """One pass over the file: rows, levels and frequencies (of one row a unit, where rows share their draws)."""
     rows = 0
     unknown: dict[str, int] = {}
-    first = _FirstRows()
     tallies = [Tally(assignment) for assignment in mechanism.assignments]
+    draws = [_Draws() for _ in tallies]
     try:
         for block in open_reader(path, mechanism.columns).blocks():
             rows += block.rows
@@ -43,11 +43,9 @@ def check_contents(path: Path, mechanism: Mechanism, body: PramModel) -> list[Fi
             }
             if not unknown:
                 units = units_of(block, mechanism)
-                for tally, assignment in zip(tallies, mechanism.assignments, strict=True):
+                for tally, drawn, assignment in zip(tallies, draws, mechanism.assignments, strict=True):
                     cells = cells_of(assignment, block)
-                    tally.add(
-                        cells.codes, replace(cells, present=first.among(assignment.columns, units, cells.present))
-                    )
+                    tally.add(cells.codes, replace(cells, present=drawn.first(units, cells.codes, cells.present)))
     except DataError as error:
         return [Finding("levels", "error", str(error))]
     findings = _check_rows(rows, body)
@@ -57,7 +55,7 @@ def check_contents(path: Path, mechanism: Mechanism, body: PramModel) -> list[Fi
             for name, count in unknown.items()
         ]
     findings.append(Finding("levels", "ok", "every value is a level of the description or missing"))
-    return findings + _check_possible(mechanism, tallies)
+    return findings + _check_units(mechanism, draws) + _check_possible(mechanism, tallies)
 
 
 def _check_rows(rows: int, body: PramModel) -> list[Finding]:
@@ -76,6 +74,23 @@ def _unknown(block: Block, mechanism: Mechanism) -> dict[str, int]:
             if count:
                 out[name] = count
     return out
+
+
+def _check_units(mechanism: Mechanism, draws: Sequence[_Draws]) -> list[Finding]:
+    """One released value a unit where the description says that its rows share one draw; missing values apart."""
+    unit = mechanism.unit
+    if unit is None or unit.varies:
+        return []
+    text = (
+        "{} record(s) of {} have another released value than the first of their {!r}, whose rows share one draw by the description: its "
+        "epsilon and the analysts' standard errors do not hold; release the file anew with its unit"
+    )
+    problems = [
+        Finding("units", "error", text.format(drawn.apart, " × ".join(assignment.columns), unit.column))
+        for drawn, assignment in zip(draws, mechanism.assignments, strict=True)
+        if drawn.apart
+    ]
+    return verdict("units", problems, f"the rows of each {unit.column!r} have one released value")
 
 
 def _check_possible(mechanism: Mechanism, tallies: list[Tally]) -> list[Finding]:
@@ -104,20 +119,23 @@ def _check_possible(mechanism: Mechanism, tallies: list[Tally]) -> list[Finding]
     return verdict("frequencies", problems, f"possible under P in {tested} table(s)")
 
 
-class _FirstRows:
-    """Which rows are the first of their unit: the others repeat its draw and say nothing new."""
+class _Draws:
+    """The draws of units, each as its first row shows it: the others repeat it and say nothing new."""
 
     def __init__(self) -> None:
-        self._seen: dict[Sequence[str], Int] = {}
+        self._drawn = pd.Series(dtype=np.int64)
+        self.apart = 0
+        """Rows with another value than the first of their unit."""
 
-    def among(self, what: Sequence[str], units: Int | None, present: Bool) -> Bool:
+    def first(self, units: Int | None, codes: Int, present: Bool) -> Bool:
         """Of the rows of the next block that are present (n,), those whose unit did not come before; all where there are no units."""
         if units is None:
             return present
-        seen = self._seen.get(what, np.empty(0, dtype=np.int64))
-        rows = np.flatnonzero(present & ~np.isin(units, seen))
+        rows = np.flatnonzero(present & ~np.isin(units, self._drawn.index.to_numpy()))
         fresh, first = np.unique(units[rows], return_index=True)
-        self._seen[what] = np.concatenate([seen, fresh])
+        self._drawn = pd.concat([self._drawn, pd.Series(codes[rows[first]], index=fresh)])
+        if present.any():
+            self.apart += int(np.sum(self._drawn.reindex(units[present]).to_numpy() != codes[present]))
         new = np.zeros(present.size, dtype=bool)
         new[rows[first]] = True
         return new
@@ -160,10 +178,9 @@ class _Transitions:
 
     def __init__(self, assignment: Assignment) -> None:
         self._assignment = assignment
-        self._first = _FirstRows()
+        self._draws = _Draws()
         none = np.empty(0, dtype=np.int64)
         self._counts = dict.fromkeys(assignment.matrices, _Counts(none, none, none))
-        self._drawn = pd.Series(dtype=np.int64)
 
     def add(self, new: Int, old: Int, units: bool) -> None:
         """Rows of `new` and `old` hold code (negative where missing), stratum and unit."""
@@ -185,13 +202,11 @@ class _Transitions:
     def _one_draw(self, new: Int, old: Int, present: Bool) -> Bool:
         """The first row of every unit and true level; the others must have its released value."""
         secret = new[2] ^ ((old[0] + 1) * np.int64(0x9E3779B97F4A7C15 >> 1))
-        first = self._first.among(self._assignment.columns, secret, present)
-        self._drawn = pd.concat([self._drawn, pd.Series(new[0, first], index=secret[first])])
-        apart = int(np.sum(self._drawn.loc[secret[present]].to_numpy() != new[0, present])) if present.any() else 0
-        if apart:
+        first = self._draws.first(secret, new[0], present)
+        if self._draws.apart:
             raise DataError(
-                f"{apart} record(s) of {self._name()} have another released value than the first of their unit and true level: "
-                "the rows of a unit do not share one draw"
+                f"{self._draws.apart} record(s) of {self._name()} have another released value than the first of their unit and true "
+                "level: the rows of a unit do not share one draw"
             )
         return first
 

@@ -13,12 +13,12 @@ import numpy as np
 
 from pramana.disclosure.audit.auditing import Finding, verdict
 from pramana.disclosure.release.description import resource
-from pramana.disclosure.release.ledger import independent_draws, read_ledger, spent
+from pramana.disclosure.release.ledger import independent_draws, read_ledger, shown, spent
 from pramana.frames.blocks.stream import Layout, Reader
 from pramana.frames.files import format_of
 from pramana.frames.writing import sha256
 from pramana.mechanism import Mechanism
-from pramana.mechanism.description.document import LATE, PramModel
+from pramana.mechanism.description.document import PramModel, comparable
 from pramana.mechanism.description.reading import Given
 
 _SECRET = {"seed", "seeds", "secret", "key", "keys", "keystream", "password", "passphrase", "nonce", "salt"}
@@ -33,14 +33,10 @@ def check_presence(given: Given) -> list[Finding]:
         return [Finding("description", "error", "none beside the file or in it: nobody can analyse it correctly")]
     if given.beside is None:
         return [Finding("description", "warning", "only inside the file: its hash is nowhere, and other tools lose it")]
-    if given.inside is not None and _comparable(given.inside) != _comparable({"pram": given.beside.get("pram")}):
+    both = (None, None) if given.inside is None else comparable(given.beside.get("pram"), given.inside.get("pram"))
+    if both[0] != both[1]:
         return [Finding("description", "error", "the one beside the file and the one inside it differ")]
     return [Finding("description", "ok", "found" + (" beside the file and in it" if given.inside else ""))]
-
-
-def _comparable(document: dict[str, Any]) -> Any:
-    body = document.get("pram")
-    return {k: v for k, v in body.items() if k not in LATE} if isinstance(body, dict) else body
 
 
 def check_secrets(given: Given) -> list[Finding]:
@@ -274,7 +270,7 @@ def check_ledger(ledger: Path, path: Path, mechanism: Mechanism) -> list[Finding
         Finding(
             "ledger",
             "warning",
-            f"{column} was drawn independently in {len(releases)} other release(s) of the same records ({', '.join(dict.fromkeys(e.target for e in releases))}): "
+            f"{shown(column)} was drawn independently in {len(releases)} other release(s) of the same records ({', '.join(dict.fromkeys(e.target for e in releases))}): "
             f"together they have epsilon {spent(entries, mine, column):.3g}; use a key to repeat draws",
         )
         for column, releases in others.items()

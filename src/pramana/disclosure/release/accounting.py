@@ -49,7 +49,7 @@ class Account(Report):
         rows = [row for records in self.records for row in _rows(records)]
         head = ("data set", "column", "releases", "draws", "epsilon spent", "given", "budget", "left")
         note = (
-            "columns and independent draws add; keyed releases with the same key and matrix repeat one draw, as long as the true "
+            "columns and independent draws add; keyed releases with the same key, identifiers and matrix repeat one draw, as long as the true "
             "values stay. Only releases that were entered here are counted, and records are known by their name or their file"
         )
         found = [Sheet(head, tuple(rows), "Account of releases", notes=(note,))]

@@ -39,6 +39,7 @@ class Intent:
     key : fingerprint of the key.
     linked : a link file will say which original record each released one is.
     rare : what is to be said of levels that few people hold; known when all rows were read.
+    sketch : the smallest digests of the identifiers of keyed draws; likewise.
     """
 
     mechanism: Mechanism
@@ -54,6 +55,14 @@ class Intent:
     shuffled: bool = False
     linked: bool = False
     rare: str | None = None
+    sketch: str | None = None
+
+    def __post_init__(self) -> None:
+        name = self.dataset
+        if name is not None and (not name.strip() or name != name.strip() or not name.isprintable()):
+            raise PramanaError(
+                f"dataset={name[:80]!r} is no name for records: give one that can be read, without blanks around it, or leave it out"
+            )
 
     def entry(self) -> Entry:
         """The release in the ledger, but for what only its end can tell."""
@@ -71,6 +80,7 @@ class Intent:
             unit=None if self.mechanism.unit is None else self.mechanism.unit.column,
             identifier=self.identifier,
             clear=self.clear,
+            sketch=self.sketch,
         )
 
 
@@ -136,31 +146,42 @@ class Gate:
     def clear(self, intent: Intent) -> Clearance:
         """Refuse, before any row is read, what policy and ledger forbid together; a warning says what they do not."""
         cleared = self._judged(intent, [] if self.ledger is None else ledgers.read_ledger(self.ledger, missing=True))
-        for objection in cleared.overridden:
-            warnings.warn(f"the policy is overridden: {objection.sentence}", PramanaWarning, stacklevel=4)
+        _warn_of(cleared.overridden)
         for sentence in _fixed_levels(intent.mechanism):
             warnings.warn(sentence, PramanaWarning, stacklevel=4)
         return cleared
 
     @contextmanager
-    def recorded(self, intent: Intent, cleared: Clearance, *, released: str, rows: int) -> Iterator[Clearance]:
+    def recorded(
+        self, intent: Intent, cleared: Clearance, read: Intent, *, released: str, rows: int
+    ) -> Iterator[Clearance]:
         """Enter the release into the ledger, unless its rows, or another one that was entered meanwhile, stand against it; the
-        entry is taken back where the release fails."""
+        entry is taken back where the release fails.
+
+        Parameters
+        ----------
+        intent, cleared : before any row was read. read : the same with what the rows told.
+        """
         if self.ledger is None:
-            yield self._judged(intent, [])
+            yield self._settled(intent, cleared, read, [])
             return
         final: list[Clearance] = []
 
         def made(entries: list[Entry]) -> Entry:
-            final.append(self._judged(intent, entries))
-            if [rule for rule in final[0].waived if rule != RARE] != [*cleared.waived]:
-                raise PramanaError(
-                    "another release of these records was entered into the ledger meanwhile: start again"
-                )
-            return self._entry(intent, final[0], released, rows)
+            final.append(self._settled(intent, cleared, read, entries))
+            return self._entry(read, final[0], released, rows)
 
         with ledgers.recorded(self.ledger, made):
             yield final[0]
+
+    def _settled(self, intent: Intent, cleared: Clearance, read: Intent, entries: Sequence[Entry]) -> Clearance:
+        """What the rows add to a clearance comes after what it said before, so that nothing that was written is taken back."""
+        if self._judged(intent, entries).waived != cleared.waived:
+            raise PramanaError("another release of these records was entered into the ledger meanwhile: start again")
+        found = self._judged(read, entries)
+        _warn_of([o for o in found.overridden if o not in cleared.overridden])
+        allowed, limits = (*cleared.allowed, *found.allowed), (*cleared.limits, *found.limits)
+        return replace(found, allowed=tuple(dict.fromkeys(allowed)), limits=tuple(dict.fromkeys(limits)))
 
     def _entry(self, intent: Intent, cleared: Clearance, released: str, rows: int) -> Entry:
         return replace(
@@ -192,6 +213,11 @@ class Gate:
             tuple(limits),
             () if self.policy is None else self.policy.balances(entries, intent.entry()),
         )
+
+
+def _warn_of(overridden: Sequence[Objection]) -> None:
+    for objection in overridden:
+        warnings.warn(f"the policy is overridden: {objection.sentence}", PramanaWarning, stacklevel=5)
 
 
 def _refusal(standing: Sequence[Objection]) -> str:
@@ -233,12 +259,24 @@ def _sane(intent: Intent, entries: Sequence[Entry], new: Entry) -> Iterator[Obje
         yield Objection(RARE, intent.rare, False)
     if again := ledgers.second_draws(entries, new):
         sums = {c: sum(ledgers.loss(*draw) for draw in [(new, c), *found]) for c, found in again.items()}
-        losses = ", ".join(f"{column} (epsilon {_told(epsilon)} in all)" for column, epsilon in sums.items())
+        losses = ", ".join(
+            f"{ledgers.shown(column)} (epsilon {_told(epsilon)} in all)" for column, epsilon in sums.items()
+        )
         earlier = [entry for found in again.values() for entry, _ in found]
         yield Objection(
             "second-draw",
             f"these records were released before with other draws of {losses}, in {_targets(earlier)}: an attacker can combine them; "
-            "use the key of the earlier release to repeat its draws (only releases in the ledger can be seen)",
+            f"{_remedy(earlier, new)} (only releases in the ledger can be seen)",
+            False,
+        )
+    if shared := ledgers.shared_key(entries, new):
+        names = listing([ledgers.shown(name) for name in dict.fromkeys(name for _, name in shared)])
+        known = listing(dict.fromkeys(entry.name for entry, _ in shared), 3)
+        yield Objection(
+            "shared-key",
+            f"the key has drawn {names} with the same matrix for other records ({known}): where two of them have one identifier, "
+            "released values that differ prove that the true ones do; one key a data set, make another with `pramana key` (or name "
+            "the data set as before, if these are the same people)",
             False,
         )
     for name, others in _both_ways(ledgers.same_records(entries, new), new):
@@ -248,6 +286,13 @@ def _sane(intent: Intent, entries: Sequence[Entry], new: Entry) -> Iterator[Obje
             "drop it here",
             False,
         )
+
+
+def _remedy(earlier: Sequence[Entry], new: Entry) -> str:
+    """How the earlier draws would have been repeated."""
+    if new.key is None or all(entry.key != new.key for entry in earlier):
+        return "use the key of the earlier release to repeat its draws"
+    return "to repeat the draws of the same key, keep matrix, identifiers and their type as they were"
 
 
 def _both_ways(family: Sequence[Entry], new: Entry) -> Iterator[tuple[str, list[Entry]]]:
@@ -261,7 +306,7 @@ def _both_ways(family: Sequence[Entry], new: Entry) -> Iterator[tuple[str, list[
 
 
 def _perturbed(entry: Entry) -> set[str]:
-    return {name for joint in entry.columns for name in joint.split(" × ")}
+    return {name for joint in entry.columns for name in ledgers.members(joint)}
 
 
 def _targets(entries: Sequence[Entry]) -> str:

@@ -6,21 +6,27 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
+from pramana.arrays import Words
 from pramana.errors import PramanaError
 from pramana.frames.documents import read_json_lines
 from pramana.frames.writing import growing, sha256
 from pramana.mechanism import Assignment, Mechanism
-from pramana.mechanism.draws.keyed import channel_hash
+from pramana.mechanism.draws.keyed import SKETCH, channel_hash
 
-VERSION = 2
+VERSION = 3
+MOSTLY = 0.5
+"""The share of identifiers in common from which two files are of the same people."""
 
 Loss = Annotated[float, Field(ge=0)]
+Sketch = Annotated[str, Field(pattern="^([0-9a-f]{16})*$", max_length=16 * SKETCH)]
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
@@ -44,7 +50,7 @@ class Entry:
     dataset : the custodian's name for the records, the same for every wave of them; None where none was given.
     source : SHA-256 of the confidential file. released : SHA-256 of the public one.
     key : fingerprint of the key in keyed mode, else None.
-    columns : from column (joint ones joined by " × ") to what its channel did.
+    columns : from the name of what was drawn (see `joint`) to what its channel did.
     unit : the column that says which records are one person's; None where every record is a unit.
     identifier : the column from which keyed draws were derived.
     clear : columns that were published as they are.
@@ -52,8 +58,11 @@ class Entry:
     policy : SHA-256 of the policy under which the release was made.
     override : why the policy was not followed, and what it had refused.
     date : the day of the release, in UTC.
+    sketch : the smallest digests of the records' identifiers under the key of keyed draws, which tell whether another
+        release was of the same people, and nobody without the key who they are.
 
-    What follows `columns` is not in ledgers of version 1.
+    What follows `columns` is not in ledgers of version 1, and `sketch` not in those of version 2, which joined the names of
+    columns perturbed together by " × ".
     """
 
     __pydantic_config__ = _STRICT
@@ -76,6 +85,7 @@ class Entry:
     override: str | None = None
     overridden: tuple[str, ...] = ()
     date: str | None = None
+    sketch: Sketch | None = None
 
     @property
     def name(self) -> str:
@@ -84,12 +94,33 @@ class Entry:
 
 
 _ENTRY = TypeAdapter(Entry)
+_JOINT = TypeAdapter(Annotated[list[Annotated[str, Field(strict=True)]], Field(min_length=1)])
+
+
+def joint(columns: Sequence[str]) -> str:
+    """The name of what is drawn at once, which no other columns have: that of the column, or a JSON list of them.
+
+    >>> joint(["edu"]), joint(["edu", "sex"]), joint(["edu × sex"])
+    ('edu', '["edu", "sex"]', 'edu × sex')
+    """
+    plain = len(columns) == 1 and not columns[0].startswith("[")
+    return columns[0] if plain else json.dumps(list(columns), ensure_ascii=False)
+
+
+def members(name: str) -> list[str]:
+    """The columns that are drawn under a name."""
+    return _JOINT.validate_json(name) if name.startswith("[") else [name]
+
+
+def shown(name: str) -> str:
+    """The columns that are drawn under a name, for people."""
+    return " × ".join(members(name))
 
 
 def column_records(mechanism: Mechanism) -> dict[str, ColumnRecord]:
     """Hash and epsilon of every channel, as an entry holds them."""
     return {
-        " × ".join(a.columns): ColumnRecord(channel_hash(a.channel), finite(epsilon_of(mechanism, a)), a.channel.given)
+        joint(a.columns): ColumnRecord(channel_hash(a.channel), finite(epsilon_of(mechanism, a)), a.channel.given)
         for a in mechanism.assignments
     }
 
@@ -117,7 +148,7 @@ def read_ledger(path: Path, *, missing: bool = False) -> list[Entry]:
 
 def _parsed(line: Any, where: str) -> Entry:
     try:
-        entry = _ENTRY.validate_json(json.dumps(line))
+        entry = _named(_ENTRY.validate_json(json.dumps(line)))
     except ValidationError as error:
         version = _version(line)
         if version > VERSION:
@@ -129,6 +160,12 @@ def _parsed(line: Any, where: str) -> Entry:
     if not 1 <= entry.version <= VERSION:
         raise PramanaError(f"{where} has version {entry.version}, and {VERSION} is the newest known: update pramana")
     return entry
+
+
+def _named(entry: Entry) -> Entry:
+    """The entry with its columns named as they are now."""
+    split = members if entry.version > 2 else lambda name: name.split(" × ")
+    return replace(entry, columns={joint(split(name)): record for name, record in entry.columns.items()})
 
 
 def _version(line: Any) -> int:
@@ -179,22 +216,45 @@ def same_records(entries: Sequence[Entry], new: Entry) -> list[Entry]:
 def draws(family: Iterable[Entry]) -> list[tuple[Entry, str]]:
     """Independent draws of the same records: a release and the name of what was drawn in it.
 
-    Keyed releases with the same key, identifier, columns and matrix repeat one draw, as long as the true values stay.
+    Keyed releases with the same key, identifiers, columns and matrix repeat one draw, as long as the true values stay.
     Every other release draws anew, though its file be the same.
     """
     found: list[tuple[Entry, str]] = []
-    keyed: dict[tuple[Any, ...], set[str | None]] = {}
+    keyed: dict[tuple[Any, ...], list[Entry]] = {}
     for entry in family:
         for column, record in entry.columns.items():
             if entry.randomness == "keyed":
-                seen = keyed.setdefault((entry.key, column, record.channel), set())
-                # Ledgers of version 1 do not name the identifier: there it is taken to have been the same.
-                repeated = bool(seen) and (None in seen or entry.identifier is None or entry.identifier in seen)
-                seen.add(entry.identifier)
+                seen = keyed.setdefault((entry.key, column, record.channel), [])
+                repeated = any(same_identifiers(old, entry) for old in seen)
+                seen.append(entry)
                 if repeated:
                     continue
             found.append((entry, column))
     return found
+
+
+def same_identifiers(one: Entry, other: Entry) -> bool:
+    """Whether two releases under one key name their records alike. What old entries do not say is taken to have been the same."""
+    named = None in (one.identifier, other.identifier) or one.identifier == other.identifier
+    return named and (one.sketch is None or other.sketch is None or overlapping(one.sketch, other.sketch))
+
+
+@lru_cache(maxsize=4096)
+def overlapping(one: str, other: str) -> bool:
+    """Whether most identifiers of the smaller of two files are in the other: a part of a file, or a file that has grown.
+
+    Up to the smaller of the two largest digests both sketches are complete, so that a part can be told from other people as
+    long as it is not below about a hundredth of the whole. Where nothing can be told, they are taken for others.
+    """
+    digests = [_digests(one), _digests(other)]
+    bound = min((d[-1] for d in digests if d.size == SKETCH), default=np.iinfo(np.uint64).max)
+    left, right = (d[d <= bound] for d in digests)
+    common = np.intersect1d(left, right).size
+    return common > 0 and common >= MOSTLY * min(left.size, right.size)
+
+
+def _digests(sketch: str) -> Words:
+    return np.sort(np.frombuffer(bytes.fromhex(sketch), dtype=">u8").astype(np.uint64))
 
 
 def loss(entry: Entry, column: str) -> float:
@@ -210,7 +270,7 @@ def total_loss(family: Iterable[Entry]) -> float:
 
 def overlap(one: str, other: str) -> bool:
     """Whether two names, of a column or of several perturbed together, share a column."""
-    return bool(set(one.split(" × ")) & set(other.split(" × ")))
+    return bool(set(members(one)) & set(members(other)))
 
 
 def independent_draws(earlier: Sequence[Entry], new: Entry) -> dict[str, list[Entry]]:
@@ -229,12 +289,24 @@ def independent_draws(earlier: Sequence[Entry], new: Entry) -> dict[str, list[En
 def second_draws(earlier: Sequence[Entry], new: Entry) -> dict[str, list[tuple[Entry, str]]]:
     """Earlier draws of the columns that a new release draws anew; what repeats one of them tells nothing more."""
     known = draws([*same_records(earlier, new), new])
-    anew = {column: name for entry, name in known if entry is new for column in name.split(" × ")}
+    anew = {column: name for entry, name in known if entry is new for column in members(name)}
     found: dict[str, list[tuple[Entry, str]]] = {}
     for entry, name in known:
-        for mine in {anew[column] for column in name.split(" × ") if column in anew} if entry is not new else ():
+        for mine in {anew[column] for column in members(name) if column in anew} if entry is not new else ():
             found.setdefault(mine, []).append((entry, name))
     return found
+
+
+def shared_key(entries: Sequence[Entry], new: Entry) -> list[tuple[Entry, str]]:
+    """Releases of other records whose draws come from the same words, and what was drawn: key, columns and matrix are the same."""
+    known = {id(entry) for entry in same_records(entries, new)} if new.key is not None else set()
+    return [
+        (entry, name)
+        for entry in entries
+        if new.key is not None and entry.key == new.key and id(entry) not in known
+        for name, record in entry.columns.items()
+        if name in new.columns and new.columns[name].channel == record.channel
+    ]
 
 
 def spent(entries: Sequence[Entry], new: Entry, column: str) -> float:
@@ -250,7 +322,7 @@ class Spent:
     Attributes
     ----------
     releases : releases that hold the column.
-    draws : how many of them drew it anew; keyed releases with the same key and P are one draw.
+    draws : how many of them drew it anew; keyed releases with the same key, identifiers and P are one draw.
     epsilon : privacy loss of those draws, which adds up.
     total : with one more independent draw under the mechanism at hand.
     given : what of the confidential data the epsilons are conditional on.
@@ -315,7 +387,9 @@ def _spent(column: str, family: Sequence[Entry], losses: Sequence[float], planne
     epsilon = planned.epsilon if planned else 0.0
     added = float("inf") if epsilon is None else epsilon
     given = {what for record in [*held, *([planned] if planned else [])] for what in record.given}
-    return Spent(column, len(held), len(losses), float(sum(losses)), float(sum(losses)) + added, tuple(sorted(given)))
+    return Spent(
+        shown(column), len(held), len(losses), float(sum(losses)), float(sum(losses)) + added, tuple(sorted(given))
+    )
 
 
 def _hash(data: Any) -> str | None:

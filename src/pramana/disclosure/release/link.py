@@ -7,6 +7,7 @@ makes it possible. It is Parquet or CSV with one line a released record, in the 
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import BinaryIO
 
@@ -56,12 +57,22 @@ class LinkWriter:
             self._file.close()
 
 
-def refuse_link(link: Path, target: Path) -> None:
-    """A link file never lies beside the release, where it would be published with it."""
+def refuse_ending(link: Path) -> None:
     if format_of(link) == "csv" and link.suffix.lower() != ".csv":
         raise PramanaError(f"link file {link.name!r} has an ending that is not written: use .parquet or .csv")
-    if link.parent.resolve() == target.parent.resolve():
+
+
+def refuse_beside(own: Path, target: Path, what: str, why: str) -> None:
+    """What is the custodian's own never lies beside the release or below it, where it would be published with it."""
+    if lies_below(own, target.parent):
         raise PramanaError(
-            f"link file {link.name!r} would lie beside the release: it undoes shuffling and new identifiers; keep it in a folder "
-            "that is not published"
+            f"{what} {own.name!r} would lie beside the release, or in a folder below: it {why}; keep it in a folder that is not "
+            "published"
         )
+
+
+def lies_below(path: Path, folder: Path) -> bool:
+    """Whether a file is in a folder or below it, by the name it is given or, through links, by where it is."""
+    named, base = (Path(os.path.normpath(p.absolute())) for p in (path, folder))
+    places = (path.parent.resolve(), path.resolve())
+    return named.is_relative_to(base) or any(place.is_relative_to(folder.resolve()) for place in places)

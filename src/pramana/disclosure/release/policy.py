@@ -19,6 +19,8 @@ ALLOWANCES = {
     "seed": "",  # the description's `randomness` says it
     "second-draw": "These records were released before with other draws of the same columns: the epsilons of the releases add.",
     "unperturbed": "A column is perturbed in one release of these records and published as it is in another.",
+    "shared-key": "The key of these draws served other records too: where two of them have one identifier, released values that "
+    "differ prove that the true ones do.",
     RARE: "",
 }
 """What is refused, policy or not, unless it is allowed by name; and the limit that the description then states in words."""
@@ -36,7 +38,7 @@ class Budget:
     ----------
     dataset : of a record of one data set: its columns and independent draws add.
     unit : of one unit, such as a person, over all data sets: they add too, but of disjoint ones the largest counts.
-    datasets : for data sets of these names, instead of `dataset`.
+    datasets : for data sets of these names, instead of `dataset`; of records that went by several names the smallest counts.
     disjoint : groups of data sets that have no unit in common.
     """
 
@@ -162,9 +164,10 @@ class Policy:
         return tuple(replace(balance, adds=adds) for balance in found)
 
     def dataset_limit(self, family: Sequence[Entry]) -> float | None:
-        """The budget of the records of these entries; where they go by several names, the smallest."""
-        names = {e.dataset for e in family}
-        return min((e for name, e in self.budget.datasets.items() if name in names), default=self.budget.dataset)
+        """The budget of the records of these entries; where they go by several names, or by none, the smallest that these have."""
+        own: dict[str | None, float] = dict(self.budget.datasets.items())
+        limits = [own.get(e.dataset, self.budget.dataset) for e in family]
+        return min((limit for limit in limits if limit is not None), default=None)
 
     def unit_loss(self, entries: Sequence[Entry], unit: str | None) -> float:
         """Epsilon of one unit over all data sets that may hold it: those of records without a named unit may too."""

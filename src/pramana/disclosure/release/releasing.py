@@ -14,8 +14,8 @@ from pramana.arrays import Int
 from pramana.disclosure.release.clearance import Clearance, Gate, Intent
 from pramana.disclosure.release.description import inside, merged, pram_object, read_package, resource
 from pramana.disclosure.release.handling import Handling, asked
-from pramana.disclosure.release.link import LinkWriter, refuse_link
-from pramana.disclosure.release.policy import RARE, AuditRule, Balance, Policy, checked_policy
+from pramana.disclosure.release.link import LinkWriter, lies_below, refuse_beside, refuse_ending
+from pramana.disclosure.release.policy import AuditRule, Balance, Policy, checked_policy
 from pramana.disclosure.release.streaming import Coding, FilePerturbation, Tally, component
 from pramana.errors import DataError, MechanismError, PramanaError, confidential
 from pramana.frames import Level
@@ -96,7 +96,6 @@ class _Order:
     def facts(self, cleared: Clearance) -> dict[str, Any]:
         """What is published of how the file was handled."""
         h = self.handling
-        rare = [RARE] if RARE in self.gate.allow else []
         return {
             "missing_level": {n: coding.missing for n, coding in self.codings.items() if coding.missing is not None},
             "missing_marks": list(h.missing),
@@ -104,7 +103,7 @@ class _Order:
             "dropped": list(h.drop),
             "shuffled": h.shuffle,
             "new_id": h.new_id,
-            "allowed": [*cleared.allowed, *rare],
+            "allowed": list(cleared.allowed),
         }
 
 
@@ -167,9 +166,9 @@ def release(
     dataset : a name for the records in the ledger, the same for every version of their file.
     policy : an agency's rules, or the TOML file that holds them: what they and the ledger forbid together is refused.
     allow : what is refused without it: "identity" (a matrix that leaves values as they are), "seed", "second-draw" (other
-        draws of records that the ledger knows), "unperturbed" (a column clear in one release, perturbed in another) and
-        "rare-levels" (a list of levels of which some are held by one or two people). Only a ledger can show the third and
-        the fourth.
+        draws of records that the ledger knows), "unperturbed" (a column clear in one release, perturbed in another),
+        "shared-key" (a key that has served other records) and "rare-levels" (a list of levels of which some are held by one or
+        two people). Only a ledger can show the third to the fifth.
     override : why the policy is not followed; written into the ledger.
     tell : called with how much was read, and of how much.
     """
@@ -194,6 +193,8 @@ def release(
     order = _Order(
         *paths, known, wanted.codings, wanted.merges, randomness, identifier, handling, gate, dataset, force, card, tell
     )
+    if isinstance(key, str | Path):
+        _refuse_in_public(Path(key), order, "key", "undoes the randomisation")
     reader = _opened(order)
     layout = Layout.of(reader.names, order.handling.drop, order.handling.new_id)
     intent = _intent(order, layout)
@@ -252,11 +253,13 @@ def _opened(order: _Order) -> Reader:
             check_target(card, force=order.force)
         outputs += order.cards
     if order.handling.link is not None:
-        refuse_link(order.handling.link, order.target)
+        refuse_ending(order.handling.link)
+        refuse_beside(order.handling.link, order.target, "link file", "undoes shuffling and new identifiers")
         check_target(order.handling.link, force=order.force)
         outputs.append(order.handling.link)
     if order.gate.ledger is not None:
         check_target(order.gate.ledger, force=True, updating="ledger")
+        _refuse_in_public(order.gate.ledger, order, "ledger", "tells of every release, published or not")
         outputs.append(order.gate.ledger)
     refuse_same(outputs)
     read_package(order.target.parent)
@@ -277,6 +280,12 @@ def _opened(order: _Order) -> Reader:
             raise DataError(f"the identifier {order.identifier!r} is perturbed itself: use an unperturbed column")
     _refuse_handling(order)
     return reader
+
+
+def _refuse_in_public(own: Path, order: _Order, what: str, why: str) -> None:
+    """Nothing of the custodian's in a folder to publish; one that holds the confidential file itself is not one."""
+    if not lies_below(order.source, order.target.parent):
+        refuse_beside(own, order.target, what, why)
 
 
 def _reader(order: _Order) -> Reader:
@@ -315,16 +324,17 @@ def _released(
         digest = sha256(data.path)
         gaps = {name: count for name, count in perturbation.missing.items() if count}
         released = [np.sum(list(tally.values()), axis=0).tolist() for tally in perturbation.counts]
-        facts = order.facts(cleared) | {"missing": gaps, "released": released, "sha256": digest}
-        kind, known, limits = order.randomness.kind, order.mechanism, cleared.limits
-        body = pram_object(known, rows=rows, randomness=kind, facts=facts, limits=limits)
+        kind, known = order.randomness.kind, order.mechanism
         types, size = layout.types(reader), data.path.stat().st_size
-        entry = resource(order.target, types, order.mechanism, body, size, reader.dialect)
         if link is not None:
             link.settle()
         # The ledger first: a release that it does not know must not exist. One that fails after all is taken back.
-        intent = replace(intent, rare=_rare(order, perturbation.held))
-        with order.gate.recorded(intent, cleared, released=digest, rows=rows) as final:
+        sketch = None if order.kept_key is None else perturbation.sketch
+        read = replace(intent, rare=_rare(order, perturbation.held), sketch=sketch)
+        with order.gate.recorded(intent, cleared, read, released=digest, rows=rows) as final:
+            facts = order.facts(final) | {"missing": gaps, "released": released, "sha256": digest}
+            body = pram_object(known, rows=rows, randomness=kind, facts=facts, limits=final.limits)
+            entry = resource(order.target, types, known, body, size, reader.dialect)
             _publish(order, _Copies(data, link), entry, perturbation.counts)
     cards = order.cards if order.card else ()
     description = order.target.with_name(PACKAGE)

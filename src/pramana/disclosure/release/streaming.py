@@ -163,6 +163,11 @@ class FilePerturbation:
                 self.missing[name] += block.rows - int(cells.present.sum())
         return out
 
+    @property
+    def sketch(self) -> str:
+        """The smallest digests of the identifiers, by which the custodian's ledger knows the records again."""
+        return self._loop.least.text()
+
     def finish(self) -> None:
         """Refuse identifiers that occurred twice, and units whose records differ; count units instead of records."""
         self._loop.finish()

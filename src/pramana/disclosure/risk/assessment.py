@@ -271,6 +271,8 @@ def risk(
     plans = [question(a) for a in several(analyses)]
     if link is not None and released is None:
         raise PramanaError("link belongs to released: give the released file, or leave out the link file")
+    if body.get("shuffled") and link is None:
+        raise PramanaError("the records of the released file were shuffled: give its link file too")
     public = None if released is None else read(released, text=text_levels(known))
     hidden = [] if public is None else unreleased([k for k in several(keys) if k not in known.columns], public, body)
     names = [k for k in several(keys) if k not in hidden]

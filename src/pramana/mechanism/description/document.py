@@ -27,6 +27,8 @@ UNIT_VERSION = "2.0"
 """Of a description with a unit: readers that do not know units must refuse it, for they would understate errors."""
 LATE = ("sha256", "missing", "released")
 """What is known only when the file is written: it stands in the description beside the file, not in the one inside."""
+GROWING = ("limits", "allowed")
+"""Lists to which the rows may add, so that the description beside the file can say more than the one inside."""
 PARQUET_KEY = b"pram"
 SCHEMA = Path(__file__).with_name("pram-1.schema.json")
 """The JSON Schema of the `pram` object, shipped with the package; `make schema` writes it anew from the models."""
@@ -214,6 +216,19 @@ def parsed(document: Any, source: str) -> PramModel:
             "unit whose records share their draws, and older ones have none; get the description again"
         )
     return model
+
+
+def comparable(beside: Any, inside: Any) -> tuple[Any, Any]:
+    """The `pram` objects beside a file and inside it, without what cannot be said inside: they must be equal."""
+    if not isinstance(beside, dict) or not isinstance(inside, dict):
+        return beside, inside
+    outer, inner = ({k: v for k, v in body.items() if k not in LATE} for body in (beside, inside))
+    for key in GROWING:
+        said = inner.get(key, [])
+        if isinstance(said, list) and isinstance(outer.get(key), list):
+            outer[key] = outer[key][: len(said)]
+            inner.setdefault(key, said)
+    return outer, inner
 
 
 def refuse_newer(version: object, source: str) -> None:

@@ -20,10 +20,10 @@ from pramana.frames.inputs import note_input
 from pramana.frames.writing import sha256
 from pramana.mechanism.channel import Document
 from pramana.mechanism.description.document import (
-    LATE,
     PARQUET_KEY,
     PramModel,
     built,
+    comparable,
     false_epsilons,
     field_of,
     parsed,
@@ -68,7 +68,7 @@ class Given:
         """Two descriptions of a file must say the same; only what is known late cannot stand inside."""
         if self.inside is None or self.beside is None or "pram" not in self.beside:
             return
-        beside, inside = (_known_early(given.get("pram")) for given in (self.beside, self.inside))
+        beside, inside = comparable(self.beside["pram"], self.inside.get("pram"))
         for where, outer, inner in _differences(beside, inside, "pram"):
             raise MechanismError(
                 f"two descriptions of {self.path.name!r} differ: {where} is {outer} in {PACKAGE} and {inner} inside the file; "
@@ -268,10 +268,6 @@ def _facts(file: DataFile) -> tuple[list[str], dict[str, str], int | None]:
     metadata = _footer(path)
     schema = metadata.schema.to_arrow_schema()
     return list(schema.names), {field.name: str(field.type) for field in schema}, int(metadata.num_rows)
-
-
-def _known_early(body: Any) -> Any:
-    return {k: v for k, v in body.items() if k not in LATE} if isinstance(body, dict) else body
 
 
 def _differences(a: Any, b: Any, where: str) -> Iterator[tuple[str, str, str]]:

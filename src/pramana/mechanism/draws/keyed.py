@@ -32,12 +32,16 @@ from pramana.mechanism.channel import Channel
 from pramana.mechanism.draws.keystream import RowWords
 
 SHORTEST = 32
+SKETCH = 512
+"""How many digests of identifiers the custodian's ledger keeps of a keyed release."""
 LIMITS = (
     "A changed transition matrix, or a record that moved to another stratum, means new draws: their epsilon adds to the earlier one.",
     "A record whose true value changed between releases is visibly changed, so that no finite epsilon holds over the releases; "
     "k times epsilon for k distinct true values holds only given which records changed.",
     "Whoever obtains the key can undo the randomisation: keep it secret for as long as the data are sensitive.",
     "A record keeps its draw in every release: analysts who pool releases must cluster on the identifier.",
+    "A key is for one set of identifiers, each of them always the same record's: where different records share one, released "
+    "values that differ prove that the true ones do.",
 )
 """What keyed draws do not protect from; stated in the description and on the card."""
 UNIT = "All records of one {column} share their draws: epsilon is of a whole {column}; analysts must cluster on it."
@@ -238,6 +242,23 @@ class Repeats:
             f"the identifier {self._column!r} repeats itself in {rows.size} record(s), first in row {rows[0]}: records with one "
             "identifier would share their draws; use a column with one value a record"
         )
+
+
+class Least:
+    """The smallest digests of the identifiers of a whole stream: files that share identifiers share these too."""
+
+    def __init__(self) -> None:
+        self._words = np.empty(0, dtype=np.uint64)
+
+    def add(self, digests: Words) -> None:
+        words = digests[:, 0]
+        if self._words.size == SKETCH:
+            words = words[words < self._words[-1]]
+        self._words = np.unique(np.append(self._words, words))[:SKETCH]
+
+    def text(self) -> str:
+        """Sixteen hexadecimal digits a digest."""
+        return self._words.astype(">u8").tobytes().hex()
 
 
 class OneValue:

@@ -15,7 +15,7 @@ from pramana.arrays import Bool, Column, Columns, Int, Words
 from pramana.errors import DataError, MechanismError
 from pramana.frames import Table, encode
 from pramana.frames.table import is_missing
-from pramana.mechanism.draws.keyed import Key, KeyedColumn, KeyedRecords, OneValue, Repeats, key_of
+from pramana.mechanism.draws.keyed import Key, KeyedColumn, KeyedRecords, Least, OneValue, Repeats, key_of
 from pramana.mechanism.draws.keystream import FreshKeystream, Keystream, RandomnessKind, SeededKeystream, SeededLanes
 from pramana.mechanism.mechanism import Assignment, Mechanism
 
@@ -127,6 +127,7 @@ class Perturbation:
         self._identifier = identifier
         self._repeats = Repeats(identifier)
         self._one_value = OneValue(identifier)
+        self.least = Least()
 
     def drawn(
         self, read: Callable[[Assignment], Cells], identifiers: Column | None = None, first_row: int = 0
@@ -140,6 +141,8 @@ class Perturbation:
         """
         digests = self._source.digests(identifiers, self._identifier, first_row)
         unit = self.mechanism.unit
+        if digests is not None:
+            self.least.add(digests)
         if digests is not None and unit is None:
             self._repeats.add(digests)
         for position, assignment in enumerate(self.mechanism.assignments):

@@ -10,24 +10,23 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from pramana.arrays import Bool, Int
-from pramana.disclosure.audit.giveaways.columns import ClearColumn
+from pramana.disclosure.audit.giveaways.columns import FEWEST, ClearColumn
 
-Kind = Literal["order", "identifier", "missingness", "content"]
+Kind = Literal["order", "identifier", "missingness", "spelling", "content"]
 GROUPS = 50
 """Groups of a column of many numbers."""
-FEWEST = 4
-"""Records a value must have, on average, for a clue to be learned."""
 MOST_GAPS = 12
 """Columns with gaps whose pairs are tried."""
 ORDER = "the order of the rows"
-_DAY = 86_400_000_000
+CHARACTERS, PARTS, DIGITS = 64, 12, 30
+"""Places of a text that are searched from either end, parts between separators, and digits of a number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,12 +90,8 @@ def _content(column: ClearColumn) -> Iterator[Clue]:
             if most >= 2:
                 yield Clue("content", (name,), f"{name!r} in {most} groups", factorized(column.groups(most)))
     if column.stamp and column.values is not None and column.values.size:
-        time = column.values.astype(np.int64)
-        for what, part in (
-            ("day", time // _DAY),
-            ("weekday", time // _DAY % 7),
-            ("hour", time % _DAY // 3_600_000_000),
-        ):
+        time = column.values.astype(np.int64) // column.ticks
+        for what, part in (("day", time // 86_400), ("weekday", time // 86_400 % 7), ("hour", time // 3600 % 24)):
             yield Clue("content", (name,), f"the {what} of {name!r}", factorized(column.spread(part - part.min())))
 
 
@@ -106,12 +101,9 @@ def identifiers(column: ClearColumn) -> list[Clue]:
 
 
 def _identifiers(column: ClearColumn) -> Iterator[Clue]:
-    if column.stamp and column.near_unique and column.values is not None:
-        time = column.values.astype(np.int64)
-        parts = {"minutes": time // 60_000_000 % 60, "seconds": time // 1_000_000 % 60, "last digit": time % 10}
-        for what, part in parts.items():
-            yield Clue("identifier", (column.name,), f"the {what} of {column.name!r}", factorized(column.spread(part)))
-    features = _decimals(column) if column.near_unique and not column.stamp else {}
+    features = _clock(column) if column.stamp and column.sparse else {}
+    if column.sparse and not column.stamp:
+        features |= _decimals(column)
     if column.identifier:
         features |= {**_digits(column), **({} if column.measured else _text(column.text))}
     for what, feature in features.items():
@@ -120,14 +112,37 @@ def _identifiers(column: ClearColumn) -> Iterator[Clue]:
         yield Clue("identifier", (column.name,), f"the range of {column.name!r}", factorized(column.groups(GROUPS)))
 
 
-def _decimals(column: ClearColumn) -> dict[str, Int]:
-    """Each decimal of a number but the first, which its size decides."""
-    units = column.smallest_units
-    if units is None or not units.size:
+def _clock(column: ClearColumn) -> dict[str, Int]:
+    """Minutes, seconds and every digit of their fractions."""
+    if column.values is None:
         return {}
-    size = np.abs(units)
-    most = len(str(int(size.max())))
-    return {f"decimal {k + 1} from the right": (size // 10**k % 10).astype(np.int64) for k in range(min(most - 1, 12))}
+    time = column.values.astype(np.int64)
+    seconds = time // column.ticks
+    out = {"the minutes": seconds // 60 % 60, "the seconds": seconds % 60}
+    places = len(str(column.ticks)) - 1
+    return out | {f"decimal {k + 1} of the seconds": time // 10 ** (places - 1 - k) % 10 for k in range(places)}
+
+
+def _decimals(column: ClearColumn) -> dict[str, Int]:
+    """Each digit of a number but the first, which its size decides, how many decimals it has, and its last bits."""
+    if not column.digits:
+        return {}
+    out = {
+        f"decimal {k + 1} from the right": place
+        for k, place in enumerate(_places([d[::-1] for d in column.digits], DIGITS)[:-1])
+    }
+    if column.whole is None:
+        out["the number of decimals"] = _coded(column.digits, lambda d: len(d) - len(d.rstrip("0")))
+    return out if column.last_bits is None else out | {"the last bits": column.last_bits}
+
+
+def _places(texts: Sequence[str], most: int) -> list[Int]:
+    """The characters at each place of the texts, as numbers."""
+    width = min(most, max(map(len, texts), default=0))
+    if not width:
+        return []
+    table = np.array([t[:width] for t in texts], dtype=f"U{width}").view(np.uint32).reshape(-1, width)
+    return list(table.T.astype(np.int64))
 
 
 def _distinct(clues: Iterator[Clue]) -> Iterator[Clue]:
@@ -155,12 +170,15 @@ def _digits(column: ClearColumn) -> dict[str, Int]:
 def _text(texts: Sequence[str]) -> dict[str, Int]:
     """Prefixes, characters at fixed places, parts between separators, and the shape of a text."""
     out = {f"the first {k} character(s)": _coded(texts, lambda t, k=k: t[:k]) for k in range(1, 7)}
-    for place in range(1, min(16, max(map(len, texts), default=0))):
-        out[f"character {place + 1}"] = _coded(texts, lambda t, p=place: t[p : p + 1])
-        out[f"characters {place + 1} and {place + 2}"] = _coded(texts, lambda t, p=place: t[p : p + 2])
+    for end, read in (("", texts), (" from the end", [t[::-1] for t in texts])):
+        places = _places(read, CHARACTERS)
+        out |= {f"character {k}{end}": place for k, place in enumerate(places, 1)}
+        for k, (place, after) in enumerate(pairwise(places), 1):
+            out[f"characters {k} and {k + 1}{end}"] = place << 21 | after  # a character has 21 bits
     parts = [re.split(r"[^0-9A-Za-z]+", t) for t in texts]
-    for place in range(min(4, max(map(len, parts), default=0))):
-        out[f"part {place + 1}"] = _coded(parts, lambda p, k=place: p[k] if k < len(p) else "")
+    for k in range(min(PARTS, max(map(len, parts), default=0))):
+        out[f"part {k + 1}"] = _coded(parts, lambda p, k=k: p[k] if k < len(p) else "")
+        out[f"part {k + 1} from the end"] = _coded(parts, lambda p, k=k: p[-1 - k] if k < len(p) else "")
     out["the length"] = _coded(texts, len)
     out["the shape"] = _coded(texts, lambda t: re.sub("[a-z]", "a", re.sub("[A-Z]", "A", re.sub("[0-9]", "9", t))))
     return out
@@ -223,3 +241,26 @@ def _missingness(held: dict[str, Int], contents: Sequence[Clue]) -> Iterator[Clu
             if name not in clue.sources:
                 what = f"whether {name!r} is missing, with {clue.what}"
                 yield Clue("missingness", (name, *clue.sources), what, crossed(held[name], clue.codes))
+
+
+def spelling(columns: Sequence[ClearColumn]) -> list[Clue]:
+    """How values are written: aspect by aspect, in pairs, and all together."""
+    return list(_useful(_distinct(_spelling(columns))))
+
+
+def _spelling(columns: Sequence[ClearColumn]) -> Iterator[Clue]:
+    single = [
+        Clue("spelling", (column.name,), f"{aspect} of {column.name!r}", factorized(codes))
+        for column in columns
+        for aspect, codes in column.spelled.items()
+        if codes.max() > codes[codes >= 0].min(initial=codes.max())
+    ]
+    yield from single
+    for a, b in combinations(single[:MOST_GAPS], 2):
+        yield Clue("spelling", a.sources + b.sources, f"{a.what} with {b.what}", crossed(a.codes + 1, b.codes + 1))
+    if len(single) > 2:
+        pattern = single[0].codes + 1
+        for clue in single[1:]:
+            pattern = crossed(pattern, clue.codes + 1)
+        names = tuple(dict.fromkeys(name for clue in single for name in clue.sources))
+        yield Clue("spelling", names, f"the spelling of {len(names)} column(s)", pattern)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pramana.arrays import Bool, Column, Float, Int
+from pramana.disclosure.audit.giveaways.nesting import plain
+from pramana.disclosure.audit.giveaways.spelling import in_memory
 
+FEWEST = 4
+"""Records a value must have, on average, for a clue to be learned."""
+PLACES = 20
+"""Decimals that are searched."""
 UNIQUE = 0.9
 """Share of distinct values from which on a column can be an identifier."""
 CERTAIN = 14.0
@@ -28,39 +36,30 @@ class ClearColumn:
     ----------
     codes : 0, 1, … for equal values (n,), and -1 where the value is missing.
     values : the distinct values (d,), in the order of their codes; None for nested types, which have no order.
-    stamp : the values are dates or times, as whole microseconds.
+    ticks : how many of their units make a second where the values are dates or times, as whole numbers; 0 for all others.
     near_unique : nearly every record has a value of its own.
     assigned : whole numbers of which no two are equal, though measurements so densely spread would have been.
+    spelled : how each value is written (n,), by aspect: codes, and -1 where the aspect does not apply.
     """
 
     name: str
     codes: Int
     values: Column | None
-    stamp: bool = False
+    ticks: int = 0
     near_unique: bool = False
     assigned: bool = False
+    spelled: Mapping[str, Int] = field(default_factory=dict)
 
     @staticmethod
-    def of(name: str, array: pa.ChunkedArray) -> ClearColumn:
+    def of(name: str, array: pa.ChunkedArray, spelled: Mapping[str, Int] | None = None) -> ClearColumn:
         """From Arrow; text that reads as numbers or times (a CSV file) keeps its text, and gets its numbers in `numbers`."""
-        kind = array.type
-        if pa.types.is_dictionary(kind):
-            array, kind = array.cast(kind.value_type), kind.value_type
-        array = _times(array)
-        if pa.types.is_temporal(array.type) and not pa.types.is_duration(array.type):
-            return _factorized(name, _series(array.cast(pa.int64())), stamp=True)
-        if pa.types.is_decimal(kind):
-            array = array.cast(pa.float64())
-        elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
-            return _factorized(
-                name, pd.Series([None if v is None else v.hex() for v in array.to_pylist()], dtype=object)
-            )
-        elif pa.types.is_nested(kind) or pa.types.is_interval(kind) or isinstance(kind, pa.BaseExtensionType):
-            shown = pd.Series([None if v is None else repr(v) for v in array.to_pylist()], dtype=object)
-            return replace(_factorized(name, shown), values=None)
-        elif pa.types.is_string_view(kind):
-            array = array.cast(pa.large_string())
-        return _factorized(name, _series(array))
+        array = plain(array)
+        made = _of(name, array)
+        return replace(made, spelled=in_memory(array) if spelled is None else spelled)
+
+    @property
+    def stamp(self) -> bool:
+        return self.ticks > 0
 
     @property
     def n(self) -> int:
@@ -104,15 +103,28 @@ class ClearColumn:
         return self.numbers.astype(np.int64) if fits and np.all(self.numbers == np.round(self.numbers)) else None
 
     @cached_property
-    def smallest_units(self) -> Column | None:
-        """The distinct values counted in their last decimal (an amount in cents), where they have at most four."""
-        if self.numbers is None or self.whole is not None or self.stamp or not np.all(np.isfinite(self.numbers)):
-            return self.whole
-        for places in (1, 2, 3, 4):
-            scaled = self.numbers * 10.0**places
-            if np.all(np.abs(scaled) < 2**50) and np.allclose(scaled, np.round(scaled), rtol=0, atol=1e-4):
-                return np.round(scaled).astype(np.int64)
-        return None
+    def digits(self) -> list[str]:
+        """All digits of the distinct numbers, with equally many decimals (an amount in cents); none where they are no numbers.
+
+        Numbers in memory have 15 digits that count, those of a text all that are written.
+        """
+        if self.numbers is None or self.values is None or self.stamp or self.values.dtype.kind == "b":
+            return []
+        parts = [t.partition(".") for t in map(_written, self.values)]
+        places = min(PLACES, max((len(decimals.rstrip("0")) for *_, decimals in parts), default=0))
+        return [whole + decimals[:places].ljust(places, "0") for whole, _, decimals in parts]
+
+    @cached_property
+    def last_bits(self) -> Int | None:
+        """The last four bits of distinct numbers that are not whole; None of any others."""
+        if self.values is None or self.values.dtype.kind != "f" or self.whole is not None:
+            return None
+        return (self.values.view(f"u{self.values.dtype.itemsize}") & 15).astype(np.int64)
+
+    @property
+    def sparse(self) -> bool:
+        """So many values that too few records have each of them to learn from."""
+        return self.near_unique or FEWEST * self.distinct > self.n - int(self.missing.sum())
 
     @property
     def measured(self) -> bool:
@@ -134,7 +146,8 @@ class ClearColumn:
         new = np.full(codes.size, -1, dtype=np.int64)
         new[codes >= 0] = place
         values = None if self.values is None else self.values[held]
-        return ClearColumn(self.name, new, values, self.stamp, self.near_unique, self.assigned)
+        spelled = {aspect: codes[rows] for aspect, codes in self.spelled.items()}
+        return ClearColumn(self.name, new, values, self.ticks, self.near_unique, self.assigned, spelled)
 
     def groups(self, most: int) -> Int:
         """At most `most` groups of neighbouring values, about equally many records in each; -1 where missing."""
@@ -161,10 +174,35 @@ class ClearColumn:
         return np.where(self.missing, -1, np.append(of_value, -1)[self.codes])
 
 
-def _factorized(name: str, values: Any, *, stamp: bool = False) -> ClearColumn:
+def _of(name: str, array: pa.ChunkedArray) -> ClearColumn:
+    array = _times(array)
+    kind = array.type
+    if pa.types.is_duration(kind):
+        array = array.cast(pa.int64())
+    elif pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+        return _factorized(name, _series(array.cast(pa.int64())), 10**9 if kind.unit == "ns" else 10**6)
+    elif pa.types.is_decimal(kind):
+        array = array.cast(pa.string())
+    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return _factorized(name, pd.Series([None if v is None else v.hex() for v in array.to_pylist()], dtype=object))
+    elif pa.types.is_nested(kind) or pa.types.is_interval(kind):
+        shown = pd.Series([None if v is None else repr(v) for v in array.to_pylist()], dtype=object)
+        return replace(_factorized(name, shown), values=None)
+    return _factorized(name, _series(array))
+
+
+def _written(value: Any) -> str:
+    """The digits of a number and its decimal point, without sign and exponent."""
+    text = f"{value:.15g}" if isinstance(value, np.floating) else str(value)
+    if "e" in text.lower():
+        text = np.format_float_positional(float(text), trim="-")
+    return "".join(c for c in text if c in "0123456789.")
+
+
+def _factorized(name: str, values: Any, ticks: int = 0) -> ClearColumn:
     codes, distinct = pd.factorize(values, use_na_sentinel=True)
     held = np.asarray(distinct.to_numpy() if isinstance(distinct, pd.api.extensions.ExtensionArray) else distinct)
-    made = ClearColumn(name, np.asarray(codes, dtype=np.int64), held, stamp)
+    made = ClearColumn(name, np.asarray(codes, dtype=np.int64), held, ticks)
     present = made.n - int(made.missing.sum())
     unique = present >= 20 and made.distinct >= UNIQUE * present
     return replace(made, near_unique=unique, assigned=unique and made.distinct == present and _dense(made))
@@ -180,21 +218,21 @@ def _dense(column: ClearColumn) -> bool:
 
 
 def _times(array: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Dates and times in microseconds, also those that a CSV file holds as text; other columns as they are."""
+    """Dates and times in micro- or nanoseconds, also those that a CSV file holds as text; other columns as they are."""
     kind = array.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         some = next((v for v in array[:100].to_pylist() if v is not None), "")
         if not re.match(r"\d{4}-\d\d-\d\d", some):
             return array
-        try:
-            return array.cast(pa.timestamp("us"))
-        except pa.ArrowInvalid:
-            return array
-    if pa.types.is_time(kind):
-        return array.cast(pa.time64("us"), safe=False)
-    return (
-        array.cast(pa.timestamp("us"), safe=False) if pa.types.is_date(kind) or pa.types.is_timestamp(kind) else array
-    )
+        for unit in ("us", "ns"):
+            with suppress(pa.ArrowInvalid):
+                return array.cast(pa.timestamp(unit))
+        return array
+    if not (pa.types.is_time(kind) or pa.types.is_timestamp(kind)):
+        return array.cast(pa.timestamp("us")) if pa.types.is_date(kind) else array
+    if kind.unit == "ns":
+        return array
+    return array.cast(pa.time64("us") if pa.types.is_time(kind) else pa.timestamp("us", kind.tz), safe=False)
 
 
 def _series(array: pa.ChunkedArray) -> pd.Series:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
-from pramana.arrays import Int
+from pramana.arrays import Bool, Int
 from pramana.disclosure.audit.auditing import Finding
 from pramana.disclosure.audit.contents import Pair
 from pramana.disclosure.audit.giveaways.search import Perturbed, search, stretches
+from pramana.disclosure.audit.giveaways.spelling import Aspects, whole, written
 from pramana.disclosure.true_records import text_levels
 from pramana.frames import read
+from pramana.frames.blocks.csv_files import CsvReader
 from pramana.frames.blocks.stream import open_reader
 from pramana.mechanism import Mechanism
 
@@ -32,10 +35,26 @@ def check_giveaways(path: Path, pairs: Iterator[Pair], mechanism: Mechanism) -> 
         for assignment, (new, true) in zip(mechanism.assignments, codes, strict=bool(codes))  # none in an empty file
     ]
     unit = None if mechanism.unit is None else mechanism.unit.column
-    return search(columns, perturbed, position, rows, mechanism.context, unit)
+    return search(
+        columns, perturbed, position, rows, mechanism.context, unit, _spelled(path, clear.column_names, chosen)
+    )
 
 
-def _collected(pairs: Iterator[Pair], chosen: np.ndarray) -> list[tuple[Int, Int]]:
+def _spelled(path: Path, names: Sequence[str], chosen: Bool) -> dict[str, Aspects] | None:
+    """How the fields of a CSV file are written, in the chosen records; None for any other file."""
+    reader = open_reader(path)
+    if not isinstance(reader, CsvReader):
+        return None
+    marks = (reader.dialect.delimiter, reader.dialect.quote, reader.dialect.decimal)
+    parts: dict[str, list[Aspects]] = {name: [] for name in names}
+    for block in reader.blocks():
+        here = pa.array(chosen[block.first_row : block.first_row + block.rows])
+        for name, found in parts.items():
+            found.append(written(block.fields(name).filter(here), *marks))
+    return {name: whole(found) for name, found in parts.items()}
+
+
+def _collected(pairs: Iterator[Pair], chosen: Bool) -> list[tuple[Int, Int]]:
     """Released and true codes of the chosen records, for every assignment."""
     parts: list[Pair] = []
     row = 0

@@ -6,8 +6,8 @@ date): each value, or each of 50 groups of near values, has a factor for every t
 whose most probable level is the true one.
 
 What fails
-    - **Artefacts** (the order of the rows, the text or number of an identifier, which values are missing, repeated rows of a unit)
-      by which 2 % more of the records are recovered than from content and released value, as a lower confidence limit.
+    - **Artefacts** (the order of the rows, the text or number of an identifier, which values are missing, how values are written,
+      repeated rows of a unit) by which 2 % more of the records are recovered than from content and released value, as a lower confidence limit.
     - **Any clue**, content too, alone or two or three columns together, that settles the level (posterior of at least 0.99 in one
       half) of 20 % of the records, or of half of a level's, if in the other half it was right for 99 % of these, with a lower
       confidence limit of 0.9; or of 5 % of the records, with a lower limit of 0.99. (Less is what the tails of a strong correlation
@@ -29,7 +29,7 @@ Error rates. All limits hold together with probability 0.999, whatever number of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,6 +41,7 @@ from pramana.disclosure.audit.giveaways import clues as clue_kinds
 from pramana.disclosure.audit.giveaways.clues import Clue
 from pramana.disclosure.audit.giveaways.columns import ClearColumn
 from pramana.disclosure.audit.giveaways.combinations import together
+from pramana.disclosure.audit.giveaways.nesting import parts
 from pramana.disclosure.audit.giveaways.recovery import (
     Gain,
     Known,
@@ -52,6 +53,7 @@ from pramana.disclosure.audit.giveaways.recovery import (
     with_content,
     without_content,
 )
+from pramana.disclosure.audit.giveaways.spelling import Aspects
 from pramana.disclosure.audit.giveaways.units import Repeats, Rows, repeats
 from pramana.mechanism import Assignment
 
@@ -74,6 +76,7 @@ FEWEST = 30
 REMEDY = {
     "order": "shuffle the rows",
     "identifier": "drop it, or give out new identifiers",
+    "spelling": "write all its values in one format",
     "missingness": "fill the gaps, drop the columns or perturb with them",
     "content": "drop, coarsen or perturb it with the column",
 }
@@ -141,6 +144,7 @@ def search(
     rows: int,
     context: Sequence[str] = (),
     unit: str | None = None,
+    spelled: Mapping[str, Aspects] | None = None,
 ) -> list[Finding]:
     """Findings about every perturbed column.
 
@@ -149,10 +153,10 @@ def search(
     clear : the clear columns of the sampled records, which stand at `position` (n,) among all `rows` of the released file.
     context : the clear columns that decide which matrix applies.
     unit : the clear column whose equal values share their draws: one row of each is modelled.
+    spelled : how the fields of a CSV file are written, by column; None for any other file.
     """
-    columns = [ClearColumn.of(name, clear.column(name)) for name in clear.column_names]
+    columns, problems = _columns(clear, spelled)
     tested = [one for one in perturbed if np.sum(one.true >= 0) >= FEWEST]
-    problems: list[Finding] = []
     shown: list[Finding] = []
     for one in tested:
         others = [other for other in perturbed if other is not one]
@@ -160,8 +164,21 @@ def search(
         found = _searched(one, file, ALPHA / len(tested))
         problems += [f for f in found if f.check == "give-aways"]
         shown += [f for f in found if f.check == "recovery"]
-    what = f"{len(columns)} clear column(s), their gaps, the order of the rows, identifiers and repeated rows"
+    what = f"{len(columns)} clear column(s) or parts, their gaps and spelling, the order of the rows, identifiers and repeated rows"
     return verdict("give-aways", problems, f"none found in {what}" if tested else "too few records to search") + shown
+
+
+def _columns(clear: pa.Table, spelled: Mapping[str, Aspects] | None) -> tuple[list[ClearColumn], list[Finding]]:
+    """All columns, then the parts of nested ones; and a warning of what is in these and too much to search."""
+    names = clear.column_names
+    columns = [ClearColumn.of(name, clear.column(name), None if spelled is None else spelled[name]) for name in names]
+    nested = {name: parts(name, clear.column(name)) for name in names}
+    columns += [ClearColumn.of(part, array) for inside in nested.values() for part, array in inside.arrays.items()]
+    text = (
+        "{!r} holds more than is searched (of a nested column 32 parts, four levels deep, 8 elements of a list and 16 keys of a map): "
+        "drop it, or release its parts as columns"
+    )
+    return columns, [Finding("give-aways", "warning", text.format(n)) for n, inside in nested.items() if not inside.all]
 
 
 @dataclass(frozen=True)
@@ -241,13 +258,13 @@ def _units(one: Perturbed, columns: Sequence[ClearColumn], alpha: float) -> list
 def _artefacts(
     one: Perturbed, file: _File, columns: Sequence[ClearColumn], contents: Sequence[Clue], half: Bool, chosen: Int
 ) -> list[Clue]:
-    """Order, identifiers and gaps, as clues about the chosen records."""
+    """Order, identifiers, gaps and spelling, as clues about the chosen records."""
     clues = [clue.at(chosen) for clue in clue_kinds.order(file.position, file.rows)]
     clues.append(clue_kinds.neighbours(one.true, half).at(chosen))
     clues += [clue for column in columns for clue in clue_kinds.identifiers(column)]
     gaps = {column.name: column.missing for column in columns}
     gaps |= {other.name: other.true[chosen] < 0 for other in file.others}
-    return clues + clue_kinds.missingness(gaps, contents)
+    return clues + clue_kinds.missingness(gaps, contents) + clue_kinds.spelling(columns)
 
 
 def _released(other: Perturbed, chosen: Int) -> Clue:
