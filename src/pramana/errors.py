@@ -73,7 +73,7 @@ class SolveError(PramanaError):
 
 
 class PramanaWarning(UserWarning):
-    """A warning of Pramana's own, which quotes no value of the data."""
+    """A warning of Pramana's own, which quotes no value of confidential data."""
 
 
 def printable(text: str) -> str:

@@ -8,6 +8,7 @@ HOME = {
     "DataError": "errors",
     "FormulaError": "errors",
     "SolveError": "errors",
+    "PramanaWarning": "errors",
     "CsvFile": "frames.dialects",
     "Dialect": "frames.dialects",
     "TransitionMatrix": "mechanism",

@@ -23,7 +23,7 @@ from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
 from pramana.inference.hypotheses import SpecificationTest
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.argument import resolve_mechanism
-from pramana.result import Result
+from pramana.result import Result, warned
 
 
 @released
@@ -70,6 +70,9 @@ def fit(
     engine : who adds up the sums over records: "local" (in memory, on threads), or an engine of your own.
     verify : False leaves out the hash of a described file, and nothing else.
 
+    A diagnostic of severity "error" says that the numbers mean nothing: it raises a `PramanaWarning` too, which
+    `warnings.simplefilter("error", pr.PramanaWarning)` turns into an exception.
+
     >>> import pramana as pr
     >>> mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(sensitivity=0.3, specificity=0.96)})
     >>> data = {"y": [1] * 26 + [0] * 174}
@@ -81,7 +84,7 @@ def fit(
     options = Options(inference_of(inference), start, missing, engine_of(engine), verify, chosen)
     plan = question(what, family, link, functions)
     task = Task.read(plan, data, mechanism, beside, options)
-    return _suited(method_of(method), task).estimate(task)
+    return warned(_suited(method_of(method), task).estimate(task))
 
 
 def _subset(text: str | None, what: Any, functions: Functions | None) -> Subset | None:

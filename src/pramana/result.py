@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
-from pramana.errors import PramanaError, released, suggestion
+from pramana.errors import PramanaError, PramanaWarning, released, suggestion
 from pramana.frames import FrameKind, build
 from pramana.inference.hypotheses import WaldTest, wald_test
 from pramana.inference.options import check_level
@@ -60,6 +62,7 @@ class Result(Shown):
     exponentials : names of the exponentials of the parameters, where they change; None elsewhere.
     shares : which parameters are the cells of one table, or None.
     df : degrees of freedom of t intervals and tests, or None for the normal.
+    unsplit : why there is no `privacy`; empty where there is.
     again : fits another plan to data as this one was fitted, or None where there was no formula.
     """
 
@@ -83,6 +86,7 @@ class Result(Shown):
     log_scale: bool = True
     exponentials: tuple[str, ...] | None = None
     shares: Shares | None = None
+    unsplit: str = ""
     again: Callable[..., Result] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -136,8 +140,24 @@ class Result(Shown):
         columns = zip(self.parameters, self.estimate, errors, z, p, limits[:, 0], limits[:, 1], strict=True)
         return [(t, *map(float, numbers)) for t, *numbers in columns]
 
-    def to_dicts(self, *, exponentiate: bool = False, level: float | None = None) -> list[dict[str, Any]]:
-        """The table as a list of rows; `exponentiate` turns log ratios into ratios with delta-method errors."""
+    @property
+    def flags(self) -> str:
+        """Codes of the diagnostics that are errors or warnings, errors first; empty where there are none.
+
+        >>> import pramana as pr
+        >>> mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(sensitivity=0.8, specificity=0.9)})
+        >>> result = pr.fit(pr.mean("y"), {"y": [1] * 5 + [0] * 95}, mechanism)
+        >>> result.flags, result.to_dicts(flags=True)[0]["flags"]
+        ('outside-range', 'outside-range')
+        """
+        codes = [d.code for severity in ("error", "warning") for d in self.diagnostics if d.severity == severity]
+        return ", ".join(dict.fromkeys(codes))
+
+    def to_dicts(
+        self, *, exponentiate: bool = False, level: float | None = None, flags: bool = False
+    ) -> list[dict[str, Any]]:
+        """The table as a list of rows; `exponentiate` turns log ratios into ratios with delta-method errors, and `flags` adds those
+        of the fit to every row."""
         rows: list[dict[str, Any]] = [dict(zip(COLUMNS, row, strict=True)) for row in self._rows(level)]
         if exponentiate and not self.log_scale:
             raise PramanaError(
@@ -150,12 +170,12 @@ class Result(Shown):
                 ratio = float(np.exp(row["estimate"]))
                 row.update(term=name, estimate=ratio, std_error=ratio * row["std_error"])
                 row.update(conf_low=_exp(row["conf_low"]), conf_high=_exp(row["conf_high"]))
-        return rows
+        return [row | {"flags": self.flags} for row in rows] if flags else rows
 
-    def to_frame(self, *, exponentiate: bool = False, level: float | None = None) -> Any:
-        """The table in the kind of frame that the data came in."""
-        rows = self.to_dicts(exponentiate=exponentiate, level=level)
-        return build({c: [r[c] for r in rows] for c in COLUMNS}, self.frame_kind)
+    def to_frame(self, *, exponentiate: bool = False, level: float | None = None, flags: bool = False) -> Any:
+        """The table in the kind of frame that the data came in; `flags` adds a column with the codes of diagnostics."""
+        rows = self.to_dicts(exponentiate=exponentiate, level=level, flags=flags)
+        return build({c: [r[c] for r in rows] for c in rows[0]}, self.frame_kind)
 
     def to_dict(self, *, exponentiate: bool = False, level: float | None = None) -> dict[str, Any]:
         """Everything that can be written as JSON, where what is not finite is None; no data values."""
@@ -225,7 +245,7 @@ class Result(Shown):
                 f"margins need a formula fitted with method='reversion' or 'naive'; this result (method {self.method!r}) has "
                 "none that could be fitted again"
             )
-        return self.again(variables, data, given)
+        return warned(self.again(variables, data, given))
 
     def price_of_privacy(self) -> Any:
         """For each parameter: its variance, the share that the randomisation costs (Remark 1 of the paper), and how
@@ -236,9 +256,9 @@ class Result(Shown):
 
     def _privacy_rows(self) -> list[dict[str, Any]]:
         if self.privacy is None or self.sampling is None:
+            why = self.unsplit or "that takes method='reversion'"
             raise PramanaError(
-                f"the variance of this {self.method} fit does not decompose into sampling and randomisation: that takes "
-                "method='reversion' and records with draws of their own"
+                f"the variance of this {self.method} fit does not decompose into sampling and randomisation: {why}"
             )
         total = np.diag(self.sampling)
         share = np.divide(np.diag(self.privacy), total, out=np.zeros_like(total), where=total > 0)
@@ -256,6 +276,26 @@ class Result(Shown):
             again = f" ({len(labels) + 1})" if result.method in labels else ""
             labels[f"{result.method}{again}"] = result
         return Comparison(labels).plot(level=level, title=title)
+
+
+Fitted = TypeVar("Fitted", bound=Result)
+
+
+def warned(result: Fitted) -> Fitted:
+    """The result, after a Python warning for each diagnostic which says that it is not to be used."""
+    for found in result.diagnostics:
+        if found.severity == "error":
+            text = f"{found.code} ({result.method}): {found.message}"
+            warnings.warn(text, PramanaWarning, stacklevel=_frames_of_ours())
+    return result
+
+
+def _frames_of_ours() -> int:
+    """The stack level, for whoever called this, of the user's line: a warning is told once for each place that it points to."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("pramana."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _exp(value: float) -> float:

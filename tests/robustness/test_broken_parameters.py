@@ -112,11 +112,40 @@ def test_a_quantile_beyond_the_data_is_reported(rng: np.random.Generator, ordere
     assert "extreme-quantile" not in [d.code for d in usual.diagnostics]
 
 
-@pytest.mark.parametrize(("count", "reported"), [(99, True), (101, False)])
+@pytest.mark.parametrize(("count", "reported"), [(149, True), (151, False)])
 def test_records_beyond_a_quantile_are_counted_by_frequency(count: int, reported: bool) -> None:
     data = {"y": [1.0, 2.0, 3.0], "f": [count, 0, count]}
     result = pr.fit(pr.quantile("y", 0.05), data, None, frequencies="f", inference=DRAWS)
     assert ("extreme-quantile" in [d.code for d in result.diagnostics]) == reported
+
+
+@pytest.mark.parametrize(
+    ("n", "share", "keep", "q", "flagged"),
+    [
+        (
+            2000,
+            0.1,
+            0.8,
+            0.9,
+            False,
+        ),  # twenty records of the level lie beyond, and errors are right although it is faint
+        (1000, 0.2, 0.7, 0.8, False),
+        (1000, 0.2, 0.7, 0.2, False),
+        (2000, 0.5, 0.8, 0.99, True),  # ten of them: errors are too small
+        (400, 0.5, 0.8, 0.97, True),
+    ],
+)
+def test_noise_alone_makes_no_quantile_extreme(n: int, share: float, keep: float, q: float, flagged: bool) -> None:
+    mechanism = pr.Mechanism({"z": pr.TransitionMatrix.binary(keep, keep)})
+    found = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        z = (rng.random(n) < share).astype(int)
+        data = {"y": np.exp(0.5 * rng.normal(size=n)) * (1 + z), "z": np.where(rng.random(n) < keep, z, 1 - z)}
+        result = pr.fit(pr.quantile("y", q, by="z"), data, mechanism, inference=pr.Resampling(20, seed=1))
+        messages = [d.message for d in result.diagnostics if d.code == "extreme-quantile"]
+        found += any("[z=1]" in message for message in messages)
+    assert found >= 18 if flagged else found <= 2
 
 
 def test_a_poverty_line_needs_a_positive_median(data: pd.DataFrame) -> None:

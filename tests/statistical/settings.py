@@ -141,6 +141,20 @@ def clustered(clusters: int = 300) -> Setting:
     return Setting(generate, *both, "y ~ level + g", (1, 0.5, 0.7), {"clusters": "cluster"})
 
 
+def panel(persons: int = 600, waves: int = 6) -> Setting:
+    """Six records a person, whose hidden group is given one draw."""
+
+    def generate(rng: np.random.Generator) -> Data:
+        person = np.repeat(np.arange(persons), waves)
+        group, own = rng.integers(0, 2, persons)[person], rng.normal(size=persons)[person]
+        x = rng.normal(size=person.size)
+        y = 1 + 0.5 * x + 0.7 * group + own + rng.normal(size=person.size)
+        return {"y": y, "x": x, "g": GROUPS[group], "person": person}
+
+    right, wrong = mechanisms({"g": keep(GROUPS[:2], 0.85)})
+    return Setting(generate, right.with_unit("person"), wrong.with_unit("person"), "y ~ x + g", (1, 0.5, 0.7))
+
+
 def weighted(n: int = 4000) -> Setting:
     """Units enter with a probability that depends on the response; the weights undo it."""
 

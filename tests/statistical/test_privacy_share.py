@@ -20,6 +20,7 @@ CASES = {
     "response and covariate": settings.response_and_covariate,
     "clusters": settings.clustered,
     "sampling weights": settings.weighted,
+    "one draw a person": settings.panel,
 }
 
 
@@ -58,6 +59,18 @@ def test_a_share_that_forgets_the_clusters_would_be_seen() -> None:
     ]
     gap = np.mean(wrong, axis=0) - right.mean(axis=0)
     assert np.max(np.abs(gap) / (right.std(axis=0, ddof=1) / np.sqrt(40))) > CLEAR
+
+
+def test_a_share_that_forgets_the_shared_draws_would_be_seen() -> None:
+    """Record by record it is about 0.1 for the hidden group, where the truth is about 0.4."""
+    setting = settings.panel()
+    right, _, _, _ = shares(setting, 40, 203)
+    alone = setting.mechanism.with_unit(None)
+    wrong = [
+        np.diag(r.privacy) / np.diag(r.sampling)
+        for r in (setting.fit(released, alone, clusters="person") for _, released in samples(setting, 40, 203))
+    ]
+    assert np.mean(wrong, axis=0)[2] < 0.15 < 0.35 < right.mean(axis=0)[2]
 
 
 def _relative_squares(values: np.ndarray) -> np.ndarray:

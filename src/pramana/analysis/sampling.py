@@ -99,6 +99,12 @@ class Beside:
         """What came as arrays."""
         return tuple(k for k, v in self._given().items() if not _holds_no_records(v))
 
+    @property
+    def clusters_name(self) -> str | None:
+        """The column of the clusters, where they are one."""
+        given = self.clusters if self.design is None else self.design.clusters
+        return given if isinstance(given, str) else None
+
     def _given(self) -> dict[str, Any]:
         named = {
             "weights": self.weights,

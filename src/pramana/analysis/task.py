@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pramana.analysis.sampling import Beside, checked_start, complete
+from pramana.analysis.shared_draws import noticed, sharing
 from pramana.analysis.tampering import other_records, tampered
 from pramana.arrays import Bool, Float
 from pramana.diagnostic import Diagnostic
@@ -88,7 +89,7 @@ class Task:
         used = _columns_used(plan, known, options)
         beside = _by_unit(beside, known, used)
         arrays = beside.arrays(table, known)
-        keep, notes = complete(table, used, arrays, options.missing)
+        keep, notes = complete(table, [*used, *_unit_column(table, known, used)], arrays, options.missing)
         chosen, domain = _chosen(options.subset, plan, known)
         if chosen is not None:
             keep &= _inside(chosen, table, keep)
@@ -98,7 +99,14 @@ class Task:
             clean = {name: table.column(name) for name in used if name not in known.columns} | beside_them
             notes += tampered(table, known, clean, arrays.get("frequencies"))
             notes += other_records(table, known, resolved.told)
-        return cls(plan, table if keep.all() else table.where(keep), known, sampling, options, notes, beside, domain)
+        table = table if keep.all() else table.where(keep)
+        if known is not None and _shared(known, used):
+            sampling = replace(sampling, sharing=sharing(table, known, used, sampling))
+        elif known is not None:
+            named = beside.clusters_name
+            clusters = arrays["clusters"][keep] if "clusters" in arrays and named is None else named
+            notes += noticed(table, known, used, clusters)
+        return cls(plan, table, known, sampling, options, notes, beside, domain)
 
     @property
     def schema(self) -> Schema:
@@ -188,14 +196,15 @@ def _by_unit(beside: Beside, mechanism: Mechanism | None, used: Sequence[str]) -
         return beside
     design = beside.design
     if isinstance(design, SurveyDesign):
-        if design.target != "superpopulation":
-            raise PramanaError(
-                f"target={design.target!r} is not known where the records of one {mechanism.unit.column!r} share a draw: use "
-                "target='superpopulation'"
-            )
         plain = design.clusters is None and not len(design.replicate_weights)
         return replace(beside, design=replace(design, clusters=mechanism.unit.column)) if plain else beside
     return beside if beside.clusters is not None else replace(beside, clusters=mechanism.unit.column)
+
+
+def _unit_column(table: Table, mechanism: Mechanism | None, used: Sequence[str]) -> list[str]:
+    """The column by which records share a draw, where there is one and the file has it."""
+    unit = mechanism.unit if mechanism is not None and _shared(mechanism, used) else None
+    return [unit.column] if unit is not None and unit.column in table.names else []
 
 
 def _chosen(subset: Subset | None, plan: Question, mechanism: Mechanism | None) -> tuple[Subset | None, Subset | None]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pramana.cli.choices import SamplingOptions, family_of, inference_of, mechanism_of, methods_of
-from pramana.cli.output import Force, check_output, save_figure
+from pramana.cli.output import AllowErrors, Force, check_output, leave_on_errors, save_figure, warnings_in_a_line
 from pramana.cli.progress import bar
 from pramana.cli.reading import reading
 from pramana.errors import PramanaError
@@ -112,13 +112,14 @@ def fit(
     style: FormatOption = "text",
     figure: FigureOption = None,
     force: Force = False,
+    allow_errors: AllowErrors = False,
 ) -> None:
-    """Estimate a regression, or a parameter by name, from a released file."""
+    """Estimate a regression, or a parameter by name, from a released file. Exit code 1 when the numbers mean nothing."""
     from pramana.pipeline import fit as fit_model
 
     check_output(style, figure, force=force, inputs=[data])
     sampling = SamplingOptions(weights, frequencies, clusters, strata, fpc, target, replicate_weights, replicate_scale)
-    with bar(f"Fitting {data.name}"):
+    with warnings_in_a_line(), bar(f"Fitting {data.name}"):
         result = fit_model(
             what,
             data,
@@ -138,6 +139,7 @@ def fit(
     if privacy and style != "json":
         typer.echo("\n" + price)
     save_figure(result.plot, figure, force=force)
+    leave_on_errors({result.method: result}, allowed=allow_errors)
 
 
 def _as_asked(result: Any, what: str, exponentiate: bool = False) -> Any:
@@ -201,13 +203,14 @@ def compare(
     style: FormatOption = "text",
     figure: FigureOption = None,
     force: Force = False,
+    allow_errors: AllowErrors = False,
 ) -> None:
-    """Fit several estimators to a released file, side by side."""
+    """Fit several estimators to a released file, side by side. Exit code 1 when the numbers of one of them mean nothing."""
     from pramana.pipeline import compare as compare_methods
 
     check_output(style, figure, force=force, inputs=[data])
     sampling = SamplingOptions(weights, frequencies, clusters, strata, fpc, target, replicate_weights, replicate_scale)
-    with bar(f"Fitting {data.name}"):
+    with warnings_in_a_line(), bar(f"Fitting {data.name}"):
         comparison = compare_methods(
             what,
             data,
@@ -225,6 +228,7 @@ def compare(
     comparison = replace(comparison, results={k: _as_asked(r, what) for k, r in comparison.results.items()})
     typer.echo(comparison.summary(style))
     save_figure(comparison.plot, figure, force=force)
+    leave_on_errors(comparison.results, allowed=allow_errors)
 
 
 @reading("data")

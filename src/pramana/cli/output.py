@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,3 +50,30 @@ def save_figure(plot: Callable[[], Any], path: Path | None, *, force: bool) -> N
 
         write_bytes(path, drawn(plot(), path.suffix), force=force)
         typer.echo(f"wrote {path}", err=True)
+
+
+@contextmanager
+def warnings_in_a_line() -> Iterator[None]:
+    """A warning as one line on stderr, without the line of code that it came from."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            yield
+        finally:
+            for message in (w.message for w in caught if issubclass(w.category, UserWarning)):
+                typer.echo(f"warning: {message}", err=True)
+
+
+AllowErrors = Annotated[
+    bool, typer.Option("--allow-errors", help="Exit with 0 also where a diagnostic says that the numbers mean nothing.")
+]
+
+
+def leave_on_errors(results: Mapping[str, Any], *, allowed: bool) -> None:
+    """Exit code 1, after everything was shown, where a diagnostic of severity "error" says that a result is not to be used."""
+    found = [f"{d.code} ({label})" for label, r in results.items() for d in r.diagnostics if d.severity == "error"]
+    if found and not allowed:
+        typer.echo(
+            f"error: {', '.join(found)}: not to be used as it is; --allow-errors exits with 0 all the same", err=True
+        )
+        raise typer.Exit(1)

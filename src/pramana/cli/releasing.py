@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pramana.cli.output import check_output
+from pramana.cli.output import check_output, warnings_in_a_line
 from pramana.cli.progress import bar
 from pramana.cli.reading import reading
 from pramana.errors import PramanaError
@@ -64,7 +61,7 @@ def perturb(
     from pramana.disclosure.release.releasing import release
 
     known = _mechanism(mechanism, design)
-    with _warnings_in_a_line(), bar(f"Perturbing {source.name}") as tell:
+    with warnings_in_a_line(), bar(f"Perturbing {source.name}") as tell:
         made = release(
             source,
             target,
@@ -160,15 +157,3 @@ def _mechanism(mechanism: Path | None, design: Path | None) -> Any:
 
     assert design is not None
     return Design.asked(design)
-
-
-@contextmanager
-def _warnings_in_a_line() -> Iterator[None]:
-    """A warning as one line on stderr, without the line of code that it came from."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        try:
-            yield
-        finally:
-            for message in (w.message for w in caught if issubclass(w.category, UserWarning)):
-                typer.echo(f"warning: {message}", err=True)

@@ -87,6 +87,11 @@ class Engine(ABC):
         """Everything that a variance is made of, at one value; a slope that had to be estimated is given."""
 
     @abstractmethod
+    def privacy_by_unit(self, beta: Float, shares: Float | None = None) -> Float:
+        """Σ_u [φ_u φ_uᵀ − (U_u U_uᵀ)*] (d, d) for sums over the records of a unit, which share one draw: the variance that the
+        randomisation costs. With shares (n,), the same within a unit, the terms are multiplied by them."""
+
+    @abstractmethod
     def absolute_slopes(self, beta: Float) -> Float:
         """Σ w |∂φ_j/∂β_j| (d,)."""
 

@@ -16,7 +16,7 @@ from pramana.engines.engine import Engine
 from pramana.engines.sampling import Sampling
 from pramana.engines.totals import Totals
 from pramana.estimating.equation import Equation, Note, Solve
-from pramana.kernels.blocks import by_group
+from pramana.kernels.blocks import by_group, gram
 
 BLOCK_ENTRIES = 2_000_000
 """Numbers that a block of records takes while its sums are formed."""
@@ -120,9 +120,10 @@ class LocalEngine(Engine):
         """Everything that a variance is made of, at one value; a slope that had to be estimated is given."""
         s = self.sampling
         w, w2 = s.row_weights, s.square_weights
-        kept = None
+        fraction = None
         if s.strata is not None and s.strata.target == "finite" and s.clusters is not None:
-            kept = w2 * s.strata.fraction[s.strata.stratum[s.clusters]]
+            fraction = s.strata.fraction[s.strata.stratum[s.clusters]]
+        kept = None if fraction is None or s.sharing is not None else w2 * fraction
 
         def part(e: Equation, rows: slice) -> Totals:
             score, bend, outer, clean = e.sums(beta, w[rows], w2[rows])
@@ -136,7 +137,29 @@ class LocalEngine(Engine):
 
         found = self._added(part)
         slope = -np.eye(self.d) if self.about.sums else found.slope if slope is None else slope
-        return replace(found, n=s.n, slope=slope)
+        found = replace(found, n=s.n, slope=slope)
+        if s.sharing is None or s.strata is None or s.strata.target == "superpopulation":
+            return found
+        retained = None if fraction is None else self.privacy_by_unit(beta, fraction)
+        return replace(found, shared=self.privacy_by_unit(beta), retained=retained)
+
+    def privacy_by_unit(self, beta: Float, shares: Float | None = None) -> Float:
+        """One combination of hidden values after the other, so that no more than the sums of all units (G, d) is held."""
+        s, records = self.sampling, self.equation.records
+        codes, weights = s.sharing, s.row_weights
+        assert codes is not None
+        first = np.unique(codes, return_index=True)[1]
+        groups, share = len(first), np.ones(len(first)) if shares is None else shares[first]
+
+        def sums(k: int) -> Float:
+            return self._added(lambda e, rows: by_group(e.at_node(beta, k) * weights[rows, None], codes[rows], groups))
+
+        phi, clean = np.zeros((groups, self.d)), np.zeros((self.d, self.d))
+        for k in range(records.combinations):
+            u, mass = sums(k), records.mass(k, first)
+            phi += mass[:, None] * u
+            clean += gram(u, mass * share)
+        return gram(phi, share) - clean
 
     def absolute_slopes(self, beta: Float) -> Float:
         weights = self.sampling.row_weights
@@ -152,7 +175,9 @@ class LocalEngine(Engine):
                     codes[rows], weights=e.record_slope(beta, left, right) * weights[rows], minlength=groups
                 )
             )
-            return float(np.sqrt(np.sum((sums - sums.mean()) ** 2)))
+            # What one cluster carries, as a fixed effect of clusters does, has no spread between clusters: its records tell.
+            if 2 * np.abs(sums).max() <= np.abs(sums).sum():
+                return float(np.sqrt(np.sum((sums - sums.mean()) ** 2)))
         middle = total / s.n
 
         def part(e: Equation, rows: slice) -> Any:

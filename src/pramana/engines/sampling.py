@@ -106,6 +106,7 @@ class Sampling:
     strata : the design of the clusters and what the standard error is around, or None.
     replicates : weights (R, n) published to replace `weights` one at a time; or None.
     replicate_scale : the factor of each replicate's squared difference; None for 1/R.
+    sharing : codes 0 … G − 1 (n,) of the persons whose records share one draw of the noise; None where each has its own.
     """
 
     rows: int
@@ -115,6 +116,7 @@ class Sampling:
     strata: Stratification | None = None
     replicates: Float | None = None
     replicate_scale: float | Sequence[float] | None = None
+    sharing: Int | None = None
 
     @property
     def n(self) -> float:
@@ -180,8 +182,12 @@ class Sampling:
         if live.all():
             return self
         weights, counts = (None if v is None else v[live] for v in (self.weights, self.frequencies))
-        clusters = None if self.clusters is None else np.unique(self.clusters[live], return_inverse=True)[1]
-        return replace(self, rows=int(live.sum()), weights=weights, frequencies=counts, clusters=clusters)
+        clusters, sharing = (
+            None if v is None else np.unique(v[live], return_inverse=True)[1] for v in (self.clusters, self.sharing)
+        )
+        return replace(
+            self, rows=int(live.sum()), weights=weights, frequencies=counts, clusters=clusters, sharing=sharing
+        )
 
     @property
     def live(self) -> Bool:

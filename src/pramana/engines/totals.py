@@ -25,6 +25,7 @@ class Totals:
     clusters : score sums by cluster (G, d), or None.
     strata : the design of the clusters, or None.
     retained : Σ f w² (φφᵀ − (UUᵀ)*), f the sampling fraction: the randomisation's part, which no finite population shrinks.
+    shared : the randomisation's part where records share a draw, `Engine.privacy_by_unit` of the whole; None where each has its own.
     sums : the parameters are the sums Σ w φ themselves, whose variance is around the mean of the units.
     """
 
@@ -37,8 +38,10 @@ class Totals:
     strata: Stratification | None = None
     retained: Float | None = None
     sums: bool = False
+    shared: Float | None = None
 
     def __add__(self, other: Totals) -> Totals:
+        assert self.shared is other.shared is None  # a unit may lie in both parts
         return Totals(
             self.n + other.n,
             self.score + other.score,
@@ -50,6 +53,11 @@ class Totals:
             None if self.retained is None or other.retained is None else self.retained + other.retained,
             self.sums,
         )
+
+    @property
+    def privacy(self) -> Float:
+        """The randomisation's part of the score's variance (d, d)."""
+        return self.outer - self.clean_outer if self.shared is None else self.shared
 
     @cached_property
     def meat(self) -> Float:
@@ -66,7 +74,7 @@ class Totals:
 
     def _designed(self, strata: Stratification) -> Float:
         if strata.target == "file":
-            return self.outer - self.clean_outer
+            return self.privacy
         assert self.clusters is not None
         between = strata.between(self.clusters)
         return between + self.retained if strata.target == "finite" and self.retained is not None else between

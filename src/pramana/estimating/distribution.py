@@ -16,6 +16,7 @@ from pramana.estimating.equation import About, Direct, Equation, Note
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.generalized_linear import as_numbers
 from pramana.estimating.records import Records
+from pramana.estimating.rounding import settled
 from pramana.frames import Schema, Table
 from pramana.frames.levels import is_number
 
@@ -104,25 +105,33 @@ class Distribution:
         return np.asarray(self.cells.sum(axis=1) if domain is None else self.cells[:, domain])
 
     def masses(self, weights: Float, domain: int | None) -> Float:
-        """The measure (B, S) under row weights (B, n)."""
+        """The measure (B, S) under row weights (B, n); not a number where its mass is 0 up to rounding."""
         member = self.member(domain)
-        return np.asarray(weights @ member if self.discrete else weights * member)
+        found = weights @ member if self.discrete else weights * member
+        whole, sizes = (m.sum(axis=1) if self.discrete else m for m in (member, np.abs(member)))
+        found[settled(weights @ whole, weights @ sizes) == 0] = np.nan
+        return np.asarray(found)
 
     def per_record(self, psi: Float, domain: int | None) -> Float:
         """Each record's part (n,) in the sum of ψ (S,) over the measure."""
         member = self.member(domain)
         return np.asarray(member @ psi if self.discrete else member * psi)
 
-    def effective(self, weights: Float) -> Float:
-        """Clean records (G,) that would say as much about each domain: n E(q)² / E(q²) with reverted memberships q."""
-        members = np.stack([self.per_record(np.ones_like(self.values), g) for g in range(self.count)], axis=1)
-        squares = np.maximum(weights @ members**2, 1e-300)
-        return np.asarray(self.size * (weights @ members) ** 2 / squares / weights.sum())
+    def counted(self, weights: Float, domain: int | None, chosen: Float) -> float:
+        """Records of a domain on the part of the support that is chosen, by shares (S,) between 0 and 1.
+
+        (Σ w c |q|)² / Σ w c q² with reverted memberships q: the number of records where all q are 1, and where they have both signs
+        as many records of equal size as carry the sum.
+        """
+        member = self.member(domain)
+        first, second = (m @ chosen if self.discrete else m * chosen for m in (np.abs(member), member**2))
+        squares = max(float(weights @ second), 1e-300)
+        return self.size * float(weights @ first) ** 2 / squares / float(weights.sum())
 
     def shares(self, weights: Float) -> tuple[Float, Float]:
         """Reverted shares (G,) of the domains and their standard errors."""
         members = np.stack([self.per_record(np.ones_like(self.values), g) for g in range(self.count)], axis=1)
-        shares = weights @ members / weights.sum()
+        shares = settled(weights @ members, weights @ np.abs(members)) / weights.sum()
         errors = np.sqrt(weights**2 @ (members - shares) ** 2) / weights.sum()
         return shares, errors
 
@@ -275,6 +284,12 @@ class DistributionEquation(Equation, Direct):
 
     def influence(self, beta: Float) -> Float:
         return np.stack([self.measure.per_record(psi, g) for g, psi in self._pieces(beta)], axis=1)
+
+    def at_node(self, beta: Float, k: int) -> Float:
+        """ψ stays linearised at the reverted distribution; only the membership is that of the node."""
+        function = self.function
+        at = Distribution.of(self.records.pinned(k), function.column, function.by, function.levels)
+        return np.stack([at.per_record(psi, g) for g, psi in self._pieces(beta)], axis=1)
 
     def slope(self, beta: Float, weights: Float) -> Float:
         return self.function.functional.slope(self.measure, beta, weights)

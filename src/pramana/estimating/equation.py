@@ -148,6 +148,10 @@ class Equation(ABC):
     def influence(self, beta: Float) -> Float:
         """φ (n, d): the sum over a record's nodes, taken before any outer product."""
 
+    def at_node(self, beta: Float, k: int) -> Float:
+        """U (n, d) with the records' k-th combination of hidden values for the truth; φ is their sum under signed weights."""
+        return self.under(self.records.pinned(k)).influence(beta)
+
     def learned(self, weights: Float, size: float) -> Self:  # noqa: ARG002
         """With what is learned from the released records (bandwidths, where the search starts), at row weights (n,) that are
         worth `size` equal records."""

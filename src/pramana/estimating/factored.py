@@ -7,6 +7,7 @@ slopes ((ΣK)²), never over all combinations. Gaussian with identity link first
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -87,6 +88,11 @@ class Component:
     def softened(self, t: float) -> Component:
         return replace(self, weights=softened(self.weights, self.released, t))
 
+    def pinned(self, level: int) -> Component:
+        """One level for everybody."""
+        weights, row = np.eye(self.weights.shape[1])[[level]], np.zeros_like(self.row)
+        return replace(self, weights=weights, row=row, released=np.array([level]))
+
     def rows(self, rows: slice) -> Component:
         """Of some of the records."""
         return replace(self, row=self.row[rows], design=self.design if self.alone else self.design[rows])
@@ -106,6 +112,29 @@ class FactoredRecords:
     @property
     def d(self) -> int:
         return len(self.clean_columns) + sum(len(c.columns) for c in self.components)
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        return (*(c.weights.shape[1] for c in self.components), self.response.combinations)
+
+    @property
+    def combinations(self) -> int:
+        """Values that all hidden variables of a record can have together."""
+        return math.prod(self._sizes)
+
+    def pinned(self, k: int) -> FactoredRecords:
+        """The records with the k-th combination for their truth, all of them."""
+        *levels, value = np.unravel_index(k, self._sizes)
+        components = tuple(c.pinned(int(level)) for c, level in zip(self.components, levels, strict=True))
+        return replace(self, components=components, response=self.response.pinned(int(value)))
+
+    def mass(self, k: int, records: Int) -> Float:
+        """Signed weights (m,) of the k-th combination for some records (m,)."""
+        *levels, value = np.unravel_index(k, self._sizes)
+        out = self.response.mass(int(value), records)
+        for c, level in zip(self.components, levels, strict=True):
+            out = out * c.weights[c.row[records], level]
+        return out
 
     def softened(self, t: float) -> FactoredRecords:
         """A share t of the noise undone, as in `Records.softened`."""

@@ -242,6 +242,9 @@ class NodeEquation(Equation):
             total += weight[:, None] * self.function.evaluate(beta, columns)
         return total
 
+    def at_node(self, beta: Float, k: int) -> Float:
+        return self.function.evaluate(beta, self._columns[k])
+
     def slope(self, beta: Float, weights: Float) -> Float:
         return np.asarray(weights @ self._record_slopes(beta).reshape(self.n, -1)).reshape(self.d, self.d)
 

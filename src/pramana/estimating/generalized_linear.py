@@ -251,6 +251,16 @@ class PredictorEquation(Equation):
     def influence(self, beta: Float) -> Float:
         return predictor.influence(self.data, beta)
 
+    def at_node(self, beta: Float, k: int) -> Float:
+        """The design of one node is enough."""
+        node, pinned = self.records.combination(k)[0], self.records.pinned(k)
+        records = replace(
+            pinned, nodes=(pinned.nodes[node],), table=np.ones((1, 1)), released=np.zeros_like(pinned.released)
+        )
+        offset, responses = (v if len(v) <= 1 else v[[node]] for v in (self.offset, self.responses))
+        one = PredictorEquation(self.function, records, self.design.at(node), offset, responses, part=True)
+        return one.influence(beta)
+
     def clean_outer(self, beta: Float, weights: Float) -> Float:
         return predictor.clean_outer(self.data, beta, weights)
 

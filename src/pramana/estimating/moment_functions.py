@@ -14,6 +14,7 @@ from pramana.estimating.cells import Factor, cell_labels, reverted_cells
 from pramana.estimating.equation import About, Direct, Equation, Note
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.records import Records
+from pramana.estimating.rounding import gradient, settled
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,9 @@ class Smooth(ABC):
         """g: (m,) ↦ (k,)."""
 
     @abstractmethod
-    def refusal(self, mu: Float) -> str | None:
-        """Why g has no value at μ, or None."""
+    def refusal(self, mu: Float, sizes: Float) -> str | None:
+        """Why g has no value at μ, or None; sizes (m,) are the means of the absolute values that μ was made of, for what is 0 up to
+        rounding."""
 
     @abstractmethod
     def remarks(self, theta: Float, mu: Float, errors: Float) -> list[Note]:
@@ -168,20 +170,20 @@ class SmoothEquation(Equation, Direct):
         return np.asarray(weights.sum(axis=1) if member is None else weights @ member)
 
     def moments(self, weights: Float) -> Float:
-        return np.hstack([weights @ self.features.values, self._counted(weights)[:, None]])
+        values = self.features.values
+        return np.hstack([weights @ values, weights @ np.abs(values), self._counted(weights)[:, None]])
 
     def solution(self, moments: Float) -> Float:
         """g at the weighted means; NaN where it has no value."""
-        means = moments[:, :-1] / moments[:, -1:]
-        return np.stack([np.concatenate([self._value(mu), mu]) for mu in means])
+        return np.stack([np.concatenate([self._value(*means), means[0]]) for means in map(_means, moments)])
 
-    def _value(self, mu: Float) -> Float:
-        if self.target.refusal(mu) is not None:
+    def _value(self, mu: Float, sizes: Float) -> Float:
+        if self.target.refusal(mu, sizes) is not None:
             return np.full(len(self.target.parameters), np.nan)
         return np.asarray(self.target.value(mu))
 
     def refusal(self, moments: Float) -> str:
-        return self.target.refusal(moments[:-1] / moments[-1]) or "the moments are not finite"
+        return self.target.refusal(*_means(moments)) or "the moments are not finite"
 
     def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
         theta, mu = self._split(beta)
@@ -226,15 +228,10 @@ class SmoothEquation(Equation, Direct):
         return np.asarray(-float(left @ right) * (np.ones(self.n) if member is None else member))
 
 
-def gradient(function: Callable[[Any], Any], mu: Float) -> Float:
-    """g′(μ) (k, m) by complex steps, exact to rounding.
-
-    >>> gradient(lambda m: np.stack([np.log(m[0]) - np.log(m[1])]), np.array([2.0, 4.0]))
-    array([[ 0.5 , -0.25]])
-    """
-    step = 1e-30
-    columns = [np.imag(function(mu + 1j * step * unit)) / step for unit in np.eye(mu.size)]
-    return np.stack(columns, axis=-1)
+def _means(moments: Float) -> tuple[Float, Float]:
+    """μ (m,), with 0 for what is 0 up to rounding, and the means of the absolute values (m,)."""
+    means, sizes = np.split(moments[:-1] / moments[-1], 2)
+    return settled(means, sizes), sizes
 
 
 def curvature(function: Callable[[Any], Any], mu: Float, covariance: Float) -> Float:

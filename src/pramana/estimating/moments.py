@@ -14,6 +14,7 @@ from pramana.errors import PramanaError
 from pramana.estimating.equation import About, Direct, Equation, Note
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.records import Records
+from pramana.estimating.rounding import settled
 
 
 class Sums(NamedTuple):
@@ -83,14 +84,17 @@ class QuotientEquation(Equation, Direct):
         return np.asarray(weights @ self.denominator)
 
     def moments(self, weights: Float) -> Float:
-        return np.hstack([weights @ self.numerator, self._below(weights), weights.sum(axis=1, keepdims=True)])
+        below = self._below(weights)
+        sizes = below if self.denominator is None else weights @ np.abs(self.denominator)
+        return np.hstack([weights @ self.numerator, below, sizes, weights.sum(axis=1, keepdims=True)])
 
     def solution(self, moments: Float) -> Float:
-        above, below = moments[:, : self.d], moments[:, self.d : -1]
-        return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
+        above, below, sizes, _ = np.split(moments, [self.d, 2 * self.d, 3 * self.d], axis=1)
+        return np.divide(above, below, out=np.full_like(above, np.nan), where=settled(below, sizes) > 0)
 
     def refusal(self, moments: Float) -> str:
-        shares = moments[self.d : -1] / moments[-1]
+        _, below, sizes, total = np.split(moments, [self.d, 2 * self.d, 3 * self.d])
+        shares = settled(below, sizes) / total
         gone = [f"{name} ({share:.4g})" for name, share in zip(self.domains, shares, strict=False) if share <= 0]
         return (
             f"the reverted share of the domain(s) {', '.join(list(dict.fromkeys(gone))[:5])} is not positive, so nothing can be "

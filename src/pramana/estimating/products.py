@@ -92,6 +92,10 @@ class ProductDesign:
         """The design of some of the records; nothing is copied."""
         return ProductDesign(self.clean[:, rows], self.place, self.node, self.dense[:, :, rows])
 
+    def at(self, node: int) -> ProductDesign:
+        """The design of the records at one node; nothing is copied."""
+        return ProductDesign(self.clean, self.place, self.node[[node]], self.dense[node : node + 1])
+
     def expanded(self) -> Float:
         """(n, C, d), for a block of records or a small sample."""
         out = np.empty((self.n, self.nodes, self.d))

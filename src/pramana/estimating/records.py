@@ -11,15 +11,47 @@ from pramana.arrays import Bool, Column, Columns, Float, Int
 
 
 @dataclass(frozen=True)
+class ResponseNodes:
+    """The measure behind the moments of a response: numbers (K,) and their signed weights `table[row_i, k]`."""
+
+    values: Float
+    table: Float
+    row: Int
+
+
+@dataclass(frozen=True)
 class ResponseMoments:
-    """A response summed out beforehand, for functions linear in it: its first and second reverted moments (n,)."""
+    """A response summed out beforehand, for functions linear in it: its first and second reverted moments (n,).
+
+    Attributes
+    ----------
+    nodes : the measure itself, which products of several records need, where they share a draw; None elsewhere.
+    """
 
     first: Float
     second: Float
     released: Float
+    nodes: ResponseNodes | None = None
 
     def rows(self, rows: slice) -> ResponseMoments:
-        return ResponseMoments(self.first[rows], self.second[rows], self.released[rows])
+        nodes = None if self.nodes is None else replace(self.nodes, row=self.nodes.row[rows])
+        return ResponseMoments(self.first[rows], self.second[rows], self.released[rows], nodes)
+
+    @property
+    def combinations(self) -> int:
+        """Values that a true response can have; 1 where it is what it seems."""
+        return 1 if self.nodes is None else len(self.nodes.values)
+
+    def pinned(self, k: int) -> ResponseMoments:
+        """The k-th value for everybody."""
+        if self.nodes is None:
+            return self
+        y = np.full(len(self.first), self.nodes.values[k])
+        return ResponseMoments(y, y**2, y)
+
+    def mass(self, k: int, records: Int) -> Float:
+        """Signed weights (m,) of the k-th value for some records (m,)."""
+        return np.ones(len(records)) if self.nodes is None else self.nodes.table[self.nodes.row[records], k]
 
     def softened(self, t: float) -> ResponseMoments:
         """A share t of the noise undone."""
@@ -120,6 +152,28 @@ class Records:
         columns = {k: v[rows] for k, v in self.columns.items()}
         response = None if self.response is None else self.response.rows(rows)
         return Records(size, columns, nodes, self.table, self.row[rows], self.released, response, self.domain)
+
+    @property
+    def combinations(self) -> int:
+        """Values that all hidden variables of a record can have together: nodes, times those of a response summed out."""
+        return len(self.nodes) * (1 if self.response is None else self.response.combinations)
+
+    def combination(self, k: int) -> tuple[int, int]:
+        """The node and the value of the response that make up the k-th combination."""
+        return divmod(k, 1 if self.response is None else self.response.combinations)
+
+    def pinned(self, k: int) -> Records:
+        """The records with the k-th combination for their truth, all of them."""
+        node, value = self.combination(k)
+        response = None if self.response is None else self.response.pinned(value)
+        table, row = np.eye(len(self.nodes))[[node]], np.zeros(self.n, dtype=np.int64)
+        return replace(self, table=table, row=row, released=np.array([node]), response=response)
+
+    def mass(self, k: int, records: Int) -> Float:
+        """Signed weights (m,) of the k-th combination for some records (m,)."""
+        node, value = self.combination(k)
+        own = self.table[self.row[records], node]
+        return own if self.response is None else own * self.response.mass(value, records)
 
     def softened(self, t: float) -> Records:
         """The records with a share t of the noise undone: t = 0 is naive, t = 1 the full reversion."""

@@ -8,12 +8,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from pramana.analysis.shared_draws import SHARED_DRAWS
 from pramana.analysis.task import Settings, Task
 from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine, Totals
 from pramana.errors import DataError, PramanaError, SolveError
 from pramana.estimating.function import Question
+from pramana.estimating.rounding import ROUNDING
 from pramana.estimators.method import EquationMethod, Method, Rebind
 from pramana.inference import Jackknife, Resampling, Root, Sandwich, solve
 from pramana.inference import jackknife as deleted
@@ -38,11 +40,12 @@ def estimate(method: EquationMethod, task: Task) -> Result:
     binding = method.bind(task.function, task.mechanism, task.table, task.sampling.row_weights)
     engine = task.engine(binding.equation).learned()
     _refuse_few(engine)
+    unsplit = _unsplit(method, task, engine)
     chosen = _chosen(task.options.inference, engine, binding.rebind is not None)
     root = solve(engine, start=task.start)
     strata = task.sampling.strata
     finite = strata is not None and strata.target == "finite"
-    linear = _linear(engine, root, required=finite or isinstance(chosen, Sandwich))
+    linear = _linear(engine, root, required=finite or isinstance(chosen, Sandwich), split=not unsplit)
     draws = resample(engine, root, chosen, _rebound(engine, binding.rebind)) if isinstance(chosen, Resampling) else None
     covariance = _covariance(engine, root, linear, chosen, draws)
     known = linear is not None and nothing_random(linear.totals)
@@ -61,13 +64,14 @@ def estimate(method: EquationMethod, task: Task) -> Result:
         inference=_describe(chosen, engine),
         interval_kind=chosen.interval,
         diagnostics=(
-            *task.notes,
+            *(note for note in task.notes if not (method.takes_as_true and note.code == SHARED_DRAWS)),
             *binding.notes,
-            *diagnostics_of(engine, root, split, draws, covariance),
+            *diagnostics_of(engine, root, split, draws, covariance, split=not unsplit),
             *([NOTHING_RANDOM] if known else []),
             *_few_units(chosen, engine),
         ),
-        privacy=None if split is None or task.shares_draws else split.privacy,
+        privacy=None if split is None or unsplit else split.privacy,
+        unsplit=unsplit,
         sampling=None if split is None else split.covariance,
         draws=draws,
         bounds=bounds,
@@ -90,6 +94,43 @@ def _refuse_few(engine: Engine) -> None:
     counted = min(engine.n, float(np.count_nonzero(sampling.row_weights)) if sampling.frequencies is None else engine.n)
     if counted <= engine.d:
         raise DataError(f"{counted:g} records cannot carry {engine.d} parameters: use more data or fewer terms")
+
+
+SHARED_LIMIT = 5e8
+"""Largest number of values of U (records × combinations of hidden values × parameters) computed to split a variance by unit."""
+
+
+def _unsplit(method: Method, task: Task, engine: Engine) -> str:
+    """Why the variance does not decompose into sampling and randomisation; empty where it does."""
+    why = "" if method.reverts else "that takes method='reversion'"
+    if not why and task.shares_draws:
+        why = _not_by_unit(task, engine)
+    target = "superpopulation" if task.sampling.strata is None else task.sampling.strata.target
+    if why and task.shares_draws and target != "superpopulation" and not method.takes_as_true:
+        raise PramanaError(
+            f"target={target!r} needs the randomisation's part of the variance, and records share a draw: {why}, or use "
+            "target='superpopulation'"
+        )
+    return why
+
+
+def _not_by_unit(task: Task, engine: Engine) -> str:
+    """Why the randomisation's part cannot be formed by unit; empty where it can."""
+    if task.domain is not None:
+        return "records share a draw, and the part of a subset by perturbed columns is not formed by unit: leave out subset="
+    if task.sampling.sharing is None:
+        return (
+            "records share a draw, so it takes the column of the unit in the file, one true value for all records of a unit (no "
+            "Unit(varies=True)) and perturbed columns with levels"
+        )
+    combinations = engine.equation.records.combinations
+    size = engine.sampling.rows * combinations * engine.d
+    if size <= SHARED_LIMIT:
+        return ""
+    return (
+        f"records share a draw, and {combinations} combinations of levels for {engine.sampling.rows} records and {engine.d} parameters "
+        f"take {size:.1e} values, above the limit of {SHARED_LIMIT:.0e}: use fewer perturbed columns in one formula, or merge levels"
+    )
 
 
 def _rebound(engine: Engine, rebind: Rebind | None) -> resampled.Rebind | None:
@@ -152,7 +193,8 @@ def _shares(engine: Engine) -> Shares | None:
 FEW_CLUSTERS = 40
 """Below this the sandwich of cluster sums is too small: with 8 clusters its 95 % intervals cover about 77 to 87 %."""
 
-ROUNDING = 1e-10
+NOTHING = 1e-6
+"""Standard errors from zero below which a reverted variance is negative, or zero up to rounding."""
 
 
 def few_clusters(groups: int | None, remedy: str) -> list[Diagnostic]:
@@ -167,8 +209,7 @@ def nothing_random(totals: Totals) -> bool:
     """Around the file, where the estimate uses nothing that was perturbed: rounding is all that is left."""
     if totals.strata is None or totals.strata.target != "file":
         return False
-    whole = np.diag(totals.outer)
-    return bool(np.all(np.abs(whole - np.diag(totals.clean_outer)) <= ROUNDING * whole))
+    return bool(np.all(np.abs(np.diag(totals.privacy)) <= ROUNDING * np.diag(totals.outer)))
 
 
 NOTHING_RANDOM = Diagnostic(
@@ -186,7 +227,7 @@ def _few_units(chosen: Inference, engine: Engine) -> list[Diagnostic]:
 
 
 def diagnostics_of(
-    engine: Engine, root: Root, linear: Linear | None, draws: Draws | None, covariance: Float
+    engine: Engine, root: Root, linear: Linear | None, draws: Draws | None, covariance: Float, *, split: bool = True
 ) -> list[Diagnostic]:
     """Everything about a root that a table does not show: its identification, its place, and the draws around it."""
     found: list[Diagnostic] = []
@@ -195,7 +236,7 @@ def diagnostics_of(
     if linear is not None:
         if engine.about.smooth:
             found += _identified(engine, root, linear)
-        found += _privacy_sign(linear)
+        found += _privacy_sign(linear) if split else []
     found += _outside(engine, root)
     found += [Diagnostic(*note) for note in engine.remarks(root.beta, covariance)]  # type: ignore[arg-type]
     if draws is not None and draws.rootless:
@@ -214,8 +255,8 @@ def _identified(engine: Engine, root: Root, linear: Linear) -> list[Diagnostic]:
     names = [repr(p) for p, v in zip(engine.about.parameters, np.abs(judged.direction), strict=True) if v > 0.3]
     score = "Sandwich(interval='score'), " if engine.about.profiled else ""
     remedy = f"use {score}more records or fewer terms"
-    if judged.eigenvalue <= 0:
-        message = f"the reverted variance along {', '.join(names)} is negative: estimate and standard errors mean nothing; {remedy}"
+    if judged.ratio <= NOTHING:
+        message = f"the reverted variance along {', '.join(names)} is not positive: estimate and standard errors mean nothing; {remedy}"
         return [Diagnostic("not-identified", "error", message)]
     message = (
         f"weak identification of {', '.join(names)} (smallest eigenvalue of the slope is {judged.ratio:.1f} of its standard "
@@ -239,7 +280,9 @@ def _outside(engine: Engine, root: Root) -> list[Diagnostic]:
     if limits is None:
         return []
     low, high = limits
-    out = [f"{p} = {b:.4g}" for p, b in zip(engine.about.parameters, root.beta, strict=True) if not low <= b <= high]
+    reach = ROUNDING * max(abs(low), abs(high))
+    beyond = (root.beta < low - reach) | (root.beta > high + reach)
+    out = [f"{p} = {b:.4g}" for p, b, o in zip(engine.about.parameters, root.beta, beyond, strict=True) if o]
     if not out:
         return []
     return [
@@ -305,8 +348,10 @@ def _chosen(options: Inference | None, engine: Engine, nuisance: bool) -> Infere
     return options
 
 
-def _linear(engine: Engine, root: Root, *, required: bool) -> Linear | None:
+def _linear(engine: Engine, root: Root, *, required: bool, split: bool) -> Linear | None:
     totals = engine.totals(root.beta, root.slope)
+    if split and engine.sampling.sharing is not None and totals.shared is None:
+        totals = replace(totals, shared=engine.privacy_by_unit(root.beta))
     try:
         return Linear(totals, linearised.bread(totals, engine.about.parameters))
     except SolveError:

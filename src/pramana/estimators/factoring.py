@@ -30,7 +30,7 @@ def factored_equation(function: EstimatingFunction, mechanism: Mechanism | None,
     groups = _components(function, [a for a in used if a not in response])
     if groups is None or len(groups) < 2 or not (linear or curve.code == POWER):
         return None
-    records = _records(function, groups, response, table)
+    records = _records(function, groups, response, table, shared=mechanism.unit is not None)
     refuse_collinear(_designs(records), function.parameters)
     return FactoredLinear(function, records) if linear else FactoredLog(function, records, curve.shape)
 
@@ -50,7 +50,12 @@ def _components(function: GeneralizedLinear, assignments: list[Assignment]) -> l
 
 
 def _records(
-    function: GeneralizedLinear, groups: list[list[Assignment]], response: list[Assignment], table: Table
+    function: GeneralizedLinear,
+    groups: list[list[Assignment]],
+    response: list[Assignment],
+    table: Table,
+    *,
+    shared: bool,
 ) -> FactoredRecords:
     from pramana.estimators.reversion import response_moments
 
@@ -61,7 +66,7 @@ def _records(
     clean: Int = np.flatnonzero([not names & hidden for names in reads])
     offset = np.zeros(table.n) if function.offset_of is None else function.offset_of(released, table.n)
     if response:
-        moments = response_moments(function, response[0], table)
+        moments = response_moments(function, response[0], table, shared=shared)
     else:
         y = function.response_of(released, table.n)
         function.family.check_response(y, function.label)

@@ -47,6 +47,11 @@ class Method(ABC):
         return False
 
     @property
+    def takes_as_true(self) -> bool:
+        """Whether the values are used as they are. They may then be the true ones, as the oracle's, which share no draws."""
+        return False
+
+    @property
     def has_model(self) -> bool:
         """Whether it assumes a model that `specification` can test against reversion."""
         return False

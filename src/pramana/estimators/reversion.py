@@ -13,10 +13,11 @@ from pramana.diagnostic import Diagnostic
 from pramana.errors import DataError
 from pramana.estimating import Equation, EstimatingFunction, Records, ResponseMoments
 from pramana.estimating.factored import FactoredRecords
+from pramana.estimating.records import ResponseNodes
 from pramana.estimators.factoring import factored_equation
 from pramana.estimators.method import Binding, EquationMethod
 from pramana.formulas.subset import Subset
-from pramana.frames import Table
+from pramana.frames import Table, decode
 from pramana.mechanism import Assignment, Mechanism, Nodes
 
 FAINT = 4.0
@@ -120,7 +121,8 @@ def reverted_records(
     if subset is not None:
         records = records.within(subset.inside, function.variables)
     if alone:
-        records = replace(records, response=response_moments(function, alone[0], table))
+        shared = mechanism is not None and mechanism.unit is not None
+        records = replace(records, response=response_moments(function, alone[0], table, shared=shared))
     return records
 
 
@@ -136,8 +138,11 @@ def _refuse_too_many(assignments: list[Assignment], n: int) -> None:
         )
 
 
-def response_moments(function: EstimatingFunction, assignment: Assignment, table: Table) -> ResponseMoments:
-    """First and second reverted moments of a perturbed response, straight from its table of levels."""
+def response_moments(
+    function: EstimatingFunction, assignment: Assignment, table: Table, *, shared: bool
+) -> ResponseMoments:
+    """First and second reverted moments of a perturbed response, straight from its table of levels; where records share a draw,
+    the levels as well."""
     encoded, context = assignment.encoded(table), assignment.context(table)
 
     def powers(values: Column) -> Float:
@@ -146,7 +151,15 @@ def response_moments(function: EstimatingFunction, assignment: Assignment, table
 
     moments = assignment.channel.revert_function(powers, encoded, context)
     released = function.response_values(table.column(assignment.columns[0]))
-    return ResponseMoments(moments[:, 0], moments[:, 1], released)
+    nodes = response_nodes(function, assignment.channel.revert(encoded, context)) if shared else None
+    return ResponseMoments(moments[:, 0], moments[:, 1], released, nodes)
+
+
+def response_nodes(function: EstimatingFunction, nodes: Nodes) -> ResponseNodes:
+    """The measure of a perturbed response, as numbers that the function sees."""
+    return ResponseNodes(
+        function.response_values(decode(np.arange(len(nodes.values)), nodes.values)), nodes.table, nodes.row
+    )
 
 
 def spread_over(records: Records, assignment: Assignment, nodes: Nodes, variables: tuple[str, ...]) -> Records:

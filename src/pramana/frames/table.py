@@ -99,6 +99,12 @@ class Table:
         series = nw.new_series(name, values, backend=self.frame.implementation)
         return Table(self.frame.with_columns(series), self.kind, self.source)
 
+    def like_first(self, name: str, count: int) -> Table:
+        """The records whose value of a column is one of the first `count` records'; nothing else is read into NumPy."""
+        series = self.frame.get_column(name)
+        alike = series.is_in(series.head(count).drop_nulls().unique().to_list())
+        return self.take(np.flatnonzero(alike.fill_null(value=False).to_numpy()))
+
     def take(self, order: Int) -> Table:
         """The table with its rows in another order."""
         return Table(self.frame[order.tolist()], self.kind, self.source)

@@ -42,8 +42,9 @@ def _factor(engine: Engine, options: Sandwich) -> float:
 
 
 def privacy_covariance(totals: Totals, inverse: Float) -> Float:
-    """J⁻¹ Σ w² (φφᵀ − (UUᵀ)*) J⁻ᵀ: draws are independent between records whatever the sampling design (Remark 1)."""
-    return inverse @ (totals.outer - totals.clean_outer) @ inverse.T
+    """J⁻¹ Σ w² (φφᵀ − (UUᵀ)*) J⁻ᵀ: draws are independent between records, or between the units whose records share one,
+    whatever the sampling design (Remark 1)."""
+    return inverse @ totals.privacy @ inverse.T
 
 
 @dataclass(frozen=True)

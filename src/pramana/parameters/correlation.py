@@ -15,6 +15,7 @@ from pramana.estimating.function import Question
 from pramana.estimating.generalized_linear import as_numbers
 from pramana.estimating.moment_functions import Features, OfShares, Smooth, SmoothFunction, curvature
 from pramana.estimating.records import Records, broadcast
+from pramana.estimating.rounding import ROUNDING, settled, settled_values
 from pramana.frames import Schema, Table, decode
 from pramana.parameters.tables import negative_cells
 
@@ -126,8 +127,9 @@ class Pearson(Smooth):
         (vx, vy), covariance = _variances(mu), mu[4] - mu[0] * mu[1]
         return np.stack([covariance / np.sqrt(vx * vy)])
 
-    def refusal(self, mu: Float) -> str | None:
-        gone = [v for v, size in zip(self.variables, _variances(mu), strict=True) if size <= 1e-14]
+    def refusal(self, mu: Float, sizes: Float) -> str | None:
+        variances = settled_values(lambda m: np.stack(_variances(m)), mu, sizes)
+        gone = [name for name, variance in zip(self.variables, variances, strict=True) if variance <= 0]
         if not gone:
             return None
         return (
@@ -157,7 +159,7 @@ def _variances(mu: Any) -> tuple[Any, Any]:
 
 
 def _beyond_one(name: str, value: float) -> list[Note]:
-    if abs(value) <= 1:
+    if abs(value) <= 1 + ROUNDING:
         return []
     return [("outside-range", "warning", f"{name} = {value:.4g} lies outside [-1, 1]: noise outweighs the data")]
 
@@ -185,19 +187,21 @@ class TableCorrelation(OfShares):
             return np.stack([_tau(p)])
         return np.stack([np.sqrt(_inertia(p) / (min(self.shape) - 1))])
 
-    def refusal(self, mu: Float) -> str | None:
-        p = mu.reshape(self.shape)
-        for factor, margin in zip(self.factors, (p.sum(axis=1), p.sum(axis=0)), strict=True):
+    def refusal(self, mu: Float, sizes: Float) -> str | None:
+        p, size = mu.reshape(self.shape), sizes.reshape(self.shape)
+        for axis, factor in enumerate(self.factors):
+            margin, most = settled(p.sum(axis=1 - axis), size.sum(axis=1 - axis)), size.sum(axis=1 - axis)
             gone = [f"{label} ({v:.4g})" for label, v in zip(factor.labels, margin, strict=True) if v <= 0]
             if self.kind == "cramer" and gone:
                 return (
                     f"{self.parameters[0]!r} needs positive shares, and that of {', '.join(gone)} is not: merge levels"
                 )
-            if self.kind == "kendall" and 1 - np.sum(margin**2) <= 1e-14:
+            if self.kind == "kendall" and 1 - np.sum(margin**2) <= ROUNDING * (1 + 2 * np.abs(margin) @ most):
                 return (
                     f"{self.parameters[0]!r} does not exist: {factor.name!r} is constant, or noise outweighs the data"
                 )
-        if self.kind == "cramer" and _inertia(p) <= 1e-24:
+        gaps, most = _gaps(p), size + 2 * size.sum(axis=1)[:, None] * size.sum(axis=0)
+        if self.kind == "cramer" and not np.any(settled(gaps, most)):
             return f"{self.parameters[0]!r} is exactly 0, where it has no standard error: test independence with table_em()"
         return None
 
@@ -223,8 +227,12 @@ class TableCorrelation(OfShares):
 
 def _inertia(p: Any) -> Any:
     """Σ (p_ij − p_i p_j)² / (p_i p_j), Pearson's chi-square over n."""
-    expected = p.sum(axis=1)[:, None] * p.sum(axis=0)
-    return ((p - expected) ** 2 / expected).sum()
+    return (_gaps(p) ** 2 / (p.sum(axis=1)[:, None] * p.sum(axis=0))).sum()
+
+
+def _gaps(p: Any) -> Any:
+    """p_ij − p_i p_j, all of them 0 where the columns are independent."""
+    return p - p.sum(axis=1)[:, None] * p.sum(axis=0)
 
 
 def _tau(p: Any) -> Any:

@@ -13,6 +13,7 @@ from pramana.estimating.cells import distinct, factors_of, names_of
 from pramana.estimating.distribution import Distribution, DistributionFunction, Functional, support_of
 from pramana.estimating.equation import Note
 from pramana.estimating.function import Question
+from pramana.estimating.rounding import ROUNDING, settled
 from pramana.frames import Schema, Table
 from pramana.parameters.quantiles import (
     crossings,
@@ -95,7 +96,7 @@ def _gini(sorted_values: Float, masses: Float) -> Float:
     total = masses.sum(axis=1)
     total = np.where(total > 0, total, np.nan)
     share = np.cumsum(masses, axis=1)[:, :-1] / total[:, None]
-    mean = masses @ sorted_values / total
+    mean = settled(masses @ sorted_values, np.abs(masses) @ sorted_values) / total
     return np.asarray((share * (1 - share)) @ np.diff(sorted_values) / np.where(mean > 0, mean, np.nan))
 
 
@@ -174,7 +175,8 @@ class PovertyFunctional(Functional):
     def solve(self, measure: Distribution, weights: Float) -> Float:
         h = width(measure, self.bandwidth)
         middle = rearranged_quantile(measure.values, measure.masses(weights, None), 0.5, h)
-        line = np.where(middle > 0, self.threshold * middle, np.nan)
+        above = middle > ROUNDING * (np.abs(measure.values.min()) + h)  # the length that the median was measured along
+        line = np.where(above, self.threshold * middle, np.nan)
         rates = [distribution_at(measure.values, measure.masses(weights, g), line, h) for g in range(measure.count)]
         return np.stack([middle, *rates], axis=1)
 
@@ -201,7 +203,9 @@ class PovertyFunctional(Functional):
     def notes(self, measure: Distribution, beta: Float, weights: Float) -> list[Note]:
         h = width(measure, self.bandwidth)
         out = [
-            f"{p} = {b:.4g}" for p, b in zip(self.names(measure.domains)[1:], beta[1:], strict=True) if not 0 <= b <= 1
+            f"{p} = {b:.4g}"
+            for p, b in zip(self.names(measure.domains)[1:], beta[1:], strict=True)
+            if not -ROUNDING <= b <= 1 + ROUNDING
         ]
         notes: list[Note] = []
         if out:

@@ -235,7 +235,7 @@ def mean(column: str, by: str | Sequence[str] | None = None) -> Mean | DomainMea
     Parameters
     ----------
     by : one or several columns, perturbed or not, whose levels are the domains. A domain whose reverted share is not
-        positive is an error; one that is hardly there is a diagnostic.
+        positive, or zero up to rounding, is an error; one that is hardly there is a diagnostic.
 
     >>> mean("income")
     Mean(column='income')

@@ -20,8 +20,9 @@ from pramana.estimating.equation import Note
 from pramana.estimating.function import Question
 from pramana.frames import Schema, Table
 
-TAIL = 10
-"""Effective records beyond a quantile below which its resampled standard error cannot be relied on."""
+TAIL = 15
+"""Records that carry the tail beyond a quantile, below which its resampled standard error cannot be relied on: with ten of them it
+is 10 to 20 % too small in simulations, with or without noise."""
 
 CACHE = 60_000
 """Numbers of one array that are worked on at once."""
@@ -124,10 +125,10 @@ class QuantileFunctional(Functional):
     def facts(self, measure: Distribution) -> dict[str, str]:
         return {"Bandwidth": described_width(measure, self.bandwidth)}
 
-    def notes(self, measure: Distribution, beta: Float, weights: Float) -> list[Note]:  # noqa: ARG002
+    def notes(self, measure: Distribution, beta: Float, weights: Float) -> list[Note]:
         h = width(measure, self.bandwidth)
         counts = [crossings(measure.values, measure.masses(weights[None], g), self.q, h) for g in range(measure.count)]
-        notes = self._beyond(measure, weights)
+        notes = self._beyond(measure, beta, weights)
         if measure.discrete:
             text = "a quantile of levels is itself a level: resamples that all give the same one leave a standard error of 0"
             return [*notes, ("level-quantile", "info", text)]
@@ -137,16 +138,21 @@ class QuantileFunctional(Functional):
             notes.append(("rearranged", "info", text))
         return notes
 
-    def _beyond(self, measure: Distribution, weights: Float) -> list[Note]:
-        """Resampling cannot show what lies beyond the last records: too few of them make errors too small."""
-        tail = min(self.q, 1 - self.q)
-        beyond = tail * measure.effective(weights)
+    def _beyond(self, measure: Distribution, beta: Float, weights: Float) -> list[Note]:
+        """Resampling cannot show what lies beyond the last records: too few of them make errors too small.
+
+        The records are counted that carry the tail. How well the noise lets the tail be told from zero is another matter, which
+        the resamples do show.
+        """
+        h, low = width(measure, self.bandwidth), self.q < 0.5
+        below = [kernel(b - measure.values, h) for b in beta]
+        beyond = [measure.counted(weights, g, part if low else 1 - part) for g, part in enumerate(below)]
         few = [f"{p} ({b:.2g})" for p, b in zip(self.names(measure.domains), beyond, strict=True) if b < TAIL]
         if not few:
             return []
         text = (
-            f"fewer than {TAIL} effective records lie beyond {', '.join(few)}: the estimate hangs on the most extreme of them and "
-            "its standard error is too small; ask for a quantile nearer to the middle, or for larger domains"
+            f"fewer than {TAIL} records lie beyond {', '.join(few)}: the estimate hangs on the most extreme of them and "
+            "its standard error tends to be too small; ask for a quantile nearer to the middle, or for larger domains"
         )
         return [("extreme-quantile", "warning", text)]
 

@@ -14,6 +14,7 @@ from pramana.estimating.cells import Factor, cell_labels, distinct, factors_of, 
 from pramana.estimating.equation import Note
 from pramana.estimating.function import Question
 from pramana.estimating.moment_functions import OfShares, SmoothFunction
+from pramana.estimating.rounding import settled_values
 from pramana.frames import Schema, Table
 from pramana.parameters.tables import negative_cells
 
@@ -133,10 +134,8 @@ class RatioTarget(OfShares):
     def value(self, mu: Any) -> Any:
         return np.stack([self.measure.value(mu.reshape(-1, 2, 2))])
 
-    def refusal(self, mu: Float) -> str | None:
-        p = mu.reshape(-1, 2, 2)
-        sizes = dict(zip(self._strata(), p.sum(axis=(1, 2)), strict=True))
-        gone = _not_positive(sizes) or _not_positive(self._required(mu))
+    def refusal(self, mu: Float, sizes: Float) -> str | None:
+        gone = _not_positive(self._stratum_sizes, mu, sizes) or _not_positive(self._required, mu, sizes)
         if not gone:
             return None
         return (
@@ -144,7 +143,10 @@ class RatioTarget(OfShares):
             f"more records, merge levels or strata, {self._otherwise}or table_em() for a table that stays in the simplex"
         )
 
-    def _required(self, mu: Float) -> dict[str, Any]:
+    def _stratum_sizes(self, mu: Any) -> dict[str, Any]:
+        return dict(zip(self._strata(), mu.reshape(-1, 2, 2).sum(axis=(1, 2)), strict=True))
+
+    def _required(self, mu: Any) -> dict[str, Any]:
         p = mu.reshape(-1, 2, 2)
         if len(p) > 1:
             return self.measure.positive(p)
@@ -173,8 +175,9 @@ class RatioTarget(OfShares):
         return [("empty-arm", "info", message)]
 
 
-def _not_positive(shares: dict[str, Any]) -> list[str]:
-    return [f"{name} ({share:.4g})" for name, share in shares.items() if share <= 0]
+def _not_positive(shares: Callable[[Any], dict[str, Any]], mu: Float, sizes: Float) -> list[str]:
+    values = settled_values(lambda m: np.stack(list(shares(m).values())), mu, sizes)
+    return [f"{name} ({share:.4g})" for name, share in zip(shares(mu), values, strict=True) if share <= 0]
 
 
 def odds_ratio(row: str, column: str, *, strata: str | Sequence[str] | None = None) -> Ratio:

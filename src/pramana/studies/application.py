@@ -85,11 +85,11 @@ class Application:
     def rows(self) -> list[dict[str, Any]]:
         """One row for each parameter, method and p: estimate, SE, "bias" and rMSE against the oracle."""
         out: list[dict[str, Any]] = []
-        for j, term in enumerate(self.oracle.parameters):
-            centre, error = float(self.oracle.estimate[j]), float(self.oracle.standard_errors[j])
+        for term in self.oracle.parameters:
+            centre, error = self.oracle[term].estimate, self.oracle[term].std_error
             out.append({"parameter": term, "method": "oracle", "p": None, "estimate": centre, "se": error})
             for (method, p), result in self.fits.items():
-                estimate, se = float(result.estimate[j]), float(result.standard_errors[j])
+                estimate, se = result[term].estimate, result[term].std_error
                 bias = estimate - centre
                 row = {"parameter": term, "method": method, "p": p, "estimate": estimate, "se": se, "bias": bias}
                 out.append(row | {"rmse": float(np.hypot(bias, se))})

@@ -497,6 +497,26 @@ def test_marks_of_missing_values_and_merged_levels_are_compared(
     assert "follow P" in found(result, "transitions", "ok"), result
 
 
+def test_a_unit_has_one_released_value(frame: pd.DataFrame, raw: Path) -> None:
+    """Seen without the original; gaps are apart, and where true values vary a unit may have several."""
+    frame = frame.assign(id=np.arange(N) // 3, edu=frame["edu"].to_numpy()[np.arange(N) // 3 * 3])
+    write(frame.assign(edu=frame["edu"].where(frame.index % 7 > 0)), raw)
+    path = released(raw, M, unit="id")
+    assert "one released value" in found(pr.audit(path), "units", "ok")
+    drawn = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+    others = drawn["edu"].notna() & (drawn.index % 3 == 2) & (drawn.index < 300)
+    write(
+        drawn.assign(
+            edu=drawn["edu"].where(~others, drawn["edu"].map(dict(zip(EDU, [*EDU[1:], EDU[0]], strict=True))))
+        ),
+        path,
+    )
+    said = found(pr.audit(path), "units", "error")
+    assert f"{others.sum()} record(s) of edu have another released value than the first of their 'id'" in said
+    varying = released(raw, M, unit=pr.Unit("id", varies=True))
+    assert not found(pr.audit(varying), "units", "error")
+
+
 def test_rows_of_a_unit_count_once(rng: np.random.Generator, tmp_path: Path) -> None:
     """Ten rows share a draw: taken for independent, they would seem to leave P."""
     person = np.repeat(np.arange(150), 20)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ import pramana as pr
 from pramana.disclosure.audit.auditing import Finding
 from pramana.disclosure.audit.giveaways.columns import ClearColumn
 from pramana.disclosure.audit.giveaways.search import Perturbed, search
+from pramana.disclosure.audit.giveaways.spelling import whole, written
 
 pytestmark = pytest.mark.filterwarnings("ignore:perturb", "ignore:release")
 EDU = ["low", "mid", "high"]
@@ -247,6 +250,202 @@ def checked(row: int, level: int) -> str:
 def test_relatives_are_found(what: str, rng: np.random.Generator) -> None:
     make, named = RELATIVES[what]
     assert named in errors(searched(make(people(rng)), mechanism_of(0.6)))
+
+
+# --- nested columns ---
+
+
+def structs(frame: Frame, hidden: Any, name: str = "code") -> pa.Array:
+    """The hidden values in a field, beside another that is different in every record."""
+    return pa.array([{"x": float(x), name: v} for x, v in zip(np.random.default_rng(8).random(N), hidden, strict=True)])
+
+
+def lists(frame: Frame, hidden: Any) -> pa.Array:
+    return pa.array([[int(x), int(v)] for x, v in zip(noise(10**9), hidden, strict=True)])
+
+
+def maps(frame: Frame, hidden: Any) -> pa.Array:
+    held = [[("x", int(x)), ("code", int(v))] for x, v in zip(noise(10**9), hidden, strict=True)]
+    return pa.array(held, pa.map_(pa.string(), pa.int64()))
+
+
+def lengths(frame: Frame, hidden: Any) -> pa.Array:
+    return pa.array([np.random.default_rng(k).random(v + 1).tolist() for k, v in enumerate(hidden)])
+
+
+NESTED: dict[str, tuple[Callable[[Frame, Any], pa.Array], str]] = {
+    "a struct": (structs, "'p.code'"),
+    "a list": (lists, "'p[1]'"),
+    "a map": (maps, "\"p['code']\""),
+    "the length of a list": (lengths, "'the length of p'"),
+    "a struct in a list": (
+        lambda f, v: pa.ListArray.from_arrays(np.arange(N + 1), structs(f, v)),
+        "'p[0].code'",
+    ),
+    "a gap in a struct": (
+        lambda f, v: structs(f, np.where(v == 2, None, noise(10**6))),
+        "whether 'p.code' is missing",
+    ),
+    "an identifier in a struct": (
+        lambda f, v: structs(f, [f"{'NSE'[k]}{i:05d}" for k, i in zip(v, range(N), strict=True)], "id"),
+        "the first 1 character(s) of 'p.id'",
+    ),
+}
+
+
+def searched_beside(frame: Frame, column: pa.Array, keep: float = 0.6) -> list[Finding]:
+    """The search in a file with one more clear column, of any type."""
+    mechanism = mechanism_of(keep)
+    perturbed = [codes(a, frame, mechanism.perturb(frame, seed=1)) for a in mechanism.assignments]
+    clear = pa.table({"age": pa.array(frame["age"]), "p": column})
+    return search(clear, perturbed, np.arange(N), N)
+
+
+@pytest.mark.parametrize("what", NESTED)
+def test_nested_columns_are_searched_part_by_part(what: str, rng: np.random.Generator) -> None:
+    frame = people(rng)
+    make, named = NESTED[what]
+    assert named in errors(searched_beside(frame, make(frame, by_level(frame, [0, 1, 2]).to_numpy())))
+    assert not errors(searched_beside(frame, make(frame, rng.integers(0, 3, N))))
+
+
+def test_what_is_too_deep_or_too_wide_to_search_is_warned_of(rng: np.random.Generator) -> None:
+    frame = people(rng)
+    wide = pa.array([{f"f{k}": k for k in range(40)}] * N)
+    deep = pa.array([{"a": {"b": {"c": {"d": {"e": 1}}}}}] * N)
+    long = pa.array([list(range(9))] * N)
+    for column in (wide, deep, long):
+        said = [f.message for f in searched_beside(frame, column) if f.severity == "warning"]
+        assert any("'p' holds more than is searched" in message for message in said)
+
+
+# --- far places ---
+
+
+def random_text(length: int, alphabet: str = "abcdefgh") -> list[str]:
+    drawn = np.random.default_rng(length).choice(list(alphabet), (N, length))
+    return ["".join(row) for row in drawn]
+
+
+def with_letter(place: int, length: int, hidden: Any) -> list[str]:
+    return [t[:place] + "abc"[v] + t[place + 1 :] for t, v in zip(random_text(length), hidden, strict=True)]
+
+
+FAR: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "character 21": (lambda v: with_letter(20, 30, v), "character 21 of 'p'"),
+    "character 60": (lambda v: with_letter(59, 90, v), "character 60 of 'p'"),
+    "character 60 from the end": (lambda v: with_letter(140, 200, v), "character 60 from the end of 'p'"),
+    "a varying length": (
+        lambda v: [t[: 5 + k % 9] + "xyz"[h] + t[:4] for k, (t, h) in enumerate(zip(random_text(20), v, strict=True))],
+        "character 5 from the end of 'p'",
+    ),
+    "part 5": (
+        lambda v: [
+            "-".join((*(t[3 * k : 3 * k + 3 + i % 3] for k in range(4)), "abc"[h], t[: 5 + i % 4]))
+            for i, (t, h) in enumerate(zip(random_text(20), v, strict=True))
+        ],
+        "part 5 of 'p'",
+    ),
+    "the sixth decimal": (
+        lambda v: pa.array([Decimal(f"{x / 1e5:.5f}{h}") for x, h in zip(noise(10**8), v, strict=True)]),
+        "decimal 1 from the right of 'p'",
+    ),
+    "the thirteenth decimal": (
+        lambda v: [float(f"{x:.12f}{137 // 10 ** (2 - h) % 10}") for x, h in zip(noise(10**6) / 1e6, v, strict=True)],
+        "decimal 1 from the right of 'p'",
+    ),
+    "the last bits": (
+        lambda v: ((np.random.default_rng(9).random(N) + 1).view(np.int64) // 4 * 4 + v).view(float),
+        "the last bits of 'p'",
+    ),
+    "nanoseconds": (
+        lambda v: pa.array(16 * 10**17 + noise(10**12) * 10 + v, pa.timestamp("ns")),
+        "decimal 9 of the seconds of 'p'",
+    ),
+    "nanoseconds of a day": (
+        lambda v: pa.array(noise(8 * 10**12) * 10 + v, pa.time64("ns")),
+        "decimal 9 of the seconds of 'p'",
+    ),
+    "milliseconds": (
+        lambda v: pa.array(16 * 10**11 + noise(10**9) * 10 + v, pa.timestamp("ms", "UTC")),
+        "decimal 3 of the seconds of 'p'",
+    ),
+    "the last digit of repeated numbers": (lambda v: noise(200) * 10 + v, "'p'"),
+}
+
+
+@pytest.mark.parametrize("what", FAR)
+def test_every_place_is_searched(what: str, rng: np.random.Generator) -> None:
+    frame = people(rng)
+    make, named = FAR[what]
+    hidden = by_level(frame, [0, 1, 2]).to_numpy()
+    assert named in errors(searched_beside(frame, pa.array(make(hidden))))
+    assert not errors(searched_beside(frame, pa.array(make(rng.integers(0, 3, N)))))
+
+
+# --- spelling ---
+
+
+def spelled_by(first: str, second: str) -> Callable[[Frame, Any], list[str]]:
+    return lambda frame, hidden: [
+        second.format(a) if h else first.format(a) for a, h in zip(frame["age"], hidden, strict=True)
+    ]
+
+
+SPELLED: dict[str, tuple[Callable[[Frame, Any], list[str]], str]] = {
+    "quotation marks": (spelled_by("t{}", '"t{}"'), "the quotation marks of 'p'"),
+    "quoted numbers": (spelled_by("{}", '"{}"'), "the quotation marks of 'p'"),
+    "34.0": (spelled_by("{}", "{}.0"), "the decimals of 'p'"),
+    "34.5 and 34.50": (spelled_by("{}.5", "{}.50"), "the decimals of 'p'"),
+    "leading zeros": (spelled_by("{}", "0{}"), "leading zeros of 'p'"),
+    "a plus sign": (spelled_by("{}", "+{}"), "the plus sign of 'p'"),
+    "a blank after": (spelled_by("t{}", "t{} "), "odd blanks of 'p'"),
+    "a blank that does not break": (spelled_by("a {}", "a\u00a0{}"), "'p'"),
+    "composed letters": (spelled_by("\u00e9{}", "e\u0301{}"), "'p'"),
+    "the form of a date": (spelled_by("20{}-01-05", "20{}-01-05T00:00:00"), "the form of the date of 'p'"),
+    "an exponent": (spelled_by("{}e3", "{}E3"), "the exponent of 'p'"),
+    "marks of missing values": (spelled_by("", "NA"), "the mark of missing values of 'p'"),
+}
+
+
+@pytest.mark.parametrize("what", SPELLED)
+def test_how_a_csv_file_writes_its_values_is_searched(what: str, tmp_path: Path, rng: np.random.Generator) -> None:
+    make, named = SPELLED[what]
+    frame = people(rng)
+    assert named in errors(audited_csv(frame, make(frame, frame["edu"] == "high"), tmp_path))
+    assert not errors(audited_csv(frame, make(frame, rng.random(N) < 0.2), tmp_path / "clean"))
+
+
+def audited_csv(frame: Frame, fields: list[str], folder: Path) -> list[Finding]:
+    """Findings about a release of a CSV file with one more column, written as given."""
+    (folder / "public").mkdir(parents=True)
+    rows = zip(frame["edu"], frame["region"], fields, strict=True)
+    (folder / "raw.csv").write_text("edu,region,p\n" + "".join(",".join(row) + "\n" for row in rows), encoding="utf-8")
+    made = pr.release(folder / "raw.csv", folder / "public" / "file.csv", mechanism_of(0.6))
+    return list(pr.audit(made.path, original=folder / "raw.csv").findings)
+
+
+def test_one_format_throughout_is_no_spelling() -> None:
+    """Two decimals everywhere, no more than needed, as Python writes them, five digits, marks where they are needed."""
+    for fields in (
+        ["1.50", "2.00", "3.25"],
+        ["1.5", "2", "3.25"],
+        ["1.5", "2.0", "3.25"],
+        ["007", "123", "040"],
+        ['"a,b"', "c", '"d ""e"""'],
+        ["2024-01-05", "2024-11-30"],
+    ):
+        assert whole([written(pa.array(fields), ",", '"')]) == {}
+
+
+def test_null_and_nan_and_the_sign_of_zero_are_told_apart(rng: np.random.Generator) -> None:
+    frame = people(rng)
+    one = (frame["edu"] == "high").to_numpy()
+    gaps = pa.array([None if high else np.nan for high in one])
+    assert "null or NaN of 'p'" in errors(searched_beside(frame, gaps))
+    assert "the sign of zero of 'p'" in errors(searched_beside(frame, pa.array(np.where(one, -0.0, 0.0))))
+    inside = pa.array([{"a": -0.0 if high else 0.0} for high in one])
+    assert "the sign of zero of 'p.a'" in errors(searched_beside(frame, inside))
 
 
 @pytest.mark.parametrize("n", [200, 500])

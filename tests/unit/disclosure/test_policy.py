@@ -288,6 +288,7 @@ def test_nothing_of_the_custodian_lies_where_the_release_is_published(folder: Pa
     options: dict[str, Any] = {"shuffle": what == "link", what: path, **({"id": "id"} if what == "key" else {})}
     if what == "key":
         path.write_bytes(KEY)
+        path.chmod(0o600)
     before = sorted(folder.rglob("*"))
     with pytest.raises(pr.PramanaError, match=rf"{what}.* would lie beside the release, or in a folder below"):
         pr.release(folder / "raw.csv", folder / "public" / "out.csv", M, **options)

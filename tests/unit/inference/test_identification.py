@@ -88,3 +88,29 @@ def test_a_likelihood_reports_what_few_records_would_have_said_as_well() -> None
 def test_a_sandwich_of_the_likelihood_is_judged_by_its_information() -> None:
     result = pr.fit("y ~ b", released(5), MECHANISM, method="likelihood", inference="sandwich")
     assert list(codes(result)) == ["not-identified"]
+
+
+def clustered(size: int) -> dict[str, Any]:
+    """Sixty clusters with an effect of their own each."""
+    rng = np.random.default_rng(3)
+    n = 60 * size
+    fe, b, x = np.repeat(np.arange(60), size), rng.integers(0, 2, n), rng.normal(size=n)
+    y = x + b + rng.normal(size=60)[fe] + rng.normal(size=n)
+    return {"y": y, "x": x, "b": np.where(rng.random(n) < 0.7, b, 1 - b), "fe": [f"g{k:02d}" for k in fe]}
+
+
+@pytest.mark.parametrize("mechanism", [None, MECHANISM])
+def test_fixed_effects_of_the_clusters_are_not_weak(mechanism: pr.Mechanism | None) -> None:
+    """One cluster carries the intercept, or a level's own effect: it does not tell how well the covariates are identified."""
+    data = clustered(60)
+    for what in ("y ~ x + b + fe", "y ~ 0 + fe + x + b"):
+        assert codes(pr.fit(what, data, mechanism, clusters="fe")) == {}
+
+
+def test_a_covariate_that_noise_has_left_little_of_is_weak_beside_fixed_effects() -> None:
+    data = clustered(20)
+    rng = np.random.default_rng(1)
+    data["b"] = (rng.random(1200) < 0.32).astype(int)
+    found = codes(pr.fit("y ~ x + b + fe", data, MECHANISM, clusters="fe"))
+    assert len(found) == 1
+    assert "'b'" in next(iter(found.values()))

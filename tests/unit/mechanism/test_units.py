@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -90,12 +91,63 @@ def test_fits_cluster_by_the_unit_unless_told_otherwise(panel: pd.DataFrame) -> 
     assert "300 clusters" in designed.summary() or designed.df == 299
 
 
-def test_what_is_not_known_under_shared_draws_is_refused(panel: pd.DataFrame) -> None:
-    released = M.perturb(panel)
-    with pytest.raises(pr.PramanaError, match="records with draws of their own"):
+def test_what_is_not_known_under_shared_draws_is_refused(panel: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws by level, a person's column that is gone, another method, more values than the limit."""
+    released, around = M.perturb(panel), pr.SurveyDesign(target="file")
+    nameless = released.assign(house=released["person"] // 2).drop(columns="person")
+    varying = M.with_unit(pr.Unit("person", varies=True))
+    for data, mechanism, clusters in ((released, varying, None), (nameless, M, "house")):
+        with pytest.raises(pr.PramanaError, match=r"does not decompose.*share a draw.*one true value"):
+            pr.fit("y ~ edu", data, mechanism, clusters=clusters).price_of_privacy()
+        with pytest.raises(pr.PramanaError, match=r"target='file' needs the randomisation's part.*share a draw"):
+            pr.fit("y ~ edu", data, mechanism, design=replace(around, clusters=clusters))
+    with pytest.raises(pr.PramanaError, match=r"target='file' needs.*method='reversion'"):
+        pr.fit("y ~ edu", released, M, design=around, method="model-dependent")
+    naive = pr.fit("y ~ edu", released, M, design=around, method="naive")
+    assert "no-randomisation" in [d.code for d in naive.diagnostics]
+    monkeypatch.setattr("pramana.estimators.estimate.SHARED_LIMIT", 1e4)
+    with pytest.raises(
+        pr.PramanaError, match=r"3 combinations of levels for 1800 .* 1.6e\+04 values, above the limit of 1e\+04"
+    ):
         pr.fit("y ~ edu", released, M).price_of_privacy()
-    with pytest.raises(pr.PramanaError, match="target='file' is not known where the records of one 'person' share"):
-        pr.fit("y ~ edu", released, M, design=pr.SurveyDesign(target="file"))
+    with pytest.raises(pr.PramanaError, match=r"target='file' needs.*limit"):
+        pr.fit("y ~ edu", released, M, design=around)
+
+
+def test_clusters_that_cut_a_person_are_refused(panel: pd.DataFrame) -> None:
+    released = M.perturb(panel).assign(wave=np.arange(len(panel)) % WAVES)
+    for options in ({"clusters": "wave"}, {"design": pr.SurveyDesign(strata="wave")}):
+        with pytest.raises(
+            pr.DataError, match=r"one 'person' share a draw, and 300 of 300 .*hold every 'person' whole"
+        ):
+            pr.fit("y ~ edu", released, M, **options)  # type: ignore[arg-type]
+    varying = M.with_unit(pr.Unit("person", varies=True))
+    with pytest.raises(pr.DataError, match="hold every 'person' whole"):
+        pr.fit("y ~ edu", released, varying, clusters="wave")
+
+
+def test_persons_whose_released_values_differ_are_refused(panel: pd.DataFrame) -> None:
+    """The description is of another file, or the rows have been mixed."""
+    released = M.with_unit(None).perturb(panel)
+    with pytest.raises(
+        pr.DataError, match=r"records hold another value of 'edu' than the first record of their unit 'person'"
+    ):
+        pr.fit("y ~ edu", released, M)
+    assert pr.fit("y ~ edu", released, M.with_unit(pr.Unit("person", varies=True))).n == len(panel)
+
+
+def test_gaps_leave_the_split_to_the_other_records(panel: pd.DataFrame) -> None:
+    """In the perturbed column, in a clean one, and in the unit."""
+    released = M.perturb(panel.assign(edu=panel["edu"].where(np.arange(len(panel)) % 5 > 0)))
+    released.loc[::7, "y"] = np.nan
+    whole = released.dropna()
+    found = pr.fit("y ~ edu", released, M, missing="drop").privacy
+    np.testing.assert_allclose(found, pr.fit("y ~ edu", whole, M).privacy, rtol=1e-12)
+    released = whole.assign(house=whole["person"] // 2, person=whole["person"].where(whole["person"] != 5))
+    with pytest.raises(pr.DataError, match="'person'"):
+        pr.fit("y ~ edu", released, M, clusters="house")
+    kept = pr.fit("y ~ edu", released, M, clusters="house", missing="drop")
+    assert kept.n == released["person"].notna().sum()
 
 
 def test_standard_errors_are_those_of_persons(rng: np.random.Generator) -> None:

@@ -18,7 +18,7 @@ from pramana.estimators import Likelihood
 from pramana.estimators.tables.outcome import TableResult
 from pramana.mechanism import Mechanism
 from pramana.parameters.tables import crosstab
-from pramana.result import Result
+from pramana.result import Result, warned
 
 
 @released
@@ -53,7 +53,7 @@ def table_em(
             "weights=...), and to_simplex() where a cell is negative"
         )
     task = Task.read(crosstab(columns), data, mechanism, Beside(frequencies=frequencies), Options(missing=missing))
-    return cast(TableResult, Likelihood().estimate(task))
+    return warned(cast(TableResult, Likelihood().estimate(task)))
 
 
 def to_simplex(result: Result) -> Result:

@@ -40,8 +40,8 @@ LIMITS = (
     "k times epsilon for k distinct true values holds only given which records changed.",
     "Whoever obtains the key can undo the randomisation: keep it secret for as long as the data are sensitive.",
     "A record keeps its draw in every release: analysts who pool releases must cluster on the identifier.",
-    "A key is for one set of identifiers, each of them always the same record's: where different records share one, released "
-    "values that differ prove that the true ones do.",
+    "A key is for one set of identifiers, each of which stands for the same person in every release: where different people "
+    "share one, released values that differ prove that the true ones do.",
 )
 """What keyed draws do not protect from; stated in the description and on the card."""
 UNIT = "All records of one {column} share their draws: epsilon is of a whole {column}; analysts must cluster on it."

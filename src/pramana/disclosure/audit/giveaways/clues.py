@@ -18,6 +18,7 @@ import pandas as pd
 
 from pramana.arrays import Bool, Int
 from pramana.disclosure.audit.giveaways.columns import FEWEST, ClearColumn
+from pramana.disclosure.audit.giveaways.spelling import varies
 
 Kind = Literal["order", "identifier", "missingness", "spelling", "content"]
 GROUPS = 50
@@ -176,9 +177,9 @@ def _text(texts: Sequence[str]) -> dict[str, Int]:
         for k, (place, after) in enumerate(pairwise(places), 1):
             out[f"characters {k} and {k + 1}{end}"] = place << 21 | after  # a character has 21 bits
     parts = [re.split(r"[^0-9A-Za-z]+", t) for t in texts]
-    for k in range(min(PARTS, max(map(len, parts), default=0))):
-        out[f"part {k + 1}"] = _coded(parts, lambda p, k=k: p[k] if k < len(p) else "")
-        out[f"part {k + 1} from the end"] = _coded(parts, lambda p, k=k: p[-1 - k] if k < len(p) else "")
+    for end, split in (("", parts), (" from the end", [p[::-1] for p in parts])):
+        for k in range(min(PARTS, max(map(len, parts), default=0))):
+            out[f"part {k + 1}{end}"] = _coded(split, lambda p, k=k: p[k] if k < len(p) else "")
     out["the length"] = _coded(texts, len)
     out["the shape"] = _coded(texts, lambda t: re.sub("[a-z]", "a", re.sub("[A-Z]", "A", re.sub("[0-9]", "9", t))))
     return out
@@ -253,7 +254,7 @@ def _spelling(columns: Sequence[ClearColumn]) -> Iterator[Clue]:
         Clue("spelling", (column.name,), f"{aspect} of {column.name!r}", factorized(codes))
         for column in columns
         for aspect, codes in column.spelled.items()
-        if codes.max() > codes[codes >= 0].min(initial=codes.max())
+        if varies(codes)
     ]
     yield from single
     for a, b in combinations(single[:MOST_GAPS], 2):

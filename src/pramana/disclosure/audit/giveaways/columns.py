@@ -139,6 +139,11 @@ class ClearColumn:
         named = bool(self.text) and (self.numbers is None or self.whole is not None)
         return self.near_unique and not self.stamp and named
 
+    @property
+    def joinable(self) -> bool:
+        """Content that can be put in groups: no identifier, and no nested column with hardly any value twice."""
+        return (self.measured or not self.identifier) and not (self.values is None and self.sparse)
+
     def at(self, rows: Int) -> ClearColumn:
         """The same column for some of the records, with the values that they have."""
         codes = self.codes[rows]

@@ -21,7 +21,8 @@ Which columns are identifiers
     Those of text or whole numbers of which at least 90 % of the values are distinct. Numbers that are not whole (an income to the
     cent) are content. So is the size of whole numbers (an income), of which only single decimals and remainders are searched as an
     identifier's, unless no two of them are equal though measurements so densely spread would have been: such numbers were given
-    out one by one, and their range is an identifier's too. Dates and times are content, but for the minutes and seconds of unique ones.
+    out one by one, and their range is an identifier's too. Dates and times are content, but for the
+    minutes, seconds and fractions of those that hardly occur twice.
 
 Error rates. All limits hold together with probability 0.999, whatever number of clues was tried. At most a million records are used
 (stretches of consecutive rows, so that neighbours stay neighbours), and 40 000 of them for what is modelled.
@@ -164,7 +165,7 @@ def search(
         found = _searched(one, file, ALPHA / len(tested))
         problems += [f for f in found if f.check == "give-aways"]
         shown += [f for f in found if f.check == "recovery"]
-    what = f"{len(columns)} clear column(s) or parts, their gaps and spelling, the order of the rows, identifiers and repeated rows"
+    what = f"{clear.num_columns} clear column(s), their gaps, the order of the rows, identifiers and repeated rows"
     return verdict("give-aways", problems, f"none found in {what}" if tested else "too few records to search") + shown
 
 
@@ -214,14 +215,14 @@ def _searched(one: Perturbed, file: _File, alpha: float) -> list[Finding]:
     contents = [clue for column in columns for clue in clue_kinds.content(column)]
     contents += [_released(other, chosen) for other in file.others]
     artefacts = _artefacts(one, file, columns, contents, half, chosen)
-    joint = together([column for column in columns if column.measured or not column.identifier], secret)
+    joint = together([column for column in columns if column.joinable], secret)
     before = without_content(secret)
     named = {name for unit in units for name in unit.names}
     told = [clue for clue in contents if named.isdisjoint(clue.sources)]
     known = with_content(secret, told + [_where_known(clue, columns) for clue in joint.clues])
     found: list[_Told | None] = [_repeated(one, unit) for unit in units]
     found += [_gaining(one, clue, gain(secret, known, clue, alpha / len(artefacts))) for clue in artefacts]
-    single = [*contents, *artefacts]
+    single = [*artefacts, *contents]  # of two that settle as much, the one that can be mended
     found += [_settling(one, file, clue, settled(secret, clue, alpha / len(single))) for clue in single]
     found += [_settling(one, file, clue, settled(secret, clue, alpha / max(joint.tried, 1))) for clue in joint.clues]
     return [*_once(found), _correlated(one, secret, before, known, told, alpha)]

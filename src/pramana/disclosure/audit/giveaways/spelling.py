@@ -91,7 +91,13 @@ def whole(parts: Iterable[Mapping[str, Int]]) -> Aspects:
         del out["leading zeros"]
     if not _one_format(decimals[number & (out["the exponent"] == 0)], tail[number & (out["the exponent"] == 0)]):
         out["the decimals"] = np.where(number, 10 * np.minimum(decimals + 1, 10) + np.minimum(tail, 9), -1)
-    return {aspect: codes for aspect, codes in out.items() if codes.max(initial=-1) > 0}
+    return {aspect: codes for aspect, codes in out.items() if varies(codes)}
+
+
+def varies(codes: Int) -> bool:
+    """Whether an aspect has two codes where it applies."""
+    here = codes[codes >= 0]
+    return here.size > 0 and bool(np.ptp(here) > 0)
 
 
 def _one_format(decimals: Int, tail: Int) -> bool:
