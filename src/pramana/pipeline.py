@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from pramana.analysis import tampering
 from pramana.analysis.question import question
 from pramana.analysis.sampling import Beside, ColumnLike
 from pramana.analysis.task import Options, Task, inference_of
@@ -15,7 +16,8 @@ from pramana.engines import MakeEngine, engine_of
 from pramana.errors import PramanaError, confidential, released
 from pramana.estimating import Family
 from pramana.estimators import Likelihood, Method, Naive, method_of
-from pramana.formulas.functions import Functions
+from pramana.formulas.functions import Functions, own_functions
+from pramana.formulas.subset import Subset
 from pramana.formulas.text import is_call
 from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
 from pramana.inference.hypotheses import SpecificationTest
@@ -38,6 +40,7 @@ def fit(
     frequencies: ColumnLike = None,
     clusters: ColumnLike = None,
     design: SurveyDesign | None = None,
+    subset: str | None = None,
     missing: Literal["error", "drop"] = "error",
     start: Sequence[float] | None = None,
     functions: Functions | None = None,
@@ -59,6 +62,9 @@ def fit(
     weights : sampling weights, a column name or an array; `frequencies` are counts and are never merged with them.
     clusters : labels of records that depend on each other.
     design : a `SurveyDesign` in place of weights and clusters: strata, sampling units, finite populations, replicate weights.
+    subset : a condition on the records, in the language of formulas: "edu == 'Graduate' and age > 30". On clean columns it
+        selects records; on perturbed ones, whose true values are hidden, the noise of the choice is undone. Sampling units
+        without a record in the subset still count in a design.
     missing : "error" refuses missing values with their count, "drop" leaves those records out and says so.
     functions : functions of your own that the formula may call, by name: columns in, one value a record out.
     engine : who adds up the sums over records: "local" (in memory, on threads), or an engine of your own.
@@ -74,9 +80,20 @@ def fit(
     0.3461538
     """
     beside = Beside(weights, frequencies, clusters, design)
-    options = Options(inference_of(inference), start, missing, engine_of(engine), verify)
+    chosen = _subset(subset, what, functions)
+    options = Options(inference_of(inference), start, missing, engine_of(engine), verify, chosen)
     plan = question(what, family, link, functions)
-    return warned(method_of(method).estimate(Task.read(plan, data, mechanism, beside, options)))
+    task = Task.read(plan, data, mechanism, beside, options)
+    return warned(_suited(method_of(method), task).estimate(task))
+
+
+def _subset(text: str | None, what: Any, functions: Functions | None) -> Subset | None:
+    return None if text is None else Subset.read(text, own_functions(functions) if isinstance(what, str) else ())
+
+
+def _suited(method: Method, task: Task) -> Method:
+    """The method for the task's subset."""
+    return method if task.domain is None else method.within(task.domain)
 
 
 @released
@@ -126,15 +143,16 @@ def _tested(
     functions: Functions | None = None,
     missing: str = "error",
     verify: bool = True,
+    subset: str | None = None,
     start: object = None,  # noqa: ARG001 - a test starts where it likes,
     engine: object = None,  # noqa: ARG001 - and the likelihood adds up by itself
     **beside: Any,
 ) -> SpecificationTest:
     """The test of a method's model on the same analysis."""
     plan = question(what, family, link, functions)
-    return method.specification(
-        Task.read(plan, data, mechanism, Beside(**beside), Options(missing=missing, verify=verify))
-    )
+    options = Options(missing=missing, verify=verify, subset=_subset(subset, what, functions))
+    task = Task.read(plan, data, mechanism, Beside(**beside), options)
+    return _suited(method, task).specification(task)
 
 
 @confidential
@@ -142,7 +160,8 @@ def _oracle(what: Any, truth: Any, data: Any, mechanism: Any, options: Mapping[s
     """The naive estimator on the true file, so that levels and names match."""
     found = resolve_mechanism(mechanism, data, verify=options.get("verify", True)).mechanism
     result = fit(what, truth, found, method=Naive(), **options)
-    return replace(result, method="oracle")
+    notes = tuple(note for note in result.diagnostics if note.code not in tampering.CODES)  # nothing was released yet
+    return replace(result, method="oracle", diagnostics=notes)
 
 
 @released

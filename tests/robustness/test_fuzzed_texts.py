@@ -252,6 +252,13 @@ DOORS: dict[str, tuple[int, Callable[[Writer], str], Callable[[str], Any]]] = {
         lambda t: pr.fit(pr.two_stage_least_squares(t), DATA, MECHANISM),
     ),
     "multinomial": (80, lambda w: f"g ~ {w.terms()}", lambda t: pr.fit(pr.multinomial(t), DATA, MECHANISM)),
+    "subset": (
+        300,
+        lambda w: w.pick(
+            [w.expression(), f"x > {w.expression()}", f"g == 'a' and {w.expression()}", "g != 'b' or x > 0"]
+        ),
+        lambda t: pr.fit("mean(y)", DATA, MECHANISM, subset=t),
+    ),
     "covariates": (
         80,
         lambda w: w.terms(),

@@ -327,6 +327,8 @@ PYTHON: dict[str, Callable[[str, pd.DataFrame, pr.Mechanism], Any]] = {
     "covariate model": lambda t, d, m: pr.fit("y ~ x + g", d, m, method=pr.Likelihood(covariate_model=f"x + {t}")),
     "text parameter": lambda t, d, m: pr.fit(f"mean({t})", d, m),
     "formula in a parameter": lambda t, d, m: pr.fit(f"quantile_regression(y ~ x + {t})", d, m),
+    "subset": lambda t, d, m: pr.fit("y ~ x", d, m, subset=t),
+    "subset, compared": lambda t, d, m: pr.fit("mean(y)", d, m, subset=f"g == 'a' and ({t}) > 0"),
     "risk": lambda t, d, m: pr.risk(d, m, analyses=f"y ~ x + {t}"),
     "plan": lambda t, d, _: pr.plan(d, "g", f"y ~ x + {t}", se={"x": 1.0}),
     "scenario": lambda t, _, m: _scenario(t, m),
@@ -339,6 +341,7 @@ SHELL: dict[str, Callable[[str, Path], Any]] = {
     "pramana fit --covariate-model": _commands(
         "fit", "y ~ x + g", "DATA", "--method", "likelihood", "--covariate-model", "x + TEXT"
     ),
+    "pramana fit --subset": _commands("fit", "y ~ x", "DATA", "--subset", "TEXT"),
     "pramana risk": _commands("risk", "DATA", "--analysis", "y ~ x + TEXT"),
     "pramana plan": _commands("plan", "DATA", "g", "--analysis", "y ~ x + TEXT", "--se", "x=1"),
     "design file": _design,

@@ -224,3 +224,22 @@ def laplace_and_matrix() -> Setting:
         pr.Mechanism({"x": LaplaceChannel(0.5), "g": pr.TransitionMatrix.binary(p, p)}) for p in (0.85, 0.85 - SHIFT)
     )
     return Setting(generate, right, wrong, "y ~ x + g", (-0.5, 1, 0.8), {"family": "binomial"})
+
+
+def within_a_subset(what: str) -> Setting:
+    """A share and a regression among those of a perturbed group, some of them with a number above zero."""
+
+    def generate(rng: np.random.Generator) -> Data:
+        n = 1500
+        group = rng.choice(3, n, p=[0.3, 0.4, 0.3])
+        x, smokes = rng.uniform(-1, 2, n), (rng.random(n) < 0.1 + 0.4 * group).astype(int)
+        y = 1 + 3 * group + (0.5 + 0.5 * (group == 2)) * x + rng.normal(size=n)
+        return {"g": GROUPS[group], "x": x, "smokes": smokes, "y": y}
+
+    channels = {"g": keep(GROUPS[:3], 0.8), "smokes": pr.TransitionMatrix.binary(0.9, 0.85)}
+    plans: dict[str, tuple[Any, tuple[float, ...], str]] = {
+        "share": ("mean(smokes)", (0.9,), "g == 'c'"),
+        "regression": ("y ~ x", (7.0, 1.0), "g == 'c' and x > 0"),
+    }
+    plan, truth, subset = plans[what]
+    return Setting(generate, *mechanisms(channels), plan, truth, {"subset": subset})  # type: ignore[arg-type]

@@ -50,6 +50,12 @@ def test_a_matrix_that_depends_on_the_stratum(replicates: int, record_property: 
     check(settings.stratified_channel(), replicates, 106, record_property)
 
 
+@longer
+@pytest.mark.parametrize("what", ["share", "regression"])
+def test_a_subset_by_a_perturbed_column(what: str, replicates: int, record_property: Log) -> None:
+    check(settings.within_a_subset(what), replicates, 121, record_property)
+
+
 @lengths
 def test_clusters_that_share_an_effect(replicates: int, record_property: Log) -> None:
     check(settings.clustered(), replicates, 107, record_property)

@@ -8,14 +8,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from pramana.analysis.sampling import Beside, checked_start, complete
 from pramana.analysis.shared_draws import noticed, sharing
-from pramana.arrays import Float
+from pramana.analysis.tampering import other_records, tampered
+from pramana.arrays import Bool, Float
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine, LocalEngine, MakeEngine, Sampling
 from pramana.errors import DataError, PramanaError, suggestion
 from pramana.estimating import Equation
 from pramana.estimating.function import EstimatingFunction, Question
+from pramana.formulas.subset import Subset
 from pramana.frames import Schema, Table, read
 from pramana.frames.table import require_columns
 from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
@@ -28,13 +32,14 @@ Inference: TypeAlias = Sandwich | Resampling | Jackknife
 @dataclass(frozen=True)
 class Options:
     """How the answer is wanted: inference (None: whatever suits), starting values, what to do with missing values, who adds up
-    the sums, and whether the hash of a described file is checked."""
+    the sums, whether the hash of a described file is checked, and which records are meant."""
 
     inference: Inference | None = None
     start: Sequence[float] | None = None
     missing: str = "error"
     engine: MakeEngine = LocalEngine
     verify: bool = True
+    subset: Subset | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ class Task:
     sampling : weights, counts, clusters and design of the records in use.
     notes : what was found while reading.
     beside : the sampling as the user said it, for a fit that repeats this one.
+    domain : the conditions of the subset that its method has to see to: those on perturbed columns, and all of them for
+        sums; records that clean columns leave out are not in the table.
     """
 
     plan: Question
@@ -58,6 +65,7 @@ class Task:
     options: Options = field(default_factory=Options)
     notes: tuple[Diagnostic, ...] = ()
     beside: Beside = field(default_factory=Beside)
+    domain: Subset | None = None
 
     @classmethod
     def read(
@@ -78,18 +86,27 @@ class Task:
             raise DataError(f"{table.source} has no records")
         if known is not None:
             require_columns(table, known.columns, "the mechanism")
-        used = _columns_used(plan, known)
+        used = _columns_used(plan, known, options)
         beside = _by_unit(beside, known, used)
         arrays = beside.arrays(table, known)
         keep, notes = complete(table, [*used, *_unit_column(table, known, used)], arrays, options.missing)
-        sampling, table = beside.sampling(arrays, keep), table if keep.all() else table.where(keep)
+        chosen, domain = _chosen(options.subset, plan, known)
+        if chosen is not None:
+            keep &= _inside(chosen, table, keep)
+        sampling = beside.sampling(arrays, keep)
+        if known is not None:
+            beside_them = {name: values for name, values in arrays.items() if name != "frequencies"}
+            clean = {name: table.column(name) for name in used if name not in known.columns} | beside_them
+            notes += tampered(table, known, clean, arrays.get("frequencies"))
+            notes += other_records(table, known, resolved.told)
+        table = table if keep.all() else table.where(keep)
         if known is not None and _shared(known, used):
             sampling = replace(sampling, sharing=sharing(table, known, used, sampling))
         elif known is not None:
             named = beside.clusters_name
             clusters = arrays["clusters"][keep] if "clusters" in arrays and named is None else named
             notes += noticed(table, known, used, clusters)
-        return cls(plan, table, known, sampling, options, notes, beside)
+        return cls(plan, table, known, sampling, options, notes, beside, domain)
 
     @property
     def schema(self) -> Schema:
@@ -103,7 +120,12 @@ class Task:
     @property
     def shares_draws(self) -> bool:
         """Whether records of one unit were given one draw in the columns that the question uses."""
-        return _shared(self.mechanism, _columns_used(self.plan, self.mechanism))
+        return _shared(self.mechanism, _columns_used(self.plan, self.mechanism, self.options))
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What the head of the result says of the records."""
+        return {} if self.options.subset is None else {"Subset": self.options.subset.text}
 
     @property
     def start(self) -> Float | None:
@@ -185,8 +207,27 @@ def _unit_column(table: Table, mechanism: Mechanism | None, used: Sequence[str])
     return [unit.column] if unit is not None and unit.column in table.names else []
 
 
-def _columns_used(plan: Question, mechanism: Mechanism | None) -> list[str]:
-    used = list(plan.variables)
+def _chosen(subset: Subset | None, plan: Question, mechanism: Mechanism | None) -> tuple[Subset | None, Subset | None]:
+    """Conditions that leave records out, and those that a method has to see to."""
+    if subset is None:
+        return None, None
+    subset.check(Schema() if mechanism is None else mechanism.schema)
+    if plan.sums:
+        return None, subset
+    return subset.split(() if mechanism is None else mechanism.columns)
+
+
+def _inside(subset: Subset, table: Table, keep: Bool) -> Bool:
+    """Records (n,) that clean columns choose; those with gaps are out already."""
+    inside = np.zeros(table.n, dtype=bool)
+    inside[keep] = subset.inside({name: table.column(name)[keep] for name in subset.variables}, int(keep.sum()))
+    if not inside.any():
+        raise DataError(f"no record is in the subset {subset.text}: nothing is left to fit")
+    return inside
+
+
+def _columns_used(plan: Question, mechanism: Mechanism | None, options: Options) -> list[str]:
+    used = [*plan.variables, *(() if options.subset is None else options.subset.variables)]
     if mechanism is not None:
         for assignment in mechanism.used_by(used):
             used += [*assignment.columns, *assignment.channel.context]

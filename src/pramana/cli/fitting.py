@@ -67,6 +67,10 @@ ReplicatesOption = Annotated[
 ScaleOption = Annotated[
     str | None, typer.Option(help="Factor of the replicates' squared differences, one or a list; 1/R by default.")
 ]
+SubsetOption = Annotated[
+    str | None,
+    typer.Option(help="Condition on the records, clean or perturbed columns, as \"edu == 'high' and age > 30\"."),
+]
 MissingOption = Annotated[str, typer.Option(help="error or drop.")]
 VerifyOption = Annotated[
     bool, typer.Option(help="Check the hash of a described file; rows, size and columns are always checked.")
@@ -100,6 +104,7 @@ def fit(
     target: TargetOption = None,
     replicate_weights: ReplicatesOption = None,
     replicate_scale: ScaleOption = None,
+    subset: SubsetOption = None,
     missing: MissingOption = "error",
     verify: VerifyOption = True,
     exponentiate: Annotated[bool, typer.Option("--exponentiate", help="Show ratios instead of log ratios.")] = False,
@@ -123,6 +128,7 @@ def fit(
             link=link,
             method=_only(methods_of([method], covariate_model)),
             inference=inference_of(inference, draws, seed, correction, interval),
+            subset=subset,
             missing=missing,  # type: ignore[arg-type]
             verify=verify,
             **sampling.options(data),
@@ -191,6 +197,7 @@ def compare(
     target: TargetOption = None,
     replicate_weights: ReplicatesOption = None,
     replicate_scale: ScaleOption = None,
+    subset: SubsetOption = None,
     missing: MissingOption = "error",
     verify: VerifyOption = True,
     style: FormatOption = "text",
@@ -213,6 +220,7 @@ def compare(
             family=family_of(family, dispersion),
             link=link,
             inference=inference_of(inference, draws, seed, None, None),
+            subset=subset,
             missing=missing,
             verify=verify,
             **sampling.options(data),

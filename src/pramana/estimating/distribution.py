@@ -248,7 +248,7 @@ class DistributionEquation(Equation, Direct):
 
     def learned(self, weights: Float, size: float) -> DistributionEquation:
         """Linearised, and with the kernels chosen, at row weights that are worth `size` equal records."""
-        return replace(self, measure=self.measure.tuned(weights, size), reference=weights)
+        return replace(self, measure=self.measure.tuned(*self.records.learning(weights, size)), reference=weights)
 
     def moments(self, weights: Float) -> Float:
         """All records are needed: the weights themselves."""

@@ -91,6 +91,11 @@ class Question(ABC):
         return False
 
     @property
+    def sums(self) -> bool:
+        """Whether the parameters are sums over records, to which those outside of a subset add zeros."""
+        return False
+
+    @property
     def likelihood(self) -> Question:
         """The question that maximum likelihood answers in its place: itself, or an error that says why there is none."""
         return self

@@ -164,9 +164,14 @@ class SmoothEquation(Equation, Direct):
     def under(self, records: Records) -> SmoothEquation:
         return self.function.equation(records)
 
+    def _counted(self, weights: Float) -> Float:
+        """Σ w (B,), or within a domain its reverted size."""
+        member = self.records.membership
+        return np.asarray(weights.sum(axis=1) if member is None else weights @ member)
+
     def moments(self, weights: Float) -> Float:
         values = self.features.values
-        return np.hstack([weights @ values, weights @ np.abs(values), weights.sum(axis=1, keepdims=True)])
+        return np.hstack([weights @ values, weights @ np.abs(values), self._counted(weights)[:, None]])
 
     def solution(self, moments: Float) -> Float:
         """g at the weighted means; NaN where it has no value."""
@@ -203,20 +208,24 @@ class SmoothEquation(Equation, Direct):
 
     def influence(self, beta: Float) -> Float:
         gap, rows, mu = self._parts(beta)
-        return np.asarray(gap + (self.features.values - mu) @ rows.T)
+        member = self.records.membership
+        if member is None:
+            return np.asarray(gap + (self.features.values - mu) @ rows.T)
+        return np.asarray(np.outer(member, gap) + (self.features.values - np.outer(member, mu)) @ rows.T)
 
     def slope(self, beta: Float, weights: Float) -> Float:
-        return np.asarray(-weights.sum() * np.eye(beta.size))
+        return np.asarray(-self._counted(weights[None])[0] * np.eye(beta.size))
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
         gap, rows, mu = self._parts(beta)
-        total, sums = weights.sum(), weights @ self.features.values
+        total, sums = self._counted(weights[None])[0], weights @ self.features.values
         centred = self.features.second(weights) - np.outer(sums, mu) - np.outer(mu, sums) + total * np.outer(mu, mu)
         cross = np.outer(gap, rows @ (sums - total * mu))
         return np.asarray(total * np.outer(gap, gap) + cross + cross.T + rows @ centred @ rows.T)
 
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:  # noqa: ARG002
-        return np.full(self.n, -float(left @ right))
+        member = self.records.membership
+        return np.asarray(-float(left @ right) * (np.ones(self.n) if member is None else member))
 
 
 def _means(moments: Float) -> tuple[Float, Float]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pramana.arrays import Column, Columns, Float, Int
+from pramana.arrays import Bool, Column, Columns, Float, Int
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,8 @@ class Records:
     row : (n,), the table's row of each record.
     released : (R,), the node that stands for the released values.
     response : moments of a response that was summed out, or None.
+    domain : of records within a domain, where weights of nodes outside of it are zero: whether the released node lies inside
+        (R,); None where everything counts. Rows of the table then sum to the reverted membership.
     """
 
     n: int
@@ -83,6 +85,7 @@ class Records:
     row: Int
     released: Int
     response: ResponseMoments | None = None
+    domain: Float | None = None
 
     @classmethod
     def clean(cls, n: int, columns: Columns) -> Records:
@@ -95,6 +98,49 @@ class Records:
         """The signed weights of every record (n, C): for blocks, and for what needs them by record."""
         return self.table[self.row]
 
+    @property
+    def membership(self) -> Float | None:
+        """Reverted membership in the domain (n,); None where everything counts."""
+        return None if self.domain is None else self.table.sum(axis=1)[self.row]
+
+    def learning(self, weights: Float, size: float) -> tuple[Float, float]:
+        """Row weights (n,), and the records that they are worth, for what is learned from released records: within a domain, of
+        those that were released as its members."""
+        member = None if self.domain is None else self.domain[self.row]
+        if member is None or not np.any(weights * member):
+            return weights, size
+        return weights * member, size * float(weights @ member) / float(weights.sum())
+
+    def within(self, inside: Callable[[Mapping[str, object], int], Bool], variables: Collection[str]) -> Records:
+        """The records within a domain: Σ_c w_c 1{node c inside} U. Columns beside `variables` are summed out of the nodes.
+
+        Parameters
+        ----------
+        inside : columns of a node, and n ↦ whether each record is in the domain there (n,).
+        """
+        import pandas as pd
+
+        member = np.stack([inside(self.at(c), self.n) for c in range(len(self.nodes))], axis=1)
+        key = self.row
+        for column in member.T:
+            if column.any() and not column.all():
+                key = pd.factorize(key * 2 + column)[0]
+        row, first = pd.factorize(key)[0], np.flatnonzero(~pd.Series(key).duplicated())
+        table = self.table[self.row[first]] * member[first]
+        released = self.released[self.row[first]]
+        nodes, place = _merged(self.nodes, variables)
+        summed = np.zeros((len(table), len(nodes)))
+        np.add.at(summed.T, place, table.T)
+        return replace(
+            self,
+            columns={name: values for name, values in self.columns.items() if name in variables},
+            nodes=nodes,
+            table=summed,
+            row=row,
+            released=place[released],
+            domain=member[first, released].astype(float),
+        )
+
     def at(self, node: int) -> dict[str, object]:
         """All columns with the given node's values filled in; a level stands for a whole column of itself."""
         return {**self.columns, **self.nodes[node]}
@@ -105,7 +151,7 @@ class Records:
         nodes = tuple({k: _cut(v, rows) for k, v in node.items()} for node in self.nodes)
         columns = {k: v[rows] for k, v in self.columns.items()}
         response = None if self.response is None else self.response.rows(rows)
-        return Records(size, columns, nodes, self.table, self.row[rows], self.released, response)
+        return Records(size, columns, nodes, self.table, self.row[rows], self.released, response, self.domain)
 
     @property
     def combinations(self) -> int:
@@ -131,18 +177,29 @@ class Records:
 
     def softened(self, t: float) -> Records:
         """The records with a share t of the noise undone: t = 0 is naive, t = 1 the full reversion."""
-        table = softened(self.table, self.released, t)
+        table = softened(self.table, self.released, t, self.domain)
         return replace(self, table=table, response=None if self.response is None else self.response.softened(t))
 
     def reweighted(self, weights: Float) -> Records:
         """The same nodes under weights by record (n, C)."""
-        return replace(self, table=weights, row=np.arange(self.n), released=self.released[self.row])
+        domain = None if self.domain is None else self.domain[self.row]
+        return replace(self, table=weights, row=np.arange(self.n), released=self.released[self.row], domain=domain)
 
 
-def softened(table: Float, released: Int, t: float) -> Float:
+def _merged(
+    nodes: Sequence[Mapping[str, object]], variables: Collection[str]
+) -> tuple[tuple[Mapping[str, object], ...], Int]:
+    """Nodes without other columns than these, once each, and the place (C,) of every node among them."""
+    kept = [{name: value for name, value in node.items() if name in variables} for node in nodes]
+    keys = [tuple(id(v) if isinstance(v, np.ndarray) else v for v in node.values()) for node in kept]
+    distinct = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+    return tuple(kept[keys.index(key)] for key in distinct), np.array([distinct[key] for key in keys])
+
+
+def softened(table: Float, released: Int, t: float, mass: Float | float | None = None) -> Float:
     """Signed weights (R, C) mixed with a point mass at the released node: (1 − t) naive + t reverted."""
     naive = np.zeros_like(table)
-    naive[np.arange(len(table)), released] = 1.0
+    naive[np.arange(len(table)), released] = 1.0 if mass is None else mass
     return (1 - t) * naive + t * table
 
 

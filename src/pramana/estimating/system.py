@@ -155,8 +155,10 @@ class StackedEquation(Equation):
         return replace(self, records=records)
 
     def learned(self, weights: Float, size: float) -> StackedEquation:
-        released = np.arange(self.n) * len(self.records.nodes) + self.records.released[self.records.row]
+        records = self.records
+        released = np.arange(self.n) * len(records.nodes) + records.released[records.row]
         arrays = {name: values[released] for name, values in self.arrays.items()}
+        weights, size = records.learning(weights, size)
         return replace(self, system=self.system.tuned(arrays, weights, size))
 
     def start(self, weights: Float, solve: Solve) -> Float:

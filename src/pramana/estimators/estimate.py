@@ -65,6 +65,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
         interval_kind=chosen.interval,
         diagnostics=(
             *(note for note in task.notes if not (method.takes_as_true and note.code == SHARED_DRAWS)),
+            *binding.notes,
             *diagnostics_of(engine, root, split, draws, covariance, split=not unsplit),
             *([NOTHING_RANDOM] if known else []),
             *_few_units(chosen, engine),
@@ -75,7 +76,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
         draws=draws,
         bounds=bounds,
         bounds_level=chosen.level if isinstance(chosen, Sandwich) and bounds is not None else None,
-        facts={**task.plan.facts, **binding.facts, **about.facts, **_sum_of_weights(engine)},
+        facts={**task.plan.facts, **task.facts, **binding.facts, **about.facts, **_sum_of_weights(engine)},
         frame_kind=task.table.kind,
         df=_degrees_of_freedom(chosen, engine),
         shares=_shares(engine),
@@ -115,6 +116,8 @@ def _unsplit(method: Method, task: Task, engine: Engine) -> str:
 
 def _not_by_unit(task: Task, engine: Engine) -> str:
     """Why the randomisation's part cannot be formed by unit; empty where it can."""
+    if task.domain is not None:
+        return "records share a draw, and the part of a subset by perturbed columns is not formed by unit: leave out subset="
     if task.sampling.sharing is None:
         return (
             "records share a draw, so it takes the column of the unit in the file, one true value for all records of a unit (no "

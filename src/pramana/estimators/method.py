@@ -11,8 +11,10 @@ import numpy as np
 
 from pramana.analysis.task import Inference, Task
 from pramana.arrays import Float
+from pramana.diagnostic import Diagnostic
 from pramana.errors import PramanaError
 from pramana.estimating import Equation, EstimatingFunction
+from pramana.formulas.subset import Subset
 from pramana.frames import Table
 from pramana.inference.hypotheses import SpecificationTest
 from pramana.mechanism import Mechanism
@@ -59,6 +61,13 @@ class Method(ABC):
         """Whether a result of this method can be asked for margins, which fits the model again."""
         return False
 
+    def within(self, subset: Subset) -> Method:
+        """The method for the records of a subset that perturbed columns decide."""
+        raise PramanaError(
+            f"the {self.label} estimator knows no subset by perturbed columns ({subset.text}): use method='reversion', or "
+            "conditions on clean columns"
+        )
+
     def suited(self, inference: Inference | None) -> Inference | None:
         """The inference to use in a comparison of several methods, where one kind was asked of all of them."""
         return inference
@@ -85,11 +94,13 @@ class Method(ABC):
 
 @dataclass(frozen=True)
 class Binding:
-    """An equation, for methods with a nuisance fit the way to refit it under other row weights, and facts to be shown."""
+    """An equation, for methods with a nuisance fit the way to refit it under other row weights, facts to be shown and what the
+    analyst should know."""
 
     equation: Equation
     rebind: Rebind | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[Diagnostic, ...] = ()
 
 
 class EquationMethod(Method):

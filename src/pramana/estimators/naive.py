@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pramana.arrays import Float
 from pramana.estimating import EstimatingFunction, Records
 from pramana.estimators.method import Binding, EquationMethod
+from pramana.formulas.subset import Subset
 from pramana.frames import Table
 from pramana.mechanism import Mechanism
 
@@ -16,6 +17,11 @@ class Naive(EquationMethod):
     """Treat the released values as the true ones; names and levels still come from the mechanism."""
 
     label: str = "naive"
+    subset: Subset | None = None
+
+    def within(self, subset: Subset) -> Naive:
+        """Released values decide, as everywhere."""
+        return replace(self, subset=subset)
 
     @property
     def takes_as_true(self) -> bool:
@@ -35,5 +41,9 @@ class Naive(EquationMethod):
         if mechanism is not None:
             for assignment in mechanism.used_by(function.variables):
                 assignment.encoded(table)
-        columns = {name: table.column(name) for name in function.variables}
-        return Binding(function.equation(Records.clean(table.n, columns)))
+        conditions = () if self.subset is None else self.subset.variables
+        columns = {name: table.column(name) for name in dict.fromkeys((*function.variables, *conditions))}
+        records = Records.clean(table.n, columns)
+        if self.subset is not None:
+            records = records.within(self.subset.inside, function.variables)
+        return Binding(function.equation(records))

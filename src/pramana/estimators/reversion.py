@@ -9,15 +9,20 @@ from itertools import product
 import numpy as np
 
 from pramana.arrays import Column, Float, Int
+from pramana.diagnostic import Diagnostic
 from pramana.errors import DataError
 from pramana.estimating import Equation, EstimatingFunction, Records, ResponseMoments
 from pramana.estimating.factored import FactoredRecords
 from pramana.estimating.records import ResponseNodes
 from pramana.estimators.factoring import factored_equation
 from pramana.estimators.method import Binding, EquationMethod
+from pramana.formulas.subset import Subset
 from pramana.frames import Table, decode
 from pramana.mechanism import Assignment, Mechanism, Nodes
 
+FAINT = 4.0
+"""Standard errors of a subset's reverted share below which estimates within it are hardly normal."""
+ROUNDING = 1e-12
 NODE_LIMIT = 4e8
 """Largest number of node weights (records × combinations of levels) held in memory."""
 
@@ -27,6 +32,10 @@ class Reversion(EquationMethod):
     """Efficient and free of a model of the hidden data: E{φ(Z*, X) | Z, X} = U(Z, X)."""
 
     label: str = "reversion"
+    subset: Subset | None = None
+
+    def within(self, subset: Subset) -> Reversion:
+        return replace(self, subset=subset)
 
     @property
     def reverts(self) -> bool:
@@ -41,8 +50,12 @@ class Reversion(EquationMethod):
         function: EstimatingFunction,
         mechanism: Mechanism | None,
         table: Table,
-        weights: Float,  # noqa: ARG002 - no nuisance fit
+        weights: Float,
     ) -> Binding:
+        if self.subset is not None:
+            records = reverted_records(function, mechanism, table, subset=self.subset)
+            within = function.equation(records)
+            return Binding(within, notes=() if within.about.sums else _present(self.subset, records, weights))
         factored = factored_equation(function, mechanism, table)
         equation = factored or function.equation(reverted_records(function, mechanism, table))
         return Binding(equation, facts=_cost(function, mechanism, equation))
@@ -61,23 +74,52 @@ def _cost(function: EstimatingFunction, mechanism: Mechanism | None, equation: E
     return {"Expansion": f"{len(records.nodes)} combinations of levels a record"}
 
 
-def reverted_records(
-    function: EstimatingFunction, mechanism: Mechanism | None, table: Table, *, collapse: bool = True
-) -> Records:
-    """Records spread over the candidate true values of every perturbed variable that the function uses.
+def _present(subset: Subset, records: Records, weights: Float) -> tuple[Diagnostic, ...]:
+    """A subset must have a reverted share above zero, and is remarked on where that is hardly so."""
+    member = records.membership
+    assert member is not None
+    share = float(weights @ member / weights.sum())
+    error = float(np.sqrt(weights**2 @ (member - share) ** 2) / weights.sum())
+    if share <= ROUNDING:
+        raise DataError(
+            f"the reverted share of the subset {subset.text} is {share:.4g} ± {error:.2g}, not positive, so nothing can be said about "
+            "it: choose a larger one, use more records, or merge levels before the release"
+        )
+    if share >= FAINT * error:
+        return ()
+    message = (
+        f"the reverted share of the subset {subset.text} ({share:.3g} ± {error:.2g}) is within {FAINT:g} standard errors of zero: "
+        "read its rows with caution"
+    )
+    return (Diagnostic("faint-domain", "warning", message),)
 
-    A perturbed response in which the function is linear is summed out instead, unless `collapse` is off.
+
+def reverted_records(
+    function: EstimatingFunction,
+    mechanism: Mechanism | None,
+    table: Table,
+    *,
+    collapse: bool = True,
+    subset: Subset | None = None,
+) -> Records:
+    """Records spread over the candidate true values of every perturbed variable that the function, or a subset, uses.
+
+    A perturbed response in which the function is linear is summed out instead, unless `collapse` is off or the subset reads it.
     """
-    used = mechanism.used_by(function.variables) if mechanism is not None else []
-    alone = [a for a in used if collapse and a.columns == (function.response,)]
+    conditions = () if subset is None else subset.variables
+    variables = tuple(dict.fromkeys((*function.variables, *conditions)))
+    used = mechanism.used_by(variables) if mechanism is not None else []
+    alone = [a for a in used if collapse and a.columns == (function.response,) and function.response not in conditions]
     spread = [a for a in used if a not in alone]
     _refuse_too_many(spread, table.n)
     perturbed = {c for a in used for c in a.columns}
-    columns = {v: table.column(v) for v in function.variables if v not in perturbed}
+    columns = {v: table.column(v) for v in variables if v not in perturbed}
     records = Records.clean(table.n, columns)
     for assignment in spread:
         nodes = assignment.channel.revert(assignment.encoded(table), assignment.context(table))
-        records = spread_over(records, assignment, nodes, function.variables)
+        records = spread_over(records, assignment, nodes, variables)
+    if subset is not None:
+        records = records.within(subset.inside, function.variables)
     if alone:
         shared = mechanism is not None and mechanism.unit is not None
         records = replace(records, response=response_moments(function, alone[0], table, shared=shared))

@@ -253,7 +253,7 @@ class MultinomialFunction(EstimatingFunction):
             return _reverted(under, self.classes, places, len(settings))
 
         indicators, mass = spread(records)
-        clean = len(settings) == 1
+        clean = len(settings) == 1 and records.domain is None
         return MultinomialEquation(
             self.design.names, design, indicators, records, self._labels, None if clean else mass, spread
         )

@@ -46,6 +46,10 @@ class DomainMean(Question):
     def variables(self) -> tuple[str, ...]:
         return (self.column, *self.by)
 
+    @property
+    def sums(self) -> bool:
+        return self.kind == "total"
+
     def prepare(self, table: Table, schema: Schema) -> DomainMeanFunction:
         if self.column not in schema:
             table.column(self.column)
@@ -148,6 +152,10 @@ class DomainShares(Question):
     @property
     def variables(self) -> tuple[str, ...]:
         return (self.column, *self.by)
+
+    @property
+    def sums(self) -> bool:
+        return self.kind == "counts"
 
     def prepare(self, table: Table, schema: Schema) -> DomainSharesFunction:
         column, *by = factors_of(self.variables, table, schema)

@@ -31,6 +31,10 @@ class CrossTable(Question):
     def variables(self) -> tuple[str, ...]:
         return self.columns
 
+    @property
+    def sums(self) -> bool:
+        return self.counts
+
     def prepare(self, table: Table, schema: Schema) -> CrossTableFunction:
         return CrossTableFunction(factors_of(self.columns, table, schema), self.counts)
 
@@ -88,13 +92,23 @@ class CrossTableFunction(EstimatingFunction):
 
 def shares_equation(function: EstimatingFunction, records: Records, cells: Float, **options: Any) -> QuotientEquation:
     """Shares of cells that do not overlap, from their reverted indicators (n, K)."""
-    return QuotientEquation(function, records, cells, None, None, _cells, tables=cells.shape[1], **options)
+    member, size = records.membership, cells.shape[1]
+    if member is None:
+        return QuotientEquation(function, records, cells, None, None, _cells, tables=size, **options)
+    below, names = np.repeat(member[:, None], size, axis=1), ("the subset",) * size
+    return QuotientEquation(function, records, cells, below, None, _cells_within, names, tables=size, **options)
 
 
 def _cells(sums: Sums) -> tuple[Float, Float, Float]:
     """An indicator is its own square."""
     inside = sums.numerator
     return np.diag(inside), np.outer(inside, np.ones_like(inside)), np.full((inside.size,) * 2, sums.total)
+
+
+def _cells_within(sums: Sums) -> tuple[Float, Float, Float]:
+    """The same within a domain, which every cell is in."""
+    inside = sums.numerator
+    return np.diag(inside), np.outer(inside, np.ones_like(inside)), np.tile(sums.denominator, (inside.size, 1))
 
 
 def negative_cells(shares: Float, labels: Sequence[str]) -> list[Note]:

@@ -21,6 +21,7 @@ from pramana.frames.dialects import DataFile
 from pramana.frames.levels import is_number
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 from pramana.mechanism.description.document import PramModel
+from pramana.mechanism.frequencies import reverted_shares
 
 ALPHA = 1e-6
 INVERTED = 2000
@@ -103,7 +104,7 @@ def _check_possible(mechanism: Mechanism, tallies: list[Tally]) -> list[Finding]
         if not counts.sum() or len(matrix) > INVERTED:
             continue
         tested += 1
-        shares, slack = _shares(matrix, counts, ALPHA / max(cells, 1))
+        shares, slack = reverted_shares(matrix, counts, ALPHA / max(cells, 1))
         worst = int(np.argmin(shares + slack))
         if shares[worst] < -slack[worst]:
             where = " × ".join(assignment.columns) + (f" (stratum {stratum!r})" if stratum is not None else "")
@@ -116,19 +117,6 @@ def _check_possible(mechanism: Mechanism, tallies: list[Tally]) -> list[Finding]
                 )
             )
     return verdict("frequencies", problems, f"possible under P in {tested} table(s)")
-
-
-def _shares(matrix: TransitionMatrix, counts: Int, alpha: float) -> tuple[Float, Float]:
-    """Reverted shares, and how far below the truth each can fall by chance: Bernstein's bound, which no sample size breaks."""
-    n = int(counts.sum())
-    released = counts / n
-    inverse = matrix.inverse
-    shares: Float = inverse @ released
-    variance: Float = inverse**2 @ released
-    reach: Float = np.ptp(inverse, axis=1)
-    tail = math.log(1 / alpha)
-    slack = (tail * reach / 3 + np.sqrt((tail * reach / 3) ** 2 + 2 * n * tail * variance)) / n
-    return shares, slack
 
 
 class _Draws:

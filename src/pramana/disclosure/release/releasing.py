@@ -323,6 +323,7 @@ def _released(
         data.settle()
         digest = sha256(data.path)
         gaps = {name: count for name, count in perturbation.missing.items() if count}
+        released = [np.sum(list(tally.values()), axis=0).tolist() for tally in perturbation.counts]
         kind, known = order.randomness.kind, order.mechanism
         types, size = layout.types(reader), data.path.stat().st_size
         if link is not None:
@@ -331,7 +332,7 @@ def _released(
         sketch = None if order.kept_key is None else perturbation.sketch
         read = replace(intent, rare=_rare(order, perturbation.held), sketch=sketch)
         with order.gate.recorded(intent, cleared, read, released=digest, rows=rows) as final:
-            facts = order.facts(final) | {"missing": gaps, "sha256": digest}
+            facts = order.facts(final) | {"missing": gaps, "released": released, "sha256": digest}
             body = pram_object(known, rows=rows, randomness=kind, facts=facts, limits=final.limits)
             entry = resource(order.target, types, known, body, size, reader.dialect)
             _publish(order, _Copies(data, link), entry, perturbation.counts)

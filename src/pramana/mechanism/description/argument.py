@@ -14,15 +14,22 @@ from pramana.frames.dialects import DataFile, data_file
 from pramana.mechanism.mechanism import Mechanism
 
 if TYPE_CHECKING:
+    from pramana.mechanism.description.document import PramModel
     from pramana.mechanism.description.reading import Described, Given
 
 
 @dataclass(frozen=True)
 class Known:
-    """The mechanism that was meant, and the description of the data that it came from, if it did."""
+    """The mechanism that was meant, and the description of the data that it came from, if it did.
+
+    Attributes
+    ----------
+    told : what the description says of the released file, of which a frame may hold some of the records.
+    """
 
     mechanism: Mechanism | None
     description: Described | None = None
+    told: PramModel | None = None
 
     def refuse_other_rows(self, name: str, rows: int) -> None:
         """The records that were read must be as many as were described."""
@@ -77,7 +84,7 @@ def _named(description: Path, file: DataFile | None, verify: bool) -> Known:
 
     found = described(description)
     if file is None or not Path(file).is_file():
-        return Known(found.mechanism)
+        return Known(found.mechanism, told=found.model)
     found.refuse_other_file(file, verify=verify)
     return Known(found.mechanism, found)
 

@@ -25,7 +25,7 @@ from pramana.mechanism.mechanism import Mechanism, Unit
 VERSION = "1.2"
 UNIT_VERSION = "2.0"
 """Of a description with a unit: readers that do not know units must refuse it, for they would understate errors."""
-LATE = ("sha256", "missing")
+LATE = ("sha256", "missing", "released")
 """What is known only when the file is written: it stands in the description beside the file, not in the one inside."""
 GROWING = ("limits", "allowed")
 """Lists to which the rows may add, so that the description beside the file can say more than the one inside."""
@@ -137,13 +137,17 @@ class MergedModel(_Model):
 
 
 class PramModel(_Model):
-    """The `pram` object. What follows `channels` is of a released file; a mechanism alone has none of it."""
+    """The `pram` object. What follows `channels` is of a released file; a mechanism alone has none of it.
+
+    `released` counts the records of each released level, channel by channel in the order of `channels` and of their levels.
+    """
 
     version: str
     channels: Annotated[list[AssignmentModel], Field(min_length=1), FailFast()]
     unit: UnitModel | None = None
     rows: Annotated[int, Field(ge=0)] | None = None
     missing: dict[str, Annotated[int, Field(ge=0)]] | None = None
+    released: list[list[Annotated[int, Field(ge=0)]]] | None = None
     missing_level: dict[str, LevelValue] | None = None
     missing_marks: list[str] | None = None
     merged: dict[str, MergedModel] | None = None
