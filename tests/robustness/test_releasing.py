@@ -310,4 +310,4 @@ def test_no_seed_and_no_key_in_anything_published(ending: str, tmp_path: Path) -
         assert b"987654321" not in content
     package = json.loads((tmp_path / "public" / "datapackage.json").read_text())
     assert [r["pram"]["randomness"] for r in package["resources"]] == ["keyed", "seeded (insecure)"]
-    assert len(package["resources"][0]["pram"]["limits"]) == 4
+    assert len(package["resources"][0]["pram"]["limits"]) == 5

@@ -92,8 +92,12 @@ def noticed(
     if mechanism.unit is not None or not chances:
         return ()
     given = [] if clusters is None else [clusters if isinstance(clusters, str) else "clusters"]
-    table = table if clusters is None or isinstance(clusters, str) else table.replaced("clusters", clusters.tolist())
-    named = [name for name in table.names if name not in mechanism.columns and IDENTIFIER.match(name)]
+    table = (
+        table
+        if clusters is None or isinstance(clusters, str)
+        else table.replaced("clusters", _codes(clusters).tolist())
+    )
+    named = [name for name in table.names if name not in mechanism.columns and IDENTIFIER.match(str(name))]
     for name in dict.fromkeys([*given, *named]):
         # A large file without shared draws costs one pass over the column.
         few = table if table.n <= 10 * TRIED else table.like_first(name, TRIED)
