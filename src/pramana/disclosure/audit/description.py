@@ -203,16 +203,13 @@ def check_strength(
         if worst > condition_limit:
             why = f"the matrix of {' × '.join(assignment.columns)} has condition number {worst:.3g}, above {condition_limit:g}: estimates will be very noisy"
             found.append(Finding("conditioning", "warning", why))
-    epsilon = mechanism.epsilon
+    epsilon, unit = mechanism.epsilon, mechanism.unit
+    whose = "record" if unit is None else "unit"
     if not epsilon <= epsilon_limit:
-        said = "infinite (some transitions are impossible)" if math.isinf(epsilon) else f"{epsilon:.3g}"
-        found.append(
-            Finding(
-                "epsilon",
-                "warning",
-                f"a record's epsilon is {said}{mechanism.epsilon_condition}, above {epsilon_limit:g}",
-            )
-        )
+        why = "values vary within a unit" if unit is not None and unit.varies else "some transitions are impossible"
+        said = f"infinite ({why})" if math.isinf(epsilon) else f"{epsilon:.3g}"
+        told = f"a {whose}'s epsilon is {said}{mechanism.epsilon_condition}, above {epsilon_limit:g}"
+        found.append(Finding("epsilon", "warning", told))
     found += [
         Finding(
             "identity",
@@ -226,7 +223,7 @@ def check_strength(
     if body.randomness is None:
         found.append(Finding("randomness", "warning", "the description does not say how the draws were made"))
     return verdict(
-        "strength", found, f"epsilon {epsilon:.3g} a record{mechanism.epsilon_condition}, {body.randomness} draws"
+        "strength", found, f"epsilon {epsilon:.3g} a {whose}{mechanism.epsilon_condition}, {body.randomness} draws"
     )
 
 
