@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from pramana.arrays import Bool, Column, Int
-from pramana.disclosure.release.handling import Handling, asked
+from pramana.disclosure.release.handling import Asked, Handling, asked
 from pramana.disclosure.release.link import read_link
 from pramana.disclosure.release.streaming import Coding
 from pramana.errors import DataError, MechanismError, PramanaError, suggestion
@@ -29,7 +29,7 @@ Gaps = Literal["error", "drop"]
 
 
 def read_confidential(
-    data: Any, known: Known | None, columns: Collection[str], missing: Missing, choices: Any = Missing
+    data: Any, known: Asked | None, columns: Collection[str], missing: Missing, choices: Any = Missing
 ) -> tuple[Table, Bool]:
     """The true records that are assessed, and which of all records they are: those complete in every column, or all of them."""
     mechanism = None if known is None else known.mechanism
@@ -48,16 +48,7 @@ def read_confidential(
     return (table, np.ones(table.n, dtype=bool)) if missing == "keep" else _complete(table, used, missing)
 
 
-@dataclass(frozen=True)
-class Known:
-    """A mechanism, and how values that are not its levels become levels before they are perturbed, by column."""
-
-    mechanism: Mechanism
-    codings: Mapping[str, Coding] = field(default_factory=dict)
-    missing: tuple[str, ...] = ()
-
-
-def given_mechanism(mechanism: Any, data: Any, released: Mapping[str, Any] | None = None) -> Known:
+def given_mechanism(mechanism: Any, data: Any, released: Mapping[str, Any] | None = None) -> Asked:
     """A mechanism, from its description, or from a design (TOML) as a release would build it on these data.
 
     Parameters
@@ -74,7 +65,7 @@ def given_mechanism(mechanism: Any, data: Any, released: Mapping[str, Any] | Non
     codings = wanted.codings
     for name, level in stated.items() if isinstance(stated, dict) else ():
         codings[name] = replace(codings.get(name, Coding()), missing=level)
-    return Known(wanted.mechanism, codings, wanted.missing)
+    return replace(wanted, codings=codings)
 
 
 def _recoded(table: Table, codings: Mapping[str, Coding]) -> Table:

@@ -143,7 +143,7 @@ def _against_original(
     path: Path, original: DataFile, mechanism: Mechanism, body: PramModel, link: Path | None
 ) -> list[Finding]:
     """The true records beside the released ones; a file that cannot be compared is an error that stops the rest."""
-    from pramana.disclosure.audit.contents import aligned, check_transitions
+    from pramana.disclosure.audit.contents import check_transitions, side_by_side
     from pramana.disclosure.audit.giveaways.released_file import check_giveaways
     from pramana.disclosure.release.link import read_link
 
@@ -153,7 +153,7 @@ def _against_original(
     reader = open_reader(original)
     require(reader, [*mechanism.columns, *mechanism.context], "the description")
     rows = None if link is None else read_link(link, sum(block.rows for block in open_reader(path).blocks()))
-    found = check_transitions(aligned(path, original, mechanism, body, rows), mechanism)
+    found = check_transitions(side_by_side(path, original, mechanism, body, rows), mechanism)
     if any(f.severity == "error" and "cannot be compared" in f.message for f in found):
         return found
-    return found + check_giveaways(path, aligned(path, original, mechanism, body, rows), mechanism)
+    return found + check_giveaways(path, side_by_side(path, original, mechanism, body, rows), mechanism)

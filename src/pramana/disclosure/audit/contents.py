@@ -42,7 +42,7 @@ def check_contents(path: Path, mechanism: Mechanism, body: PramModel) -> list[Fi
                 name: count for name, count in unknown.items() if name not in new
             }
             if not unknown:
-                units = units_of(block, mechanism)
+                units = _units_of(block, mechanism)
                 for tally, drawn, assignment in zip(tallies, draws, mechanism.assignments, strict=True):
                     cells = cells_of(assignment, block)
                     tally.add(cells.codes, replace(cells, present=drawn.first(units, cells.codes, cells.present)))
@@ -141,7 +141,7 @@ class _Draws:
         return new
 
 
-def units_of(block: Block, mechanism: Mechanism) -> Int | None:
+def _units_of(block: Block, mechanism: Mechanism) -> Int | None:
     """A number for each record's unit (n,), equal for equal units; None where records have draws of their own."""
     from pandas.util import hash_array
 
@@ -371,7 +371,9 @@ def _codings(mechanism: Mechanism, body: PramModel) -> dict[str, Coding]:
     return out
 
 
-def aligned(path: Path, original: DataFile, mechanism: Mechanism, body: PramModel, link: Int | None) -> Iterator[Pair]:
+def side_by_side(
+    path: Path, original: DataFile, mechanism: Mechanism, body: PramModel, link: Int | None
+) -> Iterator[Pair]:
     """Released records beside their originals; `link` names the original row of each where the rows were moved."""
     true = _codes(original, mechanism, _codings(mechanism, body))
     if link is not None:
@@ -385,7 +387,7 @@ def aligned(path: Path, original: DataFile, mechanism: Mechanism, body: PramMode
 
 def _codes(path: DataFile, mechanism: Mechanism, codings: Mapping[str, Coding]) -> Iterator[list[Int]]:
     for block in open_reader(path, mechanism.columns).blocks():
-        units = None if codings else units_of(block, mechanism)
+        units = None if codings else _units_of(block, mechanism)
         unit = np.zeros(block.rows, dtype=np.int64) if units is None else units
         out = []
         for assignment in mechanism.assignments:

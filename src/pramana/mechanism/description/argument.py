@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Known:
+class Resolved:
     """The mechanism that was meant, and the description of the data that it came from, if it did.
 
     Attributes
@@ -37,7 +37,7 @@ class Known:
             self.description.refuse_other_rows(name, rows)
 
 
-def resolve_mechanism(mechanism: Mechanism | str | Path | None, data: Any, *, verify: bool = True) -> Known:
+def resolve_mechanism(mechanism: Mechanism | str | Path | None, data: Any, *, verify: bool = True) -> Resolved:
     """The mechanism that was meant.
 
     A Mechanism is believed. A path, or "auto", is a description: a data file must be the one that it describes, which `verify`
@@ -46,7 +46,7 @@ def resolve_mechanism(mechanism: Mechanism | str | Path | None, data: Any, *, ve
     """
     path = Path(data) if isinstance(data, str | os.PathLike) else None
     if mechanism is None or isinstance(mechanism, Mechanism):
-        known = Known(mechanism)
+        known = Resolved(mechanism)
     elif not isinstance(mechanism, str | Path):
         raise MechanismError(
             f"mechanism of type {type(mechanism).__name__}: give a Mechanism, its path, 'auto', or None for unperturbed data"
@@ -59,7 +59,7 @@ def resolve_mechanism(mechanism: Mechanism | str | Path | None, data: Any, *, ve
     return known
 
 
-def _automatic(path: Path | None, data: Any, verify: bool) -> Known:
+def _automatic(path: Path | None, data: Any, verify: bool) -> Resolved:
     from pramana.mechanism.description.document import parsed
     from pramana.mechanism.description.reading import Described, described, inside_table
 
@@ -75,18 +75,18 @@ def _automatic(path: Path | None, data: Any, verify: bool) -> Known:
             "mechanism='auto' reads the description of a data file, which this table does not carry: give the file's path, or a "
             "Mechanism"
         )
-    return Known(found.mechanism, found)
+    return Resolved(found.mechanism, found)
 
 
-def _named(description: Path, file: DataFile | None, verify: bool) -> Known:
+def _named(description: Path, file: DataFile | None, verify: bool) -> Resolved:
     """A description by its path; what it says of a file holds for the data file at hand, though not for a frame."""
     from pramana.mechanism.description.reading import described
 
     found = described(description)
     if file is None or not Path(file).is_file():
-        return Known(found.mechanism, told=found.model)
+        return Resolved(found.mechanism, told=found.model)
     found.refuse_other_file(file, verify=verify)
-    return Known(found.mechanism, found)
+    return Resolved(found.mechanism, found)
 
 
 def _refuse_forgotten(mechanism: Mechanism | None, path: Path | None, data: Any) -> None:

@@ -55,7 +55,7 @@ from pramana.disclosure.audit.giveaways.recovery import (
     without_content,
 )
 from pramana.disclosure.audit.giveaways.spelling import Aspects
-from pramana.disclosure.audit.giveaways.units import Repeats, Rows, repeats
+from pramana.disclosure.audit.giveaways.units import RepeatedUnit, Rows, repeats
 from pramana.mechanism import Assignment
 
 ALPHA = 1e-3
@@ -249,7 +249,7 @@ def _once(found: Sequence[_Told | None]) -> list[Finding]:
     return out
 
 
-def _units(one: Perturbed, columns: Sequence[ClearColumn], alpha: float) -> list[Repeats]:
+def _units(one: Perturbed, columns: Sequence[ClearColumn], alpha: float) -> list[RepeatedUnit]:
     rows = np.arange(min(one.true.size, 10 * CELLS // one.chances.shape[1]))
     every = Rows(one.true[rows], one.chances[one.row[rows]], one.released[rows])
     whole = rows.size == one.true.size
@@ -278,7 +278,7 @@ def _where_known(clue: Clue, columns: Sequence[ClearColumn]) -> Clue:
     return replace(clue, codes=np.where(np.logical_or.reduce(gaps), -1, clue.codes))
 
 
-def _repeated(one: Perturbed, unit: Repeats) -> _Told:
+def _repeated(one: Perturbed, unit: RepeatedUnit) -> _Told:
     """Rows that share a secret: an error where their released values tell it together, and in any case several draws of it."""
     names = " with ".join(map(repr, unit.names))
     fails = unit.gain.lower >= ARTEFACT

@@ -35,7 +35,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Repeats:
+class RepeatedUnit:
     """A unit's identifier, how many rows a unit has, and what the unit's released values add."""
 
     names: tuple[str, ...]
@@ -43,7 +43,7 @@ class Repeats:
     gain: Gain
 
 
-def repeats(columns: Sequence[ClearColumn], rows: Rows, alpha: float) -> list[Repeats]:
+def repeats(columns: Sequence[ClearColumn], rows: Rows, alpha: float) -> list[RepeatedUnit]:
     """Identifiers of units: single columns, and where they are none, pairs and triples."""
     found: dict[tuple[str, ...], Int] = {}
     for column in columns:
@@ -106,7 +106,7 @@ def _together(left: Int, right: Int) -> Int:
     return np.where((left < 0) | (right < 0), -1, found)
 
 
-def _judged(names: tuple[str, ...], codes: Int, rows: Rows, alpha: float) -> Repeats | None:
+def _judged(names: tuple[str, ...], codes: Int, rows: Rows, alpha: float) -> RepeatedUnit | None:
     """Guesses of the records in units of several rows, from their own released value and from all of the unit."""
     use = np.flatnonzero((codes >= 0) & (rows.true >= 0))
     use = use[np.bincount(codes[use])[codes[use]] >= 2]
@@ -123,7 +123,7 @@ def _judged(names: tuple[str, ...], codes: Int, rows: Rows, alpha: float) -> Rep
     before, after = (prior + own).argmax(axis=1) == true, (prior + own - mixed + whole).argmax(axis=1) == true
     size = np.bincount(unit)
     lower = _lower_mean(np.bincount(unit, after.astype(float) - before) / size, alpha)
-    return Repeats(names, unit.size / size.size, Gain(float(before.mean()), float(after.mean()), lower))
+    return RepeatedUnit(names, unit.size / size.size, Gain(float(before.mean()), float(after.mean()), lower))
 
 
 def _lower_mean(values: Float, alpha: float) -> float:
