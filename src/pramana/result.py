@@ -15,6 +15,7 @@ from pramana.diagnostic import Diagnostic
 from pramana.errors import PramanaError, PramanaWarning, released, suggestion
 from pramana.frames import FrameKind, build
 from pramana.inference.hypotheses import WaldTest, wald_test
+from pramana.inference.limits import Limits
 from pramana.inference.options import check_level
 from pramana.inference.resampling import Draws
 from pramana.models.prediction import Prediction
@@ -55,13 +56,13 @@ class Result(Shown):
     n : records.
     privacy : the part of the covariance that the randomisation costs (d, d), or None where it has no meaning.
     draws : resampled values, or None.
-    bounds : score intervals (d, 2) at `bounds_level`, or None.
+    limits : intervals that are not Wald's or those of the draws, or None.
     facts : what was fitted and how, as shown above the table.
     model : what `predict` needs of a generalised linear model, or None.
     log_scale : whether the parameters are logarithms, so that `exponentiate` makes ratios of them.
     exponentials : names of the exponentials of the parameters, where they change; None elsewhere.
     shares : which parameters are the cells of one table, or None.
-    df : degrees of freedom of t intervals and tests, or None for the normal.
+    df : degrees of freedom of t intervals and tests, one number or one for each parameter (d,); None for the normal.
     unsplit : why there is no `privacy`; empty where there is.
     again : fits another plan to data as this one was fitted, or None where there was no formula.
     """
@@ -77,12 +78,11 @@ class Result(Shown):
     privacy: Float | None = field(default=None, repr=False)
     sampling: Float | None = field(default=None, repr=False)
     draws: Draws | None = field(default=None, repr=False)
-    bounds: Float | None = field(default=None, repr=False)
-    bounds_level: float | None = None
+    limits: Limits | None = field(default=None, repr=False)
     facts: Mapping[str, str] = field(default_factory=dict)
     frame_kind: FrameKind = "pandas"
     model: Prediction | None = field(default=None, repr=False)
-    df: float | None = None
+    df: float | Float | None = None
     log_scale: bool = True
     exponentials: tuple[str, ...] | None = None
     shares: Shares | None = None
@@ -100,43 +100,41 @@ class Result(Shown):
         return Coefficient(*row)
 
     def interval(self, level: float | None = None) -> Float:
-        """Confidence limits (d, 2), of the kind chosen with the fit; at 95 % unless score intervals have another level."""
+        """Confidence limits (d, 2), of the kind chosen with the fit; at 95 % unless they were asked for at another level."""
         level = self._level(level)
-        if self.interval_kind == "score":
-            return self._score_interval(level)
         if self.interval_kind == "percentile" and self.draws is not None:
             tails = [(1 - level) / 2, (1 + level) / 2]
             return np.quantile(self.draws.values, tails, axis=0).T
         reach = self._quantile((1 + level) / 2) * self.standard_errors
-        return np.column_stack([self.estimate - reach, self.estimate + reach])
+        wald = np.column_stack([self.estimate - reach, self.estimate + reach])
+        if self.limits is None:
+            return wald
+        own = self.limits.at(level)
+        return np.where(np.isnan(own), wald, own)
 
     def _level(self, level: float | None) -> float:
-        shown = (self.bounds_level or 0.95) if level is None else level
+        shown = (0.95 if self.limits is None else self.limits.level) if level is None else level
         check_level(shown)
         return shown
 
-    def _quantile(self, probability: float) -> float:
-        """Of the normal, or of t where the degrees of freedom are few."""
-        from scipy.special import ndtri, stdtrit
+    @property
+    def degrees_of_freedom(self) -> Float:
+        """Of the variance of each parameter (d,); infinite where intervals and tests are those of the normal."""
+        return np.broadcast_to(np.inf if self.df is None else self.df, (len(self.parameters),))
 
-        return float(ndtri(probability) if self.df is None else stdtrit(self.df, probability))
+    def _quantile(self, probability: float) -> Float:
+        """Of t, or of the normal, for each parameter (d,)."""
+        from scipy.special import stdtrit
 
-    def _score_interval(self, level: float) -> Float:
-        assert self.bounds is not None
-        if level != self.bounds_level:
-            raise PramanaError(
-                f"score intervals were computed at level {self.bounds_level} and need the data for {level}: "
-                f"fit again with Sandwich(interval='score', level={level})"
-            )
-        return self.bounds
+        return np.asarray(stdtrit(self.degrees_of_freedom, probability))
 
     def _rows(self, level: float | None) -> list[tuple[str, float, float, float, float, float, float]]:
-        from scipy.special import ndtr, stdtr
+        from scipy.special import stdtr
 
         errors, limits = self.standard_errors, self.interval(level)
         with np.errstate(all="ignore"):
             z = self.estimate / errors
-        p = 2 * (ndtr(-np.abs(z)) if self.df is None else stdtr(self.df, -np.abs(z)))
+        p = 2 * stdtr(self.degrees_of_freedom, -np.abs(z))
         columns = zip(self.parameters, self.estimate, errors, z, p, limits[:, 0], limits[:, 1], strict=True)
         return [(t, *map(float, numbers)) for t, *numbers in columns]
 
@@ -209,7 +207,15 @@ class Result(Shown):
         low, high = f"[{(1 - shown) / 2:.3g}", f"{(1 + shown) / 2:.3g}]"
         facts = {"Method": self.method, **self.facts, "Records": f"{self.n:g}", "Standard errors": self.inference}
         return Sheet(
-            columns=("term", "estimate", "std. error", "z" if self.df is None else "t", "p", low, high),
+            columns=(
+                "term",
+                "estimate",
+                "std. error",
+                "t" if np.isfinite(self.degrees_of_freedom).any() else "z",
+                "p",
+                low,
+                high,
+            ),
             rows=tuple(tuple(r.values()) for r in rows),
             facts=tuple(facts.items()),
             notes=tuple(str(d) for d in self.diagnostics),
@@ -222,7 +228,7 @@ class Result(Shown):
 
     def test(self, hypothesis: str) -> WaldTest:
         """Wald test of linear hypotheses, such as "edu[T.high] = 0, age = female"; an F test where `df` is given."""
-        return wald_test(hypothesis, self.parameters, self.estimate, self.covariance, self.df)
+        return wald_test(hypothesis, self.parameters, self.estimate, self.covariance, self.degrees_of_freedom)
 
     @released
     def predict(self, data: Any, *, level: float = 0.95) -> Any:
@@ -230,7 +236,7 @@ class Result(Shown):
         check_level(level)
         if self.model is None:
             raise PramanaError("only generalised linear models fitted by a formula predict: this result has no formula")
-        columns = self.model.at(data, self.estimate, self.covariance, self._quantile((1 + level) / 2))
+        columns = self.model.at(data, self.estimate, self.covariance, float(self._quantile((1 + level) / 2).max()))
         return build(columns, self.frame_kind)
 
     @released

@@ -53,7 +53,7 @@ def _shifted(matrix: pr.TransitionMatrix) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("seed", "records"), [(501, 200_000), pytest.param(502, 4_000_000, marks=pytest.mark.verify), (None, 200_000)]
+    ("seed", "records"), [(501, 200_000), pytest.param(502, 4_000_000, marks=pytest.mark.verify), (None, 1_000_000)]
 )
 @pytest.mark.parametrize("name", MATRICES)
 def test_draws_follow_the_matrix(name: str, seed: int | None, records: int, record_property: Log) -> None:

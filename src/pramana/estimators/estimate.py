@@ -22,6 +22,7 @@ from pramana.inference import jackknife as deleted
 from pramana.inference import resampling as resampled
 from pramana.inference import sandwich as linearised
 from pramana.inference.identification import WEAK, weakest
+from pramana.inference.limits import Computed, Limits
 from pramana.inference.resampling import Draws, resample
 from pramana.inference.sandwich import Linear
 from pramana.inference.score_intervals import score_intervals
@@ -50,9 +51,6 @@ def estimate(method: EquationMethod, task: Task) -> Result:
     covariance = _covariance(engine, root, linear, chosen, draws)
     known = linear is not None and nothing_random(linear.totals)
     covariance = np.zeros_like(covariance) if known else covariance
-    bounds = None
-    if isinstance(chosen, Sandwich) and chosen.interval == "score":
-        bounds = score_intervals(engine, root.beta, np.sqrt(np.diag(covariance)), chosen.level)
     split = linear if method.reverts else None
     about = engine.about
     result = Result(
@@ -74,8 +72,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
         unsplit=unsplit,
         sampling=None if split is None else split.covariance,
         draws=draws,
-        bounds=bounds,
-        bounds_level=chosen.level if isinstance(chosen, Sandwich) and bounds is not None else None,
+        limits=_limits(engine, root, chosen, covariance),
         facts={**task.plan.facts, **task.facts, **binding.facts, **about.facts, **_sum_of_weights(engine)},
         frame_kind=task.table.kind,
         df=_degrees_of_freedom(chosen, engine),
@@ -176,7 +173,7 @@ def multiplied(result: Result, size: float) -> Result:
         privacy=None if result.privacy is None else result.privacy * squared,
         sampling=None if result.sampling is None else result.sampling * squared,
         draws=None if result.draws is None else replace(result.draws, values=result.draws.values * size),
-        bounds=None if result.bounds is None else result.bounds * size,
+        limits=None if result.limits is None else result.limits.times(size),
         facts={**result.facts, "Population size": f"{size:g}"},
     )
 
@@ -304,7 +301,8 @@ def shown_only(result: Result, names: Sequence[str]) -> Result:
         privacy=None if result.privacy is None else result.privacy[square],
         sampling=None if result.sampling is None else result.sampling[square],
         draws=None if result.draws is None else replace(result.draws, values=result.draws.values[:, kept]),
-        bounds=None if result.bounds is None else result.bounds[kept],
+        limits=None if result.limits is None else result.limits.of(kept),
+        df=result.df[kept] if isinstance(result.df, np.ndarray) else result.df,
     )
 
 
@@ -377,6 +375,14 @@ def _covariance(engine: Engine, root: Root, linear: Linear | None, chosen: Infer
         return resampled.draws_covariance(draws.values, chosen.scale)
     assert linear is not None
     return linearised.sandwich_covariance(linear.totals, linear.inverse, engine, chosen)
+
+
+def _limits(engine: Engine, root: Root, chosen: Inference, covariance: Float) -> Limits | None:
+    """Intervals of their own kind, where there are any; None for Wald's and those of the draws."""
+    if not isinstance(chosen, Sandwich) or chosen.interval != "score":
+        return None
+    found = score_intervals(engine, root.beta, np.sqrt(np.diag(covariance)), chosen.level)
+    return Computed("score", chosen.level, found)
 
 
 def _describe(chosen: Inference, engine: Engine) -> str:

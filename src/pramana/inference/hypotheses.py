@@ -56,13 +56,14 @@ class SpecificationTest:
 
 
 def wald_test(
-    hypothesis: str, parameters: Sequence[str], estimate: Float, covariance: Float, df: float | None = None
+    hypothesis: str, parameters: Sequence[str], estimate: Float, covariance: Float, degrees: Float
 ) -> WaldTest:
     """Test equations separated by commas, as in "age = 0, edu[T.high] = 2 * edu[T.mid]".
 
     Parameters
     ----------
-    df : degrees of freedom of the covariance; None for the chi-square.
+    degrees : degrees of freedom of the variance of each parameter (d,), of which the smallest one that is involved counts;
+        infinite for the chi-square.
     """
     from scipy.stats import chi2
     from scipy.stats import f as fisher
@@ -72,6 +73,8 @@ def wald_test(
     rows, values = restrictions(hypothesis, parameters)
     gap = rows @ estimate - values
     spread, count = rows @ covariance @ rows.T, len(rows)
+    smallest = float(degrees[np.any(rows != 0, axis=0)].min())
+    df = None if np.isinf(smallest) else smallest
     if np.linalg.matrix_rank(rows) < count:
         raise FormulaError(f"the hypotheses {hypothesis!r} are not independent of each other: drop the redundant ones")
     known = float(count if df is None else df)

@@ -51,12 +51,12 @@ def test_commas_separate_equations() -> None:
 )
 def test_what_cannot_be_tested_is_refused(text: str, said: str) -> None:
     with pytest.raises(pr.FormulaError, match=said):
-        wald_test(text, NAMES, np.ones(6), np.eye(6))
+        wald_test(text, NAMES, np.ones(6), np.eye(6), np.full(6, np.inf))
 
 
 def test_one_restriction_is_the_square_of_its_z() -> None:
     estimate, covariance = np.array([1.0, 0.4]), np.array([[0.2, 0.05], [0.05, 0.1]])
-    test = wald_test("a = b", ["a", "b"], estimate, covariance)
+    test = wald_test("a = b", ["a", "b"], estimate, covariance, np.full(2, np.inf))
     z = 0.6 / np.sqrt(0.2 + 0.1 - 2 * 0.05)
     assert test.statistic == pytest.approx(z**2, rel=1e-12)
     assert (test.df, test.p_value) == (1, pytest.approx(chi2.sf(z**2, 1), rel=1e-12))
@@ -64,7 +64,7 @@ def test_one_restriction_is_the_square_of_its_z() -> None:
 
 def test_a_joint_restriction_of_everything_is_the_quadratic_form() -> None:
     estimate, covariance = np.array([1.0, 0.4]), np.array([[0.2, 0.05], [0.05, 0.1]])
-    test = wald_test("a = 0, b = 0", ["a", "b"], estimate, covariance)
+    test = wald_test("a = 0, b = 0", ["a", "b"], estimate, covariance, np.full(2, np.inf))
     assert test.statistic == pytest.approx(estimate @ np.linalg.solve(covariance, estimate), rel=1e-12)
     assert test.df == 2
     assert "chi2(2)" in str(test)
