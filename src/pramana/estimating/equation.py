@@ -225,6 +225,11 @@ class Equation(ABC):
         """What the analyst should know at the root, whose covariance is (d, d)."""
         return []
 
+    def divisors(self, beta: Float, covariance: Float) -> dict[str, float]:  # noqa: ARG002
+        """What a function of moments divides by or takes the logarithm of, in standard errors from zero, by name; empty where
+        the slope tells how well the parameters are identified."""
+        return {}
+
     def debiased(self, beta: Float, covariance: Float) -> Float:  # noqa: ARG002
         """β without the bias that its curvature and covariance imply, where the plan asks for that."""
         return beta
