@@ -92,10 +92,6 @@ class Engine(ABC):
         randomisation costs. With shares (n,), the same within a unit, the terms are multiplied by them."""
 
     @abstractmethod
-    def absolute_slopes(self, beta: Float) -> Float:
-        """Σ w |∂φ_j/∂β_j| (d,)."""
-
-    @abstractmethod
     def slope_moments(self, beta: Float, lefts: Float, rights: Float) -> Float:
         """(2, k): Σ w² (s − s̄)² and Σ w² s (lᵀφ) over records with slopes s = lᵀ ∂φ r, for directions l and r (k, d); a row with
         a count stands for so many equal records."""

@@ -161,10 +161,6 @@ class LocalEngine(Engine):
             clean += gram(u, mass * share)
         return gram(phi, share) - clean
 
-    def absolute_slopes(self, beta: Float) -> Float:
-        weights = self.sampling.row_weights
-        return self._added(lambda e, rows: e.absolute_slopes(beta, weights[rows]))
-
     def slope_moments(self, beta: Float, lefts: Float, rights: Float) -> Float:
         s = self.sampling
 

@@ -216,11 +216,6 @@ class Equation(ABC):
         ahead, behind = self.influence(beta + step * right), self.influence(beta - step * right)
         return np.asarray((ahead - behind) @ left / (2 * step))
 
-    def absolute_slopes(self, beta: Float, weights: Float) -> Float:
-        """Σ w |∂φ_j/∂β_j| (d,)."""
-        parts = [self.record_slope(beta, unit, unit) for unit in np.eye(self.d)]
-        return np.asarray(np.abs(np.array(parts)) @ weights)
-
     def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
         """What the analyst should know at the root, whose covariance is (d, d)."""
         return []

@@ -61,7 +61,7 @@ def _end(profile: _Profile, step: float, critical: float) -> float:
         inner = (low * above - high * below) / (above - below)
         middle = inner if k % 4 else (low + high) / 2  # halving where false position would creep
         found = beyond(middle)
-        if abs(found) < 1e-12:
+        if abs(found) < 1e-10:
             return centre + step * middle
         if found > 0:
             low, high, below, above = low, middle, below / 2, found

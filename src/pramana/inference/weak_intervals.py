@@ -48,7 +48,7 @@ class ScoreLimits(Limits):
     def at(self, level: float) -> Float:
         if level not in self.values:
             known = ", ".join(f"{known:g}" for known in sorted(self.values))
-            interval = ", interval='score'" if self.kind == "score" else ""
+            interval = "" if len(self.values) > 1 else ", interval='score'"
             raise PramanaError(
                 f"score intervals were computed at level {known} and need the data for {level:g}: fit again with "
                 f"inference=Sandwich(level={level:g}{interval}), or with interval='wald'"
