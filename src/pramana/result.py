@@ -73,7 +73,7 @@ class Result(Shown):
     n: float
     method: str
     inference: str
-    interval_kind: Literal["wald", "percentile", "score"] = "wald"
+    interval_kind: Literal["wald", "percentile", "score", "auto"] = "wald"
     diagnostics: tuple[Diagnostic, ...] = ()
     privacy: Float | None = field(default=None, repr=False)
     sampling: Float | None = field(default=None, repr=False)
@@ -134,6 +134,8 @@ class Result(Shown):
         errors, limits = self.standard_errors, self.interval(level)
         with np.errstate(all="ignore"):
             z = self.estimate / errors
+        own = None if self.limits is None else self.limits.statistics
+        z = z if own is None else np.where(np.isnan(own), z, own)
         p = 2 * stdtr(self.degrees_of_freedom, -np.abs(z))
         columns = zip(self.parameters, self.estimate, errors, z, p, limits[:, 0], limits[:, 1], strict=True)
         return [(t, *map(float, numbers)) for t, *numbers in columns]

@@ -111,8 +111,6 @@ def test_compiled_sums_equal_the_expanded_ones(
         np.testing.assert_allclose(slope, expected[1][0], **CLOSE)
         np.testing.assert_allclose(outer, (phi * w2[rows, None]).T @ phi, **CLOSE)
         np.testing.assert_allclose(clean, predictor.clean_outer(block.data, beta, w2[rows]), **CLOSE)
-        sizes = predictor.absolute_slopes(block.data, beta, w[rows])
-        np.testing.assert_allclose(products.absolute_slopes(fast, compact, beta, w[rows]), sizes, **CLOSE)
         left, right = rng.normal(size=(2, equation.d))
         slopes = predictor.record_slope(block.data, beta, left, right)
         np.testing.assert_allclose(products.record_slope(fast, compact, beta, left, right), slopes, **CLOSE)
@@ -126,13 +124,14 @@ def test_blocks_and_threads_change_nothing(
     equation = equation_of(formula, "binomial", data)
     rng = np.random.default_rng(4)
     beta, clusters = 0.2 * rng.normal(size=equation.d), rng.integers(0, 9, N)
+    ways = rng.normal(size=(2, 3, equation.d))
     sampling = {"weights": rng.uniform(0.5, 2, N), "clusters": clusters}
     whole = LocalEngine.of(equation, **sampling)
-    before = [whole.totals(beta), whole.spread(beta, whole.own), whole.absolute_slopes(beta)]
+    before = [whole.totals(beta), whole.spread(beta, whole.own), whole.slope_moments(beta, *ways)]
     monkeypatch.setattr("pramana.engines.local.SMALLEST", 64)
     monkeypatch.setattr("pramana.engines.local.BLOCK_ENTRIES", 64)
     cut = replace(LocalEngine.of(equation, **sampling), threads=threads)
-    after = [cut.totals(beta), cut.spread(beta, cut.own), cut.absolute_slopes(beta)]
+    after = [cut.totals(beta), cut.spread(beta, cut.own), cut.slope_moments(beta, *ways)]
     for name in ("score", "slope", "outer", "clean_outer", "clusters", "meat"):
         np.testing.assert_allclose(getattr(after[0], name), getattr(before[0], name), rtol=1e-12, atol=1e-11)
     for one, other in zip(before[1:], after[1:], strict=True):

@@ -97,15 +97,6 @@ def test_slopes_are_derivatives(name: str, rng: np.random.Generator) -> None:
     assert w @ equation.record_slope(beta, left, right) == pytest.approx(left @ slope[0] @ right, rel=1e-5)
 
 
-@pytest.mark.parametrize("name", ["multinomial", "multinomial, covariate"])
-def test_the_sum_of_absolute_slopes(name: str, rng: np.random.Generator) -> None:
-    plan, column = PLANS[name]
-    equation = bound(plan, data_of(rng, 60), pr.Mechanism({column: channel_of(column, rng)}))
-    beta, w = beta_of(equation, rng), rng.exponential(size=60)
-    slow = [w @ np.abs(equation.record_slope(beta, unit, unit)) for unit in np.eye(beta.size)]
-    np.testing.assert_allclose(equation.absolute_slopes(beta, w), slow, rtol=1e-10)
-
-
 def test_multinomial_objective_has_the_score_as_gradient(rng: np.random.Generator) -> None:
     equation = bound(PLANS["multinomial"][0], data_of(rng, 60), pr.Mechanism({"edu": channel_of("edu", rng)}))
     beta, w = beta_of(equation, rng), np.ones((1, 60))

@@ -82,7 +82,7 @@ def test_a_vanished_domain_is_an_error_that_names_it() -> None:
 
 
 def test_a_domain_that_is_hardly_there_is_a_warning() -> None:
-    data = {"g": ["a"] * 750 + ["b"] * 250, "y": np.tile([1.0, 2.0], 500)}
+    data = {"g": ["a"] * 760 + ["b"] * 240, "y": np.tile([1.0, 2.0], 500)}
     mechanism = pr.Mechanism({"g": pr.TransitionMatrix.randomized_response(["a", "b"], keep=0.8)})
     result = pr.fit(pr.mean("y", by="g"), data, mechanism)
     assert "weakly-identified" in [d.code for d in result.diagnostics]

@@ -27,7 +27,8 @@ def test_a_score_interval_at_another_level_needs_the_data(
 ) -> None:
     result = pr.fit(FORMULA, survey, mechanism, inference=pr.Sandwich(interval="score", level=0.9))
     with pytest.raises(
-        pr.PramanaError, match=r"at level 0.9 .* for 0.8: fit again with Sandwich\(interval='score', level=0.8\)"
+        pr.PramanaError,
+        match=r"at level 0.9 .* for 0.8: fit again with inference=Sandwich\(level=0.8, interval='score'\)",
     ):
         getattr(result, ask)(level=0.8)
     np.testing.assert_array_equal(result.interval(), result.interval(0.9))

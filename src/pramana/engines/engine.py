@@ -92,12 +92,9 @@ class Engine(ABC):
         randomisation costs. With shares (n,), the same within a unit, the terms are multiplied by them."""
 
     @abstractmethod
-    def absolute_slopes(self, beta: Float) -> Float:
-        """Σ w |∂φ_j/∂β_j| (d,)."""
-
-    @abstractmethod
-    def slope_error(self, beta: Float, left: Float, right: Float, total: float) -> float:
-        """Standard error of `total` = leftᵀ (Σ w ∂φ) right; a row with a count stands for so many equal records."""
+    def slope_moments(self, beta: Float, lefts: Float, rights: Float) -> Float:
+        """(2, k): Σ w² (s − s̄)² and Σ w² s (lᵀφ) over records with slopes s = lᵀ ∂φ r, for directions l and r (k, d); a row with
+        a count stands for so many equal records."""
 
     @abstractmethod
     def direct(self, weights: Weights) -> Float | None:
@@ -122,6 +119,11 @@ class Engine(ABC):
     @abstractmethod
     def remarks(self, beta: Float, covariance: Float) -> list[Note]:
         """What the analyst should know at the root."""
+
+    def sketch(self) -> tuple[Engine, float]:
+        """Some of the records, where there are very many, and the number that each of them stands for."""
+        pilot = self.pilot()
+        return (self, 1.0) if pilot is None else (pilot, self.sampling.rows / pilot.sampling.rows)
 
     def pilot(self) -> Engine | None:
         """Some of the records, on which a first root is found when there are very many; None elsewhere."""
@@ -155,6 +157,10 @@ class Engine(ABC):
     def debiased(self, beta: Float, covariance: Float) -> Float:
         """β without the bias that its curvature and covariance imply, where the plan asks for that."""
         return self.equation.debiased(beta, covariance)
+
+    def divisors(self, beta: Float, covariance: Float) -> dict[str, float]:
+        """What a function of moments divides by, in standard errors from zero, by name."""
+        return self.equation.divisors(beta, covariance)
 
     def softened(self, t: float) -> Self:
         """A share t of the noise undone."""

@@ -161,31 +161,18 @@ class LocalEngine(Engine):
             clean += gram(u, mass * share)
         return gram(phi, share) - clean
 
-    def absolute_slopes(self, beta: Float) -> Float:
-        weights = self.sampling.row_weights
-        return self._added(lambda e, rows: e.absolute_slopes(beta, weights[rows]))
-
-    def slope_error(self, beta: Float, left: Float, right: Float, total: float) -> float:
-        """Standard error of `total` = leftᵀ (Σ w ∂φ) right; a row with a count stands for so many equal records."""
+    def slope_moments(self, beta: Float, lefts: Float, rights: Float) -> Float:
         s = self.sampling
-        if s.clusters is not None:
-            groups, weights, codes = s.groups or 0, s.row_weights, s.clusters
-            sums = self._added(
-                lambda e, rows: np.bincount(
-                    codes[rows], weights=e.record_slope(beta, left, right) * weights[rows], minlength=groups
-                )
-            )
-            # What one cluster carries, as a fixed effect of clusters does, has no spread between clusters: its records tell.
-            if 2 * np.abs(sums).max() <= np.abs(sums).sum():
-                return float(np.sqrt(np.sum((sums - sums.mean()) ** 2)))
-        middle = total / s.n
 
-        def part(e: Equation, rows: slice) -> Any:
-            slopes = e.record_slope(beta, left, right)
-            away = (slopes if s.weights is None else slopes * s.weights[rows]) - middle
-            return np.sum(away**2) if s.frequencies is None else s.frequencies[rows] @ away**2
+        def part(e: Equation, rows: slice) -> Float:
+            weights = np.ones(e.n) if s.weights is None else s.weights[rows]
+            counts = np.ones(e.n) if s.frequencies is None else s.frequencies[rows]
+            slopes = np.stack([e.record_slope(beta, *pair) for pair in zip(lefts, rights, strict=True)]) * weights
+            along = (e.influence(beta) @ lefts.T).T * weights
+            return np.stack([slopes**2 @ counts, (slopes * along) @ counts, slopes @ counts])
 
-        return float(np.sqrt(self._added(part)))
+        squares, products, total = self._added(part)
+        return np.stack([np.clip(squares - total**2 / s.n, 0.0, None), products])
 
     # Roots, starts and remarks.
 

@@ -216,14 +216,14 @@ class Equation(ABC):
         ahead, behind = self.influence(beta + step * right), self.influence(beta - step * right)
         return np.asarray((ahead - behind) @ left / (2 * step))
 
-    def absolute_slopes(self, beta: Float, weights: Float) -> Float:
-        """Σ w |∂φ_j/∂β_j| (d,)."""
-        parts = [self.record_slope(beta, unit, unit) for unit in np.eye(self.d)]
-        return np.asarray(np.abs(np.array(parts)) @ weights)
-
     def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
         """What the analyst should know at the root, whose covariance is (d, d)."""
         return []
+
+    def divisors(self, beta: Float, covariance: Float) -> dict[str, float]:  # noqa: ARG002
+        """What a function of moments divides by or takes the logarithm of, in standard errors from zero, by name; empty where
+        the slope tells how well the parameters are identified."""
+        return {}
 
     def debiased(self, beta: Float, covariance: Float) -> Float:  # noqa: ARG002
         """β without the bias that its curvature and covariance imply, where the plan asks for that."""

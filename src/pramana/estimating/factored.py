@@ -240,13 +240,6 @@ class FactoredLinear(Equation):
             total += component.by_record(covariance)
         return -total
 
-    def absolute_slopes(self, beta: Float, weights: Float) -> Float:  # noqa: ARG002
-        """Σ w |∂φ_j/∂β_j| (d,)."""
-        out = np.abs(weights) @ self.records.design**2
-        for c, squares in zip(self.records.components, self.records.squares, strict=True):
-            out[c.columns] = c.total(weights, np.abs(np.einsum("rjj->rj", squares)))
-        return np.asarray(out)
-
     def clean_outer(self, beta: Float, weights: Float) -> Float:
         """Σ w (x xᵀ e²)*: e = m − Σ g_v with m the reverted residual and g_v independent, of mean zero."""
         r, x = self.records, self.records.design

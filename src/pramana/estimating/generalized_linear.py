@@ -276,12 +276,6 @@ class PredictorEquation(Equation):
             return super().outer(beta, weights)
         return products.sums(fast, self.compact, beta, weights, weights).outer
 
-    def absolute_slopes(self, beta: Float, weights: Float) -> Float:
-        fast = self._fast()
-        if fast is None or self.compact is None:
-            return predictor.absolute_slopes(self.data, beta, weights)
-        return products.absolute_slopes(fast, self.compact, beta, weights)
-
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
         fast = self._fast()
         if fast is None or self.compact is None:

@@ -85,6 +85,10 @@ class Smooth(ABC):
     def remarks(self, theta: Float, mu: Float, errors: Float) -> list[Note]:
         """What the analyst should know; errors (k,) are the standard errors of θ."""
 
+    def divisors(self, mu: Any) -> dict[str, Any]:  # noqa: ARG002
+        """What g divides by, or takes a root or a logarithm of, by name: near zero its standard errors mean nothing."""
+        return {}
+
     def debiased(self, theta: Float, mu: Float, covariance: Float) -> Float:  # noqa: ARG002
         """θ corrected for the curvature of g, where the plan asks for it; covariance (m, m) is that of μ."""
         return theta
@@ -188,6 +192,17 @@ class SmoothEquation(Equation, Direct):
     def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
         theta, mu = self._split(beta)
         return self.target.remarks(theta, mu, np.sqrt(np.diag(covariance))[: theta.size])
+
+    def divisors(self, beta: Float, covariance: Float) -> dict[str, float]:
+        theta, mu = self._split(beta)
+        found = self.target.divisors(mu)
+        if not found:
+            return {}
+        slopes = gradient(lambda m: np.stack(list(self.target.divisors(m).values())), mu)
+        spread = np.einsum("ki,ij,kj->k", slopes, covariance[theta.size :, theta.size :], slopes)
+        with np.errstate(all="ignore"):
+            signals = np.stack(list(found.values())) / np.sqrt(np.clip(spread, 0.0, None))
+        return dict(zip(found, map(float, signals), strict=True))
 
     def debiased(self, beta: Float, covariance: Float) -> Float:
         theta, mu = self._split(beta)

@@ -21,12 +21,12 @@ from pramana.inference import Jackknife, Resampling, Root, Sandwich, solve
 from pramana.inference import jackknife as deleted
 from pramana.inference import resampling as resampled
 from pramana.inference import sandwich as linearised
-from pramana.inference.identification import WEAK, weakest
-from pramana.inference.limits import Computed, Limits
+from pramana.inference.identification import Identification, identification, perturbed
+from pramana.inference.limits import Limits
 from pramana.inference.resampling import Draws, resample
 from pramana.inference.sandwich import Linear
-from pramana.inference.score_intervals import score_intervals
 from pramana.inference.survey import refuse_correction, refuse_step_target
+from pramana.inference.weak_intervals import described, limits_of, weakness
 from pramana.models.prediction import Prediction
 from pramana.result import Result, Shares
 
@@ -52,6 +52,8 @@ def estimate(method: EquationMethod, task: Task) -> Result:
     known = linear is not None and nothing_random(linear.totals)
     covariance = np.zeros_like(covariance) if known else covariance
     split = linear if method.reverts else None
+    judged = _judged(engine, root, split, covariance)
+    limits = _limits(engine, root, chosen, covariance, judged)
     about = engine.about
     result = Result(
         parameters=about.parameters,
@@ -59,12 +61,13 @@ def estimate(method: EquationMethod, task: Task) -> Result:
         covariance=covariance,
         n=engine.n,
         method=method.label,
-        inference=_describe(chosen, engine),
-        interval_kind=chosen.interval,
+        inference=_describe(chosen, engine, limits),
+        interval_kind=_kind(chosen, limits),
         diagnostics=(
             *(note for note in task.notes if not (method.takes_as_true and note.code == SHARED_DRAWS)),
             *binding.notes,
             *diagnostics_of(engine, root, split, draws, covariance, split=not unsplit),
+            *([] if judged is None else weakness(engine, judged, limits)),
             *([NOTHING_RANDOM] if known else []),
             *_few_units(chosen, engine),
         ),
@@ -72,7 +75,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
         unsplit=unsplit,
         sampling=None if split is None else split.covariance,
         draws=draws,
-        limits=_limits(engine, root, chosen, covariance),
+        limits=limits,
         facts={**task.plan.facts, **task.facts, **binding.facts, **about.facts, **_sum_of_weights(engine)},
         frame_kind=task.table.kind,
         df=_degrees_of_freedom(chosen, engine),
@@ -230,10 +233,8 @@ def diagnostics_of(
     found: list[Diagnostic] = []
     if root.path == "continuation":
         found.append(Diagnostic("continuation", "info", "Newton needed a continuation in the noise to find this root"))
-    if linear is not None:
-        if engine.about.smooth:
-            found += _identified(engine, root, linear)
-        found += _privacy_sign(linear) if split else []
+    if linear is not None and split:
+        found += _privacy_sign(linear)
     found += _outside(engine, root)
     found += [Diagnostic(*note) for note in engine.remarks(root.beta, covariance)]  # type: ignore[arg-type]
     if draws is not None and draws.rootless:
@@ -243,23 +244,6 @@ def diagnostics_of(
         message = f"{draws.rootless} of {total} resamples ({share:.1%}) have no root and were left out"
         found.append(Diagnostic("rootless", severity, message))  # type: ignore[arg-type]
     return found
-
-
-def _identified(engine: Engine, root: Root, linear: Linear) -> list[Diagnostic]:
-    judged = weakest(engine, root.beta, linear.totals.slope)
-    if judged is None or judged.ratio >= WEAK:
-        return []
-    names = [repr(p) for p, v in zip(engine.about.parameters, np.abs(judged.direction), strict=True) if v > 0.3]
-    score = "Sandwich(interval='score'), " if engine.about.profiled else ""
-    remedy = f"use {score}more records or fewer terms"
-    if judged.ratio <= NOTHING:
-        message = f"the reverted variance along {', '.join(names)} is not positive: estimate and standard errors mean nothing; {remedy}"
-        return [Diagnostic("not-identified", "error", message)]
-    message = (
-        f"weak identification of {', '.join(names)} (smallest eigenvalue of the slope is {judged.ratio:.1f} of its standard "
-        f"errors from zero; {WEAK:g} is the limit for Wald intervals): {remedy}"
-    )
-    return [Diagnostic("weakly-identified", "warning", message)]
 
 
 def _privacy_sign(linear: Linear) -> list[Diagnostic]:
@@ -377,15 +361,29 @@ def _covariance(engine: Engine, root: Root, linear: Linear | None, chosen: Infer
     return linearised.sandwich_covariance(linear.totals, linear.inverse, engine, chosen)
 
 
-def _limits(engine: Engine, root: Root, chosen: Inference, covariance: Float) -> Limits | None:
-    """Intervals of their own kind, where there are any; None for Wald's and those of the draws."""
-    if not isinstance(chosen, Sandwich) or chosen.interval != "score":
+def _judged(engine: Engine, root: Root, linear: Linear | None, covariance: Float) -> Identification | None:
+    """What the noise has left to estimate; None where no noise is undone, or the equation is a step function."""
+    if linear is None or not engine.about.smooth or not perturbed(linear.totals):
         return None
-    found = score_intervals(engine, root.beta, np.sqrt(np.diag(covariance)), chosen.level)
-    return Computed("score", chosen.level, found)
+    return identification(engine, root.beta, linear.totals, covariance)
 
 
-def _describe(chosen: Inference, engine: Engine) -> str:
+def _limits(
+    engine: Engine, root: Root, chosen: Inference, covariance: Float, judged: Identification | None
+) -> Limits | None:
+    """Intervals of their own kind, where there are any; None for Wald's and those of the draws."""
+    if not isinstance(chosen, Sandwich):
+        return None
+    return limits_of(engine, root.beta, np.sqrt(np.diag(covariance)), chosen, judged)
+
+
+def _kind(chosen: Inference, limits: Limits | None) -> Any:
+    if limits is not None:
+        return limits.kind
+    return "wald" if chosen.interval == "auto" else chosen.interval
+
+
+def _describe(chosen: Inference, engine: Engine, limits: Limits | None) -> str:
     by = f", {engine.sampling.groups} clusters" if engine.sampling.groups is not None else ""
     strata = (
         f"{len(engine.sampling.strata.fraction)} strata, {engine.sampling.groups} sampling units"
@@ -401,10 +399,11 @@ def _describe(chosen: Inference, engine: Engine) -> str:
         return f"jackknife{by}, t intervals with {_degrees_of_freedom(chosen, engine):g} degrees of freedom"
     if isinstance(chosen, deleted.Replicates):
         return f"{0 if engine.sampling.replicates is None else len(engine.sampling.replicates)} replicate weights"
+    shown = described(limits, engine.about.parameters, chosen.interval)
     if engine.sampling.strata is not None:
-        return f"linearised for the design ({strata}; around the {engine.sampling.strata.target}), {chosen.interval} intervals"
+        return f"linearised for the design ({strata}; around the {engine.sampling.strata.target}), {shown}"
     name = (chosen.correction or "HC0").replace("HC", "CR" if by else "HC")
-    return f"sandwich ({name}{by}), {chosen.interval} intervals"
+    return f"sandwich ({name}{by}), {shown}"
 
 
 def _degrees_of_freedom(chosen: Inference, engine: Engine) -> float | None:

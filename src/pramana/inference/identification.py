@@ -1,4 +1,4 @@
-"""Is the parameter identified? The smallest eigenvalue of the slope, over its own standard error."""
+"""Is there enough signal for Wald's interval? How far it is from the interval that the score test would give."""
 
 from __future__ import annotations
 
@@ -6,57 +6,130 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pramana.arrays import Float
-from pramana.engines import Engine
+from pramana.arrays import Bool, Float, Int
+from pramana.engines import Engine, Totals
+from pramana.estimating.rounding import ROUNDING
 
-WEAK = 4.0
+WANTED = 4.0
+"""Signal below which a parameter is reported. On the grid of tests/statistical/test_weak_identification.py, Wald's interval then
+misses without a word in at most 7 % of samples, at most 5 % on one side, and healthy fits are reported in under 5 %."""
+SAFE = 10.0
+"""Signal from which Wald's interval is shown. On the same grid that costs at most 0.005 of coverage."""
+REACH = 2.575829
+"""Standard errors at which the two intervals are compared: the ends of Wald's at 99 %."""
+LARGEST = 20.0
+"""Logarithm of a ratio of test statistics beyond which no more is told."""
 ASYMMETRY = 1e-3
 """Of a scaled slope: numerical derivatives leave less, and systems of different equations more."""
+NOISY = 0.1
+"""Relative change of the slope's variance, when released values are taken for true, from which it is counted: a slope that varies
+between records because a clean covariate does is known, and its few large values are a matter of small samples."""
+STEP = 1e-2
+"""Standard errors over which the change of the slope is measured."""
 
 
 @dataclass(frozen=True)
 class Identification:
-    """The weakest direction of the scaled slope.
+    """What the data say about each parameter.
 
     Attributes
     ----------
-    ratio : eigenvalue over standard error; below about 4, Wald intervals lose their coverage, and below zero a
-        reverted variance is negative.
-    direction : loadings of the parameters (d,).
+    signals : for each parameter (d,), one over the relative difference between the arms of Wald's interval and those of the
+        score test: 10 means a tenth. Infinite where nothing is uncertain but the score; 0 where a reverted variance is negative.
+    lost : a reverted variance is not positive, and the estimate means nothing.
+    divisor : of a function of moments, the faintest of what it divides by, whose distance from zero in standard errors is the
+        signal; empty elsewhere.
     """
 
-    ratio: float
-    eigenvalue: float
-    direction: Float
+    signals: Float
+    lost: bool = False
+    divisor: str = ""
 
 
-def weakest(engine: Engine, beta: Float, slope: Float) -> Identification | None:
-    """The weakest direction of all that can be judged; None where there is nothing to judge.
+def identification(engine: Engine, beta: Float, totals: Totals, covariance: Float) -> Identification:
+    """Of every parameter at the root, whose covariance is (d, d).
 
     An equation names the blocks of its slope (d, d) that are minus a curvature, and may be judged by another one that has the
-    same regressors. A slope without such blocks is taken for a curvature of either sign where it is symmetric; elsewhere its
-    symmetric part says nothing about identification.
+    same regressors. A slope without such blocks is taken for a curvature of either sign where it is symmetric.
     """
+    if engine.about.sums:
+        return Identification(np.full(engine.d, np.inf))
+    divisors = engine.divisors(beta, covariance)
+    if divisors:
+        faintest = min(divisors, key=lambda name: divisors[name])
+        return Identification(np.full(engine.d, divisors[faintest]), divisor=faintest)
     judge = engine.judge()
-    if judge is not engine:
-        engine, slope = judge, judge.score_and_slope(beta[None], judge.own)[1][0]
-    judged = [identification(engine, beta, slope, block) for block in engine.about.curvatures]
-    return min((one for one in judged if one is not None), key=lambda one: one.ratio, default=None)
+    totals = totals if judge is engine else judge.totals(beta)
+    signals, lost = np.full(engine.d, np.inf), False
+    for block in judge.about.curvatures:
+        places = np.arange(engine.d)[slice(None) if block is None else block]
+        negative = _negative(totals.slope[np.ix_(places, places)], either=block is None)
+        found = np.where(negative, 0.0, _signals(judge, beta, totals, places))
+        signals[places] = np.minimum(signals[places], found)
+        lost = lost or bool(negative.any())
+    return Identification(signals, lost)
 
 
-def identification(engine: Engine, beta: Float, slope: Float, block: slice | None = None) -> Identification | None:
-    """Of one block of the slope, or of all of it; None where there is no noise in it, or no symmetry."""
-    units = np.eye(engine.d)[slice(None) if block is None else block]
-    scale = np.sqrt(units @ engine.absolute_slopes(beta))  # positive whatever the sign of a reverted variance
-    scale = np.where(scale > 0, scale, 1.0)
-    scaled = -units @ slope @ units.T / np.outer(scale, scale)
+def perturbed(totals: Totals) -> bool:
+    """Whether any noise is undone in the score: without it there is nothing to judge but the size of the sample."""
+    return bool(np.any(np.abs(np.diag(totals.privacy)) > ROUNDING * np.diag(totals.outer)))
+
+
+def _negative(slope: Float, *, either: bool) -> Bool:
+    """Which parameters (d,) bear it that minus the slope is not positive definite; none where it is, or has no symmetry."""
+    size = np.sqrt(np.abs(np.diag(slope)))
+    scaled = -slope / np.outer(size, size) if size.all() else -slope
+    scaled = -scaled if either and np.trace(scaled) < 0 else scaled
     if np.abs(scaled - scaled.T).max() > ASYMMETRY:
-        return None
+        return np.zeros(len(slope), dtype=bool)
     values, vectors = np.linalg.eigh((scaled + scaled.T) / 2)
-    if block is None and values.sum() < 0:
-        values, vectors = -values[::-1], vectors[:, ::-1]
-    loading = vectors[:, 0] / scale @ units
-    error = engine.slope_error(beta, loading, loading, float(loading @ slope @ loading))
-    if error <= 1e-9 * abs(values[0]):
-        return None
-    return Identification(float(values[0]) / error, float(values[0]), vectors[:, 0] @ units)
+    if values[0] > 0:
+        return np.zeros(len(slope), dtype=bool)
+    wrong = np.diag(np.linalg.inv(scaled)) <= 0  # a negative variance, the others solved for
+    return wrong if wrong.any() else np.abs(vectors[:, 0]) > 0.3
+
+
+def _signals(engine: Engine, beta: Float, totals: Totals, places: Int) -> Float:
+    """Of the parameters at these places (k,), the others of their block solved for.
+
+    With the score of parameter j along its profile, c ᵀ Σ φ at β + δD, where D = J⁻¹e_j / (J⁻¹)_jj and c likewise by rows, the
+    score test's statistic at δ = ±z standard errors is z² (1 ± zκ/2)² / (1 ± zν + z²q) to second order:
+    κ, the change of the slope over one standard error (a noisy response: its estimate runs off where the slope fades);
+    ν, that of the score's variance (its covariance with the slope); q, the variance of the slope itself (a noisy covariate).
+    """
+    own = np.ix_(places, places)
+    slope, meat, outer, units = totals.slope[own], totals.meat[own], totals.outer[own], np.eye(engine.d)[places]
+    inverse = np.linalg.inv(slope)
+    effective = 1 / np.diag(inverse)
+    left, right = inverse * effective[:, None], (inverse * effective).T
+    variance, alone = (np.einsum("ji,ik,jk->j", left, m, left) for m in (meat, outer))
+    error = np.sqrt(np.clip(variance, 0.0, None)) / np.abs(effective)
+    few, times = engine.sketch()
+    here = totals.slope if few is engine else few.score_and_slope(beta[None], few.own)[1][0]
+    bends = np.empty_like(left)  # cᵀ ∂J, over one standard error
+    for j, step in enumerate(STEP * error[:, None] * right @ units):
+        there = few.score_and_slope((beta + step)[None], few.own)[1][0]
+        bends[j] = times * left[j] @ (there - here)[own] / STEP
+    turned = -bends @ inverse + np.einsum("jk,kj->j", bends, inverse)[:, None] * left  # of c, over one standard error
+
+    def signals(squares: Float, products: Float) -> Float:
+        with np.errstate(all="ignore"):
+            kappa = np.einsum("jk,jk->j", bends, right) / effective
+            nu = 2 * error * products / alone + 2 * np.einsum("ji,ik,jk->j", turned, meat, left) / variance
+            q = error**2 * squares / alone
+            apart = np.max([_apart(sign * REACH, kappa, nu, q) for sign in (-1.0, 1.0)], axis=0)
+            return np.where(variance > 0, 2 / apart, np.inf)
+
+    moments = times * few.slope_moments(beta, left @ units, right @ units)
+    found = signals(*moments)
+    if np.all(found >= SAFE):
+        return found
+    plain = times * few.softened(0.0).slope_moments(beta, left @ units, right @ units)
+    return signals(*np.where(np.abs(moments[0] - plain[0]) > NOISY * moments[0], moments, 0.0))
+
+
+def _apart(z: float, kappa: Float, nu: Float, q: Float) -> Float:
+    """Logarithm of the score statistic over z², without its sign."""
+    score, variance = 1 + z * kappa / 2, 1 + z * nu + z**2 * q
+    found = 2 * np.log(np.abs(score)) - np.log(np.maximum(variance, 0.0))
+    return np.minimum(np.abs(np.nan_to_num(found, nan=LARGEST, posinf=LARGEST, neginf=LARGEST)), LARGEST)

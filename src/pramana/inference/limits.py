@@ -23,6 +23,11 @@ class Limits(ABC):
     kind: str
     level: float
 
+    @property
+    def statistics(self) -> Float | None:
+        """z or t (d,) of the hypothesis that a parameter is 0, NaN where that is Wald's; None where all are."""
+        return None
+
     @abstractmethod
     def at(self, level: float) -> Float:
         """(d, 2) at any level that can be had without the data; NaN for a parameter whose limits are Wald's."""

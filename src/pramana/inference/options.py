@@ -16,12 +16,14 @@ class Sandwich:
     Parameters
     ----------
     correction : None (HC0, CR0 with clusters) or "HC1" (n/(n − d); with clusters G/(G − 1) · (n − 1)/(n − d)).
-    interval : "wald", or "score", which inverts the score test and keeps its coverage under weak identification.
-    level : the level of score intervals, which are computed with the fit because they need the data.
+    interval : "wald"; "score", which inverts the score test and keeps its coverage under weak identification; or "auto", the
+        score interval for the parameters whose signal is too faint for Wald's.
+    level : the level of score intervals, which are computed with the fit because they need the data; "auto" computes them at
+        0.90, 0.95 and 0.99 as well.
     """
 
     correction: Literal["HC0", "HC1"] | None = None
-    interval: Literal["wald", "score"] = "wald"
+    interval: Literal["auto", "wald", "score"] = "auto"
     level: float = 0.95
 
     def __post_init__(self) -> None:
@@ -29,7 +31,7 @@ class Sandwich:
             raise PramanaError(
                 f"correction {self.correction!r} is unknown: {suggestion(str(self.correction), ['HC0', 'HC1'])}"
             )
-        _check_choice("interval", self.interval, ("wald", "score"))
+        _check_choice("interval", self.interval, ("auto", "wald", "score"))
         check_level(self.level)
 
 

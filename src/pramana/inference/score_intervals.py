@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +15,11 @@ from pramana.kernels.newton import newton
 _FAR = 2.0**24
 
 
-def score_intervals(engine: Engine, beta: Float, errors: Float, level: float) -> Float:
-    """(d, 2): the values of each parameter that the score test does not reject, walking out from the estimate.
+def score_intervals(
+    engine: Engine, beta: Float, errors: Float, level: float, rows: Sequence[int] | None = None
+) -> Float:
+    """(d, 2): the values of each parameter that the score test does not reject, walking out from the estimate; NaN but for the
+    parameters asked for.
 
     An end is infinite where the test does not reject values far out. The accepted values can then leave a gap, when a
     reverted variance may have either sign: the interval covers it, since the values beyond it are accepted.
@@ -23,31 +27,47 @@ def score_intervals(engine: Engine, beta: Float, errors: Float, level: float) ->
     from scipy.stats import chi2
 
     critical = float(chi2.ppf(level, 1))
-    out = np.empty((engine.d, 2))
-    for j in range(engine.d):
+    out = np.full((engine.d, 2), np.nan)
+    for j in range(engine.d) if rows is None else rows:
         for side, sign in enumerate((-1.0, 1.0)):
             out[j, side] = _end(_Profile(engine, beta, j), sign * max(errors[j], 1e-12), critical)
     return out
 
 
+def score_statistic(engine: Engine, beta: Float, index: int, value: float) -> float:
+    """Of the hypothesis that one parameter has this value."""
+    return _Profile(engine, beta, index).statistic(value)
+
+
 def _end(profile: _Profile, step: float, critical: float) -> float:
-    """Double the distance until the test rejects, then halve the bracket."""
-    centre, inside, distance = float(profile.beta[profile.index]), 0.0, 1.0
-    if profile.statistic(centre + step * _FAR) <= critical:
+    """Double the distance until the test rejects, then close in on where it begins to, by false position (Illinois)."""
+    centre, limit = float(profile.beta[profile.index]), np.sqrt(critical)
+
+    def beyond(distance: float) -> float:
+        """From -1 to 1, and 0 at the end: finite where the test statistic is not."""
+        return float(1 - 2 * limit / (np.sqrt(profile.statistic(centre + step * distance)) + limit))
+
+    if beyond(_FAR) <= 0:
         return float(np.sign(step) * np.inf)
     profile.reset()
-    while profile.statistic(centre + step * distance) <= critical:
-        inside, distance = distance, 2 * distance
-        if distance > _FAR:
+    low, high, below, above = 0.0, 1.0, -1.0, beyond(1.0)
+    while above <= 0:
+        low, high, below, above = high, 2 * high, above, beyond(2 * high)
+        if high > _FAR:
             return float(np.sign(step) * np.inf)
-    outside = distance
-    while outside - inside > 1e-7 * outside:
-        middle = 0.5 * (inside + outside)
-        if profile.statistic(centre + step * middle) <= critical:
-            inside = middle
+    for k in range(100):
+        if high - low <= 1e-7 * high:
+            break
+        inner = (low * above - high * below) / (above - below)
+        middle = inner if k % 4 else (low + high) / 2  # halving where false position would creep
+        found = beyond(middle)
+        if abs(found) < 1e-10:
+            return centre + step * middle
+        if found > 0:
+            low, high, below, above = low, middle, below / 2, found
         else:
-            outside = middle
-    return centre + step * outside
+            low, high, below, above = middle, high, found, above / 2
+    return centre + step * high
 
 
 @dataclass

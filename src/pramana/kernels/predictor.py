@@ -216,15 +216,6 @@ def clean_outer(p: Predictor, beta: Float, weights: Float) -> Float:
         return (p.design * square.reshape(-1, 1)).T @ p.design
 
 
-def absolute_slopes(p: Predictor, beta: Float, weights: Float) -> Float:
-    """`Σ w |∂φ_j/∂β_j|` (d,)."""
-    with np.errstate(all="ignore"):
-        mu, dmu, a, da = p.curve(p.eta(beta[None])[0])
-        bend = da * (p.first - p.weight * mu) - a * dmu * p.weight
-        own = np.einsum("nc,ncd->nd", bend, (p.design**2).reshape(*p.weight.shape, p.d))
-        return np.asarray(weights @ np.abs(own))
-
-
 def record_slope(p: Predictor, beta: Float, left: Float, right: Float) -> Float:
     """`leftᵀ (∂φ_i/∂β) right` (n,)."""
     with np.errstate(all="ignore"):

@@ -153,13 +153,6 @@ def _bends(fast: Any, p: Products, beta: Float, patterns: Float) -> Float:
     return out
 
 
-def absolute_slopes(fast: Any, p: Products, beta: Float, weights: Float) -> Float:
-    """`Σ w |∂φ_j/∂β_j|` (d,)."""
-    bends = np.abs(_bends(fast, p, beta, p.layout.patterns**2)) * weights
-    sizes = bends @ (p.clean[:, p.begin : p.end] ** 2).T
-    return np.asarray(sizes[p.layout.pattern, p.place])
-
-
 def record_slope(fast: Any, p: Products, beta: Float, left: Float, right: Float) -> Float:
     """`leftᵀ (∂φ_i/∂β) right` (n,)."""
     bends = _bends(fast, p, beta, np.eye(len(p.node)))

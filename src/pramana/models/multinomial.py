@@ -122,15 +122,6 @@ class MultinomialEquation(Equation, Ascent):
         rows = rows if self.mass is None else rows * self.mass
         return np.asarray(rows.reshape(self.n, -1).sum(axis=1))
 
-    def absolute_slopes(self, beta: Float, weights: Float) -> Float:
-        """Σ w |∂φ_j/∂β_j| (d,)."""
-        p, w = self._shares(beta)[1:], self._rows(weights)
-        bend = p * (1 - p) if self.mass is None else p * (1 - p) * self.mass
-        if len(self.design) == self.n:
-            return np.asarray(((np.abs(bend) * w) @ self.design**2).ravel())
-        squares = _outer(bend, self.design**2).reshape(self.n, -1, beta.size).sum(axis=1)
-        return np.asarray(weights @ np.abs(squares))
-
     def objective(self, betas: Float, weights: Float) -> Float:
         """Σ w (Σ_k e_k η_k − log Σ_k e^η_k), (B,)."""
         values = []

@@ -137,6 +137,9 @@ class Pearson(Smooth):
             "the data): a correlation does not exist; use more records"
         )
 
+    def divisors(self, mu: Any) -> dict[str, Any]:
+        return {f"the variance of {name!r}": v for name, v in zip(self.variables, _variances(mu), strict=True)}
+
     def remarks(self, theta: Float, mu: Float, errors: Float) -> list[Note]:  # noqa: ARG002
         return _beyond_one(self.parameters[0], float(theta[0]))
 
@@ -204,6 +207,16 @@ class TableCorrelation(OfShares):
         if self.kind == "cramer" and not np.any(settled(gaps, most)):
             return f"{self.parameters[0]!r} is exactly 0, where it has no standard error: test independence with table_em()"
         return None
+
+    def divisors(self, mu: Any) -> dict[str, Any]:
+        p, found = mu.reshape(self.shape), {}
+        for axis, factor in enumerate(self.factors):
+            margin = p.sum(axis=1 - axis)
+            if self.kind == "kendall":
+                found[f"the spread of {factor.name!r}"] = 1 - (margin**2).sum()
+            else:
+                found.update(zip((f"the share of {label}" for label in factor.labels), margin, strict=True))
+        return found
 
     def debiased(self, theta: Float, mu: Float, covariance: Float) -> Float:
         """V less ½ tr(V″ Σ), on the scale of V²: away from 0 the two agree to first order, and this one stays real."""

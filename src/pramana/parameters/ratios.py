@@ -152,6 +152,9 @@ class RatioTarget(OfShares):
             return self.measure.positive(p)
         return dict(zip(self.moments, mu, strict=True)) if self.measure.alone is None else self.measure.alone(p)
 
+    def divisors(self, mu: Any) -> dict[str, Any]:
+        return {**self._stratum_sizes(mu), **self._required(mu)}
+
     @property
     def _otherwise(self) -> str:
         return "" if self.measure == RISK_DIFFERENCE else "risk_difference(), "

@@ -14,11 +14,12 @@ from pramana.estimators.estimate import few_clusters
 from pramana.estimators.likelihood.maximization import Maximum
 from pramana.estimators.likelihood.observed import ObservedLikelihood
 from pramana.inference import Resampling, Sandwich
-from pramana.inference.identification import WEAK
 from pramana.inference.survey import refuse_correction
 from pramana.kernels.blocks import by_group
 from pramana.mechanism import Assignment
 
+WEAK = 4.0
+"""Root of the number of records without noise below which a fit is reported, and the limit for σ √n of a channel."""
 LARGEST = 500
 """Levels beyond which no singular values are computed."""
 

@@ -1,0 +1,122 @@
+"""Which interval a parameter gets: Wald's where the signal allows, that of the score test elsewhere, and what is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from pramana.arrays import Bool, Float
+from pramana.diagnostic import Diagnostic
+from pramana.engines import Engine
+from pramana.errors import PramanaError
+from pramana.inference.identification import SAFE, WANTED, Identification
+from pramana.inference.limits import Limits
+from pramana.inference.options import Sandwich
+from pramana.inference.score_intervals import score_intervals, score_statistic
+
+LEVELS = (0.9, 0.95, 0.99)
+"""At which score intervals are computed where nobody asked for them, so that tables at the usual levels can be had."""
+
+
+@dataclass(frozen=True)
+class ScoreLimits(Limits):
+    """Score intervals of some parameters, computed with the fit because they need the data.
+
+    Attributes
+    ----------
+    values : for each level (d, 2), NaN for the parameters that keep Wald's.
+    zero : signed root (d,) of the score test's statistic for the hypothesis that a parameter is 0; NaN likewise.
+    """
+
+    kind: str
+    level: float
+    values: dict[float, Float]
+    zero: Float
+
+    @property
+    def rows(self) -> Bool:
+        """Which parameters have a score interval (d,)."""
+        return ~np.isnan(self.zero)
+
+    @property
+    def statistics(self) -> Float:
+        return self.zero
+
+    def at(self, level: float) -> Float:
+        if level not in self.values:
+            known = ", ".join(f"{known:g}" for known in sorted(self.values))
+            interval = "" if len(self.values) > 1 else ", interval='score'"
+            raise PramanaError(
+                f"score intervals were computed at level {known} and need the data for {level:g}: fit again with "
+                f"inference=Sandwich(level={level:g}{interval}), or with interval='wald'"
+            )
+        return self.values[level]
+
+    def of(self, kept: Sequence[int]) -> Self:
+        rows = list(kept)
+        return replace(self, values={k: v[rows] for k, v in self.values.items()}, zero=self.zero[rows])
+
+    def times(self, size: float) -> Self:
+        return replace(self, values={level: values * size for level, values in self.values.items()})
+
+
+def limits_of(
+    engine: Engine, beta: Float, errors: Float, chosen: Sandwich, judged: Identification | None
+) -> ScoreLimits | None:
+    """Score intervals, of all parameters or of those with too faint a signal; None where all intervals are Wald's."""
+    if chosen.interval == "score":
+        held, levels = np.ones(engine.d, dtype=bool), {chosen.level}
+    elif chosen.interval == "auto" and judged is not None and engine.about.profiled and not judged.divisor:
+        held, levels = judged.signals < SAFE, {*LEVELS, chosen.level}
+    else:
+        return None
+    if not held.any():
+        return None
+    rows = [int(j) for j in np.flatnonzero(held)]
+    zero = np.full(engine.d, np.nan)
+    zero[rows] = [np.sign(beta[j]) * np.sqrt(score_statistic(engine, beta, j, 0.0)) for j in rows]
+    values = {level: score_intervals(engine, beta, errors, level, rows) for level in sorted(levels)}
+    return ScoreLimits("score" if held.all() else "auto", chosen.level, values, zero)
+
+
+def described(limits: Limits | None, names: Iterable[str], interval: str) -> str:
+    """Which intervals a result has."""
+    if not isinstance(limits, ScoreLimits):
+        return f"{'wald' if interval == 'auto' else interval} intervals"
+    if limits.rows.all():
+        return "score intervals"
+    return f"wald intervals, score intervals for {_listed(names, limits.rows)}"
+
+
+def weakness(engine: Engine, judged: Identification, limits: Limits | None) -> list[Diagnostic]:
+    """What to say of parameters with too faint a signal."""
+    low = judged.signals < WANTED
+    if not low.any():
+        return []
+    shown = isinstance(limits, ScoreLimits) and bool(limits.rows[low].all())
+    score = "Sandwich(interval='score'), " if engine.about.profiled and not shown else ""
+    remedy = f"use {score}more records, merged levels or fewer terms"
+    if judged.divisor:
+        message = f"too noisy to trust this interval ({judged.divisor}: signal {judged.signals[0]:.1f}, want {WANTED:g}): use more records, or merge levels"
+        return [Diagnostic("weakly-identified", "warning", message)]
+    if judged.lost:
+        interval = "only the interval, which is that of the score test, holds; " if shown else ""
+        message = (
+            f"the reverted variance along {_listed(engine.about.parameters, judged.signals <= 0)} is not positive: estimate and standard "
+            f"error mean nothing; {interval}{remedy}"
+        )
+        return [Diagnostic("not-identified", "error", message)]
+    trust = "Wald's interval" if shown else "this interval"
+    instead = "that of the score test is shown; " if shown else ""
+    message = (
+        f"too noisy to trust {trust} of {_listed(engine.about.parameters, low)} (signal {judged.signals.min():.1f}, want {WANTED:g}): "
+        f"{instead}{remedy}"
+    )
+    return [Diagnostic("weakly-identified", "warning", message)]
+
+
+def _listed(names: Iterable[str], which: Bool) -> str:
+    return ", ".join(repr(name) for name, one in zip(names, which, strict=True) if one)

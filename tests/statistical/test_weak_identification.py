@@ -1,0 +1,119 @@
+"""Faint signals: which interval is shown, what is said, and how often the truth is missed on either side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from weak_settings import GRID, Faint
+
+import pramana as pr
+from pramana.analysis.question import question
+from pramana.analysis.sampling import Beside
+from pramana.analysis.task import Options, Task
+from pramana.engines import Engine
+from pramana.estimators.reversion import Reversion
+from pramana.inference import Sandwich, solve
+from pramana.inference.identification import SAFE, WANTED, identification
+from pramana.inference.sandwich import bread, sandwich_covariance
+from pramana.inference.score_intervals import _FAR, _Profile
+
+Log = Callable[[str, object], None]
+Z, CRITICAL = 1.959964, 3.841459
+
+
+def engine_of(setting: Faint, released: dict[str, Any]) -> Engine:
+    """The equation of one sample, without the rest of a fit: a score interval misses where the test rejects the truth, which
+    takes one statistic in place of the whole interval."""
+    plan = question(setting.what, setting.family, None, None)
+    task = Task.read(plan, released, setting.mechanism, Beside(), Options())
+    binding = Reversion().bind(task.function, task.mechanism, task.table, task.sampling.row_weights)
+    return task.engine(binding.equation).learned()
+
+
+def one(engine: Engine, truth: np.ndarray) -> np.ndarray:
+    """(d, 4): the signal, whether the score interval is shown, and whether Wald's interval and the score interval lie above (1) or
+    below (-1) the truth."""
+    beta = solve(engine).beta
+    totals = engine.totals(beta)
+    covariance = sandwich_covariance(totals, bread(totals, engine.about.parameters), engine, Sandwich())
+    errors = np.sqrt(np.diag(covariance))
+    away = beta - truth
+    wald = np.sign(away) * (np.abs(away) > Z * errors)
+    score = np.array([_rejected(engine, beta, j, truth[j], errors[j]) for j in range(engine.d)])
+    judged = identification(engine, beta, totals, covariance)
+    return np.column_stack([judged.signals, judged.signals < SAFE, wald, score])
+
+
+def _rejected(engine: Engine, beta: np.ndarray, j: int, value: float, error: float) -> float:
+    side = np.sign(beta[j] - value)
+    if _Profile(engine, beta, j).statistic(value) <= CRITICAL:
+        return 0.0
+    far = _Profile(engine, beta, j).statistic(beta[j] - side * error * _FAR)
+    return float(side * (far > CRITICAL))  # an infinite interval covers a gap
+
+
+def simulated(setting: Faint, replicates: int, seed: int) -> tuple[np.ndarray, int]:
+    """(R, d, 4) for the samples with a root, and the number of those without."""
+    out, rootless = [], 0
+    for child in np.random.SeedSequence(seed).spawn(replicates):
+        try:
+            out.append(
+                one(engine_of(setting, setting.released(np.random.default_rng(child))), np.asarray(setting.truth))
+            )
+        except pr.PramanaError:
+            rootless += 1
+    return np.array(out), rootless
+
+
+def tails(missed: np.ndarray) -> tuple[float, float]:
+    """Shares of samples whose interval lies below and above the truth."""
+    return float((missed < 0).mean()), float((missed > 0).mean())
+
+
+def table(setting: Faint, found: np.ndarray, rootless: int) -> list[dict[str, object]]:
+    """A row for each parameter: misses of either interval and of the one that is shown, below and above the truth."""
+    rows: list[dict[str, object]] = []
+    for j, truth in enumerate(setting.truth):
+        signal, shown, wald, score = found[:, j].T
+        silent = np.where(signal < WANTED, 0.0, wald)
+        row: dict[str, object] = {"parameter": j + 1, "truth": truth, "samples": len(found), "no root": rootless}
+        row["signal"] = float(np.median(signal))
+        kinds = {"Wald": wald, "score": score, "auto": np.where(shown > 0, score, wald), "Wald unflagged": silent}
+        for name, missed in kinds.items():
+            row[f"{name} low"], row[f"{name} high"] = tails(missed)
+        rows.append({**row, "shows score": float(shown.mean()), "flagged": float((signal < WANTED).mean())})
+    return rows
+
+
+def check(row: dict[str, Any], replicates: int) -> None:
+    def error(share: float) -> float:
+        return 3 * float(np.sqrt(max(share, 0.01) / replicates))
+
+    auto, score = row["auto low"] + row["auto high"], row["score low"] + row["score high"]
+    assert auto <= max(score, 0.05) + 0.005 + error(0.02), "Wald's intervals above the threshold cost coverage"
+    assert max(row["auto low"], row["auto high"]) <= max(0.04, row["score low"], row["score high"]) + error(0.04), (
+        "the misses are on one side"
+    )
+    silent = row["Wald unflagged low"], row["Wald unflagged high"]
+    assert sum(silent) <= 0.07 + error(0.07), "misses without a word"
+    assert max(silent) <= 0.05 + error(0.05), "misses on one side without a word"
+    healthy = all(abs(row[f"Wald {side}"] - 0.025) <= 0.01 for side in ("low", "high"))
+    assert not healthy or row["flagged"] <= 0.05 + error(0.05), "a healthy fit is flagged"
+
+
+SMALL = ("response, keep 0.6, n 1200, slope 0.8", "rare covariate, keep 0.8, n 300, effect 2.5")
+
+
+@pytest.mark.parametrize(
+    ("name", "replicates"),
+    [*((name, 60) for name in SMALL), *(pytest.param(name, 2000, marks=pytest.mark.verify) for name in GRID)],
+)
+def test_the_interval_that_is_shown_holds(name: str, replicates: int, record_property: Log) -> None:
+    found, rootless = simulated(GRID[name], replicates, 7000 + list(GRID).index(name))
+    rows = table(GRID[name], found, rootless)
+    record_property("rows", rows)
+    for row in rows:
+        check(row, replicates)
