@@ -40,12 +40,14 @@ BLOCK = 200_000
 """Records that are drawn and perturbed together."""
 ROOTLESS = 0.01
 """Share of files without an answer above which a design cannot be recommended."""
+MANY = 0.1
+"""The same, of those that were to be drawn, at which enough has been seen: a file without an answer takes longest."""
 LEVEL = 0.95
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """What `replicates` files showed of one mechanism; arrays (p,) are by parameter.
+    """What `replicates` files showed of one mechanism, fewer where many failed; arrays (p,) are by parameter.
 
     Attributes
     ----------
@@ -94,13 +96,17 @@ class Trial:
         intervals : answer as `fit` does, with its intervals; without them it is quicker, and starts from the pilot's own values.
         """
         people = _People.of(self.pilot.table, mechanism)
-        found, held, linear = [], [], []
+        most = (MANY if intervals else ROOTLESS) * self.replicates
+        found, held, linear, failed = [], [], [], 0
         for equation, sampling in self._files(mechanism, people):
             answer, inside = _answered(self.pilot, mechanism, equation, sampling, intervals=intervals)
             found.append(answer)
             held.append(inside)
             linear.append(self._linear(equation, sampling))
             tell(len(found), self.replicates)
+            failed += not np.isfinite(answer).all()
+            if failed > most and len(found) >= FEWEST:
+                break
         share = people.each(self.n) / people.units
         known = not self.pilot.sums and (mechanism.unit is None or not mechanism.unit.varies)
         variance = np.diag(by_unit(self.pilot, mechanism).expected(mechanism).total) / share
