@@ -101,7 +101,9 @@ def plan(
     ] = None,
     keys: KeysOption = None,
     importance: Annotated[list[str] | None, typer.Option(help="With --optimal: importance of a term, edu=2.")] = None,
-    starts: Annotated[int, typer.Option(help="With --optimal: runs of the solver.")] = 8,
+    starts: Annotated[
+        int | None, typer.Option(help="With --optimal: runs of the solver; 24, or 8 for many levels, by default.")
+    ] = None,
     floor: Annotated[
         float | None, typer.Option(help="With --optimal: smallest chance of any move; 0 by default.")
     ] = None,
