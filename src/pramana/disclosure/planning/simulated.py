@@ -267,15 +267,14 @@ def _summary(away: Float, held: Float, linear: Float | None, variance: Float) ->
     if count < FEWEST / 2:
         unknown = np.full(away.shape[1], np.nan)
         return Simulated(len(away), len(away) - count, unknown, unknown, unknown, unknown)
-    square = (kept - kept.mean(axis=0)) ** 2 * count / (count - 1)
-    spread = square.mean(axis=0)
-    excess = square / np.where(spread > 0, spread, 1.0) - 1
+    spread, excess = _squares(kept)
     error = excess
     if linear is not None and count == len(away):
-        known = linear**2 / np.where(variance > 0, variance, 1.0) - 1
+        around, known = _squares(linear)
         slope = np.sum(excess * known, axis=0) / np.maximum(np.sum(known**2, axis=0), 1e-300)
-        spread = spread * np.exp(-slope * known.mean(axis=0))
-        error = excess - slope * (known - known.mean(axis=0))
+        sure = (around > 0) & (variance > 0)
+        spread = spread * np.where(sure, around / np.where(sure, variance, 1.0), 1.0) ** -slope
+        error = excess - slope * known
     sd = np.sqrt(spread)
     low, high = np.quantile(kept, [0.25, 0.75], axis=0)
     return Simulated(
@@ -286,3 +285,10 @@ def _summary(away: Float, held: Float, linear: Float | None, variance: Float) ->
         (high - low) / NORMAL_IQR,
         held[answered].mean(axis=0),
     )
+
+
+def _squares(values: Float) -> tuple[Float, Float]:
+    """The variance (p,) of values (R, p), and each one's share in it, less 1."""
+    square = (values - values.mean(axis=0)) ** 2 * len(values) / (len(values) - 1)
+    spread = square.mean(axis=0)
+    return spread, square / np.where(spread > 0, spread, 1.0) - 1
