@@ -802,20 +802,28 @@ def risk_with_zeros() -> Any:
 @analysis("frontier")
 def frontier() -> dict[str, Any]:
     one = pr.frontier(
-        survey(), "ill", [0.75, 0.85, 0.95], analysis="score ~ age + ill", keys=["region", "ill"], chosen=0.85
+        survey(),
+        "ill",
+        [0.75, 0.85, 0.95],
+        analysis="score ~ age + ill",
+        keys=["region", "ill"],
+        chosen=0.85,
+        simulate=0,
     )
-    two = pr.frontier(survey(), ["edu", "smokes"], [0.7, 0.9], analysis="score ~ edu + smokes", levels={"edu": EDU})
+    both, options = ["edu", "smokes"], {"levels": {"edu": EDU}, "simulate": 40}
+    two = pr.frontier(survey(), both, [0.7, 0.9], analysis="score ~ edu + smokes", **options)
     return {"one": one, "two": two, "table": one.table}
 
 
 @analysis("plan")
 def plan() -> dict[str, Any]:
-    earn = "score ~ age + ill"
+    earn, weighted = "score ~ age + ill", {"family": "binomial", "weights": "w"}
     return {
-        "se": pr.plan(survey(), "ill", earn, se={"ill": 0.15}),
-        "power": pr.plan(survey(), "ill", earn, effect={"ill": 0.4}, power=0.9, n=3000),
-        "shares": pr.plan(survey(), "edu", se=0.02, levels=EDU),
-        "logit": pr.plan(survey(), "edu", "employed ~ edu", se=0.5, family="binomial", levels=EDU, weights="w"),
+        "se": pr.plan(survey(), "ill", earn, se={"ill": 0.15}, simulate=0),
+        "power": pr.plan(survey(), "ill", earn, effect={"ill": 0.4}, power=0.9, n=3000, simulate=0),
+        "shares": pr.plan(survey(), "edu", se=0.02, levels=EDU, simulate=0),
+        "logit": pr.plan(survey(), "edu", "employed ~ edu", se=0.5, levels=EDU, simulate=0, **weighted),
+        "tried": pr.plan(survey(), "edu", "employed ~ edu", se=0.5, levels=EDU, simulate=40, **weighted),
     }
 
 
@@ -1037,7 +1045,7 @@ COMMANDS = {
     "compare": "employed ~ age + edu | public.csv --truth true.csv --family binomial --methods reversion,likelihood",
     "specification": "employed ~ age + edu | public.csv",
     "risk": "true.csv | --mechanism m.json --keys region,edu --analysis income~age+edu",
-    "plan": "true.csv | ill --analysis score~age+ill --se ill=0.15",
+    "plan": "true.csv | ill --analysis score~age+ill --se ill=0.15 --simulate 40",
     "plan optimal": "true.csv | ill --analysis score~age+ill --optimal --epsilon 1 --starts 2",
     "design": "edu | --from true.csv --levels low,mid,high --keep 0.8 --invariant",
     "audit": "public.csv | --original true.csv",

@@ -21,6 +21,11 @@ FamilyOption = Annotated[str | None, typer.Option(help="Family of the formulas; 
 WeightsOption = Annotated[str | None, typer.Option(help="Column of sampling weights of the analyses.")]
 MissingOption = Annotated[str, typer.Option(help="error, or drop records with missing values.")]
 DESIGN = "Description (JSON) or design (TOML) of the randomisation."
+SimulateOption = Annotated[
+    int | None,
+    typer.Option(help="Releases to simulate for each design; 0 for none; 400, or fewer of a large file, by default."),
+]
+SeedOption = Annotated[int, typer.Option(help="Seed of the simulated releases.")]
 KindOption = Annotated[str | None, typer.Option(help="nominal, ordinal or numeric: what the column's levels are.")]
 FormatOption = Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")]
 
@@ -44,6 +49,8 @@ def risk(
     figure: Annotated[
         Path | None, typer.Option("--figure", help="Also draw risk against utility (.png, .svg or .pdf).")
     ] = None,
+    simulate: SimulateOption = None,
+    seed: SeedOption = 1,
     force: Force = False,
 ) -> None:
     """Weigh what an attacker gains from a release against what an analyst loses."""
@@ -69,6 +76,7 @@ def risk(
     if figure is not None:
         with bar(f"Drawing {figure.name}") as tell:
             columns = [name for column in report.columns for name in column.columns]
+            options |= {"simulate": simulate, "seed": seed}
             drawn = frontier(data, columns, analysis=plans, chosen=mechanism, tell=tell, **options)
         save_figure(drawn.plot, figure, force=force)
 
@@ -93,13 +101,17 @@ def plan(
     ] = None,
     keys: KeysOption = None,
     importance: Annotated[list[str] | None, typer.Option(help="With --optimal: importance of a term, edu=2.")] = None,
-    starts: Annotated[int, typer.Option(help="With --optimal: runs of the solver.")] = 8,
+    starts: Annotated[
+        int | None, typer.Option(help="With --optimal: runs of the solver; 24, or 8 for many levels, by default.")
+    ] = None,
     floor: Annotated[
         float | None, typer.Option(help="With --optimal: smallest chance of any move; 0 by default.")
     ] = None,
     mechanism: Annotated[Path | None, typer.Option("--mechanism", "-m", help=f"Of the other columns. {DESIGN}")] = None,
     kind: KindOption = None,
     missing: MissingOption = "error",
+    simulate: SimulateOption = None,
+    seed: SeedOption = 1,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Mechanism file to write (JSON).")] = None,
     force: Force = False,
     style: FormatOption = "text",
@@ -129,8 +141,9 @@ def plan(
             raise PramanaError(f"{len(plans)} analyses: a plan takes one --analysis; --optimal takes several")
         targets: dict[str, Any] = {"se": _errors(se), "effect": _by_term(effect, "--effect") if effect else None}
         options: dict[str, Any] = {"power": power, "alpha": alpha, "n": n, "mechanism": mechanism}
-        with bar(f"Planning {column}"):
-            found = make_plan(data, column, plans[0] if plans else None, **targets, **options, **shared)
+        options |= {"simulate": simulate, "seed": seed}
+        with bar(f"Planning {column}") as tell:
+            found = make_plan(data, column, plans[0] if plans else None, tell=tell, **targets, **options, **shared)
     typer.echo(found.summary(style))
     if out is not None:
         from pramana.mechanism.description.document import save

@@ -45,18 +45,49 @@ def test_risk_in_json(files: tuple[str, str]) -> None:
 
 def test_plan_writes_a_mechanism(files: tuple[str, str], tmp_path: Path) -> None:
     out = tmp_path / "planned.json"
-    shown = run("plan", files[0], "edu", "--analysis", "income ~ age + edu", "--se", "edu=0.3", "-o", str(out))
+    shown = run(
+        "plan",
+        files[0],
+        "edu",
+        "--analysis",
+        "income ~ age + edu",
+        "--se",
+        "edu=0.3",
+        "-o",
+        str(out),
+        "--simulate",
+        "40",
+    )
     assert "Keep probability" in shown
+    assert "40 releases a keep probability" in shown
     assert pr.Mechanism.load(out).columns == ["edu"]
 
 
 def test_plan_of_shares_and_of_an_effect(files: tuple[str, str]) -> None:
-    assert json.loads(run("plan", files[0], "edu", "--se", "0.05", "-f", "json"))["analysis"] == "edu"
+    assert (
+        json.loads(run("plan", files[0], "edu", "--se", "0.05", "-f", "json", "--simulate", "0"))["analysis"] == "edu"
+    )
     found = json.loads(
-        run("plan", files[0], "edu", "--analysis", "income ~ edu", "--effect", "edu=0.9", "--n", "900", "-f", "json")
+        run(
+            "plan",
+            files[0],
+            "edu",
+            "--analysis",
+            "income ~ edu",
+            "--effect",
+            "edu=0.9",
+            "--n",
+            "900",
+            "-f",
+            "json",
+            "--simulate",
+            "40",
+        )
     )
     assert found["n"] == 900
-    assert found["targets"][0]["power"] > 0.79
+    assert found["targets"][0]["power"] > 0.78
+    assert found["simulation"]["replicates"] == 40
+    assert 0 < found["targets"][0]["coverage"] <= 1
 
 
 def test_plan_looks_for_the_best_matrix(files: tuple[str, str]) -> None:
@@ -70,7 +101,9 @@ def test_analyses_can_be_parameters_by_name(files: tuple[str, str]) -> None:
     data, mechanism = files
     report = json.loads(run("risk", data, "-m", mechanism, "--analysis", "mean(income, by=edu)", "--format", "json"))
     assert report["analyses"][0]["term"] == "mean(income)[edu=low]"
-    planned = json.loads(run("plan", data, "edu", "--analysis", "mean(income, by=edu)", "--se", "0.5", "-f", "json"))
+    planned = json.loads(
+        run("plan", data, "edu", "--analysis", "mean(income, by=edu)", "--se", "0.5", "-f", "json", "--simulate", "0")
+    )
     assert len(planned["targets"]) == 3
 
 

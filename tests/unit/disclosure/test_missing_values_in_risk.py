@@ -193,12 +193,12 @@ def test_a_plan_knows_what_the_design_does_to_the_other_columns(tmp_path: Path) 
     data = frame(gaps=0).assign(job=np.random.default_rng(1).choice(["x", "y"], 120))
     design = tmp_path / "d.toml"
     design.write_text("[columns.z]\nkeep = 0.7\n\n[columns.job]\nkeep = 0.8\n")
-    alone = pr.plan(data, "z", "y ~ z + job", se={"z": 1.0})
-    beside = pr.plan(data, "z", "y ~ z + job", se={"z": 1.0}, mechanism=design)
+    alone = pr.plan(data, "z", "y ~ z + job", se={"z": 1.0}, simulate=0)
+    beside = pr.plan(data, "z", "y ~ z + job", se={"z": 1.0}, mechanism=design, simulate=0)
     assert beside.keep > alone.keep
     assert beside.mechanism.columns == ["job", "z"]
     assert "Perturbed as designed: job" in " ".join(str(beside).split())
-    clean = pr.plan(data, "z", "y ~ z + job", se={"job": 1.0}).targets[0].clean
+    clean = pr.plan(data, "z", "y ~ z + job", se={"job": 1.0}, simulate=0).targets[0].clean
     with pytest.raises(pr.PramanaError, match="even with 'z' unperturbed, because of what the design does to 'job'"):
         pr.plan(data, "z", "y ~ z + job", se={"job": clean * 1.01}, mechanism=design)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +11,42 @@ import numpy as np
 
 from pramana.analysis.question import question
 from pramana.arrays import Float
+from pramana.disclosure.planning.simulated import BUDGET, FEWEST, Simulated, Trial, replicates_of
 from pramana.disclosure.reports import Report
 from pramana.disclosure.true_records import Gaps, given_mechanism, levels_of, read_confidential
-from pramana.disclosure.utility.expected_variance import Pilot, pilot_of
+from pramana.disclosure.utility.expected_variance import Pilot, by_unit, pilot_of
 from pramana.errors import PramanaError, confidential, listing, quoted_terms
 from pramana.frames import Kind, Level, Table
 from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism, TransitionMatrix
 from pramana.mechanism.channel import CONDITIONS, Channel
+from pramana.mechanism.mechanism import Unit
 from pramana.parameters.means import proportions
+from pramana.progress import Tell, part_of, silent
 from pramana.render import Sheet
 
 PRECISION = 1e-10
+TRIALS = 6
+"""Most keep probabilities that are simulated on the way to the smallest one."""
+ABOVE, BELOW = 0.01, 0.02
+"""Shares of the standard error asked for by which the simulated one may exceed it, or fall short of it, in the end."""
+CLOSE = 0.002
+"""Distance of two keep probabilities below which nothing between them is tried."""
 CHOSEN = "given the confidential records by which it was chosen"
 
 
 @dataclass(frozen=True)
 class TermTarget:
-    """One term: the standard error asked for, the one to expect, and the one that clean data would give."""
+    """One term: the standard error asked for, the one to expect, and the one that clean data would give.
+
+    Attributes
+    ----------
+    expected, clean : asymptotic standard errors.
+    simulated, error : standard deviation of the estimates in simulated releases, and its Monte Carlo error.
+    robust : the same by their interquartile range, which estimates far out do not move.
+    coverage : of the 95 % intervals that `fit` gives.
+    power : from the simulated standard deviation where there is one.
+    """
 
     term: str
     target: float
@@ -36,11 +54,39 @@ class TermTarget:
     clean: float
     effect: float | None = None
     power: float | None = None
+    simulated: float | None = None
+    error: float | None = None
+    robust: float | None = None
+    coverage: float | None = None
+
+
+@dataclass(frozen=True)
+class Tried:
+    """How an answer was simulated.
+
+    Attributes
+    ----------
+    replicates : releases drawn for every keep probability that was tried.
+    failed : those without an answer at the keep probability recommended.
+    trials : keep probabilities tried.
+    asymptotic_keep : what the asymptotic standard errors alone would have recommended.
+    """
+
+    replicates: int
+    failed: int
+    seed: int
+    trials: int
+    asymptotic_keep: float
 
 
 @dataclass(frozen=True)
 class Plan(Report):
-    """The smallest keep probability of randomised response that reaches every target."""
+    """The smallest keep probability of randomised response that reaches every target.
+
+    Attributes
+    ----------
+    simulation : how the answer was tried out; None where it is the asymptotic one.
+    """
 
     column: str
     analysis: str
@@ -52,10 +98,13 @@ class Plan(Report):
     note: str | None = None
     others: Mapping[Any, Channel] = field(default_factory=dict)
     """The channels of the other columns of the design."""
+    unit: Unit | None = None
+    """Whose records share their draws in the design."""
+    simulation: Tried | None = None
 
     @property
     def mechanism(self) -> Mechanism:
-        return Mechanism({**self.others, self.column: self.transition})
+        return Mechanism({**self.others, self.column: self.transition}, self.unit)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -67,6 +116,7 @@ class Plan(Report):
             "n": self.n,
             "pilot_n": self.pilot_n,
             "targets": [dict(vars(t)) for t in self.targets],
+            "simulation": None if self.simulation is None else asdict(self.simulation),
             "note": self.note,
         }
 
@@ -74,16 +124,34 @@ class Plan(Report):
         facts: tuple[tuple[str, str], ...] = (
             ("Column", f"{self.column} ({len(self.transition)} levels)"),
             ("Analysis", self.analysis),
-            ("Keep probability", f"{self.keep:.4f}"),
+            ("Keep probability", f"{self.keep:.4f}{self._without_simulation()}"),
             ("Epsilon", f"{self.transition.epsilon:.4g}, {CHOSEN}"),
             ("Records", f"{self.n} (pilot of {self.pilot_n})"),
         )
         if self.others:
             facts += (("Perturbed as designed", ", ".join(Mechanism(self.others).columns)),)
-        powers = any(t.power is not None for t in self.targets)
-        columns = ("term", "s.e. asked for", "expected s.e.", "clean s.e.", *(("effect", "power") if powers else ()))
-        rows = [(t.term, t.target, t.expected, t.clean, *((t.effect, t.power) if powers else ())) for t in self.targets]
-        return (Sheet(columns, tuple(rows), "Plan", facts, (self.note,) if self.note else ()),)
+        tried = self.simulation
+        if tried is not None:
+            facts += (
+                (
+                    "Simulated",
+                    f"{tried.replicates} releases a keep probability, {tried.trials} tried, seed {tried.seed}",
+                ),
+                ("Without an answer", f"{tried.failed} of {tried.replicates} releases"),
+            )
+        columns = {"term": "term", "target": "s.e. asked for", "simulated": "simulated s.d.", "error": "±"}
+        columns |= {} if tried is None or not tried.failed else {"robust": "robust s.d."}
+        columns |= {"coverage": "coverage", "expected": "asymptotic s.e.", "clean": "clean s.e."}
+        columns |= {"effect": "effect", "power": "power"}
+        shown = {name: [getattr(t, name) for t in self.targets] for name in columns}
+        kept = [name for name, values in shown.items() if any(v is not None for v in values)]
+        rows = tuple(zip(*(shown[name] for name in kept), strict=True))
+        return (Sheet(tuple(columns[c] for c in kept), rows, "Plan", facts, (self.note,) if self.note else ()),)
+
+    def _without_simulation(self) -> str:
+        if self.simulation is None:
+            return " (asymptotic, not simulated)"
+        return f" (asymptotically {self.simulation.asymptotic_keep:.4f})"
 
 
 @confidential
@@ -103,8 +171,16 @@ def plan(
     kind: Kind | None = None,
     mechanism: Mechanism | str | Path | None = None,
     missing: Gaps = "error",
+    simulate: int | None = None,
+    seed: int = 1,
+    tell: Tell = silent,
 ) -> Plan:
     """The smallest keep probability with which an analysis of released data is precise enough.
+
+    The asymptotic answer is tried out: releases of n records are drawn from the pilot with replacement, perturbed and analysed, and
+    the keep probability is changed until the simulated standard deviation is what was asked for (to 1 %, and up to its Monte
+    Carlo error), with an answer in at least 99 % of the releases. An asymptotic standard error alone is too small where noise
+    leaves little.
 
     It is a function of the confidential records, so the epsilon of the design is marked as conditional on them.
 
@@ -117,7 +193,11 @@ def plan(
     n : records of the release; as many as the pilot without it.
     weights : column of sampling weights of the analysis.
     mechanism : what the release does to the other columns: a Mechanism, its description or a design file (TOML). What it says of
-        the column itself gives its levels and kind.
+        the column itself gives its levels and kind. Where it names a unit, whole units are drawn and share their draws.
+    simulate : releases to draw for each keep probability that is tried; 0 for the asymptotic answer alone. Without it 400,
+        or as many as have ten million records together, and at least 40.
+    seed : of the simulated releases.
+    tell : called with how much is done, and of how much.
 
     >>> import pramana as pr
     >>> made = pr.plan({"ill": ["no"] * 90 + ["yes"] * 10}, "ill", se=0.02, n=1000)
@@ -131,21 +211,28 @@ def plan(
     size = table.n if n is None else n
     if not (isinstance(size, int | np.integer) and size > 0):
         raise PramanaError(f"n={n!r} must be a whole number of records")
+    replicates = replicates_of(simulate, int(size))
     response = _response(column, table, levels, kind, None if known is None else known.mechanism)
     pilot = pilot_of(wanted, table, response(1.0), weights)
     if pilot.sums:
         raise PramanaError("the standard error of a total grows with the file: plan for the mean or the shares instead")
     asked = _targets(pilot.parameters, se, effect, power, alpha)
-    scale = np.sqrt(pilot.n / size)
-    clean = np.sqrt(np.diag(pilot.clean())) * scale
-    _refuse_impossible(asked, pilot, clean, int(size))
-    keep, note = _smallest_keep(asked, pilot, response, scale)
-    expected = pilot.expected(response(keep)).standard_errors * scale
-    rows = tuple(_row(pilot, j, s, expected, clean, effect, alpha) for j, s in asked.items())
-    found = response.matrix(keep)
+    trial = Trial(pilot, int(size), replicates, seed)
+    goal = _Goal(asked, pilot, by_unit(pilot, response(1.0)), trial, response)
+    goal.refuse_impossible()
+    first, note = goal.asymptotic()
+    keep, found, trials = first, None, 0
+    if replicates and pilot.columns:
+        keep, trials = goal.simulated(first, tell)
+        found = trial.of(response(keep), part_of(tell, TRIALS, TRIALS + 1))
+        note = note if keep == first else None
+    rows = tuple(_row(goal, j, s, keep, found, effect, alpha) for j, s in asked.items())
+    tried = None if found is None else Tried(replicates, found.failed, seed, trials, first)
+    made = response.matrix(keep)
     # Chosen by the confidential records, so that the keep probability itself tells of them.
-    matrix = TransitionMatrix.from_form(found.levels, found.form, found.kind, conditional=tuple(CONDITIONS))
-    return Plan(column, pilot.label, keep, matrix, int(size), pilot.n, rows, note, response.others)
+    matrix = TransitionMatrix.from_form(made.levels, made.form, made.kind, conditional=tuple(CONDITIONS))
+    others, unit = response.others, response.unit
+    return Plan(column, pilot.label, keep, matrix, int(size), pilot.n, rows, note, others, unit, tried)
 
 
 @dataclass(frozen=True)
@@ -156,12 +243,13 @@ class _Response:
     levels: tuple[Level, ...]
     kind: Kind | None
     others: Mapping[Any, Channel]
+    unit: Unit | None = None
 
     def matrix(self, keep: float) -> TransitionMatrix:
         return TransitionMatrix.randomized_response(self.levels, keep, kind=self.kind)
 
     def __call__(self, keep: float) -> Mechanism:
-        return Mechanism({**self.others, self.column: self.matrix(keep)})
+        return Mechanism({**self.others, self.column: self.matrix(keep)}, self.unit)
 
 
 def _response(
@@ -176,7 +264,8 @@ def _response(
     listed = tuple(levels or (designed.levels if designed else None) or levels_of(table, column))
     rest = [] if known is None else [a for a in known.assignments if a not in own]
     others = {a.columns[0] if len(a.columns) == 1 else a.columns: a.channel for a in rest}
-    return _Response(column, listed, kind or (designed.kind if designed else None), others)
+    unit = None if known is None else known.unit
+    return _Response(column, listed, kind or (designed.kind if designed else None), others, unit)
 
 
 def _targets(
@@ -223,51 +312,163 @@ def _reach(power: float, alpha: float) -> float:
     return float(ndtri(power) + ndtri(1 - alpha / 2))
 
 
-def _refuse_impossible(asked: Mapping[int, float], pilot: Pilot, clean: Float, n: int) -> None:
-    for j, limit in asked.items():
-        if clean[j] > limit:
-            needed = int(np.ceil(n * (clean[j] / limit) ** 2))
+@dataclass(frozen=True)
+class _Goal:
+    """Largest standard errors by position of the parameter, and everything that says whether a keep probability reaches them.
+
+    Attributes
+    ----------
+    pilot : the analysis of the records; `whole` of the units that share a draw.
+    """
+
+    asked: Mapping[int, float]
+    pilot: Pilot
+    whole: Pilot
+    trial: Trial
+    response: _Response
+
+    @property
+    def places(self) -> list[int]:
+        return list(self.asked)
+
+    @property
+    def limits(self) -> Float:
+        return np.array(list(self.asked.values()))
+
+    @property
+    def scale(self) -> float:
+        return float(np.sqrt(self.pilot.n / self.trial.n))
+
+    @property
+    def clean(self) -> Float:
+        """Asymptotic standard errors (p,) without any perturbation."""
+        return np.sqrt(np.diag(self.whole.clean())) * self.scale
+
+    def expected(self, keep: float) -> Float:
+        """Asymptotic standard errors (p,)."""
+        return self.whole.expected(self.response(keep)).standard_errors * self.scale
+
+    def refuse_impossible(self) -> None:
+        for j, limit in self.asked.items():
+            if self.clean[j] > limit:
+                needed = self._needed(int(np.ceil(self.trial.n * (self.clean[j] / limit) ** 2)), j, limit)
+                raise PramanaError(
+                    f"{self._target(j, limit)} cannot be reached with {self.trial.n} records: without any perturbation it is "
+                    f"{self.clean[j]:.4g}; use at least {needed} records, or ask for more than {self.clean[j]:.4g}"
+                )
+
+    def _target(self, j: int, limit: float) -> str:
+        term = f"{quoted_terms([self.pilot.parameters[j]])} (term {j + 1} of {len(self.pilot.parameters)})"
+        return f"a standard error of {limit:.4g} for {term}"
+
+    def _needed(self, n: int, j: int, limit: float) -> int:
+        """Records without which the target is out of reach, tried out where that is not too much."""
+        if not self.trial.replicates or self.response.others or n * FEWEST > BUDGET:
+            return n
+        found = replace(self.trial, n=n).of(self.response(1.0), intervals=False).sd[j]
+        return int(np.ceil(n * (found / limit) ** 2)) if found > (1 + ABOVE) * limit else n
+
+    def asymptotic(self) -> tuple[float, str | None]:
+        """The smallest keep probability by asymptotic standard errors, and what is to be said of it."""
+        low = 1 / len(self.response.levels) + 1e-4
+        if self.response.others and not self._fits(1.0, self.expected):
             raise PramanaError(
-                f"a standard error of {limit:.4g} for {quoted_terms([pilot.parameters[j]])} (term {j + 1} of {len(pilot.parameters)}) cannot be reached with {n} records: without any "
-                f"perturbation it is {clean[j]:.4g}; use at least {needed} records, or ask for more than {clean[j]:.4g}"
+                f"the standard errors asked for cannot be reached even with {self.response.column!r} unperturbed, because of what the "
+                f"design does to {listing(Mechanism(self.response.others).columns)}: ask for more, or perturb these less"
             )
+        if not self.pilot.columns or self._fits(low, self.expected):
+            return low, f"the targets hold whatever happens to {self.response.column!r}: any keep probability will do"
+        return self._smallest(low, 1.0, self.expected), None
 
+    def _fits(self, keep: float, errors: Callable[[float], Float]) -> bool:
+        return bool(np.all(errors(keep)[self.places] <= self.limits))
 
-def _smallest_keep(
-    asked: Mapping[int, float], pilot: Pilot, response: _Response, scale: float
-) -> tuple[float, str | None]:
-    """Bisection: the variance falls as the keep probability rises."""
-    places, limits = list(asked), np.array(list(asked.values()))
+    def _smallest(self, low: float, high: float, errors: Callable[[float], Float]) -> float:
+        """Bisection: the variance falls as the keep probability rises."""
+        while high - low > PRECISION:
+            middle = (low + high) / 2
+            low, high = (low, middle) if self._fits(middle, errors) else (middle, high)
+        return high
 
-    def fits(keep: float) -> bool:
-        return bool(np.all(pilot.expected(response(keep)).standard_errors[places] * scale <= limits))
+    def simulated(self, first: float, tell: Tell) -> tuple[float, int]:
+        """The smallest keep probability that a simulation finds good enough, and how many were tried.
 
-    low, high = 1 / len(response.levels) + 1e-4, 1.0
-    if response.others and not fits(high):
-        raise PramanaError(
-            f"the standard errors asked for cannot be reached even with {response.column!r} unperturbed, because of what the design "
-            f"does to {listing(Mechanism(response.others).columns)}: ask for more, or perturb these less"
-        )
-    if not pilot.columns or fits(low):
-        return low, f"the targets hold whatever happens to {response.column!r}: any keep probability will do"
-    while high - low > PRECISION:
-        middle = (low + high) / 2
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return high, None
+        How many times the asymptotic standard error the simulated one is changes slowly with the keep probability, so it is
+        interpolated between those that were tried. Where that comes from one side twice, the step goes halfway to the other.
+        """
+        tried: dict[float, Simulated] = {}
+        bad, good, keep, met = 1 / len(self.response.levels), 1.0, first, None
+        while len(tried) < TRIALS:
+            step = part_of(tell, len(tried), TRIALS + 1)
+            found = tried[keep] = self.trial.of(self.response(keep), step, intervals=False)
+            excess = self._excess(found)
+            before, met = met, excess <= ABOVE
+            bad, good = (bad, keep) if met else (keep, good)
+            if -max(BELOW, self._error(found)) <= excess <= ABOVE or good - bad < CLOSE:
+                break
+            keep = self._next(tried, bad, good)
+            if len(tried) > 2 and met == before:
+                keep = (keep + (bad if met else good)) / 2
+        if good not in tried:
+            tried[1.0] = self.trial.of(self.response(1.0), intervals=False)
+            self._refuse_out_of_reach(tried[1.0])
+        return good, len(tried)
+
+    def _excess(self, found: Simulated) -> float:
+        """By which share the worst simulated standard error exceeds what was asked for; infinite without enough answers."""
+        worst = float(np.max(found.sd[self.places] / self.limits)) - 1
+        return worst if found.usable else np.inf
+
+    def _error(self, found: Simulated) -> float:
+        """The Monte Carlo error of that share."""
+        return float(np.max(found.error[self.places] / self.limits))
+
+    def _next(self, tried: Mapping[float, Simulated], bad: float, good: float) -> float:
+        known = sorted((keep, found) for keep, found in tried.items() if np.all(np.isfinite(found.sd)))
+        middle = (bad + good) / 2
+        if not known:
+            return middle
+        keeps = [keep for keep, _ in known]
+        times = np.log([found.sd / self.expected(keep) for keep, found in known])
+
+        def predicted(keep: float) -> Float:
+            return self.expected(keep) * np.exp([np.interp(keep, keeps, t) for t in times.T])
+
+        keep = self._smallest(bad, good, predicted)
+        return keep if bad + CLOSE / 2 < keep < good - CLOSE / 2 else middle
+
+    def _refuse_out_of_reach(self, found: Simulated) -> None:
+        """Say so where not even the unperturbed column is good enough."""
+        if not found.usable:
+            raise PramanaError(
+                f"with {self.trial.n} records, {found.failed} of {found.replicates} simulated releases have no answer even with "
+                f"{self.response.column!r} unperturbed: use more records or fewer terms"
+            )
+        for j, limit in self.asked.items():
+            if found.sd[j] > (1 + ABOVE) * limit:
+                raise PramanaError(
+                    f"{self._target(j, limit)} cannot be reached with {self.trial.n} records: even with {self.response.column!r} unperturbed, "
+                    f"{found.replicates} simulated releases have a standard deviation of {found.sd[j]:.4g} ± {found.error[j]:.2g}; use about "
+                    f"{int(np.ceil(self.trial.n * (found.sd[j] / limit) ** 2))} records, or ask for more than {found.sd[j]:.4g}"
+                )
 
 
 def _row(
-    pilot: Pilot, j: int, limit: float, expected: Float, clean: Float, effect: Mapping[str, float] | None, alpha: float
+    goal: _Goal,
+    j: int,
+    limit: float,
+    keep: float,
+    found: Simulated | None,
+    effect: Mapping[str, float] | None,
+    alpha: float,
 ) -> TermTarget:
-    name = pilot.parameters[j]
-    size = None if effect is None else min(abs(v) for k, v in effect.items() if j in positions(k, pilot.parameters))
+    names, expected = goal.pilot.parameters, float(goal.expected(keep)[j])
+    size = None if effect is None else min(abs(v) for k, v in effect.items() if j in positions(k, names))
+    spread = expected if found is None else float(found.sd[j])
+    power = None if size is None else _power(size / spread, alpha)
+    numbers = () if found is None else (found.sd, found.error, found.robust, found.coverage)
     return TermTarget(
-        name,
-        limit,
-        float(expected[j]),
-        float(clean[j]),
-        size,
-        None if size is None else _power(size / expected[j], alpha),
+        names[j], limit, expected, float(goal.clean[j]), size, power, *(float(values[j]) for values in numbers)
     )
 
 

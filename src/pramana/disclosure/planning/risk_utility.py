@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pramana.analysis.question import question
+from pramana.disclosure.planning.simulated import Trial, replicates_of
 from pramana.disclosure.reports import Report
 from pramana.disclosure.risk.assessment import several
 from pramana.disclosure.risk.posterior import column_risk
 from pramana.disclosure.risk.reidentification import link
 from pramana.disclosure.true_records import Missing, given_mechanism, groups_of, levels_of, read_confidential
 from pramana.disclosure.utility.costs import table_changes
-from pramana.disclosure.utility.expected_variance import Pilot, pilot_of
+from pramana.disclosure.utility.expected_variance import Pilot, by_unit, pilot_of
 from pramana.errors import PramanaError, confidential, quoted_terms
 from pramana.frames import Kind, Level, Table, build
 from pramana.frames.levels import is_number
@@ -25,6 +26,7 @@ from pramana.mechanism.channels.matrix_forms import Banded, Mixture
 from pramana.progress import Tell, part_of, silent
 from pramana.render import Sheet
 
+SIMULATED = ("simulated", "error", "robust", "failed", "coverage")
 GRID = (0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)
 
 
@@ -38,7 +40,13 @@ class Point:
     posterior : mean posterior of the true values given their release, the largest over the columns.
     worst_posterior : the largest posterior of any true level given any released one.
     reidentified, worst_reidentified : mean and largest chance of a correct link, None without keys.
-    inflation, effective : variance over the oracle's, and effective sample size as a share, of the term that loses most.
+    inflation : variance over the oracle's, of the term that loses most, asymptotically.
+    effective : its effective sample size as a share; from the simulated variances where there are any.
+    simulated, error : the ratio of the variances in simulated releases, and its Monte Carlo error; infinite where hardly any
+        release has an answer.
+    robust : the same ratio by the interquartile range of the estimates, which those far out do not move.
+    failed : share of the simulated releases without an answer.
+    coverage : of the 95 % intervals that `fit` gives.
     moved : expected share of a one-way table that changes, the largest over the columns.
     """
 
@@ -51,6 +59,11 @@ class Point:
     inflation: float | None
     effective: float | None
     moved: float
+    simulated: float | None = None
+    error: float | None = None
+    robust: float | None = None
+    failed: float | None = None
+    coverage: float | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +78,7 @@ class Frontier(Report):
     prior: float
     n: int
     frame_kind: Any
+    replicates: int = 0
 
     @property
     def table(self) -> Any:
@@ -82,6 +96,7 @@ class Frontier(Report):
             "records": self.n,
             "term": self.term,
             "before": self.before,
+            "replicates": self.replicates,
             "points": self._rows(),
         }
 
@@ -90,11 +105,18 @@ class Frontier(Report):
         names |= {
             "worst_reidentified": "worst",
             "inflation": "variance times",
+            "simulated": "simulated",
+            "error": "±",
+            "robust": "robust",
+            "failed": "no answer",
             "effective": "effective n / n",
             "moved": "table moved",
         }
         rows = self._rows()
-        kept = [c for c in rows[0] if c != "chosen" and any(r[c] is not None for r in rows)]
+        hidden = {"chosen", *(() if any(r["failed"] for r in rows) else ("robust", "failed"))}
+        order = [c for c in rows[0] if c not in SIMULATED]
+        order[order.index("effective") : order.index("effective")] = SIMULATED
+        kept = [c for c in order if c not in hidden and any(r[c] is not None for r in rows)]
         body = [
             (*("mechanism" if c == "keep" and r[c] is None else r[c] for c in kept), "←" if r["chosen"] else "")
             for r in rows
@@ -102,6 +124,8 @@ class Frontier(Report):
         facts = [("Columns", ", ".join(self.columns)), ("Records", str(self.n))]
         if self.term is not None:
             facts.append(("Term that loses most", self.term))
+        if self.replicates:
+            facts.append(("Simulated", f"{self.replicates} releases a design; the effective n is theirs"))
         if self.before is not None:
             facts.append(("Re-identified before", f"{self.before:.4f}"))
         return (Sheet((*(names.get(c, c) for c in kept), ""), tuple(body), "Risk against utility", tuple(facts)),)
@@ -166,9 +190,14 @@ def frontier(
     kind: Kind | None = None,
     term: str | None = None,
     missing: Missing = "keep",
+    simulate: int | None = None,
+    seed: int = 1,
     tell: Tell = silent,
 ) -> Frontier:
     """Risk and utility of randomised response over a grid of keep probabilities, on the custodian's file.
+
+    With an analysis, releases are drawn from the file with replacement, perturbed by every design and analysed: near the limits
+    of what noise leaves, an asymptotic variance is too small, and some releases have no answer at all.
 
     Parameters
     ----------
@@ -181,6 +210,8 @@ def frontier(
     levels : levels by column; the distinct values of the file without them.
     term : the term to look at; without it the one that loses most.
     missing : as in `risk`.
+    simulate : releases to draw for each design; 0 for asymptotic variances alone. Without it as in `plan`.
+    seed : of the simulated releases.
     tell : called with how much is done, and of how much.
 
     >>> import pramana as pr
@@ -201,15 +232,21 @@ def frontier(
     variables = _variables(names, table, base, levels or {}, kind)
     grid = _grid(keeps, chosen, max(1 / len(own) for own, _ in variables.values()))
     respond = TransitionMatrix.randomized_response
-    made = {k: Mechanism({c: respond(own, k, kind=of) for c, (own, of) in variables.items()}) for k in grid}
+    unit = None if base is None else base.unit
+
+    def response(keep: float) -> Mechanism:
+        return Mechanism({c: respond(own, keep, kind=of) for c, (own, of) in variables.items()}, unit)
+
+    made = {k: response(k) for k in grid}
     pilots = [pilot_of(p, table, made[grid[-1]], weights) for p in plans]
     at = _losing_most(pilots, made[grid[0]], term)
-    tells = [part_of(tell, k, len(made) + 1) for k in range(len(made) + 1)]
-    points = {k: _point(k, m, table, known, pilots, at, t) for (k, m), t in zip(made.items(), tells, strict=False)}
+    tells = [part_of(tell, k, len(made) + 2) for k in range(len(made) + 2)]
+    spread = None if at is None else _Spread.of(pilots[at[0]], at[1], response(1.0), simulate, seed, tells[0])
+    points = {k: _point(k, m, table, known, spread, t) for (k, m), t in zip(made.items(), tells[1:], strict=False)}
     marked = points[float(chosen)] if is_number(chosen) else None  # type: ignore[arg-type]
     if base is not None:
-        again = [pilot_of(p, table, base, weights) for p in plans]
-        marked = _point(common_keep(base), base, table, known, again, at, tells[-1])
+        again = None if at is None or spread is None else spread.under(pilot_of(plans[at[0]], table, base, weights))
+        marked = _point(common_keep(base), base, table, known, again, tells[-1])
     return Frontier(
         tuple(names),
         tuple(points.values()),
@@ -219,6 +256,7 @@ def frontier(
         _prior(table, names),
         table.n,
         table.kind,
+        0 if spread is None else spread.trial.replicates,
     )
 
 
@@ -287,23 +325,57 @@ def _losing_most(pilots: Sequence[Pilot], mechanism: Mechanism, term: str | None
         raise PramanaError(
             f"the analysis has no term {term!r}: its terms are {quoted_terms(n for p in pilots for n in p.parameters)}"
         )
-    inflation = [p.expected(mechanism).inflation for p in pilots]
+    inflation = [by_unit(p, mechanism).expected(mechanism).inflation for p in pilots]
     return max(places, key=lambda at: inflation[at[0]][at[1]])
 
 
+@dataclass(frozen=True)
+class _Spread:
+    """The variance of one term under any mechanism, over the oracle's: asymptotic and simulated.
+
+    Attributes
+    ----------
+    oracle : its simulated standard deviation without any noise, and the Monte Carlo error of that.
+    """
+
+    trial: Trial
+    place: int
+    oracle: tuple[float, float]
+
+    @classmethod
+    def of(cls, pilot: Pilot, place: int, clean: Mechanism, simulate: int | None, seed: int, tell: Tell) -> _Spread:
+        trial = Trial(pilot, pilot.n, replicates_of(simulate, pilot.n), seed)
+        if not trial.replicates:
+            return cls(trial, place, (0.0, 0.0))
+        found = trial.of(clean, tell, intervals=False)
+        return cls(trial, place, (float(found.sd[place]), float(found.error[place])))
+
+    def under(self, pilot: Pilot) -> _Spread:
+        """The same analysis with levels that another mechanism has."""
+        return replace(self, trial=replace(self.trial, pilot=pilot))
+
+    def ratios(self, mechanism: Mechanism, tell: Tell) -> dict[str, float]:
+        inflation = by_unit(self.trial.pilot, mechanism).expected(mechanism).inflation[self.place]
+        out = {"inflation": float(inflation), "effective": 1 / float(inflation)}
+        if not self.trial.replicates:
+            return out
+        found, (clean, doubt) = self.trial.of(mechanism, tell), self.oracle
+        sd, error = float(found.sd[self.place]), float(found.error[self.place])
+        ratio = (sd / clean) ** 2 if np.isfinite(sd) else np.inf
+        # As if the two errors had nothing in common; the files are the same, so that they partly cancel.
+        unsure = 2 * ratio * np.hypot(error / sd, doubt / clean) if np.isfinite(sd) else np.inf
+        out |= {"simulated": ratio, "error": float(unsure), "effective": 1 / ratio}
+        out["robust"] = float(found.robust[self.place] / clean) ** 2
+        return out | {"failed": found.failed / found.replicates, "coverage": float(found.coverage[self.place])}
+
+
 def _point(
-    keep: float | None,
-    mechanism: Mechanism,
-    table: Table,
-    keys: Sequence[str],
-    pilots: Sequence[Pilot],
-    at: tuple[int, int] | None,
-    tell: Tell,
+    keep: float | None, mechanism: Mechanism, table: Table, keys: Sequence[str], spread: _Spread | None, tell: Tell
 ) -> Point:
     risks = [column_risk(a, table, None, None) for a in mechanism.assignments]
     tell(0, 1)
-    linked = link(table, mechanism, keys, tell=tell) if keys else None
-    inflation = None if at is None else float(pilots[at[0]].expected(mechanism).inflation[at[1]])
+    linked = link(table, mechanism, keys, tell=part_of(tell, 0, 2)) if keys else None
+    ratios = {} if spread is None else spread.ratios(mechanism, part_of(tell, 1, 2))
     return Point(
         keep,
         mechanism.epsilon,
@@ -311,11 +383,10 @@ def _point(
         max(r.posterior for r in risks),
         None if linked is None else linked.worst_mean,
         None if linked is None else max(linked.after_largest, linked.ratio_largest),
-        inflation,
-        None if inflation is None else 1 / inflation,
-        max(
+        moved=max(
             t.moved
             for t in table_changes(table, mechanism, (), None)
             if len(t.columns) == 1 or len(mechanism.assignments) == 1
         ),
+        **{"inflation": None, "effective": None, **ratios},
     )

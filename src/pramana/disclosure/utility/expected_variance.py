@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.disclosure.true_records import codes_of
+from pramana.disclosure.true_records import codes_of, groups_of
 from pramana.engines import LocalEngine
 from pramana.errors import DataError, PramanaError
 from pramana.estimating import EstimatingFunction, Records
@@ -18,6 +18,7 @@ from pramana.estimating.function import Question
 from pramana.frames import Table
 from pramana.inference import solve
 from pramana.inference.sandwich import bread
+from pramana.kernels.blocks import by_group
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 
 PILOT_LIMIT = 5e7
@@ -78,6 +79,8 @@ class Pilot:
         less its mean over the records where the parameters are sums.
     true : codes of the true levels (n, m).
     sums : the parameters are sums over the records, which grow with the file.
+    truth : the shown parameters on the true records (p,).
+    function : the analysis with its levels learned; with `weights`, the sampling weights (n,) or None, it can be asked again of other records.
     """
 
     label: str
@@ -88,7 +91,10 @@ class Pilot:
     true: Int = field(repr=False)
     columns: tuple[tuple[str, ...], ...]
     table: Table = field(repr=False)
-    sums: bool = False
+    sums: bool
+    truth: Float = field(repr=False)
+    function: EstimatingFunction = field(repr=False)
+    weights: Float | None = field(repr=False)
 
     @property
     def n(self) -> int:
@@ -159,8 +165,7 @@ def pilot_of(plan: Question, table: Table, mechanism: Mechanism, weights: str | 
     if gaps.all():
         raise DataError(f"none of the {table.n} records has a value in every column of the analysis {plan.label!r}")
     complete = table.where(~gaps) if gaps.any() else table
-    given = np.ones(complete.n) if weights is None else _weights(complete, weights, mechanism)
-    return _pilot(plan, complete, mechanism, given)
+    return _pilot(plan, complete, mechanism, None if weights is None else _weights(complete, weights, mechanism))
 
 
 def _weights(table: Table, name: str, mechanism: Mechanism) -> Float:
@@ -176,7 +181,8 @@ def _weights(table: Table, name: str, mechanism: Mechanism) -> Float:
     return values.astype(float)
 
 
-def _pilot(plan: Question, table: Table, mechanism: Mechanism, weights: Float) -> Pilot:
+def _pilot(plan: Question, table: Table, mechanism: Mechanism, given: Float | None) -> Pilot:
+    weights = np.ones(table.n) if given is None else given
     function = plan.prepare(table, mechanism.schema)
     if not function.smooth:
         raise PramanaError(f"the analysis {plan.label!r} is a step function: its variance has no closed form")
@@ -198,8 +204,32 @@ def _pilot(plan: Question, table: Table, mechanism: Mechanism, weights: Float) -
     shape = (table.n, *sizes, len(about.parameters))
     together = tuple(a.columns for a in used)
     names = about.parameters if about.shown is None else about.shown
-    rows = (about.size or 1.0) * inverse[[about.parameters.index(name) for name in names]]
-    return Pilot(plan.label, names, root.beta, rows, u.reshape(shape), true, together, table, about.sums)
+    kept, size = [about.parameters.index(name) for name in names], about.size or 1.0
+    asked_again = (size * root.beta[kept], function, given)
+    rows = size * inverse[kept]
+    return Pilot(plan.label, names, root.beta, rows, u.reshape(shape), true, together, table, about.sums, *asked_again)
+
+
+def by_unit(pilot: Pilot, mechanism: Mechanism) -> Pilot:
+    """The pilot of units whose records share their draws: what a unit adds is the sum over its records.
+
+    With `Unit(varies=True)`, where draws go by level, the records are left as they are.
+    """
+    unit = mechanism.unit
+    if unit is None or unit.varies or not pilot.columns:
+        return pilot
+    codes = groups_of(pilot.table.column(unit.column))
+    first = np.unique(codes, return_index=True)[1]
+    used = [pilot._assignment(columns, mechanism) for columns in pilot.columns]
+    alike = np.column_stack([pilot.true, *(a.strata(pilot.table) for a in used)])
+    astray = int(np.any(alike != alike[first[codes]], axis=1).sum())
+    if astray:
+        raise DataError(
+            f"{astray} of {pilot.n} records have another true value or stratum than the first record of their unit {unit.column!r}, so "
+            f"they cannot share one draw: use Unit({unit.column!r}, varies=True)"
+        )
+    sums = by_group(pilot.u.reshape(pilot.n, -1), codes, len(first)).reshape(len(first), *pilot.u.shape[1:])
+    return replace(pilot, u=sums, true=pilot.true[first], table=pilot.table.take(first))
 
 
 def _refuse_large(n: int, sizes: Sequence[int], d: int, label: str) -> None:
