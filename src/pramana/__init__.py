@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pramana.estimators.tables.without_negative_cells import table_em, to_simplex
     from pramana.formulas.text import parameter
     from pramana.frames.dialects import CsvFile, Dialect
-    from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
+    from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign, Woodruff
     from pramana.inference.hypotheses import SpecificationTest
     from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix, Unit, designs
     from pramana.mechanism.designs.design_file import Design, read_design

@@ -49,6 +49,7 @@ HOME = {
     "Sandwich": "inference",
     "Resampling": "inference",
     "Jackknife": "inference",
+    "Woodruff": "inference",
     "SurveyDesign": "inference",
     "Reversion": "estimators",
     "Naive": "estimators",

@@ -19,7 +19,7 @@ from pramana.estimators import Likelihood, Method, Naive, method_of
 from pramana.formulas.functions import Functions, own_functions
 from pramana.formulas.subset import Subset
 from pramana.formulas.text import is_call
-from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
+from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign, Woodruff
 from pramana.inference.hypotheses import SpecificationTest
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.argument import resolve_mechanism
@@ -35,7 +35,7 @@ def fit(
     family: str | Family | None = None,
     link: str | None = None,
     method: str | Method = "reversion",
-    inference: Sandwich | Resampling | Jackknife | str | None = None,
+    inference: Sandwich | Resampling | Jackknife | Woodruff | str | None = None,
     weights: ColumnLike = None,
     frequencies: ColumnLike = None,
     clusters: ColumnLike = None,
@@ -58,7 +58,8 @@ def fit(
         explicit None for data that were not perturbed. A description must be of the data file given: its columns, rows,
         size and hash are checked. A Mechanism is believed.
     method : "reversion" (default), "naive", "model-dependent", "likelihood", "forward", "backward", or a method object.
-    inference : `Sandwich(...)` or `Resampling(...)`, or their names; by default Sandwich for smooth functions.
+    inference : `Sandwich(...)` or `Resampling(...)`, or their names; by default Sandwich for smooth functions, Woodruff for
+        quantiles.
     weights : sampling weights, a column name or an array; `frequencies` are counts and are never merged with them.
     clusters : labels of records that depend on each other.
     design : a `SurveyDesign` in place of weights and clusters: strata, sampling units, finite populations, replicate weights.

@@ -73,7 +73,7 @@ class Result(Shown):
     n: float
     method: str
     inference: str
-    interval_kind: Literal["wald", "percentile", "score", "auto"] = "wald"
+    interval_kind: Literal["wald", "percentile", "score", "auto", "woodruff"] = "wald"
     diagnostics: tuple[Diagnostic, ...] = ()
     privacy: Float | None = field(default=None, repr=False)
     sampling: Float | None = field(default=None, repr=False)

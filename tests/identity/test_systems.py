@@ -130,5 +130,5 @@ def test_a_distribution_function_that_falls_is_rearranged(rng: np.random.Generat
         grid = np.linspace(knots.points[0], knots.points[-1], 200_001)
         f = np.sort(np.interp(grid, knots.points, knots.function(masses)[0]))
         expected = grid[np.searchsorted(f, q)]
-        assert rearranged_quantile(y, masses, q, 0.3)[0] == pytest.approx(expected, abs=1e-4)
-    assert crossings(y, masses, 0.5, 0.3) >= 1
+        assert rearranged_quantile(Knots.of(y, 0.3), masses, q)[0] == pytest.approx(expected, abs=1e-4)
+    assert crossings(Knots.of(y, 0.3), masses, 0.5) >= 1

@@ -22,11 +22,11 @@ from pramana.estimating.function import EstimatingFunction, Question
 from pramana.formulas.subset import Subset
 from pramana.frames import Schema, Table, read
 from pramana.frames.table import require_columns
-from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
+from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign, Woodruff
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.argument import resolve_mechanism
 
-Inference: TypeAlias = Sandwich | Resampling | Jackknife
+Inference: TypeAlias = Sandwich | Resampling | Jackknife | Woodruff
 
 
 @dataclass(frozen=True)
@@ -178,9 +178,9 @@ class Settings:
 
 def inference_of(inference: Inference | str | None) -> Inference | None:
     """A kind of inference by its name, or as it is."""
-    if inference is None or isinstance(inference, Sandwich | Resampling | Jackknife):
+    if inference is None or isinstance(inference, Inference):
         return inference
-    known = {"sandwich": Sandwich, "resampling": Resampling, "jackknife": Jackknife}
+    known = {"sandwich": Sandwich, "resampling": Resampling, "jackknife": Jackknife, "woodruff": Woodruff}
     if str(inference).lower() not in known:
         raise PramanaError(f"inference {inference!r} is unknown: {suggestion(str(inference), known)}")
     return known[str(inference).lower()]()

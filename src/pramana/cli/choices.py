@@ -10,7 +10,7 @@ from typing import Any
 
 from pramana.errors import DataError, PramanaError, listing, suggestion
 
-INFERENCES = ("sandwich", "resampling", "jackknife")
+INFERENCES = ("sandwich", "resampling", "jackknife", "woodruff")
 
 
 def names(text: str | None) -> list[str]:
@@ -49,7 +49,7 @@ def methods_of(given: Sequence[str], covariate_model: str | None) -> list[Any]:
 def inference_of(
     name: str | None, draws: int | None, seed: int | None, correction: str | None, interval: str | None
 ) -> Any:
-    from pramana.inference import Jackknife, Resampling, Sandwich
+    from pramana.inference import Jackknife, Resampling, Sandwich, Woodruff
 
     if name is None:
         wants_draws = interval == "percentile" or seed is not None or draws is not None
@@ -66,6 +66,12 @@ def inference_of(
         return Sandwich(correction=correction, interval=interval or "auto")  # type: ignore[arg-type]
     if name == "resampling":
         return Resampling(draws=500 if draws is None else draws, seed=seed, interval=interval or "percentile")  # type: ignore[arg-type]
+    if name == "woodruff" and interval is not None:
+        raise PramanaError(
+            f"--interval {interval} does not go with --inference woodruff, which is a kind of interval: leave it out"
+        )
+    if name == "woodruff":
+        return Woodruff()
     if interval not in (None, "wald"):
         raise PramanaError(f"--interval {interval} does not go with --inference jackknife, whose intervals are wald")
     return Jackknife()

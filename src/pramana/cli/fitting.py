@@ -45,7 +45,7 @@ CovariateModelOption = Annotated[
     ),
 ]
 InferenceOption = Annotated[
-    str | None, typer.Option(help="sandwich, resampling or jackknife; by default what suits the method.")
+    str | None, typer.Option(help="sandwich, resampling, jackknife or woodruff; by default what suits the method.")
 ]
 DrawsOption = Annotated[int | None, typer.Option(help="Resamples; 500 by default.")]
 SeedOption = Annotated[int | None, typer.Option(help="Seed of the resampling draws (not of any perturbation).")]

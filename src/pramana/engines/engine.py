@@ -105,6 +105,10 @@ class Engine(ABC):
         """Why there is no direct root under the first draw."""
 
     @abstractmethod
+    def inverted(self, scores: Float) -> Float:
+        """β (k, d) at which Σ w φ takes given values (k, d); for equations that know."""
+
+    @abstractmethod
     def start(self, weights: Weights, solve: Callable[[Engine], Float]) -> Float:
         """A starting value (d,)."""
 

@@ -190,6 +190,10 @@ class LocalEngine(Engine):
 
         return self._added(part)
 
+    def inverted(self, scores: Float) -> Float:
+        assert self.equation.direct is not None
+        return self.equation.direct.inverted(scores, self._moments(self.own)[0])
+
     def start(self, weights: HeldWeights, solve: Callable[[Engine], Float]) -> Float:
         easier: Solve = lambda equation: solve(self.over(equation))  # noqa: E731
         return self.equation.start(weights.values[0], easier)

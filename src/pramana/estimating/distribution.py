@@ -179,6 +179,15 @@ class Functional(ABC):
     def slope(self, measure: Distribution, beta: Float, weights: Float) -> Float:
         """Σ w ∂ψ (d, d)."""
 
+    @property
+    def invertible(self) -> bool:
+        """`inverted` is known."""
+        return False
+
+    def inverted(self, measure: Distribution, scores: Float, weights: Float) -> Float:
+        """The parameters (k, d) at which Σ w ψ takes given values (k, d)."""
+        raise NotImplementedError("the score of this functional is not inverted")
+
     def facts(self, measure: Distribution) -> dict[str, str]:  # noqa: ARG002
         """What was chosen and how."""
         return {}
@@ -232,6 +241,7 @@ class DistributionEquation(Equation, Direct):
             profiled=False,
             curvatures=(),
             whole=True,
+            inverted=functional.invertible,
             plausible=functional.plausible,
             facts=functional.facts(self.measure),
         )
@@ -257,6 +267,9 @@ class DistributionEquation(Equation, Direct):
     def solution(self, moments: Float) -> Float:
         with np.errstate(all="ignore"):
             return np.asarray(self.function.functional.solve(self.measure, moments))
+
+    def inverted(self, scores: Float, moments: Float) -> Float:
+        return self.function.functional.inverted(self.measure, scores, moments)
 
     def refusal(self, moments: Float) -> str:
         shares = self.measure.shares(moments)[0]

@@ -32,6 +32,9 @@ class About:
     judge : the equation by which identification is judged: another one with the same regressors, where more records tell
         about them; None where it is this one.
     rising : the parameters that must rise from one to the next, as thresholds do, or None.
+    averaged : for a score that bends within a standard error of its root. Covariance (d, d) of normal deviations of β ↦ the equation whose
+        score is averaged over them; None ↦ the one without the kernel that served to find the root. None for other scores.
+    inverted : the direct solution knows where the score takes other values than zero, as Woodruff's intervals of quantiles ask.
     fades : the score may also vanish at infinity, where its slope does: that is no root.
     sums : the parameters are the sums Σ w φ themselves, of a φ without β; their variance is around the mean of the units.
     nodes : candidate true values that sums run over within a record; with the number of parameters it says how large a block
@@ -54,6 +57,8 @@ class About:
     curvatures: tuple[slice | None, ...] = (None,)
     judge: Equation | None = None
     rising: slice | None = None
+    averaged: Callable[[Float | None], Equation] | None = None
+    inverted: bool = False
     fades: bool = False
     sums: bool = False
     nodes: int = 1
@@ -82,6 +87,11 @@ class Direct(ABC):
     @abstractmethod
     def refusal(self, moments: Float) -> str:
         """Why moments (k,) have no root."""
+
+    def inverted(self, scores: Float, moments: Float) -> Float:
+        """β (m, d) at which the score takes given values (m, d) under moments (k,), for parameters of which each has a score of its own that
+        falls as it rises; infinite where it takes them nowhere. For equations that say so."""
+        raise NotImplementedError("the score of this equation is not inverted")
 
 
 class Ascent(ABC):

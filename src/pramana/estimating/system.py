@@ -58,6 +58,15 @@ class System(ABC):
         """A system with the same regressors about which more records tell, to judge identification by."""
         return self
 
+    @property
+    def kinked(self) -> bool:
+        """The score bends within a standard error of the root."""
+        return False
+
+    def averaged(self, covariance: Float | None) -> System:  # noqa: ARG002
+        """Of a kinked score: averaged over normal deviations of β with this covariance; for None without the kernel of the search."""
+        return self
+
     @abstractmethod
     def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
         """Arrays with n rows each."""
@@ -140,6 +149,7 @@ class StackedEquation(Equation):
             curvatures=system.curvatures,
             judge=None if system.judge() is system else replace(self, system=system.judge()),
             rising=system.rising,
+            averaged=self._averaged if system.kinked else None,
             nodes=len(self.records.nodes),
             exponentials=system.exponentials,
             facts=system.facts(),
@@ -177,6 +187,9 @@ class StackedEquation(Equation):
         """The sandwich (d, d) of independent records: a first stage is weak or not whatever the standard errors are around."""
         bread = np.linalg.inv(self.slope(beta, weights))
         return np.asarray(bread @ gram(self.influence(beta), weights**2) @ bread.T)
+
+    def _averaged(self, covariance: Float | None) -> StackedEquation:
+        return replace(self, system=self.system.averaged(covariance))
 
     def influence(self, beta: Float) -> Float:
         u = self.system.u(beta, self.arrays).reshape(self.n, -1, beta.size)

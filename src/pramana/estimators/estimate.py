@@ -17,20 +17,23 @@ from pramana.errors import DataError, PramanaError, SolveError
 from pramana.estimating.function import Question
 from pramana.estimating.rounding import ROUNDING
 from pramana.estimators.method import EquationMethod, Method, Rebind
-from pramana.inference import Jackknife, Resampling, Root, Sandwich, solve
+from pramana.inference import Jackknife, Resampling, Root, Sandwich, Woodruff, solve
 from pramana.inference import jackknife as deleted
 from pramana.inference import resampling as resampled
 from pramana.inference import sandwich as linearised
+from pramana.inference.averaged_slope import averaged_slope
 from pramana.inference.identification import Identification, identification, perturbed
 from pramana.inference.limits import Limits
 from pramana.inference.resampling import Draws, resample
 from pramana.inference.sandwich import Linear
 from pramana.inference.survey import refuse_correction, refuse_step_target
 from pramana.inference.weak_intervals import described, limits_of, weakness
+from pramana.inference.woodruff import Inverted, degrees_of_freedom, inverted, open_ended
 from pramana.models.prediction import Prediction
+from pramana.parameters.quantiles import EXTREME
 from pramana.result import Result, Shares
 
-Inference: TypeAlias = Sandwich | Resampling | Jackknife | deleted.Replicates
+Inference: TypeAlias = Sandwich | Resampling | Jackknife | Woodruff | deleted.Replicates
 
 ROOTLESS_LIMIT = 0.01
 """Share of resamples without a root from which they are a warning."""
@@ -46,14 +49,14 @@ def estimate(method: EquationMethod, task: Task) -> Result:
     root = solve(engine, start=task.start)
     strata = task.sampling.strata
     finite = strata is not None and strata.target == "finite"
-    linear = _linear(engine, root, required=finite or isinstance(chosen, Sandwich), split=not unsplit)
+    linear = _linear(engine, root, chosen, required=finite or isinstance(chosen, Sandwich), split=not unsplit)
     draws = resample(engine, root, chosen, _rebound(engine, binding.rebind)) if isinstance(chosen, Resampling) else None
     covariance = _covariance(engine, root, linear, chosen, draws)
     known = linear is not None and nothing_random(linear.totals)
     covariance = np.zeros_like(covariance) if known else covariance
     split = linear if method.reverts else None
     judged = _judged(engine, root, split, covariance)
-    limits = _limits(engine, root, chosen, covariance, judged)
+    limits = linear.limits if isinstance(linear, Inverted) else _limits(engine, root, chosen, covariance, judged)
     about = engine.about
     result = Result(
         parameters=about.parameters,
@@ -66,10 +69,15 @@ def estimate(method: EquationMethod, task: Task) -> Result:
         diagnostics=(
             *(note for note in task.notes if not (method.takes_as_true and note.code == SHARED_DRAWS)),
             *binding.notes,
-            *diagnostics_of(engine, root, split, draws, covariance, split=not unsplit),
+            *(
+                d
+                for d in diagnostics_of(engine, root, split, draws, covariance, split=not unsplit)
+                if not _settled(d, linear)
+            ),
             *([] if judged is None else weakness(engine, judged, limits)),
             *([NOTHING_RANDOM] if known else []),
             *_few_units(chosen, engine),
+            *(open_ended(about.parameters, linear.limits) if isinstance(linear, Inverted) else []),
         ),
         privacy=None if split is None or unsplit else split.privacy,
         unsplit=unsplit,
@@ -220,6 +228,11 @@ NOTHING_RANDOM = Diagnostic(
 )
 
 
+def _settled(found: Diagnostic, linear: Linear | None) -> bool:
+    """Errors that are too small beyond the last records are those of draws and deletions; an inverted interval is wide there."""
+    return isinstance(linear, Inverted) and found.code == EXTREME
+
+
 def _few_units(chosen: Inference, engine: Engine) -> list[Diagnostic]:
     if not isinstance(chosen, Sandwich) or engine.sampling.strata is not None:
         return []
@@ -291,7 +304,8 @@ def shown_only(result: Result, names: Sequence[str]) -> Result:
 
 
 def _chosen(options: Inference | None, engine: Engine, nuisance: bool) -> Inference:
-    if engine.sampling.strata is not None and not engine.about.smooth:
+    by_inversion = engine.about.inverted and not nuisance and isinstance(options, Woodruff | None)
+    if engine.sampling.strata is not None and not engine.about.smooth and not by_inversion:
         refuse_step_target(engine.sampling.strata)
     if isinstance(options, Jackknife) and nuisance:
         raise PramanaError("the jackknife does not refit the nuisance model: use inference=Resampling()")
@@ -309,14 +323,21 @@ def _chosen(options: Inference | None, engine: Engine, nuisance: bool) -> Infere
         if options is not None:
             raise PramanaError("the design's replicate weights give the variance: leave inference= out")
         return deleted.Replicates()
+    if options is None and engine.about.inverted and not nuisance:
+        return Woodruff()
     if options is None:
         return Resampling() if nuisance or not engine.about.smooth else Sandwich()
+    if isinstance(options, Woodruff) and (nuisance or not engine.about.inverted):
+        raise PramanaError(
+            "Woodruff's intervals are those of quantiles of a column, without a fitted nuisance model: use inference=Resampling()"
+        )
     if isinstance(options, Sandwich) and nuisance:
         raise PramanaError(
             "a sandwich would ignore the uncertainty of the fitted nuisance model: use inference=Resampling()"
         )
     if isinstance(options, Sandwich) and not engine.about.smooth:
-        raise PramanaError("a step function has no derivative for the sandwich: use inference=Resampling()")
+        quick = "Woodruff() or " if engine.about.inverted else ""
+        raise PramanaError(f"a step function has no derivative for the sandwich: use inference={quick}Resampling()")
     if isinstance(options, Sandwich) and options.interval == "score" and not engine.about.profiled:
         raise PramanaError(
             "score intervals hold every other parameter at its best, which a system of equations does not define: use "
@@ -330,10 +351,13 @@ def _chosen(options: Inference | None, engine: Engine, nuisance: bool) -> Infere
     return options
 
 
-def _linear(engine: Engine, root: Root, *, required: bool, split: bool) -> Linear | None:
-    totals = engine.totals(root.beta, root.slope)
+def _linear(engine: Engine, root: Root, chosen: Inference, *, required: bool, split: bool) -> Linear | None:
+    slope, engine = averaged_slope(engine, root)
+    totals = engine.totals(root.beta, slope)
     if split and engine.sampling.sharing is not None and totals.shared is None:
         totals = replace(totals, shared=engine.privacy_by_unit(root.beta))
+    if isinstance(chosen, Woodruff):
+        return inverted(engine, root.beta, totals, chosen)
     try:
         return Linear(totals, linearised.bread(totals, engine.about.parameters))
     except SolveError:
@@ -358,6 +382,8 @@ def _covariance(engine: Engine, root: Root, linear: Linear | None, chosen: Infer
         assert draws is not None
         return resampled.draws_covariance(draws.values, chosen.scale)
     assert linear is not None
+    if isinstance(chosen, Woodruff):
+        return linear.covariance
     return linearised.sandwich_covariance(linear.totals, linear.inverse, engine, chosen)
 
 
@@ -397,6 +423,10 @@ def _describe(chosen: Inference, engine: Engine, limits: Limits | None) -> str:
         return f"resampling, {chosen.draws} {chosen.weights} draws ({chosen.scale}{by}), {chosen.interval} intervals"
     if isinstance(chosen, Jackknife):
         return f"jackknife{by}, t intervals with {_degrees_of_freedom(chosen, engine):g} degrees of freedom"
+    if isinstance(chosen, Woodruff):
+        df = _degrees_of_freedom(chosen, engine)
+        reference = "" if df is None else f", t with {df:g} degrees of freedom"
+        return f"Woodruff's intervals{f' ({strata})' if strata else by}{reference}"
     if isinstance(chosen, deleted.Replicates):
         return f"{0 if engine.sampling.replicates is None else len(engine.sampling.replicates)} replicate weights"
     shown = described(limits, engine.about.parameters, chosen.interval)
@@ -408,6 +438,8 @@ def _describe(chosen: Inference, engine: Engine, limits: Limits | None) -> str:
 
 def _degrees_of_freedom(chosen: Inference, engine: Engine) -> float | None:
     """Sampling units less strata, for designs and the jackknife; None for large-sample inference."""
+    if isinstance(chosen, Woodruff):
+        return degrees_of_freedom(engine.sampling)
     if isinstance(chosen, Resampling):
         return None
     if isinstance(chosen, deleted.Replicates):

@@ -149,10 +149,11 @@ def refuse_correction(options: Sandwich) -> None:
 
 
 def refuse_step_target(design: Stratification) -> None:
-    """No method has the variance of a step function around anything but the superpopulation."""
+    """Draws and deletions of a step function are around the superpopulation alone."""
     if design.target != "superpopulation":
         raise PramanaError(
-            f"target={design.target!r} cannot be had for quantiles and other step functions: resampling knows no finite population, "
-            "and linearisation needs a derivative. Use target='superpopulation', whose standard errors are not smaller, or a "
-            "smooth relative: quantile_regression('y ~ 1', q), or the proportion below a fixed value"
+            f"target={design.target!r} cannot be had for step functions in this way: resampling knows no finite population, and "
+            "linearisation needs a derivative. Leave inference= out for quantiles, which take Woodruff(); use target='superpopulation', "
+            "whose standard errors are not smaller, or a smooth relative: quantile_regression('y ~ 1', q), or the proportion below a fixed "
+            "value"
         )

@@ -22,6 +22,9 @@ from pramana.formulas.response import Response
 from pramana.frames import Schema, Table
 from pramana.kernels.newton import newton
 
+SHARP = 1e-6
+"""Times its width, a kernel is a step."""
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -50,7 +53,8 @@ class Kernel:
 class QuantileSystem(System):
     """U = x {q − Φ((xᵀβ − y)/h)}, the score of the check loss convolved with a Gaussian kernel.
 
-    `bandwidth` is the h that was asked for, or None where the data choose it.
+    `bandwidth` is the h that was asked for, or None where the data choose it. `around` is the covariance of normal deviations of β (d, d)
+    over which the score is averaged, or None.
     """
 
     terms: tuple[str, ...]
@@ -60,6 +64,7 @@ class QuantileSystem(System):
     response_of: FromColumns
     bandwidth: float | None = None
     functions: Own = ()
+    around: Float | None = None
 
     @property
     def h(self) -> float:
@@ -80,6 +85,17 @@ class QuantileSystem(System):
         """Under the widest kernel: the records near the quantile are few, but all of them tell about the regressors."""
         return replace(self, kernel=replace(self.kernel, h=max(self.kernel.spread, self.h)))
 
+    @property
+    def kinked(self) -> bool:
+        return True
+
+    def averaged(self, covariance: Float | None) -> QuantileSystem:
+        """Without a covariance the check loss itself: what the default kernel takes off the variance is of the order that a sandwich neglects
+        elsewhere, in the other direction. A bandwidth that was asked for is part of the question."""
+        if covariance is None and self.bandwidth is None:
+            return replace(self, kernel=replace(self.kernel, h=SHARP * self.h))
+        return replace(self, around=covariance)
+
     def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
         return {"x": self.design_of(columns, n), "y": self.response_of(columns, n)}
 
@@ -99,10 +115,17 @@ class QuantileSystem(System):
         return beta
 
     def u(self, beta: Float, arrays: Mapping[str, Float]) -> Float:
-        return _score(beta, arrays["x"], arrays["y"], self.q, self.h)
+        return _score(beta, arrays["x"], arrays["y"], self.q, self._widths(arrays["x"]))
 
     def slope(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
-        return _slope(beta, arrays["x"], arrays["y"], weights, self.h)
+        return _slope(beta, arrays["x"], arrays["y"], weights, self._widths(arrays["x"]))
+
+    def _widths(self, x: Float) -> Float | float:
+        """Of the kernel: a normal deviation δ of β moves xᵀβ by a normal xᵀδ, which widens a Gaussian kernel. Never beyond the widest."""
+        if self.around is None:
+            return self.h
+        squares = np.einsum("ij,ij->i", x @ self.around, x)
+        return np.sqrt(np.clip(self.h**2 + squares, self.h**2, max(self.kernel.spread, self.h) ** 2))
 
     def facts(self) -> dict[str, str]:
         return {"Quantile": f"{self.q:g}", "Bandwidth": f"{self.h:.4g}, standard deviation of a Gaussian kernel"}
@@ -113,11 +136,11 @@ def _least_squares(x: Float, y: Float, weights: Float) -> Float:
     return np.asarray(np.linalg.lstsq(x * root[:, None], y * root, rcond=None)[0], dtype=float)
 
 
-def _score(beta: Float, x: Float, y: Float, q: float, h: float) -> Float:
+def _score(beta: Float, x: Float, y: Float, q: float, h: Float | float) -> Float:
     return np.asarray(x * (q - ndtr((x @ beta - y) / h))[:, None])
 
 
-def _slope(beta: Float, x: Float, y: Float, weights: Float, h: float) -> Float:
+def _slope(beta: Float, x: Float, y: Float, weights: Float, h: Float | float) -> Float:
     t = (x @ beta - y) / h
     bend = weights * np.exp(-0.5 * t**2) / (h * np.sqrt(2 * np.pi))
     return np.asarray(-(x * bend[:, None]).T @ x)
@@ -150,7 +173,9 @@ def quantile_regression(
     """The q-quantile of the response as a linear function of the covariates, any of which may be perturbed.
 
     The score of the check loss is smoothed by a Gaussian kernel and solved by Newton's method; reverted weights are signed, so
-    that the loss is not convex and no linear programme applies. Being smooth, it takes the sandwich.
+    that the loss is not convex and no linear programme applies. Being smooth, it takes the sandwich, whose slope is the
+    score's on average over two standard errors around the root (the least-squares slope of Zeng and Lin 2008) and not that of the kernel
+    at the root, which is too steep there.
 
     Parameters
     ----------

@@ -16,6 +16,7 @@ from pramana.estimating.function import Question
 from pramana.estimating.rounding import ROUNDING, settled
 from pramana.frames import Schema, Table
 from pramana.parameters.quantiles import (
+    Knots,
     crossings,
     density,
     described_width,
@@ -174,7 +175,7 @@ class PovertyFunctional(Functional):
 
     def solve(self, measure: Distribution, weights: Float) -> Float:
         h = width(measure, self.bandwidth)
-        middle = rearranged_quantile(measure.values, measure.masses(weights, None), 0.5, h)
+        middle = rearranged_quantile(Knots.of(measure.values, h), measure.masses(weights, None), 0.5)
         above = middle > ROUNDING * (np.abs(measure.values.min()) + h)  # the length that the median was measured along
         line = np.where(above, self.threshold * middle, np.nan)
         rates = [distribution_at(measure.values, measure.masses(weights, g), line, h) for g in range(measure.count)]
@@ -211,7 +212,7 @@ class PovertyFunctional(Functional):
         if out:
             text = f"{', '.join(out)} lies outside [0, 1]: noise outweighs the data"
             notes.append(("outside-range", "warning", text))
-        if crossings(measure.values, measure.masses(weights[None], None), 0.5, h) > 1:
+        if crossings(Knots.of(measure.values, h), measure.masses(weights[None], None), 0.5) > 1:
             notes.append(
                 ("rearranged", "info", "the distribution function crosses 1/2 more than once: it was rearranged")
             )

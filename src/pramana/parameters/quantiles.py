@@ -20,8 +20,11 @@ from pramana.estimating.equation import Note
 from pramana.estimating.function import Question
 from pramana.frames import Schema, Table
 
+EXTREME = "extreme-quantile"
+"""Code of the warning that too few records carry the tail."""
+
 TAIL = 15
-"""Records that carry the tail beyond a quantile, below which its resampled standard error cannot be relied on: with ten of them it
+"""Records that carry the tail beyond a quantile, below which its standard error by draws or deletions cannot be relied on: with ten of them it
 is 10 to 20 % too small in simulations, with or without noise."""
 
 CACHE = 60_000
@@ -53,7 +56,8 @@ def quantile(
     """The q-quantile of a column, of everyone or within domains that may be perturbed.
 
     The reverted distribution function is smoothed and rearranged before it is inverted. A column with perturbed numeric
-    levels is not smoothed: its quantile is one of the levels. Standard errors come from `Resampling`.
+    levels is not smoothed: its quantile is one of the levels. Intervals are Woodruff's: that of the share below, read back through the
+    distribution function.
 
     Parameters
     ----------
@@ -67,7 +71,7 @@ def quantile(
     >>> import pramana as pr
     >>> data = {"income": range(1, 201), "edu": ["low", "high"] * 100}
     >>> mechanism = pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(["low", "high"], keep=0.9)})
-    >>> result = pr.fit(pr.quantile("income", 0.9, by="edu"), data, mechanism, inference=pr.Resampling(50, seed=1))
+    >>> result = pr.fit(pr.quantile("income", 0.9, by="edu"), data, mechanism)
     >>> result.parameters
     ('quantile(income, 0.9)[edu=low]', 'quantile(income, 0.9)[edu=high]')
     >>> result.facts["Bandwidth"]
@@ -86,7 +90,7 @@ def median(column: str, by: str | Sequence[str] | None = None, *, bandwidth: flo
     """The median of a column: `quantile(column, 0.5, by)`.
 
     >>> import pramana as pr
-    >>> result = pr.fit(pr.median("age"), {"age": range(101)}, None, inference=pr.Resampling(50, seed=1))
+    >>> result = pr.fit(pr.median("age"), {"age": range(101)}, None)
     >>> round(float(result.estimate[0]), 6)
     50.0
     """
@@ -107,11 +111,22 @@ class QuantileFunctional(Functional):
         return tuple(f"{self.name}[{d}]" for d in domains) or (self.name,)
 
     def solve(self, measure: Distribution, weights: Float) -> Float:
-        h = width(measure, self.bandwidth)
-        parts = [
-            rearranged_quantile(measure.values, measure.masses(weights, g), self.q, h) for g in range(measure.count)
-        ]
+        knots = Knots.of(measure.values, width(measure, self.bandwidth))
+        parts = [rearranged_quantile(knots, measure.masses(weights, g), self.q) for g in range(measure.count)]
         return np.stack(parts, axis=1)
+
+    @property
+    def invertible(self) -> bool:
+        return True
+
+    def inverted(self, measure: Distribution, scores: Float, weights: Float) -> Float:
+        """Σ w ψ = M (q − F̂), with M the mass of the domain: the quantiles of other shares."""
+        knots, out = Knots.of(measure.values, width(measure, self.bandwidth)), np.empty_like(scores)
+        for g in range(measure.count):
+            masses = measure.masses(weights[None], g)
+            shares, f = self.q - scores[:, g] / masses.sum(), knots.function(masses)
+            out[:, g] = [knots.quantile(f, share) for share in shares]
+        return out
 
     def pieces(self, measure: Distribution, beta: Float, reference: Float) -> list[tuple[int | None, Float]]:  # noqa: ARG002
         h = width(measure, self.bandwidth)
@@ -126,11 +141,13 @@ class QuantileFunctional(Functional):
         return {"Bandwidth": described_width(measure, self.bandwidth)}
 
     def notes(self, measure: Distribution, beta: Float, weights: Float) -> list[Note]:
-        h = width(measure, self.bandwidth)
-        counts = [crossings(measure.values, measure.masses(weights[None], g), self.q, h) for g in range(measure.count)]
+        knots = Knots.of(measure.values, width(measure, self.bandwidth))
+        counts = [crossings(knots, measure.masses(weights[None], g), self.q) for g in range(measure.count)]
         notes = self._beyond(measure, beta, weights)
         if measure.discrete:
-            text = "a quantile of levels is itself a level: resamples that all give the same one leave a standard error of 0"
+            text = (
+                "a quantile of levels is itself a level: an interval that holds no other one has a standard error of 0"
+            )
             return [*notes, ("level-quantile", "info", text)]
         several = [f"{p} ({c})" for p, c in zip(self.names(measure.domains), counts, strict=True) if c > 1]
         if several:
@@ -152,9 +169,9 @@ class QuantileFunctional(Functional):
             return []
         text = (
             f"fewer than {TAIL} records lie beyond {', '.join(few)}: the estimate hangs on the most extreme of them and "
-            "its standard error tends to be too small; ask for a quantile nearer to the middle, or for larger domains"
+            "its resampled standard error tends to be too small; use Woodruff(), a quantile nearer to the middle, or larger domains"
         )
-        return [("extreme-quantile", "warning", text)]
+        return [(EXTREME, "warning", text)]
 
 
 def width(measure: Distribution, bandwidth: float | None) -> float:
@@ -224,29 +241,36 @@ class Knots:
         share = (q - np.minimum(left, right)) / np.abs(right - left)
         return np.asarray(out + np.bincount(row, share * gaps[j], minlength=len(f)))
 
+    def quantile(self, f: Float, share: float) -> float:
+        """The quantile of the rearrangement of one F̂ (1, T): infinite for shares beyond 0 and 1, but for levels, which end."""
+        if self.h and not 0 < share < 1:
+            return np.inf if share > 0 else -np.inf
+        return float(self.inverted(f, share)[0])
 
-def rearranged_quantile(values: Float, masses: Float, q: float, h: float) -> Float:
+    def inverted(self, f: Float, q: float) -> Float:
+        """The quantile (B,) of the increasing rearrangement of each F̂ (B, T)."""
+        if self.h == 0:
+            return np.asarray(self.points[np.minimum(np.sum(f < q, axis=1), len(self.points) - 1)])
+        return np.asarray(self.points[0] + self.lengths(f, q))
+
+
+def rearranged_quantile(knots: Knots, masses: Float, q: float) -> Float:
     """The quantile (B,) of the increasing rearrangement, for measures (B, S); NaN for a measure without mass.
 
     >>> falling_back = np.array([[0.4, 0.3, -0.2, 0.5]])
-    >>> rearranged_quantile(np.array([1.0, 2.0, 3.0, 4.0]), falling_back, 0.5, 0.0)
+    >>> rearranged_quantile(Knots.of(np.array([1.0, 2.0, 3.0, 4.0]), 0.0), falling_back, 0.5)
     array([3.])
     """
-    knots = Knots.of(values, h)
     size = max(1, CACHE // len(knots.points))
     return np.concatenate([_inverted(knots, masses[k : k + size], q) for k in range(0, len(masses), size)])
 
 
 def _inverted(knots: Knots, masses: Float, q: float) -> Float:
     f = knots.function(masses)
-    if knots.h == 0:
-        out = knots.points[np.minimum(np.sum(f < q, axis=1), len(knots.points) - 1)]
-    else:
-        out = knots.points[0] + knots.lengths(f, q)
-    return np.where(np.isfinite(f[:, -1]), out, np.nan)
+    return np.where(np.isfinite(f[:, -1]), knots.inverted(f, q), np.nan)
 
 
-def crossings(values: Float, masses: Float, q: float, h: float) -> int:
+def crossings(knots: Knots, masses: Float, q: float) -> int:
     """How often F̂ of one measure (1, S) crosses q."""
-    below = Knots.of(values, h).function(masses)[0] < q
+    below = knots.function(masses)[0] < q
     return int(np.sum(below[1:] != below[:-1])) + int(not below[0])

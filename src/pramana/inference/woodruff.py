@@ -1,0 +1,133 @@
+"""Woodruff's intervals of quantiles: the standard error is that of the share below, and the share's interval is read back through the
+distribution function. No density is estimated.
+
+With q̂ where F̂ reaches p, the interval is from F̂⁻¹(p − t·se) to F̂⁻¹(p + t·se), with se the standard error of F̂ at q̂ as of any share:
+between clusters or within strata where there are any. A reverted F̂ need not rise; its increasing rearrangement, which gave q̂, is inverted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Self
+
+import numpy as np
+
+from pramana.arrays import Float
+from pramana.diagnostic import Diagnostic
+from pramana.engines import Engine, Totals
+from pramana.engines.sampling import Sampling
+from pramana.errors import DataError, PramanaError
+from pramana.inference.limits import Limits
+from pramana.inference.options import check_level
+from pramana.inference.sandwich import Linear
+
+LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999)
+"""Levels of which a result knows the limits without the data."""
+
+
+@dataclass(frozen=True)
+class Woodruff:
+    """Intervals of quantiles from that of the share below, read back through the distribution function (Woodruff 1952).
+
+    The default for `median` and `quantile`. The standard error shown is half the interval's width over the quantile of t, or of the
+    normal; a limit is infinite where so few records lie beyond that the data set none. The degrees of freedom are clusters less one, or
+    a design's sampling units less its strata.
+
+    Parameters
+    ----------
+    level : the level shown; a result also knows those of 50, 80, 90, 95, 98, 99 and 99.9 %.
+
+    >>> import pramana as pr
+    >>> result = pr.fit(pr.median("age"), {"age": range(101)}, None, inference=pr.Woodruff(level=0.9))
+    >>> [round(float(limit), 1) for limit in result.interval()[0]]
+    [41.7, 58.3]
+    """
+
+    level: float = 0.95
+    interval: Literal["woodruff"] = "woodruff"
+
+    def __post_init__(self) -> None:
+        check_level(self.level)
+
+
+@dataclass(frozen=True)
+class WoodruffLimits(Limits):
+    """Limits (d, 2) at several levels; infinite where the data set none."""
+
+    level: float
+    values: Mapping[float, Float]
+    kind: str = "woodruff"
+
+    def at(self, level: float) -> Float:
+        if level not in self.values:
+            raise PramanaError(
+                f"Woodruff's intervals were computed at the levels {', '.join(f'{known:g}' for known in sorted(self.values))} and need the "
+                f"data for {level:g}: fit again with inference=Woodruff(level={level:g})"
+            )
+        return self.values[level]
+
+    def of(self, kept: Sequence[int]) -> Self:
+        return replace(self, values={level: limits[list(kept)] for level, limits in self.values.items()})
+
+    def times(self, size: float) -> Self:
+        return replace(self, values={level: limits * size for level, limits in self.values.items()})
+
+
+@dataclass(frozen=True)
+class Inverted(Linear):
+    """A variance whose slope is the one that the interval's width implies, so that its parts and correlations are known as well."""
+
+    limits: WoodruffLimits
+
+
+def inverted(engine: Engine, beta: Float, totals: Totals, options: Woodruff) -> Inverted:
+    """The limits around quantiles β, and what they say of the variance."""
+    from scipy.special import stdtrit
+
+    df = degrees_of_freedom(engine.sampling)
+    levels = sorted({*LEVELS, options.level})
+    reach = np.asarray(stdtrit(np.inf if df is None else df, (1 + np.array(levels)) / 2))
+    deviation = np.sqrt(np.clip(np.diag(totals.meat), 0.0, None))
+    moves = np.outer(reach * np.sqrt(_between(engine.sampling)), deviation)
+    low, high = np.split(engine.inverted(np.concatenate([moves, -moves])), 2)  # the score falls as β rises
+    values = {level: np.column_stack(pair) for level, *pair in zip(levels, low, high, strict=True)}
+    errors = _half_width(beta, values[options.level]) / reach[levels.index(options.level)]
+    scale = np.divide(errors, deviation, out=np.zeros_like(errors), where=deviation > 0)
+    return Inverted(totals, -np.diag(scale), WoodruffLimits(options.level, values))
+
+
+def degrees_of_freedom(sampling: Sampling) -> float | None:
+    """Clusters less one, or the design's; None for records that were drawn one by one, of which there are many."""
+    if sampling.strata is not None:
+        return sampling.degrees_of_freedom
+    groups = sampling.live_groups
+    if groups == 1:
+        raise DataError("all records are in a single cluster, which shows no variance: name smaller units as clusters")
+    return None if groups is None else groups - 1.0
+
+
+def open_ended(parameters: Sequence[str], limits: WoodruffLimits) -> list[Diagnostic]:
+    """A warning for limits that the data do not set."""
+    shown = limits.at(limits.level)
+    names = [name for name, row in zip(parameters, shown, strict=True) if not np.isfinite(row).all()]
+    if not names:
+        return []
+    text = (
+        f"too few records lie beyond {', '.join(names)} to set every limit at level {limits.level:g}, so one is infinite: ask for a quantile "
+        "nearer to the middle, larger domains or a lower level"
+    )
+    return [Diagnostic("open-interval", "warning", text)]
+
+
+def _between(sampling: Sampling) -> float:
+    """G/(G − 1): cluster sums are around their mean, which the strata of a design see to by themselves."""
+    groups = sampling.live_groups if sampling.strata is None else None
+    return 1.0 if groups is None else groups / (groups - 1)
+
+
+def _half_width(beta: Float, limits: Float) -> Float:
+    """(d,): where one limit is infinite, the distance of the other; infinite where both are."""
+    sides = np.abs(limits - beta[:, None])
+    finite = np.isfinite(sides)
+    return np.where(finite.all(axis=1), (limits[:, 1] - limits[:, 0]) / 2, np.where(finite, sides, np.inf).min(axis=1))
