@@ -63,7 +63,7 @@ def inference_of(
     if name != "resampling" and (draws is not None or seed is not None):
         raise PramanaError(f"--draws and --seed belong to --inference resampling, not {name}: leave them out")
     if name == "sandwich":
-        return Sandwich(correction=correction, interval=interval or "wald")  # type: ignore[arg-type]
+        return Sandwich(correction=correction, interval=interval or "auto")  # type: ignore[arg-type]
     if name == "resampling":
         return Resampling(draws=500 if draws is None else draws, seed=seed, interval=interval or "percentile")  # type: ignore[arg-type]
     if interval not in (None, "wald"):

@@ -17,12 +17,13 @@ from pramana.errors import DataError, PramanaError, SolveError
 from pramana.estimating.function import Question
 from pramana.estimating.rounding import ROUNDING
 from pramana.estimators.method import EquationMethod, Method, Rebind
+from pramana.estimators.outcomes import Interval, Owned, own_limits
 from pramana.inference import Jackknife, Resampling, Root, Sandwich, solve
 from pramana.inference import jackknife as deleted
 from pramana.inference import resampling as resampled
 from pramana.inference import sandwich as linearised
 from pramana.inference.identification import WEAK, weakest
-from pramana.inference.limits import Computed, Limits
+from pramana.inference.limits import Computed
 from pramana.inference.resampling import Draws, resample
 from pramana.inference.sandwich import Linear
 from pramana.inference.score_intervals import score_intervals
@@ -51,6 +52,8 @@ def estimate(method: EquationMethod, task: Task) -> Result:
     covariance = _covariance(engine, root, linear, chosen, draws)
     known = linear is not None and nothing_random(linear.totals)
     covariance = np.zeros_like(covariance) if known else covariance
+    own = Owned.none(engine.d) if known else _own_limits(method, task, engine, root, chosen, covariance)
+    covariance = own.filled(covariance)
     split = linear if method.reverts else None
     about = engine.about
     result = Result(
@@ -59,20 +62,21 @@ def estimate(method: EquationMethod, task: Task) -> Result:
         covariance=covariance,
         n=engine.n,
         method=method.label,
-        inference=_describe(chosen, engine),
-        interval_kind=chosen.interval,
+        inference=_describe(chosen, engine, _interval_kind(chosen, own)),
+        interval_kind=_interval_kind(chosen, own),
         diagnostics=(
             *(note for note in task.notes if not (method.takes_as_true and note.code == SHARED_DRAWS)),
             *binding.notes,
             *diagnostics_of(engine, root, split, draws, covariance, split=not unsplit),
             *([NOTHING_RANDOM] if known else []),
+            *own.remarks(about.parameters),
             *_few_units(chosen, engine),
         ),
         privacy=None if split is None or unsplit else split.privacy,
         unsplit=unsplit,
         sampling=None if split is None else split.covariance,
         draws=draws,
-        limits=_limits(engine, root, chosen, covariance),
+        limits=own.limits,
         facts={**task.plan.facts, **task.facts, **binding.facts, **about.facts, **_sum_of_weights(engine)},
         frame_kind=task.table.kind,
         df=_degrees_of_freedom(chosen, engine),
@@ -83,6 +87,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
     )
     result = result if about.size is None else multiplied(result, about.size)
     result = result if about.shown is None else shown_only(result, about.shown)
+    result = replace(result, diagnostics=(*result.diagnostics, *_wholly_outside(engine, result)))
     return replace(result, again=MarginsAgain.of(method, task, result.estimate))
 
 
@@ -289,6 +294,27 @@ def _outside(engine: Engine, root: Root) -> list[Diagnostic]:
     ]
 
 
+def _wholly_outside(engine: Engine, result: Result) -> list[Diagnostic]:
+    """An interval without a possible value is no accident of the noise, or hardly ever."""
+    limits, shares = engine.about.plausible, result.shares
+    if limits is None and shares is not None:
+        limits = (0.0, shares.total)
+    if limits is None or limits[0] <= result.estimate.min() <= result.estimate.max() <= limits[1]:
+        return []
+    (low, high), size = limits, 1.0 if engine.about.size is None or shares is not None else engine.about.size
+    ends = result.interval()
+    beyond = (ends[:, 1] < low * size) | (ends[:, 0] > high * size)
+    names = [f"{p} ({a:.4g} to {b:.4g})" for p, (a, b), o in zip(result.parameters, ends, beyond, strict=True) if o]
+    if not names:
+        return []
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    message = (
+        f"the whole interval of {', '.join(names[:5])}{more} lies outside [{low * size:g}, {high * size:g}], which chance seldom does: is this the "
+        "mechanism by which the records were perturbed, and are they all there?"
+    )
+    return [Diagnostic("interval-outside", "warning", message)]
+
+
 def shown_only(result: Result, names: Sequence[str]) -> Result:
     """The result for some of its parameters; the others were estimated with them and are summed up in the covariance."""
     kept = [result.parameters.index(name) for name in names]
@@ -338,11 +364,6 @@ def _chosen(options: Inference | None, engine: Engine, nuisance: bool) -> Infere
             "score intervals hold every other parameter at its best, which a system of equations does not define: use "
             "Sandwich() or Resampling()"
         )
-    if isinstance(options, Sandwich) and options.interval == "score" and engine.about.sums:
-        raise PramanaError(
-            "the variance of a sum does not depend on the value tested, so its score interval is the Wald one: use Sandwich(), "
-            "or give total() or counts() the size= of the population"
-        )
     return options
 
 
@@ -377,15 +398,30 @@ def _covariance(engine: Engine, root: Root, linear: Linear | None, chosen: Infer
     return linearised.sandwich_covariance(linear.totals, linear.inverse, engine, chosen)
 
 
-def _limits(engine: Engine, root: Root, chosen: Inference, covariance: Float) -> Limits | None:
-    """Intervals of their own kind, where there are any; None for Wald's and those of the draws."""
-    if not isinstance(chosen, Sandwich) or chosen.interval != "score":
-        return None
+def _own_limits(
+    method: EquationMethod, task: Task, engine: Engine, root: Root, chosen: Inference, covariance: Float
+) -> Owned:
+    """Intervals of their own kind, where there are any: those of counts, else by walking out from the estimate."""
+    level, df = chosen.level if isinstance(chosen, Sandwich) else 0.95, _degrees_of_freedom(chosen, engine)
+    own = own_limits(Interval(method, task, engine, root.beta, covariance, df, level), chosen)
+    if own.limits is not None or not isinstance(chosen, Sandwich) or chosen.interval != "score":
+        return own
+    if engine.about.sums:
+        raise PramanaError(
+            "the variance of a sum does not depend on the value tested, so its score interval is the Wald one: use Sandwich(), "
+            "or give total() or counts() the size= of the population"
+        )
     found = score_intervals(engine, root.beta, np.sqrt(np.diag(covariance)), chosen.level)
-    return Computed("score", chosen.level, found)
+    return replace(own, limits=Computed("score", chosen.level, found))
 
 
-def _describe(chosen: Inference, engine: Engine) -> str:
+def _interval_kind(chosen: Inference, own: Owned) -> str:
+    if not isinstance(chosen, Sandwich):
+        return chosen.interval
+    return own.limits.kind if own.limits is not None else "wald"
+
+
+def _describe(chosen: Inference, engine: Engine, interval: str) -> str:
     by = f", {engine.sampling.groups} clusters" if engine.sampling.groups is not None else ""
     strata = (
         f"{len(engine.sampling.strata.fraction)} strata, {engine.sampling.groups} sampling units"
@@ -402,9 +438,9 @@ def _describe(chosen: Inference, engine: Engine) -> str:
     if isinstance(chosen, deleted.Replicates):
         return f"{0 if engine.sampling.replicates is None else len(engine.sampling.replicates)} replicate weights"
     if engine.sampling.strata is not None:
-        return f"linearised for the design ({strata}; around the {engine.sampling.strata.target}), {chosen.interval} intervals"
+        return f"linearised for the design ({strata}; around the {engine.sampling.strata.target}), {interval} intervals"
     name = (chosen.correction or "HC0").replace("HC", "CR" if by else "HC")
-    return f"sandwich ({name}{by}), {chosen.interval} intervals"
+    return f"sandwich ({name}{by}), {interval} intervals"
 
 
 def _degrees_of_freedom(chosen: Inference, engine: Engine) -> float | None:

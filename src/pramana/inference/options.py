@@ -16,12 +16,15 @@ class Sandwich:
     Parameters
     ----------
     correction : None (HC0, CR0 with clusters) or "HC1" (n/(n − d); with clusters G/(G − 1) · (n − 1)/(n − d)).
-    interval : "wald", or "score", which inverts the score test and keeps its coverage under weak identification.
-    level : the level of score intervals, which are computed with the fit because they need the data.
+    interval : "auto" (by default), "wald", "score", "mid-p" or "exact". "score" inverts the score test and keeps its coverage
+        under weak identification and near a boundary. "mid-p" and "exact" (Blaker's) are for shares and counts that are
+        binomial, since a record can be released in one of two ways; exact ones cover at least their level, always. "auto" is
+        mid-P for these (exact below 15 records), the score for the other shares of a table, and Wald's elsewhere.
+    level : the level shown, and that of score intervals which are computed with the fit because they need the data.
     """
 
     correction: Literal["HC0", "HC1"] | None = None
-    interval: Literal["wald", "score"] = "wald"
+    interval: Literal["auto", "wald", "score", "mid-p", "exact"] = "auto"
     level: float = 0.95
 
     def __post_init__(self) -> None:
@@ -29,7 +32,7 @@ class Sandwich:
             raise PramanaError(
                 f"correction {self.correction!r} is unknown: {suggestion(str(self.correction), ['HC0', 'HC1'])}"
             )
-        _check_choice("interval", self.interval, ("wald", "score"))
+        _check_choice("interval", self.interval, ("auto", "wald", "score", "mid-p", "exact"))
         check_level(self.level)
 
 
