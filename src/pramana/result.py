@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class Result(Shown):
     n: float
     method: str
     inference: str
-    interval_kind: Literal["wald", "percentile", "score", "auto", "woodruff"] = "wald"
+    interval_kind: str = "wald"
     diagnostics: tuple[Diagnostic, ...] = ()
     privacy: Float | None = field(default=None, repr=False)
     sampling: Float | None = field(default=None, repr=False)
@@ -102,15 +102,18 @@ class Result(Shown):
     def interval(self, level: float | None = None) -> Float:
         """Confidence limits (d, 2), of the kind chosen with the fit; at 95 % unless they were asked for at another level."""
         level = self._level(level)
+        if self.limits is None:
+            return self._usual(level)
+        own = self.limits.at(level)
+        return np.where(np.isnan(own), self._usual(level), own) if np.isnan(own).any() else own
+
+    def _usual(self, level: float) -> Float:
+        """Limits (d, 2) from the draws, or Wald's."""
         if self.interval_kind == "percentile" and self.draws is not None:
             tails = [(1 - level) / 2, (1 + level) / 2]
             return np.quantile(self.draws.values, tails, axis=0).T
         reach = self._quantile((1 + level) / 2) * self.standard_errors
-        wald = np.column_stack([self.estimate - reach, self.estimate + reach])
-        if self.limits is None:
-            return wald
-        own = self.limits.at(level)
-        return np.where(np.isnan(own), wald, own)
+        return np.column_stack([self.estimate - reach, self.estimate + reach])
 
     def _level(self, level: float | None) -> float:
         shown = (0.95 if self.limits is None else self.limits.level) if level is None else level
@@ -133,7 +136,7 @@ class Result(Shown):
 
         errors, limits = self.standard_errors, self.interval(level)
         with np.errstate(all="ignore"):
-            z = self.estimate / errors
+            z = np.where(errors > 0, self.estimate / errors, np.nan)  # nothing varied: there is nothing to test with
         own = None if self.limits is None else self.limits.statistics
         z = z if own is None else np.where(np.isnan(own), z, own)
         p = 2 * stdtr(self.degrees_of_freedom, -np.abs(z))

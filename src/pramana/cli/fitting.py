@@ -50,7 +50,9 @@ InferenceOption = Annotated[
 DrawsOption = Annotated[int | None, typer.Option(help="Resamples; 500 by default.")]
 SeedOption = Annotated[int | None, typer.Option(help="Seed of the resampling draws (not of any perturbation).")]
 CorrectionOption = Annotated[str | None, typer.Option(help="HC1 for a small-sample factor.")]
-IntervalOption = Annotated[str | None, typer.Option(help="wald or score (sandwich); percentile or wald (resampling).")]
+IntervalOption = Annotated[
+    str | None, typer.Option(help="auto, wald, score, mid-p or exact (sandwich); percentile or wald (resampling).")
+]
 WeightsOption = Annotated[str | None, typer.Option(help="Column of sampling weights.")]
 FrequenciesOption = Annotated[str | None, typer.Option(help="Column of counts of equal records.")]
 ClustersOption = Annotated[str | None, typer.Option(help="Column of clusters, or of sampling units within strata.")]

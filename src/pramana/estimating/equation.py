@@ -43,6 +43,7 @@ class About:
     thinned : a first root of some of the records, as `rows` with a step gives them, pays where there are very many.
     curved : a batch of draws gains from the curvature of the score at their common start, as smooth sums do that are quick to
         evaluate there.
+    of_means : the parameters are functions of means of the records' terms, which `means` gives.
     size : the known size of a population that the result is multiplied by, or None.
     plausible : smallest and largest value that makes sense, or None.
     tables : consecutive groups of this many shown parameters are shares, or counts, of one table; None elsewhere.
@@ -65,11 +66,39 @@ class About:
     whole: bool = False
     thinned: bool = False
     curved: bool = False
+    of_means: bool = False
     size: float | None = None
     plausible: tuple[float, float] | None = None
     tables: int | None = None
     exponentials: tuple[str, ...] | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Quotients:
+    """Parameters Σ w a* / Σ w b* of terms a* and b* (n, d); sums are W times the mean of a*, with b* = 1."""
+
+    above: Float
+    below: Float
+
+
+Constraint: TypeAlias = Callable[[Any, float], Any]
+"""Means (m,) and a value ↦ a number that is 0 where the parameter has that value; written so that it also takes complex means."""
+
+
+@dataclass(frozen=True)
+class OfMeans:
+    """Parameters that are smooth functions of the means of terms (n, m), within a domain where there is one.
+
+    Attributes
+    ----------
+    constraints : one for each parameter that is shown.
+    member : how much of a record is in the domain (n,); None where everything counts.
+    """
+
+    terms: Float
+    constraints: tuple[Constraint, ...]
+    member: Float | None = None
 
 
 class Direct(ABC):
@@ -185,6 +214,10 @@ class Equation(ABC):
         """The records as so many data sets of one size that lie one after the other, for kernels that sum all of them at once;
         None where there are no such kernels."""
         return None
+
+    def means(self) -> Quotients | OfMeans:
+        """The terms of the records, where the parameters are functions of their means."""
+        raise NotImplementedError("these parameters are no functions of means")
 
     @final
     def score(self, betas: Float, weights: Float) -> Float:

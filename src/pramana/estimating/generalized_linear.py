@@ -12,7 +12,7 @@ import numpy as np
 
 from pramana.arrays import Column, Float, Int
 from pramana.errors import DataError, FormulaError, SolveError, quoted, quoted_terms
-from pramana.estimating.equation import About, Ascent, Equation, Solve
+from pramana.estimating.equation import About, Ascent, Equation, Quotients, Solve
 from pramana.estimating.families import FAMILIES, Family
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.products import FromColumns, Part, ProductDesign
@@ -33,6 +33,7 @@ class GeneralizedLinear(EstimatingFunction):
     response_of : (columns, n) ↦ (n,), used where the response is not summed out.
     response : the one variable the response is made of, when U is linear in it; else None.
     parts : what each design column is made of, where known.
+    average : the mean of the response, without any regressor.
     offset_reads, response_reads : the variables behind the offset and the response; None where that is not known.
     """
 
@@ -46,6 +47,7 @@ class GeneralizedLinear(EstimatingFunction):
     label: str = ""
     plausible: tuple[float, float] | None = None
     parts: tuple[Part, ...] | None = None
+    average: bool = False
     offset_reads: frozenset[str] = frozenset()
     response_reads: frozenset[str] | None = None
 
@@ -129,8 +131,14 @@ class PredictorEquation(Equation):
             nodes=len(self.records.nodes),
             thinned=True,
             curved=True,
+            of_means=self.function.average,
             plausible=self.function.plausible,
         )
+
+    def means(self) -> Quotients:
+        """Of a mean: φ at 0, and how much of a record is in the domain."""
+        member, above = self.records.membership, self.influence(np.zeros(1))
+        return Quotients(above, np.ones_like(above) if member is None else member[:, None])
 
     def rows(self, rows: slice) -> PredictorEquation:
         """Neighbours are a part that shares the arrays of the whole; records further apart are an equation of their own."""

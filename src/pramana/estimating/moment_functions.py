@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pramana.arrays import Float
 from pramana.estimating.cells import Factor, cell_labels, reverted_cells
-from pramana.estimating.equation import About, Direct, Equation, Note
+from pramana.estimating.equation import About, Direct, Equation, Note, OfMeans
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.records import Records
 from pramana.estimating.rounding import gradient, settled
@@ -75,6 +76,10 @@ class Smooth(ABC):
     @abstractmethod
     def value(self, mu: Any) -> Any:
         """g: (m,) ↦ (k,)."""
+
+    def gap(self, mu: Any, value: float, place: int) -> Any:
+        """0 where the parameter at a place of θ has the value; a subclass may have a form that needs no division."""
+        return self.value(mu)[place] - value
 
     @abstractmethod
     def refusal(self, mu: Float, sizes: Float) -> str | None:
@@ -156,11 +161,16 @@ class SmoothEquation(Equation, Direct):
     @property
     def about(self) -> About:
         """Results list θ alone."""
-        return About(self.function.parameters, self.target.parameters, exponentials=self.target.exponentials)
+        names = self.target.parameters
+        return About(self.function.parameters, names, of_means=True, exponentials=self.target.exponentials)
 
     @property
     def direct(self) -> Direct:
         return self
+
+    def means(self) -> OfMeans:
+        gaps = tuple(partial(self.target.gap, place=j) for j in range(len(self.target.parameters)))
+        return OfMeans(self.features.values, gaps, self.records.membership)
 
     def rows(self, rows: slice) -> SmoothEquation:
         return SmoothEquation(self.function, self.records.rows(rows), self.features.rows(rows))

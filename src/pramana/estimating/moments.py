@@ -11,7 +11,7 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import PramanaError
-from pramana.estimating.equation import About, Direct, Equation, Note
+from pramana.estimating.equation import About, Direct, Equation, Note, Quotients
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.records import Records
 from pramana.estimating.rounding import settled
@@ -61,11 +61,14 @@ class QuotientEquation(Equation, Direct):
     @cached_property
     def about(self) -> About:
         names = self.function.parameters
-        return About(names, size=self.size, plausible=self.plausible, tables=self.tables)
+        return About(names, of_means=True, size=self.size, plausible=self.plausible, tables=self.tables)
 
     @property
     def direct(self) -> Direct:
         return self
+
+    def means(self) -> Quotients:
+        return Quotients(self.numerator, np.ones_like(self.numerator) if self.denominator is None else self.denominator)
 
     def rows(self, rows: slice) -> QuotientEquation:
         below, squares = (None if v is None else v[rows] for v in (self.denominator, self.squares))
@@ -148,11 +151,14 @@ class SumEquation(Equation, Direct):
 
     @property
     def about(self) -> About:
-        return About(self.function.parameters, sums=True, tables=self.tables)
+        return About(self.function.parameters, sums=True, of_means=True, tables=self.tables)
 
     @property
     def direct(self) -> Direct:
         return self
+
+    def means(self) -> Quotients:
+        return Quotients(self.terms, np.ones_like(self.terms))
 
     def rows(self, rows: slice) -> SumEquation:
         return replace(self, records=self.records.rows(rows), terms=self.terms[rows], squares=self.squares[rows])

@@ -17,12 +17,13 @@ from pramana.errors import DataError, PramanaError, SolveError
 from pramana.estimating.function import Question
 from pramana.estimating.rounding import ROUNDING
 from pramana.estimators.method import EquationMethod, Method, Rebind
+from pramana.estimators.outcomes import Interval, Owned, own_limits
 from pramana.inference import Jackknife, Resampling, Root, Sandwich, Woodruff, solve
 from pramana.inference import jackknife as deleted
 from pramana.inference import resampling as resampled
 from pramana.inference import sandwich as linearised
 from pramana.inference.averaged_slope import averaged_slope
-from pramana.inference.identification import Identification, identification, perturbed
+from pramana.inference.identification import SAFE, Identification, identification, perturbed
 from pramana.inference.limits import Limits
 from pramana.inference.resampling import Draws, resample
 from pramana.inference.sandwich import Linear
@@ -54,9 +55,12 @@ def estimate(method: EquationMethod, task: Task) -> Result:
     covariance = _covariance(engine, root, linear, chosen, draws)
     known = linear is not None and nothing_random(linear.totals)
     covariance = np.zeros_like(covariance) if known else covariance
+    interval = _interval(method, task, engine, root, chosen, covariance)
+    own = Owned.none(engine.d) if known else own_limits(interval, chosen)
+    covariance = own.filled(covariance)
     split = linear if method.reverts else None
     judged = _judged(engine, root, split, covariance)
-    limits = linear.limits if isinstance(linear, Inverted) else _limits(engine, root, chosen, covariance, judged)
+    limits = linear.limits if isinstance(linear, Inverted) else _limits(interval, own, chosen, judged)
     about = engine.about
     result = Result(
         parameters=about.parameters,
@@ -76,6 +80,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
             ),
             *([] if judged is None else weakness(engine, judged, limits)),
             *([NOTHING_RANDOM] if known else []),
+            *own.remarks(about.parameters),
             *_few_units(chosen, engine),
             *(open_ended(about.parameters, linear.limits) if isinstance(linear, Inverted) else []),
         ),
@@ -94,6 +99,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
     )
     result = result if about.size is None else multiplied(result, about.size)
     result = result if about.shown is None else shown_only(result, about.shown)
+    result = replace(result, diagnostics=(*result.diagnostics, *_wholly_outside(engine, result)))
     return replace(result, again=MarginsAgain.of(method, task, result.estimate))
 
 
@@ -286,6 +292,27 @@ def _outside(engine: Engine, root: Root) -> list[Diagnostic]:
     ]
 
 
+def _wholly_outside(engine: Engine, result: Result) -> list[Diagnostic]:
+    """An interval without a possible value is no accident of the noise, or hardly ever."""
+    limits, shares = engine.about.plausible, result.shares
+    if limits is None and shares is not None:
+        limits = (0.0, shares.total)
+    if limits is None or limits[0] <= result.estimate.min() <= result.estimate.max() <= limits[1]:
+        return []
+    (low, high), size = limits, 1.0 if engine.about.size is None or shares is not None else engine.about.size
+    ends = result.interval()
+    beyond = (ends[:, 1] < low * size) | (ends[:, 0] > high * size)
+    names = [f"{p} ({a:.4g} to {b:.4g})" for p, (a, b), o in zip(result.parameters, ends, beyond, strict=True) if o]
+    if not names:
+        return []
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    message = (
+        f"the whole interval of {', '.join(names[:5])}{more} lies outside [{low * size:g}, {high * size:g}], which chance seldom does: is this the "
+        "mechanism by which the records were perturbed, and are they all there?"
+    )
+    return [Diagnostic("interval-outside", "warning", message)]
+
+
 def shown_only(result: Result, names: Sequence[str]) -> Result:
     """The result for some of its parameters; the others were estimated with them and are summed up in the covariance."""
     kept = [result.parameters.index(name) for name in names]
@@ -343,11 +370,6 @@ def _chosen(options: Inference | None, engine: Engine, nuisance: bool) -> Infere
             "score intervals hold every other parameter at its best, which a system of equations does not define: use "
             "Sandwich() or Resampling()"
         )
-    if isinstance(options, Sandwich) and options.interval == "score" and engine.about.sums:
-        raise PramanaError(
-            "the variance of a sum does not depend on the value tested, so its score interval is the Wald one: use Sandwich(), "
-            "or give total() or counts() the size= of the population"
-        )
     return options
 
 
@@ -394,16 +416,30 @@ def _judged(engine: Engine, root: Root, linear: Linear | None, covariance: Float
     return identification(engine, root.beta, linear.totals, covariance)
 
 
-def _limits(
-    engine: Engine, root: Root, chosen: Inference, covariance: Float, judged: Identification | None
-) -> Limits | None:
-    """Intervals of their own kind, where there are any; None for Wald's and those of the draws."""
-    if not isinstance(chosen, Sandwich):
-        return None
-    return limits_of(engine, root.beta, np.sqrt(np.diag(covariance)), chosen, judged)
+def _interval(
+    method: EquationMethod, task: Task, engine: Engine, root: Root, chosen: Inference, covariance: Float
+) -> Interval:
+    level, df = chosen.level if isinstance(chosen, Sandwich) else 0.95, _degrees_of_freedom(chosen, engine)
+    return Interval(method, task, engine, root.beta, covariance, df, level)
 
 
-def _kind(chosen: Inference, limits: Limits | None) -> Any:
+def _limits(interval: Interval, own: Owned, chosen: Inference, judged: Identification | None) -> Limits | None:
+    """Intervals of their own kind, where there are any: those of counts, else those of the score test, walking out from the estimate;
+    None for Wald's and those of the draws."""
+    if own.limits is not None or not isinstance(chosen, Sandwich):
+        return own.limits
+    engine = interval.engine
+    if chosen.interval == "score" and engine.about.sums:
+        raise PramanaError(
+            "the variance of a sum does not depend on the value tested, so its score interval is the Wald one: use Sandwich(), "
+            "or give total() or counts() the size= of the population"
+        )
+    if chosen.interval == "auto" and judged is not None and judged.divisor and judged.signals.min() < SAFE:
+        return interval.score()
+    return limits_of(engine, interval.beta, np.sqrt(np.diag(interval.covariance)), chosen, judged)
+
+
+def _kind(chosen: Inference, limits: Limits | None) -> str:
     if limits is not None:
         return limits.kind
     return "wald" if chosen.interval == "auto" else chosen.interval

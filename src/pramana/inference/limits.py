@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from pramana.arrays import Float
+import numpy as np
+
+from pramana.arrays import Bool, Float
 from pramana.errors import PramanaError
 
 
@@ -62,3 +64,55 @@ class Computed(Limits):
 
     def times(self, size: float) -> Self:
         return replace(self, values=self.values * size)
+
+
+@dataclass(frozen=True)
+class Only(Limits):
+    """Limits of some parameters; the others have Wald's."""
+
+    limits: Limits
+    held: Bool
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return self.limits.kind
+
+    @property
+    def level(self) -> float:  # type: ignore[override]
+        return self.limits.level
+
+    def at(self, level: float) -> Float:
+        return np.where(self.held[:, None], self.limits.at(level), np.nan)
+
+    def of(self, kept: Sequence[int]) -> Self:
+        return replace(self, limits=self.limits.of(kept), held=self.held[list(kept)])
+
+    def times(self, size: float) -> Self:
+        return replace(self, limits=self.limits.times(size))
+
+
+@dataclass(frozen=True)
+class Together(Limits):
+    """Limits of several kinds: the first that has any, parameter by parameter."""
+
+    parts: tuple[Limits, ...]
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return " and ".join(dict.fromkeys(part.kind for part in self.parts))
+
+    @property
+    def level(self) -> float:  # type: ignore[override]
+        return self.parts[0].level
+
+    def at(self, level: float) -> Float:
+        out = self.parts[0].at(level)
+        for part in self.parts[1:]:
+            out = np.where(np.isnan(out), part.at(level), out) if np.isnan(out).any() else out
+        return out
+
+    def of(self, kept: Sequence[int]) -> Self:
+        return replace(self, parts=tuple(part.of(kept) for part in self.parts))
+
+    def times(self, size: float) -> Self:
+        return replace(self, parts=tuple(part.times(size) for part in self.parts))

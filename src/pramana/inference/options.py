@@ -16,14 +16,17 @@ class Sandwich:
     Parameters
     ----------
     correction : None (HC0, CR0 with clusters) or "HC1" (n/(n − d); with clusters G/(G − 1) · (n − 1)/(n − d)).
-    interval : "wald"; "score", which inverts the score test and keeps its coverage under weak identification; or "auto", the
-        score interval for the parameters whose signal is too faint for Wald's.
-    level : the level of score intervals, which are computed with the fit because they need the data; "auto" computes them at
-        0.90, 0.95 and 0.99 as well.
+    interval : "auto" (by default), "wald", "score", "mid-p" or "exact". "score" inverts the score test and keeps its coverage
+        under weak identification and near a boundary. "mid-p" and "exact" (Blaker's) are for shares and counts that are
+        binomial, since a record can be released in one of two ways; exact ones cover at least their level, always. "auto" is
+        mid-P for these (exact below 15 records), the score for the other shares of a table and for parameters whose signal
+        is too faint for Wald's, and Wald's elsewhere.
+    level : the level shown, and that of score intervals which are computed with the fit because they need the data; "auto"
+        computes them at 0.90, 0.95 and 0.99 as well.
     """
 
     correction: Literal["HC0", "HC1"] | None = None
-    interval: Literal["auto", "wald", "score"] = "auto"
+    interval: Literal["auto", "wald", "score", "mid-p", "exact"] = "auto"
     level: float = 0.95
 
     def __post_init__(self) -> None:
@@ -31,7 +34,7 @@ class Sandwich:
             raise PramanaError(
                 f"correction {self.correction!r} is unknown: {suggestion(str(self.correction), ['HC0', 'HC1'])}"
             )
-        _check_choice("interval", self.interval, ("auto", "wald", "score"))
+        _check_choice("interval", self.interval, ("auto", "wald", "score", "mid-p", "exact"))
         check_level(self.level)
 
 

@@ -84,11 +84,13 @@ def limits_of(
 
 def described(limits: Limits | None, names: Iterable[str], interval: str) -> str:
     """Which intervals a result has."""
-    if not isinstance(limits, ScoreLimits):
+    if limits is None:
         return f"{'wald' if interval == 'auto' else interval} intervals"
-    if limits.rows.all():
-        return "score intervals"
-    return f"wald intervals, score intervals for {_listed(names, limits.rows)}"
+    held = _held(limits)
+    if held.all():
+        return f"{limits.kind} intervals"
+    kind = "score" if isinstance(limits, ScoreLimits) else limits.kind
+    return f"wald intervals, {kind} intervals for {_listed(names, held)}"
 
 
 def weakness(engine: Engine, judged: Identification, limits: Limits | None) -> list[Diagnostic]:
@@ -96,11 +98,16 @@ def weakness(engine: Engine, judged: Identification, limits: Limits | None) -> l
     low = judged.signals < WANTED
     if not low.any():
         return []
-    shown = isinstance(limits, ScoreLimits) and bool(limits.rows[low].all())
+    shown = limits is not None and bool(_held(limits)[low].all())
     score = "Sandwich(interval='score'), " if engine.about.profiled and not shown else ""
     remedy = f"use {score}more records, merged levels or fewer terms"
+    trust = "Wald's interval" if shown else "this interval"
+    instead = "that of the score test is shown; " if shown else ""
     if judged.divisor:
-        message = f"too noisy to trust this interval ({judged.divisor}: signal {judged.signals[0]:.1f}, want {WANTED:g}): use more records, or merge levels"
+        message = (
+            f"too noisy to trust {trust} ({judged.divisor}: signal {judged.signals[0]:.1f}, want {WANTED:g}): {instead}use more "
+            "records, or merge levels"
+        )
         return [Diagnostic("weakly-identified", "warning", message)]
     if judged.lost:
         interval = "only the interval, which is that of the score test, holds; " if shown else ""
@@ -109,13 +116,16 @@ def weakness(engine: Engine, judged: Identification, limits: Limits | None) -> l
             f"error mean nothing; {interval}{remedy}"
         )
         return [Diagnostic("not-identified", "error", message)]
-    trust = "Wald's interval" if shown else "this interval"
-    instead = "that of the score test is shown; " if shown else ""
     message = (
         f"too noisy to trust {trust} of {_listed(engine.about.parameters, low)} (signal {judged.signals.min():.1f}, want {WANTED:g}): "
         f"{instead}{remedy}"
     )
     return [Diagnostic("weakly-identified", "warning", message)]
+
+
+def _held(limits: Limits) -> Bool:
+    """Which parameters have an interval of their own (d,)."""
+    return np.asarray(~np.isnan(limits.at(limits.level)).any(axis=1))
 
 
 def _listed(names: Iterable[str], which: Bool) -> str:

@@ -127,6 +127,10 @@ class Pearson(Smooth):
         (vx, vy), covariance = _variances(mu), mu[4] - mu[0] * mu[1]
         return np.stack([covariance / np.sqrt(vx * vy)])
 
+    def gap(self, mu: Any, value: float, place: int) -> Any:  # noqa: ARG002 - there is one
+        (vx, vy), covariance = _variances(mu), mu[4] - mu[0] * mu[1]
+        return covariance - value * np.sqrt(vx * vy)
+
     def refusal(self, mu: Float, sizes: Float) -> str | None:
         variances = settled_values(lambda m: np.stack(_variances(m)), mu, sizes)
         gone = [name for name, variance in zip(self.variables, variances, strict=True) if variance <= 0]

@@ -222,6 +222,7 @@ class Mean(Question):
             response_of=NumericResponse(self.column),
             response_reads=frozenset({self.column}),
             label=self.column,
+            average=True,
         )
 
 

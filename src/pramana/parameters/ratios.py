@@ -18,6 +18,9 @@ from pramana.estimating.rounding import settled_values
 from pramana.frames import Schema, Table
 from pramana.parameters.tables import negative_cells
 
+FARTHEST = 120.0
+"""Largest logarithm of a ratio that is told from an infinite one."""
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -27,6 +30,7 @@ class Measure:
     Attributes
     ----------
     value : p ↦ the measure.
+    gap : p and a value ↦ 0 where the measure has that value, without division.
     positive : p ↦ what must be positive, by name, when there are several strata.
     alone : the same, when there is one; None for every cell.
     logarithm : the value is the logarithm of what the title names.
@@ -34,6 +38,7 @@ class Measure:
 
     title: str
     value: Callable[[Any], Any]
+    gap: Callable[[Any, float], Any]
     positive: Callable[[Any], dict[str, Any]]
     alone: Callable[[Any], dict[str, Any]] | None = None
     logarithm: bool = True
@@ -68,6 +73,18 @@ def _risk_difference(p: Any) -> Any:
     return (exposed - unexposed) / weight
 
 
+def _ratio_gap(terms: Callable[[Any], tuple[Any, ...]], p: Any, value: float) -> Any:
+    """Numerator less ratio times denominator, both over the root of the ratio; ratios beyond 1e52 are as good as infinite."""
+    above, below, *_ = terms(p)
+    root = np.exp(np.clip(value, -FARTHEST, FARTHEST) / 2)
+    return above / root - below * root
+
+
+def _difference_gap(p: Any, value: float) -> Any:
+    exposed, unexposed, weight = _risks(p)
+    return exposed - unexposed - value * weight
+
+
 def _quotient(terms: Callable[[Any], tuple[Any, ...]], p: Any) -> dict[str, Any]:
     names = ("the Mantel–Haenszel numerator", "the Mantel–Haenszel denominator")
     return dict(zip(names, terms(p), strict=False))
@@ -85,9 +102,9 @@ def _successes(p: Any) -> dict[str, Any]:
     return {**_margins(p), "the success of the unexposed": p[0, 0, 1], "the success of the exposed": p[0, 1, 1]}
 
 
-ODDS_RATIO = Measure("odds ratio", _log_odds_ratio, partial(_quotient, _odds))
-RISK_RATIO = Measure("risk ratio", _log_risk_ratio, partial(_quotient, _risks), _successes)
-RISK_DIFFERENCE = Measure("risk difference", _risk_difference, _weights, _margins, False)
+ODDS_RATIO = Measure("odds ratio", _log_odds_ratio, partial(_ratio_gap, _odds), partial(_quotient, _odds))
+RISK_RATIO = Measure("risk ratio", _log_risk_ratio, partial(_ratio_gap, _risks), partial(_quotient, _risks), _successes)
+RISK_DIFFERENCE = Measure("risk difference", _risk_difference, _difference_gap, _weights, _margins, False)
 
 
 @dataclass(frozen=True)
@@ -133,6 +150,9 @@ class RatioTarget(OfShares):
 
     def value(self, mu: Any) -> Any:
         return np.stack([self.measure.value(mu.reshape(-1, 2, 2))])
+
+    def gap(self, mu: Any, value: float, place: int) -> Any:  # noqa: ARG002 - there is one
+        return self.measure.gap(mu.reshape(-1, 2, 2), value)
 
     def refusal(self, mu: Float, sizes: Float) -> str | None:
         gone = _not_positive(self._stratum_sizes, mu, sizes) or _not_positive(self._required, mu, sizes)

@@ -1,0 +1,166 @@
+"""Intervals of shares whose records were released in one of two ways: a binomial count, seen through P.
+
+The number of records released in the first way is binomial with chance λ, and the share is a linear function of λ, low + span λ: an
+interval for λ maps through P. It is not cut off at 0 and 1, where the share would have to stay and the estimate need not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Self
+
+import numpy as np
+
+from pramana.arrays import Bool, Float
+from pramana.inference.limits import Limits
+
+STEPS = 60
+"""Halvings of an interval within [0, 1], to the last digit."""
+
+SMALL = 15.0
+"""Records below which mid-P intervals can cover less than 0.92 (0.912 at worst, with 6, 13 or 14 records)."""
+
+
+def mid_p(count: Float, trials: Float, level: float) -> Float:
+    """Limits (d, 2) of the chance λ behind `count` successes in `trials`, whole numbers or not.
+
+    Half the chance of the count itself is left out of each tail, which takes back what exact intervals cover too much.
+
+    >>> mid_p(np.array([0.0, 4.0]), np.array([40.0, 10.0]), 0.95).round(4)
+    array([[0.    , 0.0722],
+           [0.1416, 0.7106]])
+    """
+    tail = (1 - level) / 2
+    return _both_sides(lambda x, n: _halved(lambda chance: _at_least_mid(x, n, chance) < tail, x.shape), count, trials)
+
+
+def exact(count: Float, trials: Float, level: float) -> Float:
+    """Blaker's limits (d, 2) of the chance λ behind a whole `count` in whole `trials` (Blaker, 2000).
+
+    They cover at least the level whatever λ is, and lie within those of Clopper and Pearson.
+
+    >>> exact(np.array([0.0, 4.0]), np.array([40.0, 10.0]), 0.95).round(4)
+    array([[0.    , 0.0883],
+           [0.1501, 0.7171]])
+    """
+    return _both_sides(lambda x, n: _blaker_lower(x, n, 1 - level), count, trials)
+
+
+def _both_sides(lower: Callable[[Float, Float], Float], count: Float, trials: Float) -> Float:
+    """Lower limits, and the upper ones as lower limits of the failures."""
+    low = np.where(count > 0, lower(np.maximum(count, 1e-300), trials), 0.0)
+    failures = trials - count
+    high = np.where(failures > 0, lower(np.maximum(failures, 1e-300), trials), 0.0)
+    return np.column_stack([low, 1 - high])
+
+
+def _halved(below: Callable[[Float], Bool], shape: tuple[int, ...]) -> Float:
+    """The chance at which `below` turns false, by halving [0, 1]."""
+    low, high = np.zeros(shape), np.ones(shape)
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        under = below(middle)
+        low, high = np.where(under, middle, low), np.where(under, high, middle)
+    return (low + high) / 2
+
+
+def _at_least(x: Float, n: Float, chance: Float) -> Float:
+    """Pr(X ≥ x), which rises with the chance; 1 for x = 0 and 0 beyond n."""
+    from scipy.special import betainc
+
+    inside = (x > 0) & (x < n + 1)
+    found = betainc(np.where(inside, x, 1.0), np.where(inside, n - x + 1, 1.0), chance)
+    return np.where(inside, found, np.where(x <= 0, 1.0, 0.0))
+
+
+def _at_least_mid(x: Float, n: Float, chance: Float) -> Float:
+    """Pr(X > x) + ½ Pr(X = x)."""
+    return (_at_least(x, n, chance) + _at_least(x + 1, n, chance)) / 2
+
+
+def _blaker_lower(x: Float, n: Float, alpha: float) -> Float:
+    """The smallest chance that Blaker's test does not reject.
+
+    Its p-value below the estimate is S(x) + F(y), with S(x) = Pr(X ≥ x), F(y) = Pr(X ≤ y) and y the largest number with
+    F(y) ≤ S(x): it leaps up to 2 S(x) wherever y grows by one. Start at Clopper and Pearson's limit, where S(x) = α/2, and let y + 1
+    be the next to join: the p-value reaches α on the way to that leap or at it.
+    """
+    from scipy.special import bdtr
+
+    start = _halved(lambda chance: _at_least(x, n, chance) < alpha / 2, x.shape)
+    joins = _first_count(n, start, alpha / 2)
+    leap = _halved(lambda chance: bdtr(joins, n, chance) > _at_least(x, n, chance), x.shape)
+
+    def p_value(chance: Float) -> Float:
+        return _at_least(x, n, chance) + np.where(joins > 0, bdtr(np.maximum(joins - 1, 0), n, chance), 0.0)
+
+    reached = _halved(lambda chance: (chance < start) | ((chance < leap) & (p_value(chance) < alpha)), x.shape)
+    return np.minimum(reached, leap)
+
+
+def _first_count(n: Float, chance: Float, tail: float) -> Float:
+    """The smallest y with Pr(X ≤ y) ≥ tail, by halving."""
+    from scipy.special import bdtr
+
+    low, high = np.full_like(n, -1.0), n.copy()
+    while np.any(high - low > 1):
+        middle = np.maximum(np.floor((low + high) / 2), 0.0)
+        enough = bdtr(middle, n, chance) >= tail
+        low, high = np.where(enough, np.minimum(low, middle - 1), middle), np.where(enough, middle, high)
+    return high
+
+
+@dataclass(frozen=True)
+class BinomialLimits(Limits):
+    """Limits low + span λ of shares, at any level.
+
+    Attributes
+    ----------
+    kind : "mid-p" or "exact".
+    exact_below : trials from which on mid-P limits hold what they promise; with fewer, limits are the exact ones.
+    count, trials : successes and records, or what the sample is worth where it was weighted or clustered (d,); NaN where a
+        parameter is no such share.
+    low, span : the share is low + span λ (d,).
+    df : degrees of freedom of the variance that `trials` came from (d,); infinite where the records were counted. With few, the
+        effective size shrinks as the square of the quantiles of normal and t (Korn and Graubard, 1998).
+    """
+
+    kind: Literal["mid-p", "exact"]
+    level: float
+    count: Float
+    trials: Float
+    low: Float
+    span: Float
+    df: Float
+    exact_below: float = SMALL
+
+    def at(self, level: float) -> Float:
+        from scipy.special import ndtri, stdtrit
+
+        out = np.full((self.count.size, 2), np.nan)
+        held = np.isfinite(self.trials)
+        if not held.any():
+            return out
+        df = self.df[held]
+        shrink = np.where(np.isinf(df), 1.0, (ndtri((1 + level) / 2) / stdtrit(df, (1 + level) / 2)) ** 2)
+        count, trials = self.count[held] * shrink, self.trials[held] * shrink
+        chance = mid_p(count, trials, level)
+        few = (trials < self.exact_below) & (count % 1 == 0) & (trials % 1 == 0)
+        chance[few] = exact(count[few], trials[few], level)
+        out[held] = np.sort(self.low[held, None] + self.span[held, None] * chance, axis=1)
+        return out
+
+    def of(self, kept: Sequence[int]) -> Self:
+        rows = list(kept)
+        return replace(
+            self,
+            count=self.count[rows],
+            trials=self.trials[rows],
+            low=self.low[rows],
+            span=self.span[rows],
+            df=self.df[rows],
+        )
+
+    def times(self, size: float) -> Self:
+        return replace(self, low=self.low * size, span=self.span * size)
