@@ -465,7 +465,7 @@ def _describe(chosen: Inference, engine: Engine, limits: Limits | None) -> str:
         return f"Woodruff's intervals{f' ({strata})' if strata else by}{reference}"
     if isinstance(chosen, deleted.Replicates):
         return f"{0 if engine.sampling.replicates is None else len(engine.sampling.replicates)} replicate weights"
-    shown = described(limits, engine.about.parameters, chosen.interval)
+    shown = described(limits, engine.about, chosen.interval)
     if engine.sampling.strata is not None:
         return f"linearised for the design ({strata}; around the {engine.sampling.strata.target}), {shown}"
     name = (chosen.correction or "HC0").replace("HC", "CR" if by else "HC")

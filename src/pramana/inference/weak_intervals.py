@@ -12,6 +12,7 @@ from pramana.arrays import Bool, Float
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine
 from pramana.errors import PramanaError
+from pramana.estimating.equation import About
 from pramana.inference.identification import SAFE, WANTED, Identification
 from pramana.inference.limits import Limits
 from pramana.inference.options import Sandwich
@@ -82,15 +83,15 @@ def limits_of(
     return ScoreLimits("score" if held.all() else "auto", chosen.level, values, zero)
 
 
-def described(limits: Limits | None, names: Iterable[str], interval: str) -> str:
+def described(limits: Limits | None, about: About, interval: str) -> str:
     """Which intervals a result has."""
     if limits is None:
         return f"{'wald' if interval == 'auto' else interval} intervals"
-    held = _held(limits)
-    if held.all():
+    held, shown = _held(limits), _shown(about)
+    if held[shown].all():
         return f"{limits.kind} intervals"
     kind = "score" if isinstance(limits, ScoreLimits) else limits.kind
-    return f"wald intervals, {kind} intervals for {_listed(names, held)}"
+    return f"wald intervals, {kind} intervals for {_listed(about.parameters, held)}"
 
 
 def weakness(engine: Engine, judged: Identification, limits: Limits | None) -> list[Diagnostic]:
@@ -98,7 +99,7 @@ def weakness(engine: Engine, judged: Identification, limits: Limits | None) -> l
     low = judged.signals < WANTED
     if not low.any():
         return []
-    shown = limits is not None and bool(_held(limits)[low].all())
+    shown = limits is not None and bool(_held(limits)[low & _shown(engine.about)].all())
     score = "Sandwich(interval='score'), " if engine.about.profiled and not shown else ""
     remedy = f"use {score}more records, merged levels or fewer terms"
     trust = "Wald's interval" if shown else "this interval"
@@ -126,6 +127,11 @@ def weakness(engine: Engine, judged: Identification, limits: Limits | None) -> l
 def _held(limits: Limits) -> Bool:
     """Which parameters have an interval of their own (d,)."""
     return np.asarray(~np.isnan(limits.at(limits.level)).any(axis=1))
+
+
+def _shown(about: About) -> Bool:
+    """Which parameters a result lists (d,)."""
+    return np.array([about.shown is None or name in about.shown for name in about.parameters])
 
 
 def _listed(names: Iterable[str], which: Bool) -> str:
