@@ -23,7 +23,9 @@ MissingOption = Annotated[str, typer.Option(help="error, or drop records with mi
 DESIGN = "Description (JSON) or design (TOML) of the randomisation."
 SimulateOption = Annotated[
     int | None,
-    typer.Option(help="Releases to simulate for each design; 0 for none; 400, or fewer of a large file, by default."),
+    typer.Option(
+        help="Releases to simulate for each design; 0 for none; by default 400 (200 for a figure), fewer of a large file."
+    ),
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of the simulated releases.")]
 KindOption = Annotated[str | None, typer.Option(help="nominal, ordinal or numeric: what the column's levels are.")]

@@ -125,9 +125,8 @@ class Engine(ABC):
         """What the analyst should know at the root."""
 
     def sketch(self) -> tuple[Engine, float]:
-        """Some of the records, where there are very many, and the number that each of them stands for."""
-        pilot = self.pilot()
-        return (self, 1.0) if pilot is None else (pilot, self.sampling.rows / pilot.sampling.rows)
+        """Some of the records, where there are very many, whose sums stand for those of all, and how many each of them stands for."""
+        return self, 1.0
 
     def pilot(self) -> Engine | None:
         """Some of the records, on which a first root is found when there are very many; None elsewhere."""

@@ -24,6 +24,8 @@ SMALLEST = 8192
 """Records below which a block is not cut further."""
 PILOT = 25_000
 """Records of a first fit, where there are at least four times as many."""
+RUNS = 32
+"""Runs of records that a sketch is made of."""
 
 T = TypeVar("T")
 
@@ -57,6 +59,8 @@ class LocalEngine(Engine):
     equation: Equation
     sampling: Sampling
     threads: int | None = None
+    runs: tuple[slice, ...] = ()
+    """The records that sums are limited to, where they are."""
 
     @classmethod
     def of(cls, equation: Equation, **sampling: Any) -> LocalEngine:
@@ -169,10 +173,11 @@ class LocalEngine(Engine):
             counts = np.ones(e.n) if s.frequencies is None else s.frequencies[rows]
             slopes = np.stack([e.record_slope(beta, *pair) for pair in zip(lefts, rights, strict=True)]) * weights
             along = (e.influence(beta) @ lefts.T).T * weights
-            return np.stack([slopes**2 @ counts, (slopes * along) @ counts, slopes @ counts])
+            size = np.full(len(slopes), counts.sum())
+            return np.stack([slopes**2 @ counts, (slopes * along) @ counts, slopes @ counts, size])
 
-        squares, products, total = self._added(part)
-        return np.stack([np.clip(squares - total**2 / s.n, 0.0, None), products])
+        squares, products, total, size = self._added(part)
+        return np.stack([np.clip(squares - total**2 / size, 0.0, None), products])
 
     # Roots, starts and remarks.
 
@@ -205,6 +210,17 @@ class LocalEngine(Engine):
             return None
         return replace(self, equation=self.equation.rows(slice(None, None, step)), sampling=self.sampling.thinned(step))
 
+    def sketch(self) -> tuple[Engine, float]:
+        """Every so many-th record; short runs of them all over the file where an equation knows no others."""
+        pilot, rows = self.pilot(), self.sampling.rows
+        if pilot is not None:
+            return pilot, rows / pilot.sampling.rows
+        if rows < 4 * PILOT or self.about.whole:
+            return self, 1.0
+        length = PILOT // RUNS
+        first = np.linspace(0, rows - length, RUNS).astype(int)
+        return replace(self, runs=tuple(slice(k, k + length) for k in first.tolist())), rows / (length * RUNS)
+
     def remarks(self, beta: Float, covariance: Float) -> list[Note]:
         return self.equation.remarks(beta, self.sampling.row_weights, covariance)
 
@@ -213,6 +229,8 @@ class LocalEngine(Engine):
     @cached_property
     def _blocks(self) -> list[tuple[Equation, slice]]:
         n = self.equation.n
+        if self.runs:
+            return [(self.equation.rows(cut), cut) for cut in self.runs]
         size = max(SMALLEST, BLOCK_ENTRIES // max(self.d * self.about.nodes, 1))
         if self.about.whole or n <= size:
             return [(self.equation, slice(None))]

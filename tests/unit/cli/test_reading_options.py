@@ -43,7 +43,7 @@ def test_a_file_goes_from_design_to_fit_without_a_flag(folder: Path) -> None:
         ("perturb", raw, out, "-d", folder / "d.toml"),
         ("audit", out, "--original", raw),
         ("risk", raw, "-m", folder / "m.json", "--keys", "id"),
-        ("plan", raw, "edu", "--analysis", "y ~ edu", "--se", "0.5"),
+        ("plan", raw, "edu", "--analysis", "y ~ edu", "--se", "0.5", "--simulate", "0"),
     ):
         assert GERMAN in run(*words)[1]
     said = run("fit", "y ~ edu", out)

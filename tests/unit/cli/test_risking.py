@@ -29,7 +29,16 @@ def run(*arguments: str) -> str:
 def test_risk_prints_a_report_and_draws_it(files: tuple[str, str], tmp_path: Path) -> None:
     data, mechanism = files
     picture = tmp_path / "risk.png"
-    options = ["--keys", "female,region,edu", "--analysis", "income ~ age + edu", "--figure", str(picture)]
+    options = [
+        "--keys",
+        "female,region,edu",
+        "--analysis",
+        "income ~ age + edu",
+        "--simulate",
+        "40",
+        "--figure",
+        str(picture),
+    ]
     shown = run("risk", data, "--mechanism", mechanism, *options)
     assert "Re-identification" in shown
     assert "edu[T.high]" in shown

@@ -89,13 +89,16 @@ def test_counts_are_so_many_records() -> None:
         )
 
 
-def test_some_of_very_many_records_tell_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = LocalEngine.of(bound(pr.glm("b ~ z + x", family="binomial"), people(40_000), COIN))
+@pytest.mark.parametrize(
+    "plan", [pr.glm("b ~ z + x", family="binomial"), pr.mean("y", by="z")], ids=["each fifth", "runs"]
+)
+def test_some_of_very_many_records_tell_the_same(plan: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = LocalEngine.of(bound(plan, people(40_000), COIN))
     beta = solve(engine).beta
     totals = engine.totals(beta)
-    whole = signals.identification(engine, beta, totals, np.eye(3))
+    whole = signals.identification(engine, beta, totals, np.eye(engine.d))
     monkeypatch.setattr("pramana.engines.local.PILOT", 8_000)
-    some = signals.identification(engine, beta, totals, np.eye(3))
+    some = signals.identification(engine, beta, totals, np.eye(engine.d))
     assert engine.sketch()[1] == 5.0
     np.testing.assert_allclose(some.signals, whole.signals, rtol=0.3)
 

@@ -26,6 +26,8 @@ from pramana.mechanism.channels.matrix_forms import Banded, Mixture
 from pramana.progress import Tell, part_of, silent
 from pramana.render import Sheet
 
+REPLICATES = 200
+"""Files that are drawn for every design, unless a number is given: half of a plan's, since there are many designs."""
 SIMULATED = ("simulated", "error", "robust", "failed", "coverage")
 GRID = (0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)
 
@@ -210,7 +212,8 @@ def frontier(
     levels : levels by column; the distinct values of the file without them.
     term : the term to look at; without it the one that loses most.
     missing : as in `risk`.
-    simulate : releases to draw for each design; 0 for asymptotic variances alone. Without it as in `plan`.
+    simulate : releases to draw for each design; 0 for asymptotic variances alone. Without it 200, or as many as have ten
+        million records together, and at least 40.
     seed : of the simulated releases.
     tell : called with how much is done, and of how much.
 
@@ -344,7 +347,7 @@ class _Spread:
 
     @classmethod
     def of(cls, pilot: Pilot, place: int, clean: Mechanism, simulate: int | None, seed: int, tell: Tell) -> _Spread:
-        trial = Trial(pilot, pilot.n, replicates_of(simulate, pilot.n), seed)
+        trial = Trial(pilot, pilot.n, replicates_of(simulate, pilot.n, REPLICATES), seed)
         if not trial.replicates:
             return cls(trial, place, (0.0, 0.0))
         found = trial.of(clean, tell, intervals=False)

@@ -69,10 +69,10 @@ class Simulated:
         return self.failed <= ROOTLESS * self.replicates
 
 
-def replicates_of(simulate: int | None, n: int) -> int:
+def replicates_of(simulate: int | None, n: int, most: int = REPLICATES) -> int:
     """How many files to draw: as many as asked for, or as the budget of records allows."""
     if simulate is None:
-        return int(np.clip(BUDGET // n, FEWEST, REPLICATES))
+        return int(np.clip(BUDGET // n, FEWEST, most))
     whole = isinstance(simulate, int | np.integer) and not isinstance(simulate, bool)
     if not whole or not (simulate == 0 or simulate >= FEWEST):
         raise PramanaError(f"simulate={simulate!r} must be 0, for none, or a whole number of at least {FEWEST} files")
