@@ -74,6 +74,11 @@ def _at_least(x: Float, n: Float, chance: Float) -> Float:
     return np.where(inside, found, np.where(x <= 0, 1.0, 0.0))
 
 
+def _at_most(x: Float, n: Float, chance: Float) -> Float:
+    """Pr(X ≤ x), for whole x; 0 below 0."""
+    return 1 - _at_least(x + 1, n, chance)
+
+
 def _at_least_mid(x: Float, n: Float, chance: Float) -> Float:
     """Pr(X > x) + ½ Pr(X = x)."""
     return (_at_least(x, n, chance) + _at_least(x + 1, n, chance)) / 2
@@ -86,14 +91,12 @@ def _blaker_lower(x: Float, n: Float, alpha: float) -> Float:
     F(y) ≤ S(x): it leaps up to 2 S(x) wherever y grows by one. Start at Clopper and Pearson's limit, where S(x) = α/2, and let y + 1
     be the next to join: the p-value reaches α on the way to that leap or at it.
     """
-    from scipy.special import bdtr
-
     start = _halved(lambda chance: _at_least(x, n, chance) < alpha / 2, x.shape)
     joins = _first_count(n, start, alpha / 2)
-    leap = _halved(lambda chance: bdtr(joins, n, chance) > _at_least(x, n, chance), x.shape)
+    leap = _halved(lambda chance: _at_most(joins, n, chance) > _at_least(x, n, chance), x.shape)
 
     def p_value(chance: Float) -> Float:
-        return _at_least(x, n, chance) + np.where(joins > 0, bdtr(np.maximum(joins - 1, 0), n, chance), 0.0)
+        return _at_least(x, n, chance) + _at_most(joins - 1, n, chance)
 
     reached = _halved(lambda chance: (chance < start) | ((chance < leap) & (p_value(chance) < alpha)), x.shape)
     return np.minimum(reached, leap)
@@ -101,12 +104,10 @@ def _blaker_lower(x: Float, n: Float, alpha: float) -> Float:
 
 def _first_count(n: Float, chance: Float, tail: float) -> Float:
     """The smallest y with Pr(X ≤ y) ≥ tail, by halving."""
-    from scipy.special import bdtr
-
     low, high = np.full_like(n, -1.0), n.copy()
     while np.any(high - low > 1):
         middle = np.maximum(np.floor((low + high) / 2), 0.0)
-        enough = bdtr(middle, n, chance) >= tail
+        enough = _at_most(middle, n, chance) >= tail
         low, high = np.where(enough, np.minimum(low, middle - 1), middle), np.where(enough, middle, high)
     return high
 
