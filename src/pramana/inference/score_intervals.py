@@ -14,20 +14,32 @@ from pramana.kernels.newton import newton
 _FAR = 2.0**24
 
 
-def score_intervals(engine: Engine, beta: Float, errors: Float, level: float) -> Float:
+def score_intervals(engine: Engine, beta: Float, errors: Float, critical: Float) -> Float:
     """(d, 2): the values of each parameter that the score test does not reject, walking out from the estimate.
+
+    The test rejects where the squared score exceeds `critical` (d,) of its variances.
 
     An end is infinite where the test does not reject values far out. The accepted values can then leave a gap, when a
     reverted variance may have either sign: the interval covers it, since the values beyond it are accepted.
     """
-    from scipy.stats import chi2
-
-    critical = float(chi2.ppf(level, 1))
     out = np.empty((engine.d, 2))
     for j in range(engine.d):
         for side, sign in enumerate((-1.0, 1.0)):
-            out[j, side] = _end(_Profile(engine, beta, j), sign * max(errors[j], 1e-12), critical)
+            out[j, side] = _end(_Profile(engine, beta, j), sign * max(errors[j], 1e-12), float(critical[j]))
     return out
+
+
+def critical_values(level: float, df: Float, factor: Float, *, centred: bool) -> Float:
+    """Of the squared score over its variance (d,): that of t², where the variance has `df` degrees of freedom and its root is
+    too small by `factor` (d,).
+
+    Around the value tested the scores have a mean. A variance that is not around that mean grows with it, by the squared
+    score over the units, of which there are one more than degrees of freedom: t² is the limit of many.
+    """
+    from scipy.special import stdtrit
+
+    square = (stdtrit(df, (1 + level) / 2) * factor) ** 2
+    return np.asarray(square if centred else square / (1 + square / (df + 1)))
 
 
 def _end(profile: _Profile, step: float, critical: float) -> float:
