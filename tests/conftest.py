@@ -40,6 +40,14 @@ def mechanism() -> pr.Mechanism:
     return pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(EDU, keep=0.85)})
 
 
+@pytest.fixture
+def large_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every sample is large enough for the sandwich as it is: for identities of that form, at sizes where few units would count."""
+    for name in ("ENOUGH", "EFFECTIVE"):
+        monkeypatch.setattr(f"pramana.inference.few_units.{name}", 0)
+    monkeypatch.setattr("pramana.estimators.likelihood.variance.ENOUGH", 0)
+
+
 def _plain(value: object) -> object:
     """Recorded numbers as plain Python, which test processes can send to each other."""
     if isinstance(value, dict):

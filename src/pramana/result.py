@@ -110,10 +110,20 @@ class Result(Shown):
     def _usual(self, level: float) -> Float:
         """Limits (d, 2) from the draws, or Wald's."""
         if self.interval_kind == "percentile" and self.draws is not None:
-            tails = [(1 - level) / 2, (1 + level) / 2]
-            return np.quantile(self.draws.values, tails, axis=0).T
+            return self._percentiles(level)
         reach = self._quantile((1 + level) / 2) * self.standard_errors
         return np.column_stack([self.estimate - reach, self.estimate + reach])
+
+    def _percentiles(self, level: float) -> Float:
+        """Of the draws (d, 2), which are as normal; drawn out to t around the estimate where degrees of freedom are few."""
+        from scipy.special import ndtri
+
+        assert self.draws is not None
+        found = np.quantile(self.draws.values, [(1 - level) / 2, (1 + level) / 2], axis=0).T
+        if self.df is None:
+            return np.asarray(found)
+        ratio = self._quantile((1 + level) / 2) / ndtri((1 + level) / 2)
+        return np.asarray(self.estimate[:, None] + (found - self.estimate[:, None]) * ratio[:, None])
 
     def _level(self, level: float | None) -> float:
         shown = (0.95 if self.limits is None else self.limits.level) if level is None else level

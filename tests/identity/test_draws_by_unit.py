@@ -12,6 +12,8 @@ import pytest
 
 import pramana as pr
 
+pytestmark = pytest.mark.usefixtures("large_sample")
+
 EDU, JOB = ["low", "mid", "high"], ["a", "b"]
 P = pr.TransitionMatrix.from_columns(EDU, [[0.7, 0.2, 0.1], [0.2, 0.6, 0.1], [0.1, 0.2, 0.8]], kind="ordinal")
 R = pr.TransitionMatrix.randomized_response(JOB, 0.8)

@@ -18,6 +18,8 @@ from pramana.estimators.likelihood.starts import maximize
 from pramana.frames import read
 from pramana.inference import solve
 
+pytestmark = pytest.mark.usefixtures("large_sample")
+
 EDU = ["low", "mid", "high"]
 RESPONSE = pr.Mechanism({"y": pr.TransitionMatrix.binary(sensitivity=0.9, specificity=0.8)})
 COVARIATE = pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(EDU, keep=0.8)})

@@ -42,7 +42,7 @@ def constant(frame: pd.DataFrame, *names: str) -> np.ndarray:
 
 @pytest.mark.parametrize("mechanism", [no_noise(use=LEVELS), no_noise(use=LEVELS, g=[0, 1])])
 def test_multinomial_logit_is_statsmodels(people: pd.DataFrame, mechanism: pr.Mechanism) -> None:
-    result = pr.fit(pr.multinomial("use ~ x + g"), people, mechanism)
+    result = pr.fit(pr.multinomial("use ~ x + g"), people, mechanism, inference=pr.Sandwich("HC0"))
     codes = pd.Categorical(people["use"], categories=LEVELS).codes
     theirs = sm.MNLogit(codes, constant(people, "x", "g")).fit(disp=0, tol=1e-12, cov_type="HC0")
     np.testing.assert_allclose(result.estimate, theirs.params.T.ravel(), rtol=1e-8, atol=1e-10)
@@ -52,7 +52,7 @@ def test_multinomial_logit_is_statsmodels(people: pd.DataFrame, mechanism: pr.Me
 
 @pytest.mark.parametrize("mechanism", [no_noise(use=LEVELS), no_noise(use=LEVELS, g=[0, 1])])
 def test_ordinal_logit_is_statsmodels(people: pd.DataFrame, mechanism: pr.Mechanism) -> None:
-    result = pr.fit(pr.ordinal("use ~ x + g"), people, mechanism)
+    result = pr.fit(pr.ordinal("use ~ x + g"), people, mechanism, inference=pr.Sandwich("HC0"))
     codes = pd.Categorical(people["use"], categories=LEVELS).codes
     model = OrderedModel(codes, people[["x", "g"]], distr="logit")
     theirs = model.fit(method="newton", disp=0, maxiter=100, tol=1e-12, cov_type="HC0")
@@ -138,7 +138,7 @@ def test_two_stage_least_squares_is_statsmodels(people: pd.DataFrame, formula: s
 
 
 def test_errors_of_exactly_identified_instruments_are_the_textbooks(people: pd.DataFrame) -> None:
-    result = pr.fit(pr.two_stage_least_squares("income ~ dose | z"), people, None)
+    result = pr.fit(pr.two_stage_least_squares("income ~ dose | z"), people, None, inference=pr.Sandwich("HC0"))
     x, z = constant(people, "dose"), constant(people, "z")
     residual = people["income"].to_numpy() - x @ result.estimate
     bread = np.linalg.inv(z.T @ x)
@@ -149,7 +149,7 @@ def test_errors_of_exactly_identified_instruments_are_the_textbooks(people: pd.D
 @pytest.mark.parametrize("estimator", ["ipw", "aipw"])
 def test_treatment_effects_are_the_textbooks(people: pd.DataFrame, estimator: Literal["ipw", "aipw"]) -> None:
     plan = pr.average_treatment_effect("income", "g", ["x", "z"], estimator)
-    result = pr.fit(plan, people, no_noise(g=[0, 1]))
+    result = pr.fit(plan, people, no_noise(g=[0, 1]), inference=pr.Sandwich("HC0"))
     x, t, y = constant(people, "x", "z"), people["g"].to_numpy(), people["income"].to_numpy()
     e = sm.Logit(t, x).fit(disp=0, tol=1e-12).predict()
     if estimator == "ipw":
@@ -176,7 +176,13 @@ def test_negative_binomial_regression_is_statsmodels(people: pd.DataFrame) -> No
     visits = rng.poisson(np.exp(0.2 + 0.3 * people["x"]) * rng.gamma(2.0, 0.5, len(people)))
     model = sm.NegativeBinomial(visits, constant(people, "x", "g"))
     theirs = model.fit(disp=0, maxiter=200, method="newton", tol=1e-12)
-    result = pr.fit("visits ~ x + g", people.assign(visits=visits), no_noise(g=[0, 1]), family="negative-binomial")
+    result = pr.fit(
+        "visits ~ x + g",
+        people.assign(visits=visits),
+        no_noise(g=[0, 1]),
+        family="negative-binomial",
+        inference=pr.Sandwich("HC0"),
+    )
     assert result.parameters == ("Intercept", "x", "g", "log(dispersion)")
     np.testing.assert_allclose(result.estimate[:3], theirs.params[:3], rtol=1e-6)
     assert np.exp(result.estimate[3]) == pytest.approx(theirs.params[3], rel=1e-6)
@@ -195,7 +201,7 @@ def test_marginal_effects_are_statsmodels(people: pd.DataFrame) -> None:
 
 def test_margins_of_a_result_are_statsmodels_for_all_covariates(people: pd.DataFrame) -> None:
     theirs = sm.Logit(people["sick"], constant(people, "x", "g")).fit(disp=0).get_margeff(dummy=True)
-    fitted = pr.fit("sick ~ x + g", people, no_noise(g=[0, 1]), family="binomial")
+    fitted = pr.fit("sick ~ x + g", people, no_noise(g=[0, 1]), family="binomial", inference=pr.Sandwich("HC0"))
     both = fitted.margins(people)
     assert both.parameters == ("effect(x)", "effect(g: 1 against 0)")
     np.testing.assert_allclose(both.estimate, theirs.margeff, rtol=1e-7)
@@ -217,7 +223,7 @@ def test_a_marginal_effect_follows_transformed_and_interacting_terms(people: pd.
 @pytest.mark.parametrize("family", ["binomial", "gaussian"])
 def test_predictions_are_statsmodels(people: pd.DataFrame, family: str) -> None:
     mechanism = no_noise(use=LEVELS)
-    result = pr.fit("sick ~ x + use", people, mechanism, family=family)
+    result = pr.fit("sick ~ x + use", people, mechanism, family=family, inference=pr.Sandwich("HC0"))
     new = people.head(5)
     dummies = pd.get_dummies(pd.Categorical(people["use"], categories=LEVELS), drop_first=True, dtype=float)
     x = sm.add_constant(np.column_stack([people["x"], dummies]))
@@ -251,7 +257,7 @@ def test_margins_of_a_spline_stay_within_its_knots(people: pd.DataFrame) -> None
 def test_margins_of_a_negative_binomial_fit_are_those_of_its_dispersion(people: pd.DataFrame) -> None:
     rng = np.random.default_rng(5)
     data = people.assign(visits=rng.poisson(np.exp(0.2 + 0.3 * people["x"]) * rng.gamma(2.0, 0.5, len(people))))
-    fitted = pr.fit("visits ~ x", data, None, family="negative-binomial")
+    fitted = pr.fit("visits ~ x", data, None, family="negative-binomial", inference=pr.Sandwich("HC0"))
     predicted = np.asarray(fitted.predict(data)["prediction"])
     found = fitted.margins(data)
     assert found.estimate[0] == pytest.approx(fitted["x"].estimate * predicted.mean(), rel=1e-6)

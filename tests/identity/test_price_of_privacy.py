@@ -10,6 +10,8 @@ import pytest
 
 import pramana as pr
 
+pytestmark = pytest.mark.usefixtures("large_sample")
+
 SENSITIVITY, SPECIFICITY = 0.9, 0.7
 BINARY = pr.Mechanism({"y": pr.TransitionMatrix.binary(SENSITIVITY, SPECIFICITY)})
 

@@ -14,6 +14,8 @@ from pramana.inference import resampling
 from pramana.kernels.streams import LAWS, multipliers, uniforms
 from randomizations import bound
 
+pytestmark = pytest.mark.usefixtures("large_sample")
+
 DRAWS, ROWS = np.arange(12), np.arange(40)
 RESAMPLING = pr.Resampling(draws=60, seed=7)
 

@@ -99,7 +99,7 @@ def released(**options: Any) -> Any:
     return MECHANISM.perturb(data(**options), seed=1)
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:perturb")
+pytestmark = [pytest.mark.filterwarnings("ignore:perturb"), pytest.mark.usefixtures("large_sample")]
 
 
 def asked(what: Any, *arguments: Any, **options: Any) -> Any:

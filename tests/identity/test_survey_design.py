@@ -8,6 +8,8 @@ import pytest
 
 import pramana as pr
 
+pytestmark = pytest.mark.usefixtures("large_sample")
+
 
 @pytest.fixture
 def sample() -> pd.DataFrame:

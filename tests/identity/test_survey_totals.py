@@ -14,6 +14,8 @@ from pramana.engines import LocalEngine, Sampling
 from pramana.estimating import Records
 from pramana.frames import Schema, read
 
+pytestmark = pytest.mark.usefixtures("large_sample")
+
 KEEP = 0.8
 CODES = {"low": 0.0, "mid": 1.0, "high": 3.0}
 EDU = pr.TransitionMatrix.randomized_response(list(CODES), keep=KEEP)

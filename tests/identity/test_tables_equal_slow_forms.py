@@ -12,6 +12,8 @@ import pytest
 import pramana as pr
 from randomizations import random_channel
 
+pytestmark = pytest.mark.usefixtures("large_sample")
+
 EDU, YES = ["low", "mid", "high"], ["no", "yes"]
 CELLS = list(product(EDU, YES))
 

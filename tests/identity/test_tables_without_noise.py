@@ -13,6 +13,8 @@ from statsmodels.stats.contingency_tables import StratifiedTable, Table2x2
 
 import pramana as pr
 
+pytestmark = pytest.mark.usefixtures("large_sample")
+
 EDU, YES = ["low", "mid", "high"], ["no", "yes"]
 
 

@@ -11,6 +11,7 @@ from pramana.arrays import Float, Int
 from pramana.engines.sampling import Sampling
 from pramana.engines.totals import Totals
 from pramana.estimating.equation import About, Equation, Note
+from pramana.kernels.leverage import Frame, Leverages
 
 Weights: TypeAlias = Any
 """An engine's own hold of the row weights of several draws. Whoever has it passes it on to the engine, and knows no more than
@@ -85,6 +86,18 @@ class Engine(ABC):
     @abstractmethod
     def totals(self, beta: Float, slope: Float | None = None) -> Totals:
         """Everything that a variance is made of, at one value; a slope that had to be estimated is given."""
+
+    @abstractmethod
+    def leverages(self, beta: Float, frame: Frame) -> Leverages:
+        """Sums over records of their scores, corrected for the share of the fit that each record carries."""
+
+    @abstractmethod
+    def shares_by_unit(self, beta: Float, frame: Frame) -> tuple[Float, Float]:
+        """L⁻¹ (Σ w ∂φ) J⁻¹ L of each cluster (G, d, d), and the same with w² in place of w."""
+
+    @abstractmethod
+    def squares_by_unit(self, beta: Float, frame: Frame) -> Float:
+        """Σ w² φφᵀ of each cluster (G, d, d), in the frame."""
 
     @abstractmethod
     def privacy_by_unit(self, beta: Float, shares: Float | None = None) -> Float:

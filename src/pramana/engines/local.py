@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -17,11 +17,14 @@ from pramana.engines.sampling import Sampling
 from pramana.engines.totals import Totals
 from pramana.estimating.equation import Equation, Note, Solve
 from pramana.kernels.blocks import by_group, gram
+from pramana.kernels.leverage import Frame, Leverages, leverages, size_of_one
 
 BLOCK_ENTRIES = 2_000_000
 """Numbers that a block of records takes while its sums are formed."""
 SMALLEST = 8192
 """Records below which a block is not cut further."""
+MATRIX_ENTRIES = 500_000
+"""Numbers that matrices of single records take, of one kind."""
 PILOT = 25_000
 """Records of a first fit, where there are at least four times as many."""
 RUNS = 32
@@ -130,14 +133,17 @@ class LocalEngine(Engine):
         kept = None if fraction is None or s.sharing is not None else w2 * fraction
 
         def part(e: Equation, rows: slice) -> Totals:
-            score, bend, outer, clean = e.sums(beta, w[rows], w2[rows])
+            score, bend, outer, clean, fourth = e.sums(beta, w[rows], w2[rows])
+            if s.frequencies is not None:  # equal records, each with a square of its own
+                each = np.divide(w2[rows], s.frequencies[rows], out=np.zeros(e.n), where=s.frequencies[rows] > 0)
+                fourth = s.frequencies[rows] @ (e.influence(beta) ** 2 * each[:, None]) ** 2
             retained = None
             if kept is not None:
                 retained = e.outer(beta, kept[rows]) - e.clean_outer(beta, kept[rows])
             clusters = None
             if s.clusters is not None and s.groups is not None:
                 clusters = by_group(e.influence(beta) * w[rows, None], s.clusters[rows], s.groups)
-            return Totals(0.0, score, bend, outer, clean, clusters, s.strata, retained, self.about.sums)
+            return Totals(0.0, score, bend, outer, clean, clusters, s.strata, retained, self.about.sums, None, fourth)
 
         found = self._added(part)
         slope = -np.eye(self.d) if self.about.sums else found.slope if slope is None else slope
@@ -146,6 +152,58 @@ class LocalEngine(Engine):
             return found
         retained = None if fraction is None else self.privacy_by_unit(beta, fraction)
         return replace(found, shared=self.privacy_by_unit(beta), retained=retained)
+
+    def leverages(self, beta: Float, frame: Frame) -> Leverages:
+        s = self.sampling
+        weights, copies = (np.ones(s.rows) if v is None else v for v in (s.weights, s.frequencies))
+
+        def part(e: Equation, rows: slice) -> Leverages:
+            w = weights[rows]
+            shares = frame.shares(e.record_slopes(beta) * w[:, None, None])
+            scores = frame.scores(e.influence(beta) * w[:, None])
+            return leverages(scores, shares, size_of_one(shares) * w[:, None, None], copies[rows], frame)
+
+        return self._in_small_blocks(part)
+
+    def shares_by_unit(self, beta: Float, frame: Frame) -> tuple[Float, Float]:
+        s = self.sampling
+        assert s.clusters is not None
+        codes, groups, weights, factor = s.clusters, s.groups or 0, s.row_weights, s.weights
+
+        def part(e: Equation, rows: slice) -> _Pair:
+            shares = frame.shares(e.record_slopes(beta) * weights[rows, None, None]).reshape(e.n, -1)
+            grouped = by_group(shares, codes[rows], groups)
+            if factor is None:
+                return _Pair(grouped, grouped)
+            return _Pair(grouped, by_group(shares * factor[rows, None], codes[rows], groups))
+
+        first, second = self._in_small_blocks(part).both
+        return first.reshape(groups, self.d, self.d), second.reshape(groups, self.d, self.d)
+
+    def squares_by_unit(self, beta: Float, frame: Frame) -> Float:
+        s = self.sampling
+        assert s.clusters is not None
+        codes, groups, squares = s.clusters, s.groups or 0, s.square_weights
+
+        def part(e: Equation, rows: slice) -> Float:
+            scores = frame.scores(e.influence(beta))
+            products = scores[:, :, None] * scores[:, None, :] * squares[rows, None, None]
+            return by_group(products.reshape(e.n, -1), codes[rows], groups)
+
+        return self._in_small_blocks(part).reshape(groups, self.d, self.d)
+
+    def _in_small_blocks(self, part: Callable[[Equation, slice], T]) -> T:
+        """Sums for which a (d, d) matrix of every record of a block is held."""
+        size = max(1, MATRIX_ENTRIES // self.d**2)
+
+        def cut(e: Equation, rows: slice) -> T:
+            if e.n <= size or self.about.whole:
+                return part(e, rows)
+            first = rows.start or 0
+            pieces = [slice(low, min(low + size, e.n)) for low in range(0, e.n, size)]
+            return cast(T, _sum(part(e.rows(p), slice(first + p.start, first + p.stop)) for p in pieces))
+
+        return self._added(cut)
 
     def privacy_by_unit(self, beta: Float, shares: Float | None = None) -> Float:
         """One combination of hidden values after the other, so that no more than the sums of all units (G, d) is held."""

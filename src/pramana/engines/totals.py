@@ -26,6 +26,7 @@ class Totals:
     strata : the design of the clusters, or None.
     retained : Σ f w² (φφᵀ − (UUᵀ)*), f the sampling fraction: the randomisation's part, which no finite population shrinks.
     shared : the randomisation's part where records share a draw, `Engine.privacy_by_unit` of the whole; None where each has its own.
+    fourth : Σ (w² φ²)², (d,): next to the squares of `outer` it tells how few records a variance may rest on.
     sums : the parameters are the sums Σ w φ themselves, whose variance is around the mean of the units.
     """
 
@@ -39,6 +40,7 @@ class Totals:
     retained: Float | None = None
     sums: bool = False
     shared: Float | None = None
+    fourth: Float | None = None
 
     def __add__(self, other: Totals) -> Totals:
         assert self.shared is other.shared is None  # a unit may lie in both parts
@@ -52,6 +54,7 @@ class Totals:
             self.strata,
             None if self.retained is None or other.retained is None else self.retained + other.retained,
             self.sums,
+            fourth=None if self.fourth is None or other.fourth is None else self.fourth + other.fourth,
         )
 
     @property

@@ -245,13 +245,25 @@ class Equation(ABC):
         """Reverted Σ w U Uᵀ (d, d); where nothing is reverted, Σ w φφᵀ."""
         return self.outer(beta, weights)
 
-    def sums(self, beta: Float, weights: Float, squares: Float) -> tuple[Float, Float, Float, Float]:
-        """Σ w φ (d,), Σ w ∂φ, Σ w₂ φφᵀ and the reverted Σ w₂ UUᵀ (d, d), for row weights w and w₂ (n,)."""
+    def sums(self, beta: Float, weights: Float, squares: Float) -> tuple[Float, Float, Float, Float, Float]:
+        """Σ w φ (d,), Σ w ∂φ, Σ w₂ φφᵀ and the reverted Σ w₂ UUᵀ (d, d), for row weights w and w₂ (n,); and Σ (w₂ φ²)² (d,), which
+        tells how few records a variance may rest on."""
         phi = self.influence(beta)
         slope = (
             self.score_and_slope(beta[None], weights[None])[1][0] if self.about.smooth else self.slope(beta, weights)
         )
-        return weights @ phi, slope, gram(phi, squares), self.clean_outer(beta, squares)
+        with np.errstate(all="ignore"):
+            fourth = np.sum((phi**2 * squares[:, None]) ** 2, axis=0)
+        return weights @ phi, slope, gram(phi, squares), self.clean_outer(beta, squares), fourth
+
+    def record_slopes(self, beta: Float) -> Float:
+        """∂φ_i/∂β (n, d, d), by central differences unless a subclass knows better."""
+        out = np.empty((self.n, self.d, self.d))
+        with np.errstate(all="ignore"):
+            for j, unit in enumerate(np.eye(self.d)):
+                step = 1e-5 * max(abs(float(beta[j])), 0.1)
+                out[:, :, j] = (self.influence(beta + step * unit) - self.influence(beta - step * unit)) / (2 * step)
+        return out
 
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
         """leftᵀ (∂φ_i/∂β) right (n,), by central differences unless a subclass knows better."""

@@ -246,7 +246,7 @@ class NodeEquation(Equation):
         return self.function.evaluate(beta, self._columns[k])
 
     def slope(self, beta: Float, weights: Float) -> Float:
-        return np.asarray(weights @ self._record_slopes(beta).reshape(self.n, -1)).reshape(self.d, self.d)
+        return np.asarray(weights @ self.record_slopes(beta).reshape(self.n, -1)).reshape(self.d, self.d)
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
         total = np.zeros((self.d, self.d))
@@ -256,9 +256,9 @@ class NodeEquation(Equation):
         return total
 
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
-        return np.einsum("j,njk,k->n", left, self._record_slopes(beta), right)
+        return np.einsum("j,njk,k->n", left, self.record_slopes(beta), right)
 
-    def _record_slopes(self, beta: Float) -> Float:
+    def record_slopes(self, beta: Float) -> Float:
         """∂φ_i/∂β (n, d, d)."""
         first = self.function.slopes(beta, self._columns[0])
         if first is None:

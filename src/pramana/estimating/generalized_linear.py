@@ -272,7 +272,7 @@ class PredictorEquation(Equation):
     def clean_outer(self, beta: Float, weights: Float) -> Float:
         return predictor.clean_outer(self.data, beta, weights)
 
-    def sums(self, beta: Float, weights: Float, squares: Float) -> tuple[Float, Float, Float, Float]:
+    def sums(self, beta: Float, weights: Float, squares: Float) -> tuple[Float, Float, Float, Float, Float]:
         fast = self._fast()
         if fast is None or self.compact is None:
             return super().sums(beta, weights, squares)
@@ -283,6 +283,9 @@ class PredictorEquation(Equation):
         if fast is None or self.compact is None:
             return super().outer(beta, weights)
         return products.sums(fast, self.compact, beta, weights, weights).outer
+
+    def record_slopes(self, beta: Float) -> Float:
+        return predictor.record_slopes(self.data, beta)
 
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
         fast = self._fast()

@@ -252,6 +252,10 @@ class SmoothEquation(Equation, Direct):
         member = self.records.membership
         return np.asarray(-float(left @ right) * (np.ones(self.n) if member is None else member))
 
+    def record_slopes(self, beta: Float) -> Float:
+        member = self.records.membership
+        return np.asarray(-(np.ones(self.n) if member is None else member)[:, None, None] * np.eye(beta.size))
+
 
 def _means(moments: Float) -> tuple[Float, Float]:
     """μ (m,), with 0 for what is 0 up to rounding, and the means of the absolute values (m,)."""

@@ -126,6 +126,10 @@ class QuotientEquation(Equation, Direct):
             return np.full(self.n, -float(left @ right))
         return np.asarray(-(self.denominator @ (left * right)))
 
+    def record_slopes(self, beta: Float) -> Float:  # noqa: ARG002
+        below = np.ones((self.n, 1)) if self.denominator is None else self.denominator
+        return np.asarray(-below[:, :, None] * np.eye(self.d))
+
 
 @dataclass(frozen=True)
 class SumEquation(Equation, Direct):
@@ -191,6 +195,9 @@ class SumEquation(Equation, Direct):
 
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:  # noqa: ARG002
         return np.zeros(self.n)
+
+    def record_slopes(self, beta: Float) -> Float:  # noqa: ARG002
+        return np.zeros((self.n, self.d, self.d))
 
 
 def checked_size(size: float | None) -> float | None:

@@ -23,10 +23,12 @@ from pramana.inference import jackknife as deleted
 from pramana.inference import resampling as resampled
 from pramana.inference import sandwich as linearised
 from pramana.inference.averaged_slope import averaged_slope
+from pramana.inference.few_units import SmallSample, small_sample
 from pramana.inference.identification import SAFE, Identification, identification, perturbed
 from pramana.inference.limits import Limits
 from pramana.inference.resampling import Draws, resample
 from pramana.inference.sandwich import Linear
+from pramana.inference.score_intervals import Reference
 from pramana.inference.survey import refuse_correction, refuse_step_target
 from pramana.inference.weak_intervals import described, limits_of, weakness
 from pramana.inference.woodruff import Inverted, degrees_of_freedom, inverted, open_ended
@@ -52,23 +54,27 @@ def estimate(method: EquationMethod, task: Task) -> Result:
     finite = strata is not None and strata.target == "finite"
     linear = _linear(engine, root, chosen, required=finite or isinstance(chosen, Sandwich), split=not unsplit)
     draws = resample(engine, root, chosen, _rebound(engine, binding.rebind)) if isinstance(chosen, Resampling) else None
-    covariance = _covariance(engine, root, linear, chosen, draws)
+    small = _small_sample(chosen, engine, root, linear)
+    if draws is not None and small is not None:
+        draws = draws.widened(root.beta, small.factor_of_draws(draws.law))
+    covariance = _covariance(engine, root, linear, chosen, draws, small)
     known = linear is not None and nothing_random(linear.totals)
     covariance = np.zeros_like(covariance) if known else covariance
-    interval = _interval(method, task, engine, root, chosen, covariance)
+    level, df = chosen.level if isinstance(chosen, Sandwich) else 0.95, _degrees_of_freedom(chosen, engine, small)
+    interval = Interval(method, task, engine, root.beta, covariance, df, level)
     own = Owned.none(engine.d) if known else own_limits(interval, chosen)
     covariance = own.filled(covariance)
     split = linear if method.reverts else None
     judged = _judged(engine, root, split, covariance)
-    limits = linear.limits if isinstance(linear, Inverted) else _limits(interval, own, chosen, judged)
+    limits = linear.limits if isinstance(linear, Inverted) else _limits(interval, own, chosen, judged, small)
     about = engine.about
     result = Result(
         parameters=about.parameters,
         estimate=engine.debiased(root.beta, covariance),
-        covariance=covariance,
+        covariance=covariance if small is None else small.blanked(covariance),
         n=engine.n,
         method=method.label,
-        inference=_describe(chosen, engine, limits),
+        inference=_describe(chosen, engine, limits, small),
         interval_kind=_kind(chosen, limits),
         diagnostics=(
             *(note for note in task.notes if not (method.takes_as_true and note.code == SHARED_DRAWS)),
@@ -83,6 +89,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
             *own.remarks(about.parameters),
             *_few_units(chosen, engine),
             *(open_ended(about.parameters, linear.limits) if isinstance(linear, Inverted) else []),
+            *_resting_on_one(engine, small),
         ),
         privacy=None if split is None or unsplit else split.privacy,
         unsplit=unsplit,
@@ -91,7 +98,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
         limits=limits,
         facts={**task.plan.facts, **task.facts, **binding.facts, **about.facts, **_sum_of_weights(engine)},
         frame_kind=task.table.kind,
-        df=_degrees_of_freedom(chosen, engine),
+        df=df,
         shares=_shares(engine),
         exponentials=about.exponentials,
         log_scale=task.plan.log_scale,
@@ -206,6 +213,8 @@ def _shares(engine: Engine) -> Shares | None:
 
 FEW_CLUSTERS = 40
 """Below this the sandwich of cluster sums is too small: with 8 clusters its 95 % intervals cover about 77 to 87 %."""
+TOO_FEW_CLUSTERS = 5
+"""Below this even t intervals lean on cluster totals that are about normal."""
 
 NOTHING = 1e-6
 """Standard errors from zero below which a reverted variance is negative, or zero up to rounding."""
@@ -239,10 +248,46 @@ def _settled(found: Diagnostic, linear: Linear | None) -> bool:
     return isinstance(linear, Inverted) and found.code == EXTREME
 
 
-def _few_units(chosen: Inference, engine: Engine) -> list[Diagnostic]:
-    if not isinstance(chosen, Sandwich) or engine.sampling.strata is not None:
+def too_few_clusters(groups: int | None) -> list[Diagnostic]:
+    """For intervals that know how few clusters there are."""
+    if groups is None or groups >= TOO_FEW_CLUSTERS:
         return []
-    return few_clusters(engine.sampling.live_groups, "use inference=pr.Jackknife(), whose intervals are those of t")
+    message = (
+        f"{groups} clusters (fewer than {TOO_FEW_CLUSTERS}) say little about how clusters differ: intervals are wide, and hold only if totals "
+        "of clusters are about normal; name smaller units as clusters if these are independent"
+    )
+    return [Diagnostic("few-clusters", "warning", message)]
+
+
+def _few_units(chosen: Inference, engine: Engine) -> list[Diagnostic]:
+    if engine.sampling.strata is not None:
+        return []
+    if isinstance(chosen, Sandwich) and not chosen.small_sample:
+        return few_clusters(engine.sampling.live_groups, "use inference=pr.Sandwich(), whose intervals are those of t")
+    return too_few_clusters(engine.sampling.live_groups)
+
+
+def _resting_on_one(engine: Engine, small: SmallSample | None) -> list[Diagnostic]:
+    """Coefficients that a single unit determines, as a dummy does that is 1 in one cluster only."""
+    if small is None or not small.alone.any():
+        return []
+    found = [repr(p) for p, alone in zip(engine.about.parameters, small.alone, strict=True) if alone]
+    names = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
+    unit = "record" if engine.sampling.clusters is None else "cluster"
+    message = (
+        f"one {unit} alone determines {names}, and its residuals say nothing about the error: no standard error is given; the "
+        "other rows are not affected"
+    )
+    return [Diagnostic("one-unit", "warning", message)]
+
+
+def _small_sample(chosen: Inference, engine: Engine, root: Root, linear: Linear | None) -> SmallSample | None:
+    """What few units change; None where they are many, or where the inference asked for knows nothing of it."""
+    plain = isinstance(chosen, deleted.Replicates) or (isinstance(chosen, Sandwich) and not chosen.small_sample)
+    if plain or linear is None:
+        return None
+    always = isinstance(chosen, Sandwich) and chosen.correction == "HC2"
+    return small_sample(engine, root.beta, linear, always=always)
 
 
 def diagnostics_of(
@@ -392,10 +437,17 @@ def sandwich_errors(engine: Engine, beta: Float) -> Float:
     """HC0 standard errors (d,) at a root."""
     totals = engine.totals(beta)
     inverse = linearised.bread(totals, engine.about.parameters)
-    return np.sqrt(np.diag(linearised.sandwich_covariance(totals, inverse, engine, Sandwich())))
+    return np.sqrt(np.diag(linearised.sandwich_covariance(totals, inverse, engine, Sandwich("HC0"))))
 
 
-def _covariance(engine: Engine, root: Root, linear: Linear | None, chosen: Inference, draws: Draws | None) -> Float:
+def _covariance(
+    engine: Engine,
+    root: Root,
+    linear: Linear | None,
+    chosen: Inference,
+    draws: Draws | None,
+    small: SmallSample | None,
+) -> Float:
     if isinstance(chosen, Jackknife):
         return deleted.jackknife_covariance(engine, root) + (0.0 if linear is None else linear.retained)
     if isinstance(chosen, deleted.Replicates):
@@ -403,6 +455,8 @@ def _covariance(engine: Engine, root: Root, linear: Linear | None, chosen: Infer
     if isinstance(chosen, Resampling):
         assert draws is not None
         return resampled.draws_covariance(draws.values, chosen.scale)
+    if small is not None:
+        return small.covariance
     assert linear is not None
     if isinstance(chosen, Woodruff):
         return linear.covariance
@@ -416,14 +470,9 @@ def _judged(engine: Engine, root: Root, linear: Linear | None, covariance: Float
     return identification(engine, root.beta, linear.totals, covariance)
 
 
-def _interval(
-    method: EquationMethod, task: Task, engine: Engine, root: Root, chosen: Inference, covariance: Float
-) -> Interval:
-    level, df = chosen.level if isinstance(chosen, Sandwich) else 0.95, _degrees_of_freedom(chosen, engine)
-    return Interval(method, task, engine, root.beta, covariance, df, level)
-
-
-def _limits(interval: Interval, own: Owned, chosen: Inference, judged: Identification | None) -> Limits | None:
+def _limits(
+    interval: Interval, own: Owned, chosen: Inference, judged: Identification | None, small: SmallSample | None
+) -> Limits | None:
     """Intervals of their own kind, where there are any: those of counts, else those of the score test, walking out from the estimate;
     None for Wald's and those of the draws."""
     if own.limits is not None or not isinstance(chosen, Sandwich):
@@ -436,7 +485,17 @@ def _limits(interval: Interval, own: Owned, chosen: Inference, judged: Identific
         )
     if chosen.interval == "auto" and judged is not None and judged.divisor and judged.signals.min() < SAFE:
         return interval.score()
-    return limits_of(engine, interval.beta, np.sqrt(np.diag(interval.covariance)), chosen, judged)
+    errors = np.sqrt(np.diag(interval.covariance))
+    return limits_of(engine, interval.beta, errors, chosen, judged, _reference(interval, chosen, small))
+
+
+def _reference(interval: Interval, chosen: Sandwich, small: SmallSample | None) -> Reference:
+    d, df = interval.engine.d, interval.df if chosen.small_sample else None
+    return Reference(
+        np.broadcast_to(np.inf if df is None else df, d),
+        np.ones(d) if small is None else small.factor,
+        centred=interval.sampling.strata is not None,
+    )
 
 
 def _kind(chosen: Inference, limits: Limits | None) -> str:
@@ -445,7 +504,7 @@ def _kind(chosen: Inference, limits: Limits | None) -> str:
     return "wald" if chosen.interval == "auto" else chosen.interval
 
 
-def _describe(chosen: Inference, engine: Engine, limits: Limits | None) -> str:
+def _describe(chosen: Inference, engine: Engine, limits: Limits | None, small: SmallSample | None) -> str:
     by = f", {engine.sampling.groups} clusters" if engine.sampling.groups is not None else ""
     strata = (
         f"{len(engine.sampling.strata.fraction)} strata, {engine.sampling.groups} sampling units"
@@ -458,29 +517,41 @@ def _describe(chosen: Inference, engine: Engine, limits: Limits | None) -> str:
     if isinstance(chosen, Resampling):
         return f"resampling, {chosen.draws} {chosen.weights} draws ({chosen.scale}{by}), {chosen.interval} intervals"
     if isinstance(chosen, Jackknife):
-        return f"jackknife{by}, t intervals with {_degrees_of_freedom(chosen, engine):g} degrees of freedom"
+        df = _degrees_of_freedom(chosen, engine, small)
+        return f"jackknife{by}, t intervals with {freedom(df)}"
     if isinstance(chosen, Woodruff):
-        df = _degrees_of_freedom(chosen, engine)
-        reference = "" if df is None else f", t with {df:g} degrees of freedom"
+        df = _degrees_of_freedom(chosen, engine, small)
+        reference = "" if df is None else f", t with {freedom(df)}"
         return f"Woodruff's intervals{f' ({strata})' if strata else by}{reference}"
     if isinstance(chosen, deleted.Replicates):
         return f"{0 if engine.sampling.replicates is None else len(engine.sampling.replicates)} replicate weights"
     shown = described(limits, engine.about, chosen.interval)
     if engine.sampling.strata is not None:
         return f"linearised for the design ({strata}; around the {engine.sampling.strata.target}), {shown}"
-    name = (chosen.correction or "HC0").replace("HC", "CR" if by else "HC")
-    return f"sandwich ({name}{by}), {shown}"
+    name = (chosen.correction or ("HC0" if small is None else "HC2")).replace("HC", "CR" if by else "HC")
+    t = "" if small is None else f", t with {freedom(small.df)}"
+    return f"sandwich ({name}{by}{t}), {shown}"
 
 
-def _degrees_of_freedom(chosen: Inference, engine: Engine) -> float | None:
-    """Sampling units less strata, for designs and the jackknife; None for large-sample inference."""
+def freedom(df: float | Float | None) -> str:
+    """Degrees of freedom in words."""
+    low, high = float(np.min(df)), float(np.max(df))  # type: ignore[arg-type]
+    span = f"{low:.4g}" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g}"
+    return f"{span} degrees of freedom"
+
+
+def _degrees_of_freedom(chosen: Inference, engine: Engine, small: SmallSample | None) -> float | Float | None:
+    """Those of each variance where units are few; else units less strata, for designs and the jackknife, and None for
+    large-sample inference."""
     if isinstance(chosen, Woodruff):
         return degrees_of_freedom(engine.sampling)
-    if isinstance(chosen, Resampling):
-        return None
     if isinstance(chosen, deleted.Replicates):
         assert engine.sampling.replicates is not None
         return deleted.replicate_degrees_of_freedom(engine.sampling.replicates)
+    if small is not None:
+        return small.df
+    if isinstance(chosen, Resampling):
+        return None
     if engine.sampling.strata is not None:
         return engine.sampling.degrees_of_freedom
     if isinstance(chosen, Jackknife):

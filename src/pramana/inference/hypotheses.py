@@ -72,8 +72,13 @@ def wald_test(
         raise FormulaError(f"hypothesis {hypothesis!r} must be text, such as '{parameters[-1]} = 0'")
     rows, values = restrictions(hypothesis, parameters)
     gap = rows @ estimate - values
-    spread, count = rows @ covariance @ rows.T, len(rows)
-    smallest = float(degrees[np.any(rows != 0, axis=0)].min())
+    used = np.any(rows != 0, axis=0)  # a parameter whose variance is not known does not matter elsewhere
+    spread, count = rows[:, used] @ covariance[np.ix_(used, used)] @ rows[:, used].T, len(rows)
+    if not np.all(np.isfinite(spread)):
+        raise FormulaError(
+            f"{hypothesis!r} names a parameter that has no standard error: see the diagnostics of the fit"
+        )
+    smallest = float(degrees[used].min())
     df = None if np.isinf(smallest) else smallest
     if np.linalg.matrix_rank(rows) < count:
         raise FormulaError(f"the hypotheses {hypothesis!r} are not independent of each other: drop the redundant ones")

@@ -15,7 +15,9 @@ class Sandwich:
 
     Parameters
     ----------
-    correction : None (HC0, CR0 with clusters) or "HC1" (n/(n − d); with clusters G/(G − 1) · (n − 1)/(n − d)).
+    correction : None corrects for few records, clusters or units (HC2, CR2, with t intervals of as many degrees of freedom as
+        each variance has), and leaves large samples as they are. "HC2" corrects these too. "HC0" (CR0 with clusters) and "HC1"
+        (n/(n − d); with clusters G/(G − 1) · (n − 1)/(n − d)) are those of other programs, with normal intervals.
     interval : "auto" (by default), "wald", "score", "mid-p" or "exact". "score" inverts the score test and keeps its coverage
         under weak identification and near a boundary. "mid-p" and "exact" (Blaker's) are for shares and counts that are
         binomial, since a record can be released in one of two ways; exact ones cover at least their level, always. "auto" is
@@ -25,17 +27,21 @@ class Sandwich:
         computes them at 0.90, 0.95 and 0.99 as well.
     """
 
-    correction: Literal["HC0", "HC1"] | None = None
+    correction: Literal["HC0", "HC1", "HC2"] | None = None
     interval: Literal["auto", "wald", "score", "mid-p", "exact"] = "auto"
     level: float = 0.95
 
     def __post_init__(self) -> None:
-        if self.correction not in (None, "HC0", "HC1"):
-            raise PramanaError(
-                f"correction {self.correction!r} is unknown: {suggestion(str(self.correction), ['HC0', 'HC1'])}"
-            )
+        if self.correction not in (None, "HC0", "HC1", "HC2"):
+            known = ["HC0", "HC1", "HC2"]
+            raise PramanaError(f"correction {self.correction!r} is unknown: {suggestion(str(self.correction), known)}")
         _check_choice("interval", self.interval, ("auto", "wald", "score", "mid-p", "exact"))
         check_level(self.level)
+
+    @property
+    def small_sample(self) -> bool:
+        """Corrected for few units."""
+        return self.correction in (None, "HC2")
 
 
 @dataclass(frozen=True)

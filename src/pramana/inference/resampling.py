@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -35,6 +35,10 @@ class Draws:
     seed: int
     law: str
     stream_version: int = STREAM_VERSION
+
+    def widened(self, centre: Float, factor: Float) -> Draws:
+        """Draws of few units are too near to each other: their distances from the estimate times a factor (d,)."""
+        return replace(self, values=centre + (self.values - centre) * factor)
 
 
 Rebind: TypeAlias = Callable[[Weights], Engine]

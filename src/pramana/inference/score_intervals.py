@@ -16,27 +16,56 @@ _FAR = 2.0**24
 
 
 def score_intervals(
-    engine: Engine, beta: Float, errors: Float, level: float, rows: Sequence[int] | None = None
+    engine: Engine, beta: Float, errors: Float, critical: Float, rows: Sequence[int] | None = None
 ) -> Float:
     """(d, 2): the values of each parameter that the score test does not reject, walking out from the estimate; NaN but for the
     parameters asked for.
 
+    The test rejects where the squared score exceeds `critical` (d,) of its variances.
+
     An end is infinite where the test does not reject values far out. The accepted values can then leave a gap, when a
     reverted variance may have either sign: the interval covers it, since the values beyond it are accepted.
     """
-    from scipy.stats import chi2
-
-    critical = float(chi2.ppf(level, 1))
     out = np.full((engine.d, 2), np.nan)
     for j in range(engine.d) if rows is None else rows:
         for side, sign in enumerate((-1.0, 1.0)):
-            out[j, side] = _end(_Profile(engine, beta, j), sign * max(errors[j], 1e-12), critical)
+            out[j, side] = _end(_Profile(engine, beta, j), sign * max(errors[j], 1e-12), float(critical[j]))
     return out
 
 
 def score_statistic(engine: Engine, beta: Float, index: int, value: float) -> float:
     """Of the hypothesis that one parameter has this value."""
     return _Profile(engine, beta, index).statistic(value)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a squared score over its variance is compared with.
+
+    Attributes
+    ----------
+    df : degrees of freedom of the variance of each parameter (d,); infinite for the chi-square.
+    factor : by which the root of the variance is too small (d,).
+    centred : whether that variance is around the mean of the scores.
+    """
+
+    df: Float
+    factor: Float
+    centred: bool
+
+    def critical(self, level: float) -> Float:
+        """(d,): that of t². Around the value tested the scores have a mean; a variance that is not around it grows with it, by the
+        squared score over the units, of which there are one more than degrees of freedom: t² is the limit of many."""
+        from scipy.special import stdtrit
+
+        square = (stdtrit(self.df, (1 + level) / 2) * self.factor) ** 2
+        return np.asarray(square if self.centred else square / (1 + square / (self.df + 1)))
+
+    def t(self, statistic: float, index: int) -> float:
+        """The size of t that a statistic of one parameter stands for."""
+        df, factor = float(self.df[index]), float(self.factor[index])
+        room = 1.0 if self.centred else 1 - statistic / (df + 1)
+        return float(np.sqrt(statistic / room) / factor) if room > 0 else float("inf")
 
 
 def _end(profile: _Profile, step: float, critical: float) -> float:

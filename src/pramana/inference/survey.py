@@ -142,7 +142,7 @@ def _fractions(fpc: Column | None, codes: Any, sizes: Int, names: Any) -> Float:
 
 def refuse_correction(options: Sandwich) -> None:
     """A design's variance has its finite-sample factor in every stratum already."""
-    if options.correction not in (None, "HC0"):
+    if options.correction == "HC1":
         raise PramanaError(
             f"correction={options.correction!r} would come on top of the design's own n/(n - 1) within strata: use Sandwich()"
         )

@@ -16,7 +16,7 @@ from pramana.estimating.equation import About
 from pramana.inference.identification import SAFE, WANTED, Identification
 from pramana.inference.limits import Limits
 from pramana.inference.options import Sandwich
-from pramana.inference.score_intervals import score_intervals, score_statistic
+from pramana.inference.score_intervals import Reference, score_intervals, score_statistic
 
 LEVELS = (0.9, 0.95, 0.99)
 """At which score intervals are computed where nobody asked for them, so that tables at the usual levels can be had."""
@@ -65,7 +65,12 @@ class ScoreLimits(Limits):
 
 
 def limits_of(
-    engine: Engine, beta: Float, errors: Float, chosen: Sandwich, judged: Identification | None
+    engine: Engine,
+    beta: Float,
+    errors: Float,
+    chosen: Sandwich,
+    judged: Identification | None,
+    reference: Reference,
 ) -> ScoreLimits | None:
     """Score intervals, of all parameters or of those with too faint a signal; None where all intervals are Wald's."""
     if chosen.interval == "score":
@@ -78,8 +83,8 @@ def limits_of(
         return None
     rows = [int(j) for j in np.flatnonzero(held)]
     zero = np.full(engine.d, np.nan)
-    zero[rows] = [np.sign(beta[j]) * np.sqrt(score_statistic(engine, beta, j, 0.0)) for j in rows]
-    values = {level: score_intervals(engine, beta, errors, level, rows) for level in sorted(levels)}
+    zero[rows] = [np.sign(beta[j]) * reference.t(score_statistic(engine, beta, j, 0.0), j) for j in rows]
+    values = {level: score_intervals(engine, beta, errors, reference.critical(level), rows) for level in sorted(levels)}
     return ScoreLimits("score" if held.all() else "auto", chosen.level, values, zero)
 
 

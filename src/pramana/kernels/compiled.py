@@ -157,6 +157,15 @@ def _dot3(x: Any, y: Any, z: Any) -> float:
 
 
 @njit(**_OPTIONS)
+def _fourth(w: Any, x: Any) -> float:
+    total = 0.0
+    for i in range(x.size):
+        square = w[i] * x[i] * x[i]
+        total += square * square
+    return total
+
+
+@njit(**_OPTIONS)
 def _logit_curve(eta: Any, w: Any, weight: Any, first: Any, force: Any, bend: Any) -> None:
     for i in range(eta.size):
         mu = 1.0 / (1.0 + _exp(-eta[i]))
@@ -353,6 +362,7 @@ def product_sums(
     slope: Any,
     clean_outer: Any,
     outer: Any,
+    fourth: Any,
 ) -> None:
     """Sums over the records begin … end − 1, whose design columns are products, in one pass.
 
@@ -366,7 +376,7 @@ def product_sums(
     full : whether outer products are wanted.
     score : (C, p); slope, clean_outer : (C, p, p), by node; what concerns steady parts alone is summed over nodes into
         node 0. Upper triangles within steady and within moving parts, and moving × steady.
-    outer : (d, d), upper triangle.
+    outer : (d, d), upper triangle; fourth : (d,), Σ (squares φ²)².
     """
     nodes, d = table.shape[1], place.size
     eta0_, eta_ = np.empty(BLOCK), np.empty(BLOCK)
@@ -426,6 +436,7 @@ def product_sums(
             for j in range(d):
                 for k in range(j, d):
                     outer[j, k] += _dot3(w2, phi[j, :m], phi[k, :m])
+                fourth[j] += _fourth(w2, phi[j, :m])
 
 
 @njit(**_OPTIONS)

@@ -219,6 +219,18 @@ def clean_outer(p: Predictor, beta: Float, weights: Float) -> Float:
 def record_slope(p: Predictor, beta: Float, left: Float, right: Float) -> Float:
     """`leftᵀ (∂φ_i/∂β) right` (n,)."""
     with np.errstate(all="ignore"):
-        mu, dmu, a, da = p.curve(p.eta(beta[None])[0])
-        bend = da * (p.first - p.weight * mu) - a * dmu * p.weight
+        bend = _bends(p, beta)
         return np.sum(bend * ((p.design @ left) * (p.design @ right)).reshape(bend.shape), axis=1)
+
+
+def record_slopes(p: Predictor, beta: Float) -> Float:
+    """`∂φ_i/∂β` (n, d, d)."""
+    with np.errstate(all="ignore"):
+        design = p.design.reshape(*p.weight.shape, p.d)
+        return np.asarray((design * _bends(p, beta)[:, :, None]).transpose(0, 2, 1) @ design)
+
+
+def _bends(p: Predictor, beta: Float) -> Float:
+    """Derivative (n, C) of the force at each node by its linear predictor."""
+    mu, dmu, a, da = p.curve(p.eta(beta[None])[0])
+    return np.asarray(da * (p.first - p.weight * mu) - a * dmu * p.weight)

@@ -18,12 +18,14 @@ from pramana.kernels.predictor import Curve
 
 
 class ProductSums(NamedTuple):
-    """Σ w φ (d,), Σ w ∂φ (d, d), Σ w₂ φφᵀ and reverted Σ w₂ UUᵀ (d, d); the last two are zero where they were not asked for."""
+    """Σ w φ (d,), Σ w ∂φ (d, d), Σ w₂ φφᵀ and reverted Σ w₂ UUᵀ (d, d), Σ (w₂ φ²)² (d,); the last three are zero where they were
+    not asked for."""
 
     score: Float
     slope: Float
     outer: Float
     clean_outer: Float
+    fourth: Float
 
 
 class Layout(NamedTuple):
@@ -87,7 +89,7 @@ def sums(fast: Any, p: Products, beta: Float, weights: Float, squares: Float | N
     nodes, parts, d = len(p.node), len(p.clean), len(p.place)
     layout = p.layout
     score, slope, clean_outer = np.zeros((nodes, parts)), *np.zeros((2, nodes, parts, parts))
-    outer = np.zeros((d, d))
+    outer, fourth = np.zeros((d, d)), np.zeros(d)
     own = np.ascontiguousarray(weights, dtype=float)
     fast.product_sums(
         p.begin,
@@ -113,10 +115,11 @@ def sums(fast: Any, p: Products, beta: Float, weights: Float, squares: Float | N
         slope,
         clean_outer,
         outer,
+        fourth,
     )
     outer = np.triu(outer) + np.triu(outer, 1).T
     total = np.einsum("cj,cj->j", p.node, score[:, p.place])
-    return ProductSums(total, _assembled(p, slope), outer, _assembled(p, clean_outer))
+    return ProductSums(total, _assembled(p, slope), outer, _assembled(p, clean_outer), fourth)
 
 
 def _assembled(p: Products, pairs: Float) -> Float:

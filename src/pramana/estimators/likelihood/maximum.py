@@ -20,6 +20,7 @@ from pramana.estimators.likelihood.observed import ObservedLikelihood
 from pramana.estimators.likelihood.outcome import LikelihoodResult
 from pramana.estimators.likelihood.starts import Search, maximize, other_maxima
 from pramana.estimators.likelihood.variance import (
+    Robust,
     cluster_remarks,
     described,
     faint_channels,
@@ -124,7 +125,9 @@ class Likelihood(Method):
         search = searched(model, task)
         found = search.best
         inverse = inverted(found.information)
-        covariance = inverse if robust is None else robust_covariance(model, found, inverse, sampling, robust)
+        spread = Robust(inverse, None)
+        if robust is not None:
+            spread = robust_covariance(model, found, inverse, sampling, robust)
         d, theta = len(function.parameters), found.theta
         dispersion = {"Dispersion": f"{theta.dispersion:.6g}"} if model.data.density.dispersed else {}
         model_of = {"Covariate model": model.covariates.description} if model.data.hides_covariates else {}
@@ -137,16 +140,16 @@ class Likelihood(Method):
         return LikelihoodResult(
             parameters=function.parameters,
             estimate=theta.beta,
-            covariance=covariance[:d, :d],
+            covariance=spread.covariance[:d, :d],
             n=sampling.n,
             method=self.label,
-            inference=described(robust, sampling),
-            df=sampling.degrees_of_freedom,
+            inference=described(robust, sampling, spread.small, d),
+            df=spread.degrees_of_freedom(sampling, d),
             diagnostics=(
                 *task.notes,
                 *_diagnostics(self, model, found, task),
                 *other_maxima(model, search, _worth(sampling)),
-                *cluster_remarks(sampling),
+                *cluster_remarks(sampling, robust),
                 *(
                     weak_directions(model, found, inverse[:d, :d], sampling.n)
                     or faint_channels(model, task.mechanism.assignments if task.mechanism else (), sampling.n)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,12 +11,14 @@ from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Sampling, Stratification
 from pramana.errors import DataError, PramanaError, SolveError
-from pramana.estimators.estimate import few_clusters
+from pramana.estimators.estimate import few_clusters, freedom, too_few_clusters
 from pramana.estimators.likelihood.maximization import Maximum
 from pramana.estimators.likelihood.observed import ObservedLikelihood
 from pramana.inference import Resampling, Sandwich
+from pramana.inference.few_units import ENOUGH, SmallSample, of_units
 from pramana.inference.survey import refuse_correction
-from pramana.kernels.blocks import by_group
+from pramana.kernels.blocks import by_group, gram
+from pramana.kernels.leverage import Frame
 from pramana.mechanism import Assignment
 
 WEAK = 4.0
@@ -139,38 +142,71 @@ def inverted(information: Float) -> Float:
     return np.asarray(np.linalg.inv(scaled) / np.outer(scale, scale))
 
 
+@dataclass(frozen=True)
+class Robust:
+    """A robust covariance (p, p), and what few units changed in it, or None."""
+
+    covariance: Float
+    small: SmallSample | None
+
+    def degrees_of_freedom(self, sampling: Sampling, d: int) -> float | Float | None:
+        """Of the first d parameters."""
+        return sampling.degrees_of_freedom if self.small is None else self.small.df[:d]
+
+
 def robust_covariance(
     model: ObservedLikelihood, found: Maximum, inverse: Float, sampling: Sampling, robust: Sandwich
-) -> Float:
+) -> Robust:
     """I⁻¹ (Σ w² s sᵀ) I⁻¹ with sums over clusters where there are any, centred within strata under a design."""
     scores = model.scores(found.state)
     n, d = sampling.n, len(found.theta.beta)
     factor = n / (n - d)
+    square = model.weights if sampling.weights is None else model.weights * sampling.weights
+    outer = gram(scores, square)
     if sampling.clusters is None:
-        square = model.weights if sampling.weights is None else model.weights * sampling.weights
-        meat = (scores * square[:, None]).T @ scores
-    else:
-        groups = sampling.groups or 0
-        sums = by_group(scores * model.weights[:, None], sampling.clusters, groups)
-        meat = sums.T @ sums if sampling.strata is None else sampling.strata.between(sums)
+        covariance = inverse @ outer @ inverse
+        small = _records(covariance, sampling, robust)
+        if small is not None:
+            return Robust(small.covariance, small)
+        return Robust(covariance * (factor if robust.correction == "HC1" else 1.0), None)
+    groups = sampling.groups or 0
+    sums = by_group(scores * model.weights[:, None], sampling.clusters, groups)
+    meat = sums.T @ sums if sampling.strata is None else sampling.strata.between(sums)
+    covariance = inverse @ meat @ inverse
+    if not robust.small_sample or groups >= ENOUGH * len(inverse):
         factor = groups / (groups - 1) * (n - 1) / (n - d)
-    return np.asarray(inverse @ meat @ inverse * (factor if robust.correction == "HC1" else 1.0))
+        return Robust(covariance * (factor if robust.correction == "HC1" else 1.0), None)
+    frame = Frame.of_scores(inverse, outer)
+    own = frame.scores(scores)
+    products = (own[:, :, None] * own[:, None, :] * square[:, None, None]).reshape(len(own), -1)
+    shares = by_group(products, sampling.clusters, groups).reshape(groups, *outer.shape)
+    small = of_units(frame, sums, shares, shares, sampling.strata, covariance)
+    return Robust(small.covariance, small)
 
 
-def cluster_remarks(sampling: Sampling) -> list[Diagnostic]:
+def _records(covariance: Float, sampling: Sampling, robust: Sandwich) -> SmallSample | None:
+    """Records that are worth few equal ones, of which each parameter takes one."""
+    records, size = sampling.effective_n, len(covariance)
+    if not robust.small_sample or records >= ENOUGH * size or records <= size + 1:
+        return None
+    return SmallSample.scaled(covariance, np.full(size, records / (records - size)), np.full(size, records - size))
+
+
+def cluster_remarks(sampling: Sampling, robust: Sandwich | None) -> list[Diagnostic]:
     if sampling.clusters is None or sampling.strata is not None:
         return []
-    return few_clusters(
-        (sampling.groups or 0), "use method='reversion' with inference=pr.Jackknife(), whose intervals are those of t"
-    )
+    if robust is None or robust.small_sample:
+        return too_few_clusters(sampling.groups)
+    return few_clusters(sampling.groups, "use inference=pr.Sandwich(), whose intervals are those of t")
 
 
-def described(robust: Sandwich | None, sampling: Sampling) -> str:
+def described(robust: Sandwich | None, sampling: Sampling, small: SmallSample | None, d: int) -> str:
     if robust is None:
         return "observed information, wald intervals"
     if sampling.strata is not None:
         units = f"{len(sampling.strata.fraction)} strata, {(sampling.groups or 0)} sampling units"
         return f"pseudo-likelihood, linearised for the design ({units}; around the superpopulation), wald intervals"
     by = f", {(sampling.groups or 0)} clusters" if sampling.clusters is not None else ""
-    name = (robust.correction or "HC0").replace("HC", "CR" if by else "HC")
-    return f"robust sandwich of the likelihood ({name}{by}), wald intervals"
+    name = (robust.correction or ("HC0" if small is None else "HC2")).replace("HC", "CR" if by else "HC")
+    t = "" if small is None else f", t with {freedom(small.df[:d])}"
+    return f"robust sandwich of the likelihood ({name}{by}{t}), wald intervals"

@@ -1,0 +1,167 @@
+"""Corrections for few units against the formulas written out: HC2, CR2, and the degrees of freedom of Bell and McCaffrey."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+
+import pramana as pr
+from pramana.kernels.leverage import Frame, corrections, leverages, size_of_many, size_of_one
+
+BINARY = pr.Mechanism({"z": pr.TransitionMatrix.randomized_response([0, 1], keep=0.8)})
+
+
+def people(n: int = 90, seed: int = 1) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    x, z = np.exp(rng.normal(size=n)), rng.integers(0, 2, n)
+    return {
+        "x": x,
+        "v": rng.normal(size=n),
+        "z": z,
+        "y": x + z + rng.normal(size=n) * x,
+        "c": np.sort(rng.integers(0, 9, n)),
+        "w": rng.uniform(0.5, 3, n),
+        "count": rng.integers(1, 4, n),
+    }
+
+
+def design_of(data: dict[str, Any]) -> np.ndarray:
+    return np.column_stack([np.ones(len(data["x"])), data["x"], data["v"]])
+
+
+def power(matrix: np.ndarray) -> np.ndarray:
+    values, vectors = np.linalg.eigh(matrix)
+    return vectors * np.where(values > 1e-12, values, 1.0) ** -0.5 @ vectors.T
+
+
+def bell_mccaffrey(x: np.ndarray, codes: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Standard errors and degrees of freedom (d,) of CR2 under the working assumption of equal independent errors."""
+    n, d = x.shape
+    bread = np.linalg.inv(x.T @ x)
+    annihilator = np.eye(n) - x @ bread @ x.T
+    errors, freedom = np.empty(d), np.empty(d)
+    for j in range(d):
+        rows = []
+        for g in np.unique(codes):
+            own = codes == g
+            rows.append(bread[j] @ x[own].T @ power(annihilator[np.ix_(own, own)]) @ annihilator[own])
+        loads = np.array(rows)  # of each cluster's share on the errors
+        errors[j] = np.sqrt(np.sum((loads @ residual) ** 2))
+        freedom[j] = np.trace(loads @ loads.T) ** 2 / np.sum((loads @ loads.T) ** 2)
+    return errors, freedom
+
+
+def test_records_without_noise_have_hc2() -> None:
+    data = people()
+    result = pr.fit("y ~ x + v", data, None)
+    expected = sm.OLS(data["y"], design_of(data)).fit(cov_type="HC2")
+    np.testing.assert_allclose(result.covariance, expected.cov_params(), rtol=1e-7)
+    _, freedom = bell_mccaffrey(design_of(data), np.arange(90), expected.resid)
+    np.testing.assert_allclose(result.degrees_of_freedom, freedom, rtol=1e-6)
+
+
+def test_clusters_without_noise_have_cr2() -> None:
+    data = people()
+    result = pr.fit("y ~ x + v", data, None, clusters="c")
+    residual = sm.OLS(data["y"], design_of(data)).fit().resid
+    errors, freedom = bell_mccaffrey(design_of(data), data["c"], residual)
+    np.testing.assert_allclose(result.standard_errors, errors, rtol=1e-7)
+    np.testing.assert_allclose(result.degrees_of_freedom, freedom, rtol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson"])
+def test_counts_are_rows(family: str) -> None:
+    data = people()
+    data["y"] = np.round(np.abs(data["y"]))
+    repeated = {name: np.repeat(values, data["count"]) for name, values in data.items()}
+    left = pr.fit("y ~ x + z", data, BINARY, frequencies="count", family=family, inference=pr.Sandwich("HC2"))
+    right = pr.fit("y ~ x + z", repeated, BINARY, family=family, inference=pr.Sandwich("HC2"))
+    np.testing.assert_allclose(left.covariance, right.covariance, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(left.degrees_of_freedom, right.degrees_of_freedom, rtol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"weights": "w"}, {"clusters": "c"}, {"clusters": "c", "weights": "w"}])
+def test_the_scale_and_the_origin_of_a_covariate_do_not_matter(options: dict[str, Any]) -> None:
+    data = people()
+    moved = {**data, "x": 100 + 1000 * data["x"]}
+    left, right = (pr.fit("y ~ x + z", d, BINARY, **options) for d in (data, moved))
+    scale = np.array([1000.0, 1.0])
+    np.testing.assert_allclose(left.standard_errors[1:], scale * right.standard_errors[1:], rtol=1e-6)
+    np.testing.assert_allclose(left.degrees_of_freedom[1:], right.degrees_of_freedom[1:], rtol=1e-5)
+
+
+def dense(shares: np.ndarray, working: np.ndarray, back: np.ndarray) -> np.ndarray:
+    """(tr D)²/tr D² with every share's loads on every score written out."""
+    drawn_out = corrections(shares, back)[0]
+    out = []
+    for row in back:
+        u = drawn_out @ row
+        away = np.einsum("nij,nj->ni", shares, u)
+        loads = np.eye(len(u))[:, :, None] * u[:, None, :] - away[:, None, :]
+        d = np.einsum("gki,kij,hkj->gh", loads, working, loads)
+        out.append(np.trace(d) ** 2 / np.sum(d**2))
+    return np.array(out)
+
+
+def signed(units: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of either sign that add up to the identity, and scores."""
+    rng = np.random.default_rng(seed)
+    shares = rng.normal(size=(units, d, d))
+    shares = shares + shares.transpose(0, 2, 1) + np.eye(d)
+    root = np.linalg.inv(np.linalg.cholesky(shares.sum(axis=0)))
+    return root @ shares @ root.T, rng.normal(size=(units, d))
+
+
+@pytest.mark.parametrize("size", [size_of_one, size_of_many])
+@pytest.mark.parametrize(("units", "d"), [(6, 2), (300, 3)])
+def test_degrees_of_freedom_from_sums_are_the_dense_ones(units: int, d: int, size: Any) -> None:
+    shares, scores = signed(units, d, 2)
+    working, frame = size(shares), Frame(np.eye(d), np.random.default_rng(5).normal(size=(d, d)))
+    ones = np.ones(units)
+    whole = leverages(scores, shares, working, ones, frame)
+    np.testing.assert_allclose(whole.degrees_of_freedom, dense(shares, working, frame.back), rtol=1e-8)
+    cut = units // 3
+    first, second = (
+        leverages(scores[s], shares[s], working[s], ones[s], frame) for s in (slice(cut), slice(cut, None))
+    )
+    np.testing.assert_allclose((first + second).degrees_of_freedom, whole.degrees_of_freedom, rtol=1e-10)
+    np.testing.assert_allclose((first + second).meat, whole.meat, rtol=1e-10)
+
+
+def test_the_power_series_is_that_of_the_eigenvalues() -> None:
+    """Exact for one eigenvalue, and to a third of the cube of the share for any."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(50, 3))
+    clean = x[:, :, None] * x[:, None, :]
+    clean *= rng.uniform(0, 0.05, 50)[:, None, None] / np.einsum("nii->n", clean)[:, None, None]
+    mixed = signed(2000, 3, 4)[0]
+    mixed = mixed[np.linalg.norm(mixed, axis=(1, 2)) < 0.05]
+    for shares, tolerance in ((clean, 1e-9), (mixed, 0.05**3 / 3)):
+        expected = np.array([power(np.eye(3) - h) for h in shares])
+        np.testing.assert_allclose(corrections(shares, np.eye(3))[0], expected, atol=tolerance)
+
+
+def test_equal_units_of_strata_have_the_textbooks_variance() -> None:
+    """A mean of equal units: n_h/(n_h − 1) within strata is all that there is to correct, and units less strata remain."""
+    rng = np.random.default_rng(8)
+    unit = np.repeat(np.arange(8), 5)
+    data = {"y": rng.normal(size=40) + rng.normal(size=8)[unit], "unit": unit, "stratum": unit // 2}
+    design = pr.SurveyDesign(strata="stratum", clusters="unit")
+    new, old = (pr.fit(pr.mean("y"), data, None, design=design, inference=pr.Sandwich(c)) for c in (None, "HC0"))
+    np.testing.assert_allclose(new.covariance, old.covariance, rtol=1e-10)
+    assert new.df == pytest.approx([4.0])
+    assert old.df == 4.0
+
+
+def test_exponential_draws_of_few_clusters_have_the_corrected_error() -> None:
+    """For a mean of equal clusters exactly: G/(G − 1) of the sandwich, and the Dirichlet's G/(G + 1) undone."""
+    unit = np.repeat(np.arange(8), 5)
+    data = {"y": np.random.default_rng(8).normal(size=8)[unit], "unit": unit}
+    drawn = pr.fit(pr.mean("y"), data, None, clusters="unit", inference=pr.Resampling(8000, scale="sd", seed=1))
+    exact = pr.fit(pr.mean("y"), data, None, clusters="unit")
+    assert drawn.standard_errors[0] == pytest.approx(exact.standard_errors[0], rel=5 / np.sqrt(2 * 8000))
+    assert drawn.df == pytest.approx(exact.df)
+    assert exact.df == pytest.approx([7.0])
