@@ -38,7 +38,7 @@ def test_the_closed_form_is_the_regression_of_many_draws(weighted: bool) -> None
     data = people(400)
     engine = engine_of(data, data["w"] if weighted else None)
     root = solve(engine)
-    slope, sharp = averaged_slope(engine, root)
+    slope, sharp = averaged_slope(engine, root), engine.sharp()
     assert slope is not None
     # At the fixed point the draws have twice the standard errors that the slope itself implies.
     bread = np.linalg.inv(slope)
@@ -58,7 +58,7 @@ def test_the_variance_is_summed_without_the_kernel() -> None:
     data = people(300)
     engine = engine_of(data)
     root = solve(engine)
-    sharp = averaged_slope(engine, root)[1]
+    sharp = engine.sharp()
     x = np.stack([np.column_stack([np.ones(300), data["x"], np.full(300, k)]) for k in (0, 1)])
     q = np.array([[KEEP, KEEP - 1], [KEEP - 1, KEEP]])[:, data["g"]] / (2 * KEEP - 1)
     phi = np.einsum("kn,knd->nd", q, x * (0.7 - (data["y"] <= x @ root.beta))[:, :, None])

@@ -65,6 +65,13 @@ def test_limits_are_those_of_a_scan_with_sums_by_hand(people: dict[str, Any], ki
             assert result.standard_errors[g] == pytest.approx((expected[1] - expected[0]) / 2 / reach, abs=1e-3)
 
 
+def test_with_the_default_kernel_the_error_is_that_of_the_plain_share_below(people: dict[str, Any]) -> None:
+    result = pr.fit(pr.median("y"), people, None)
+    h, move = float(result.facts["Bandwidth"].split(",")[0]), norm.ppf(0.975) * 0.5 / np.sqrt(N)
+    expected = [scanned(people["y"], np.ones(N), share, h) for share in (0.5 - move, 0.5 + move)]
+    np.testing.assert_allclose(result.interval()[0], expected, atol=1e-3)
+
+
 DESIGNS = {
     "superpopulation": pr.SurveyDesign(weights="w", strata="region", clusters="house"),
     "finite": pr.SurveyDesign(weights="w", strata="region", clusters="house", fpc="f", target="finite"),

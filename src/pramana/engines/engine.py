@@ -182,6 +182,11 @@ class Engine(ABC):
         """A share t of the noise undone."""
         return self.over(self.equation.softened(t))
 
+    def sharp(self) -> Self:
+        """Of the equation by whose score a variance is summed."""
+        other = self.about.sharp
+        return self if other is None else self.over(other)
+
     def judge(self) -> Self:
         """Of the equation by which identification is judged."""
         other = self.about.judge

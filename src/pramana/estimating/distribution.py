@@ -24,6 +24,10 @@ QUARTILE_WIDTH = 0.02
 """Quartiles are averaged over levels this far to either side, so that rounding in the weights cannot make them jump."""
 
 
+SHARP = 1e-6
+"""Times its width, a kernel is a step."""
+
+
 def default_bandwidth(spread: float, size: float) -> float:
     """n^(−1/3) robust standard deviations: its square is small next to a standard error."""
     return spread * size ** (-1 / 3)
@@ -179,6 +183,10 @@ class Functional(ABC):
     def slope(self, measure: Distribution, beta: Float, weights: Float) -> Float:
         """Σ w ∂ψ (d, d)."""
 
+    def sharp(self, measure: Distribution) -> Functional:  # noqa: ARG002
+        """Without a kernel that serves to find the parameters."""
+        return self
+
     @property
     def invertible(self) -> bool:
         """`inverted` is known."""
@@ -235,12 +243,14 @@ class DistributionEquation(Equation, Direct):
     @property
     def about(self) -> About:
         functional = self.function.functional
+        sharp = functional.sharp(self.measure)
         return About(
             self.function.parameters,
             smooth=self.function.smooth,
             profiled=False,
             curvatures=(),
             whole=True,
+            sharp=None if sharp is functional else replace(self, function=replace(self.function, functional=sharp)),
             inverted=functional.invertible,
             plausible=functional.plausible,
             facts=functional.facts(self.measure),

@@ -32,8 +32,9 @@ class About:
     judge : the equation by which identification is judged: another one with the same regressors, where more records tell
         about them; None where it is this one.
     rising : the parameters that must rise from one to the next, as thresholds do, or None.
-    averaged : for a score that bends within a standard error of its root. Covariance (d, d) of normal deviations of β ↦ the equation whose
-        score is averaged over them; None ↦ the one without the kernel that served to find the root. None for other scores.
+    sharp : the equation by whose score a variance is summed: the one without a kernel that served to find the root; None where it is this one.
+    averaged : for a score that bends within a standard error of its root, covariance (d, d) of normal deviations of β ↦ the equation whose
+        score is averaged over them, of which the slope is taken; None for other scores.
     inverted : the direct solution knows where the score takes other values than zero, as Woodruff's intervals of quantiles ask.
     fades : the score may also vanish at infinity, where its slope does: that is no root.
     sums : the parameters are the sums Σ w φ themselves, of a φ without β; their variance is around the mean of the units.
@@ -58,7 +59,8 @@ class About:
     curvatures: tuple[slice | None, ...] = (None,)
     judge: Equation | None = None
     rising: slice | None = None
-    averaged: Callable[[Float | None], Equation] | None = None
+    sharp: Equation | None = None
+    averaged: Callable[[Float], Equation] | None = None
     inverted: bool = False
     fades: bool = False
     sums: bool = False

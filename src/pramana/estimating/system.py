@@ -63,8 +63,12 @@ class System(ABC):
         """The score bends within a standard error of the root."""
         return False
 
-    def averaged(self, covariance: Float | None) -> System:  # noqa: ARG002
-        """Of a kinked score: averaged over normal deviations of β with this covariance; for None without the kernel of the search."""
+    def averaged(self, covariance: Float) -> System:  # noqa: ARG002
+        """Of a kinked score: averaged over normal deviations of β with this covariance."""
+        return self
+
+    def sharp(self) -> System:
+        """Without a kernel that serves to find the root."""
         return self
 
     @abstractmethod
@@ -149,6 +153,7 @@ class StackedEquation(Equation):
             curvatures=system.curvatures,
             judge=None if system.judge() is system else replace(self, system=system.judge()),
             rising=system.rising,
+            sharp=None if system.sharp() is system else replace(self, system=system.sharp()),
             averaged=self._averaged if system.kinked else None,
             nodes=len(self.records.nodes),
             exponentials=system.exponentials,
@@ -188,7 +193,7 @@ class StackedEquation(Equation):
         bread = np.linalg.inv(self.slope(beta, weights))
         return np.asarray(bread @ gram(self.influence(beta), weights**2) @ bread.T)
 
-    def _averaged(self, covariance: Float | None) -> StackedEquation:
+    def _averaged(self, covariance: Float) -> StackedEquation:
         return replace(self, system=self.system.averaged(covariance))
 
     def influence(self, beta: Float) -> Float:

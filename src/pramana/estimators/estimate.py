@@ -419,10 +419,10 @@ def _chosen(options: Inference | None, engine: Engine, nuisance: bool) -> Infere
 
 
 def _linear(engine: Engine, root: Root, chosen: Inference, *, required: bool, split: bool) -> Linear | None:
-    slope, engine = averaged_slope(engine, root)
-    totals = engine.totals(root.beta, slope)
+    sharp = engine.sharp()
+    totals = sharp.totals(root.beta, averaged_slope(engine, root))
     if split and engine.sampling.sharing is not None and totals.shared is None:
-        totals = replace(totals, shared=engine.privacy_by_unit(root.beta))
+        totals = replace(totals, shared=sharp.privacy_by_unit(root.beta))
     if isinstance(chosen, Woodruff):
         return inverted(engine, root.beta, totals, chosen)
     try:

@@ -22,21 +22,19 @@ ROUNDS = 3
 """The standard errors that Z takes depend on the slope. From the widest kernel, where they start, each round leaves a third of the way or less, on the safe side."""
 
 
-def averaged_slope(engine: Engine, root: Root) -> tuple[Float | None, Engine]:
-    """The slope (d, d) averaged over REACH standard errors of independent records, and the engine without a kernel by which a variance is
-    summed; elsewhere what the root knows, and the engine itself."""
+def averaged_slope(engine: Engine, root: Root) -> Float | None:
+    """The slope (d, d) averaged over REACH standard errors of independent records; for other scores what the root knows of it."""
     averaged, beta = engine.about.averaged, root.beta
     if averaged is None:
-        return root.slope, engine
-    sharp = engine.over(averaged(None))
-    outer, slope = sharp.totals(beta).outer, _slope(engine.judge(), beta)
+        return root.slope
+    outer, slope = engine.sharp().totals(beta).outer, _slope(engine.judge(), beta)
     for _ in range(ROUNDS):
         try:
             bread = np.linalg.inv(slope)
         except np.linalg.LinAlgError:  # the sandwich names the terms
             break
         slope = _slope(engine.over(averaged(REACH**2 * bread @ outer @ bread.T)), beta)
-    return slope, sharp
+    return slope
 
 
 def _slope(engine: Engine, beta: Float) -> Float:

@@ -41,7 +41,7 @@ class Woodruff:
     >>> import pramana as pr
     >>> result = pr.fit(pr.median("age"), {"age": range(101)}, None, inference=pr.Woodruff(level=0.9))
     >>> [round(float(limit), 1) for limit in result.interval()[0]]
-    [41.7, 58.3]
+    [41.8, 58.2]
     """
 
     level: float = 0.95

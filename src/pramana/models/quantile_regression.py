@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from pramana.arrays import Float, Int
 from pramana.errors import FormulaError
 from pramana.estimating import family_of
-from pramana.estimating.distribution import default_bandwidth, robust_spread
+from pramana.estimating.distribution import SHARP, default_bandwidth, robust_spread
 from pramana.estimating.generalized_linear import refuse_collinear
 from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
@@ -21,9 +21,6 @@ from pramana.formulas.parsed import FormulaQuestion, parse_plain
 from pramana.formulas.response import Response
 from pramana.frames import Schema, Table
 from pramana.kernels.newton import newton
-
-SHARP = 1e-6
-"""Times its width, a kernel is a step."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +86,13 @@ class QuantileSystem(System):
     def kinked(self) -> bool:
         return True
 
-    def averaged(self, covariance: Float | None) -> QuantileSystem:
-        """Without a covariance the check loss itself: what the default kernel takes off the variance is of the order that a sandwich neglects
-        elsewhere, in the other direction. A bandwidth that was asked for is part of the question."""
-        if covariance is None and self.bandwidth is None:
-            return replace(self, kernel=replace(self.kernel, h=SHARP * self.h))
+    def averaged(self, covariance: Float) -> QuantileSystem:
         return replace(self, around=covariance)
+
+    def sharp(self) -> QuantileSystem:
+        """The check loss itself: what the default kernel takes off the variance is of the order that a sandwich neglects elsewhere, in the
+        other direction. A bandwidth that was asked for is part of the question."""
+        return self if self.bandwidth is not None else replace(self, kernel=replace(self.kernel, h=SHARP * self.h))
 
     def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
         return {"x": self.design_of(columns, n), "y": self.response_of(columns, n)}
