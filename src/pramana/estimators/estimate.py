@@ -61,7 +61,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
     known = linear is not None and nothing_random(linear.totals)
     covariance = np.zeros_like(covariance) if known else covariance
     level, df = chosen.level if isinstance(chosen, Sandwich) else 0.95, _degrees_of_freedom(chosen, engine, small)
-    interval = Interval(method, task, engine, root.beta, covariance, df, level)
+    interval = Interval(method, task, engine, root.beta, _spread_of_counts(covariance, engine, small), df, level)
     own = Owned.none(engine.d) if known else own_limits(interval, chosen)
     covariance = own.filled(covariance)
     split = linear if method.reverts else None
@@ -283,7 +283,7 @@ def _resting_on_one(engine: Engine, small: SmallSample | None) -> list[Diagnosti
 
 def _small_sample(chosen: Inference, engine: Engine, root: Root, linear: Linear | None) -> SmallSample | None:
     """What few units change; None where they are many, or where the inference asked for knows nothing of it."""
-    plain = isinstance(chosen, deleted.Replicates) or (isinstance(chosen, Sandwich) and not chosen.small_sample)
+    plain = isinstance(chosen, deleted.Replicates | Woodruff) or (isinstance(chosen, Sandwich) and not chosen.small_sample)
     if plain or linear is None:
         return None
     always = isinstance(chosen, Sandwich) and chosen.correction == "HC2"
@@ -461,6 +461,13 @@ def _covariance(
     if isinstance(chosen, Woodruff):
         return linear.covariance
     return linearised.sandwich_covariance(linear.totals, linear.inverse, engine, chosen)
+
+
+def _spread_of_counts(covariance: Float, engine: Engine, small: SmallSample | None) -> Float:
+    """The covariance by which records are worth less than their number: a correction for few of them is in the counting."""
+    if small is None or engine.sampling.clusters is not None:
+        return covariance
+    return np.asarray(covariance / np.outer(small.factor, small.factor))
 
 
 def _judged(engine: Engine, root: Root, linear: Linear | None, covariance: Float) -> Identification | None:
