@@ -12,7 +12,10 @@ import pramana as pr
 
 
 def share(ones: int, n: int, channel: pr.TransitionMatrix) -> pr.Result:
-    return pr.fit(pr.mean("y"), {"y": [1, 0]}, pr.Mechanism({"y": channel}), frequencies=[ones, n - ones])
+    wald = pr.Sandwich(interval="wald")
+    return pr.fit(
+        pr.mean("y"), {"y": [1, 0]}, pr.Mechanism({"y": channel}), frequencies=[ones, n - ones], inference=wald
+    )
 
 
 # R package RRTCS, vignette, unrelated-question model (Horvitz) on n = 710 students: the innocuous question has the
@@ -54,6 +57,30 @@ def test_rogan_gladen_prevalence(ones: int, n: int, sensitivity: float, specific
     result = share(ones, n, pr.TransitionMatrix.binary(sensitivity, specificity))
     assert result.estimate[0] == pytest.approx(printed, abs=6e-8)
     check_interval(result, printed, ones, n, sensitivity + specificity - 1)
+
+
+def prevalence(ones: int, n: int, sensitivity: float, specificity: float, interval: str) -> pr.Result:
+    mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(sensitivity, specificity)})
+    data = {"y": [1] * ones + [0] * (n - ones)}
+    return pr.fit(pr.mean("y"), data, mechanism, inference=pr.Sandwich(interval=interval))  # type: ignore[arg-type]
+
+
+def test_wilson_interval_of_a_prevalence() -> None:
+    """R package epiR, manual of epi.prev, whose default is method = "wilson": true prevalence 0.346 (0.193 to 0.553)."""
+    found = prevalence(26, 200, 0.30, 0.96, "score")
+    np.testing.assert_allclose(found.interval()[0], [0.193, 0.553], atol=5e-4)
+
+
+# R package RSurveillance, example of tp(20, 120, 0.9, 0.99, "all"). Its Blaker limits are found by steps of 1e-4 in the apparent
+# prevalence, and are never inside of ours.
+RSURVEILLANCE = [("wilson", "score", 0.1129887, 0.2623065, 1e-7), ("blaker", "exact", 0.1069421, 0.2629214, 1.2e-4)]
+
+
+@pytest.mark.parametrize(("_theirs", "ours", "low", "high", "within"), RSURVEILLANCE)
+def test_intervals_of_a_true_prevalence(_theirs: str, ours: str, low: float, high: float, within: float) -> None:
+    found = prevalence(20, 120, 0.9, 0.99, ours)
+    assert found.estimate[0] == pytest.approx(0.17603, abs=1e-5)
+    np.testing.assert_allclose(found.interval()[0], [low, high], atol=within)
 
 
 @pytest.mark.parametrize(("ones", "n", "sensitivity", "specificity", "printed"), ROGAN_GLADEN)

@@ -53,6 +53,11 @@ class EstimatingFunction(ABC):
         raise NotImplementedError("this function sums no response out")
 
     @property
+    def numbers(self) -> tuple[str, ...]:
+        """Columns that are used as numbers, and not by their levels."""
+        return () if self.response is None else (self.response,)
+
+    @property
     def prediction(self) -> Any:
         """The generalised linear model whose means can be predicted for new records, or None."""
         return None

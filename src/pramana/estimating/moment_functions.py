@@ -65,6 +65,11 @@ class Smooth(ABC):
         def variables(self) -> tuple[str, ...]: ...
 
     @property
+    def numbers(self) -> tuple[str, ...]:
+        """Columns that are used as numbers, and not by their levels."""
+        return self.variables
+
+    @property
     def exponentials(self) -> tuple[str, ...]:
         """What the exponentials of θ are called."""
         return self.parameters
@@ -120,6 +125,10 @@ class OfShares(Smooth):
     def variables(self) -> tuple[str, ...]:
         return tuple(f.name for f in self.factors)
 
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        return ()
+
     def collect(self, records: Records) -> Features:
         return Features(reverted_cells(records, self.factors))
 
@@ -137,6 +146,10 @@ class SmoothFunction(EstimatingFunction):
     @property
     def variables(self) -> tuple[str, ...]:
         return self.target.variables
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        return self.target.numbers
 
     def equation(self, records: Records) -> SmoothEquation:
         return SmoothEquation(self, records, self.target.collect(records))

@@ -87,22 +87,26 @@ def _groups(method: EquationMethod, task: Task) -> tuple[tuple[tuple[str, ...], 
     for name in dict.fromkeys([*wanted, *context]):
         if name in known:
             continue
-        values = _few_values(task.table.column(name), is_response=name == function.response and name not in context)
+        values = _few_values(task.table.column(name), number=name in function.numbers)
         if values is None:
             return None
         out.append(((name,), values))
     return tuple(out)
 
 
-def _few_values(values: Column, *, is_response: bool) -> tuple[Level, ...] | None:
-    """The values that a clean column can have, as far as its records show; a number that is 0 or 1 can be either."""
+def _few_values(values: Column, *, number: bool) -> tuple[Level, ...] | None:
+    """The levels that a clean column has, as far as its records show; None where they are many.
+
+    Of the values that a number can have, records do not tell, except where it is 0 or 1.
+    """
     import pandas as pd
 
+    found: list[Level] = []
     for part in (values[:HEAD], values):
         found = pd.unique(pd.Series(part)).tolist()
-        if len(found) > FEW_VALUES:
+        if len(found) > FEW_VALUES or (number and not set(found) <= {0, 1}):
             return None
-    return (0, 1) if is_response and set(found) <= {0, 1} else tuple(found)
+    return (0, 1) if number else tuple(found)
 
 
 def _codes(task: Task, names: tuple[str, ...], values: tuple[Level, ...]) -> Int:

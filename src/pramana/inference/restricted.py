@@ -25,7 +25,8 @@ FAR = 2.0**24
 """Standard errors from the estimate beyond which an end is infinite."""
 HALVINGS = 48
 TILTS = 60
-ROUNDS = 60
+ROUNDS = 80
+WHOLE_ROUNDS = 8
 
 
 def restricted_statistics(counts: Float, contrasts: Float) -> Float:
@@ -146,7 +147,7 @@ class Estimated(Means):
 
 
 @dataclass(frozen=True)
-class Test:
+class ScoreTest:
     """The score statistic of the values of one parameter."""
 
     means: Means
@@ -160,14 +161,16 @@ class Test:
         """The constraint is put straight at the last means, until they stay; infinite where no means give the value."""
         near, statistic = self.means.centre, np.inf
         with np.errstate(all="ignore"):
-            for _ in range(ROUNDS):
+            for round_ in range(ROUNDS):
                 at = float(np.real(self.constraint(near, value)))
                 slope = gradient(lambda mu: np.stack([self.constraint(mu, value)]), near)[0]
                 if not (np.isfinite(at) and np.all(np.isfinite(slope))):
                     return np.inf
-                before, (near, statistic) = statistic, self.means.restricted(at - float(slope @ near), slope)
+                before, (found, statistic) = statistic, self.means.restricted(at - float(slope @ near), slope)
                 if not np.isfinite(statistic):
                     return np.inf
+                # Whole steps converge fast, or circle around the solution: half of each then leads there.
+                near = found if round_ < WHOLE_ROUNDS else (near + found) / 2
                 if abs(statistic - before) <= 1e-9 * (1 + statistic):
                     return statistic
         return np.inf
@@ -257,7 +260,7 @@ class FunctionLimits(Limits):
             return np.nan, np.nan
         step = np.array([standard_error(*tested, centre)])
         low, high = (
-            float(ends(Test(*tested).statistics, np.array([centre]), sign * step, np.array([critical]))[0])
+            float(ends(ScoreTest(*tested).statistics, np.array([centre]), sign * step, np.array([critical]))[0])
             for sign in (-1.0, 1.0)
         )
         return low, high

@@ -1,5 +1,7 @@
 """Intervals of shares: coverage by enumeration of all outcomes, and the same limits found the slow way."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -13,7 +15,7 @@ from pramana.inference.shares import SMALL, BinomialLimits, exact, mid_p
 NOISE = [(0.8, 0.99), (0.9, 0.7), (0.6, 0.6), (0.8, 0.8), (0.95, 0.95), (1.0, 1.0)]
 
 
-def chances(sensitivity, specificity, points=1001):
+def chances(sensitivity, specificity, points=601):
     """What P can release, on a fine grid of true shares."""
     return (1 - specificity) + np.linspace(0, 1, points) * (sensitivity + specificity - 1)
 
@@ -25,6 +27,7 @@ def coverage(limits, n, chance):
     return (probability * held).sum(axis=1)
 
 
+@cache
 def limits_of(kind, n, level=0.95):
     """All counts of n, as the fit has them: λ itself is the share."""
     count, ones = np.arange(n + 1.0), np.ones(n + 1)
