@@ -192,8 +192,10 @@ class Interval:
 
     @property
     def degrees(self) -> Float:
-        """Of the variance that says what the sample is worth (d,); infinite where it is counted."""
-        return np.broadcast_to(np.inf if self.df is None or self.counted else self.df, (self.engine.d,)).astype(float)
+        """Of the variance that says what the sample is worth (d,); infinite where records are independent, and where nothing
+        varied, so that clusters were counted."""
+        known = np.inf if self.df is None or self.sampling.clusters is None else self.df
+        return np.where(self.still, np.inf, known)
 
     @property
     def total(self) -> float:

@@ -9,7 +9,7 @@ from scipy.stats import chi2
 
 import pramana as pr
 
-SCORE = pr.Sandwich(interval="score")
+SCORE = pr.Sandwich("HC0", interval="score")
 
 
 def test_the_interval_of_a_mean_solves_its_quadratic() -> None:
