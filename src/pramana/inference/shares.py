@@ -29,7 +29,7 @@ def mid_p(count: Float, trials: Float, level: float) -> Float:
 
     >>> mid_p(np.array([0.0, 4.0]), np.array([40.0, 10.0]), 0.95).round(4)
     array([[0.    , 0.0722],
-           [0.1416, 0.7106]])
+           [0.1423, 0.7089]])
     """
     tail = (1 - level) / 2
     return _both_sides(lambda x, n: _halved(lambda chance: _at_least_mid(x, n, chance) < tail, x.shape), count, trials)
@@ -41,8 +41,8 @@ def exact(count: Float, trials: Float, level: float) -> Float:
     They cover at least the level whatever λ is, and lie within those of Clopper and Pearson.
 
     >>> exact(np.array([0.0, 4.0]), np.array([40.0, 10.0]), 0.95).round(4)
-    array([[0.    , 0.0883],
-           [0.1501, 0.7171]])
+    array([[0.    , 0.0795],
+           [0.15  , 0.7171]])
     """
     return _both_sides(lambda x, n: _blaker_lower(x, n, 1 - level), count, trials)
 

@@ -59,8 +59,8 @@ def table_em(
 def to_simplex(result: Result) -> Result:
     """Shares or counts projected to the nearest table without negative cells (Euclidean); never without asking.
 
-    Shares within domains are projected in each domain; counts keep their sum. The covariance stays that of the
-    unprojected estimate, which is the larger one. `table_em` weighs the cells by how well they are known, and is to be
+    Shares within domains are projected in each domain; counts keep their sum. Covariance and intervals stay those of the
+    unprojected estimate, and are the larger ones. `table_em` weighs the cells by how well they are known, and is to be
     preferred.
 
     Parameters
@@ -82,7 +82,7 @@ def to_simplex(result: Result) -> Result:
     tables = np.split(result.estimate, result.estimate.size // result.shares.size)
     projected = np.concatenate([table.sum() * _projected(table / table.sum()) for table in tables])
     moved = float(np.abs(projected - result.estimate).max())
-    note = f"projected to the simplex, by at most {moved:.3g}; standard errors are those before the projection"
+    note = f"projected to the simplex, by at most {moved:.3g}; standard errors and intervals are those before the projection"
     diagnostics = (*result.diagnostics, Diagnostic("projected", "info", note))
     return replace(result, estimate=projected, diagnostics=diagnostics)
 
