@@ -198,6 +198,8 @@ FITS: list[tuple[str, Any, str, dict[str, Any]]] = [
     ("quantile by, weighted", pr.quantile("income", 0.9, by="smokes"), "smokes", {"inference": DRAWS, "weights": "w"}),
     ("quantile of levels", pr.quantile("rooms", 0.6), "rooms", {"inference": DRAWS}),
     ("extreme quantile", pr.quantile("income", 0.998, by="edu"), "edu", {"inference": DRAWS}),
+    ("median, woodruff", pr.median("income", by="edu"), "edu", {}),
+    ("quantile, woodruff, clusters", pr.quantile("income", 0.2), "edu", {"weights": "w", "clusters": "house"}),
     ("quantile regression", pr.quantile_regression("income ~ age + edu", 0.75), "edu", {}),
     ("median regression", pr.quantile_regression("score ~ rooms", bandwidth=0.8), "rooms", {"weights": "w"}),
     ("gini", pr.gini("income"), "edu", {}),

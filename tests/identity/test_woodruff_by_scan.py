@@ -153,10 +153,22 @@ def test_an_interval_that_the_data_do_not_close_is_open(people: dict[str, Any]) 
     result = pr.fit(pr.quantile("y", 0.99), people, None)
     assert result.interval()[0, 1] == np.inf
     assert np.isfinite(result.interval()[0, 0])
-    assert 0 < result.standard_errors[0] < np.inf
+    # The error is that of a narrower interval which is closed: half of this one.
+    narrow = pr.fit(
+        pr.quantile("y", 0.99), people, None, inference=pr.Woodruff(level=2 * norm.cdf(norm.ppf(0.975) / 2) - 1)
+    )
+    assert result.standard_errors[0] == pytest.approx(np.ptp(narrow.interval()) / norm.ppf(0.975))
     assert result.flags == "open-interval"
     resampled = pr.fit(pr.quantile("y", 0.99), people, None, inference=pr.Resampling(30, seed=1))
     assert resampled.flags == "extreme-quantile"
+
+
+def test_a_domain_of_which_next_to_nothing_is_known_has_no_limits_but_a_finite_error(people: dict[str, Any]) -> None:
+    noise = pr.Mechanism({"z": pr.TransitionMatrix.binary(0.52, 0.52)})
+    result = pr.fit(pr.median("y", by="z"), {**people, "z": np.arange(N) % 2}, noise)
+    assert not np.isfinite(result.interval()).any()
+    assert np.isfinite(result.covariance).all()
+    assert "open-interval" in result.flags
 
 
 def test_what_has_no_inverse_is_refused(people: dict[str, Any]) -> None:

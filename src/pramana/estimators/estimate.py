@@ -424,7 +424,7 @@ def _linear(engine: Engine, root: Root, chosen: Inference, *, required: bool, sp
     if split and engine.sampling.sharing is not None and totals.shared is None:
         totals = replace(totals, shared=sharp.privacy_by_unit(root.beta))
     if isinstance(chosen, Woodruff):
-        return inverted(engine, root.beta, totals, chosen)
+        return inverted(engine, totals, chosen)
     try:
         return Linear(totals, linearised.bread(totals, engine.about.parameters))
     except SolveError:

@@ -25,13 +25,16 @@ from pramana.inference.sandwich import Linear
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999)
 """Levels of which a result knows the limits without the data."""
 
+SHRINKINGS = 12
+"""Halvings of an interval that is open, until it gives a standard error."""
+
 
 @dataclass(frozen=True)
 class Woodruff:
     """Intervals of quantiles from that of the share below, read back through the distribution function (Woodruff 1952).
 
     The default for `median` and `quantile`. The standard error shown is half the interval's width over the quantile of t, or of the
-    normal; a limit is infinite where so few records lie beyond that the data set none. The degrees of freedom are clusters less one, or
+    normal (of a narrower interval where it is open); a limit is infinite where so few records lie beyond that the data set none. The degrees of freedom are clusters less one, or
     a design's sampling units less its strata.
 
     Parameters
@@ -81,18 +84,18 @@ class Inverted(Linear):
     limits: WoodruffLimits
 
 
-def inverted(engine: Engine, beta: Float, totals: Totals, options: Woodruff) -> Inverted:
-    """The limits around quantiles β, and what they say of the variance."""
+def inverted(engine: Engine, totals: Totals, options: Woodruff) -> Inverted:
+    """The limits around quantiles, and what they say of the variance."""
     from scipy.special import stdtrit
 
     df = degrees_of_freedom(engine.sampling)
     levels = sorted({*LEVELS, options.level})
     reach = np.asarray(stdtrit(np.inf if df is None else df, (1 + np.array(levels)) / 2))
     deviation = np.sqrt(np.clip(np.diag(totals.meat), 0.0, None))
-    moves = np.outer(reach * np.sqrt(_between(engine.sampling)), deviation)
-    low, high = np.split(engine.inverted(np.concatenate([moves, -moves])), 2)  # the score falls as β rises
+    spread = deviation * np.sqrt(_between(engine.sampling))
+    low, high = _limits(engine, np.outer(reach, spread))
     values = {level: np.column_stack(pair) for level, *pair in zip(levels, low, high, strict=True)}
-    errors = _half_width(beta, values[options.level]) / reach[levels.index(options.level)]
+    errors = _standard_errors(engine, spread, reach[levels.index(options.level)])
     scale = np.divide(errors, deviation, out=np.zeros_like(errors), where=deviation > 0)
     return Inverted(totals, -np.diag(scale), WoodruffLimits(options.level, values))
 
@@ -126,8 +129,19 @@ def _between(sampling: Sampling) -> float:
     return 1.0 if groups is None else groups / (groups - 1)
 
 
-def _half_width(beta: Float, limits: Float) -> Float:
-    """(d,): where one limit is infinite, the distance of the other; infinite where both are."""
-    sides = np.abs(limits - beta[:, None])
-    finite = np.isfinite(sides)
-    return np.where(finite.all(axis=1), (limits[:, 1] - limits[:, 0]) / 2, np.where(finite, sides, np.inf).min(axis=1))
+def _limits(engine: Engine, moves: Float) -> tuple[Float, Float]:
+    """Lower and upper limits (k, d) where the score is so far (k, d) from zero; it falls as β rises."""
+    low, high = np.split(engine.inverted(np.concatenate([moves, -moves])), 2)
+    return low, high
+
+
+def _standard_errors(engine: Engine, spread: Float, reach: float) -> Float:
+    """Half widths over t (d,); where a limit is infinite, those of the widest of ever smaller intervals that has none."""
+    errors = np.full(len(spread), np.inf)
+    for _ in range(SHRINKINGS):
+        if np.isfinite(errors).all():
+            break
+        low, high = _limits(engine, reach * spread[None])
+        errors = np.where(np.isfinite(errors), errors, (high - low)[0] / (2 * reach))
+        reach /= 2
+    return errors
