@@ -104,16 +104,18 @@ def check(row: dict[str, Any], replicates: int) -> None:
     assert not healthy or row["flagged"] <= 0.05 + error(0.05), "a healthy fit is flagged"
 
 
-SMALL = ("response, keep 0.6, n 1200, slope 0.8", "rare covariate, keep 0.8, n 300, effect 2.5")
+FAINTEST = {"response, keep 0.6, n 1200, slope 0.8": 0.7, "rare covariate, keep 0.8, n 300, effect 2.5": 0.9}
+"""Settings in which at least this share of the fits must be flagged."""
 
 
 @pytest.mark.parametrize(
     ("name", "replicates"),
-    [*((name, 60) for name in SMALL), *(pytest.param(name, 2000, marks=pytest.mark.verify) for name in GRID)],
+    [*((name, 60) for name in FAINTEST), *(pytest.param(name, 2000, marks=pytest.mark.verify) for name in GRID)],
 )
 def test_the_interval_that_is_shown_holds(name: str, replicates: int, record_property: Log) -> None:
     found, rootless = simulated(GRID[name], replicates, 7000 + list(GRID).index(name))
     rows = table(GRID[name], found, rootless)
     record_property("rows", rows)
+    assert (found[:, 1, 0] < WANTED).mean() >= FAINTEST.get(name, 0.0)
     for row in rows:
         check(row, replicates)

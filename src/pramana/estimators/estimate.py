@@ -193,9 +193,6 @@ def _shares(engine: Engine) -> Shares | None:
 FEW_CLUSTERS = 40
 """Below this the sandwich of cluster sums is too small: with 8 clusters its 95 % intervals cover about 77 to 87 %."""
 
-NOTHING = 1e-6
-"""Standard errors from zero below which a reverted variance is negative, or zero up to rounding."""
-
 
 def few_clusters(groups: int | None, remedy: str) -> list[Diagnostic]:
     """For a sandwich with large-sample intervals."""

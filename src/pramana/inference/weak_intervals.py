@@ -17,7 +17,8 @@ from pramana.inference.limits import Limits
 from pramana.inference.options import Sandwich
 from pramana.inference.score_intervals import score_intervals, score_statistic
 
-LEVELS = (0.9, 0.95, 0.99)
+USUAL = 0.95
+LEVELS = (0.9, USUAL, 0.99)
 """At which score intervals are computed where nobody asked for them, so that tables at the usual levels can be had."""
 
 
@@ -27,6 +28,7 @@ class ScoreLimits(Limits):
 
     Attributes
     ----------
+    level : the level shown unless another is asked for, also of Wald's.
     values : for each level (d, 2), NaN for the parameters that keep Wald's.
     zero : signed root (d,) of the score test's statistic for the hypothesis that a parameter is 0; NaN likewise.
     """
@@ -46,6 +48,8 @@ class ScoreLimits(Limits):
         return self.zero
 
     def at(self, level: float) -> Float:
+        if not self.rows.any():
+            return np.full((len(self.zero), 2), np.nan)
         if level not in self.values:
             known = ", ".join(f"{known:g}" for known in sorted(self.values))
             interval = "" if len(self.values) > 1 else ", interval='score'"
@@ -66,25 +70,26 @@ class ScoreLimits(Limits):
 def limits_of(
     engine: Engine, beta: Float, errors: Float, chosen: Sandwich, judged: Identification | None
 ) -> ScoreLimits | None:
-    """Score intervals, of all parameters or of those with too faint a signal; None where all intervals are Wald's."""
+    """Score intervals, of all parameters or of those with too faint a signal; None where all are Wald's at the usual level."""
     if chosen.interval == "score":
         held, levels = np.ones(engine.d, dtype=bool), {chosen.level}
     elif chosen.interval == "auto" and judged is not None and engine.about.profiled and not judged.divisor:
         held, levels = judged.signals < SAFE, {*LEVELS, chosen.level}
     else:
         return None
-    if not held.any():
+    if not held.any() and chosen.level == USUAL:
         return None
     rows = [int(j) for j in np.flatnonzero(held)]
     zero = np.full(engine.d, np.nan)
     zero[rows] = [np.sign(beta[j]) * np.sqrt(score_statistic(engine, beta, j, 0.0)) for j in rows]
     values = {level: score_intervals(engine, beta, errors, level, rows) for level in sorted(levels)}
-    return ScoreLimits("score" if held.all() else "auto", chosen.level, values, zero)
+    kind = "score" if held.all() else "auto" if held.any() else "wald"
+    return ScoreLimits(kind, chosen.level, values, zero)
 
 
 def described(limits: Limits | None, names: Iterable[str], interval: str) -> str:
     """Which intervals a result has."""
-    if not isinstance(limits, ScoreLimits):
+    if not isinstance(limits, ScoreLimits) or not limits.rows.any():
         return f"{'wald' if interval == 'auto' else interval} intervals"
     if limits.rows.all():
         return "score intervals"
