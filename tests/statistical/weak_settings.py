@@ -109,6 +109,34 @@ def domain(keep: float, n: int, effect: float, share: float) -> Faint:
     return Faint(plain.draw, pr.mean("y", by="z"), (1.0, 1.0 + effect), keep, n)
 
 
+def ratio(make: Callable[[str, str], Any], keep: float, n: int, share: float, risks: tuple[float, float]) -> Faint:
+    """A measure of how a clean y depends on the perturbed z: the risks of the unexposed and of the exposed."""
+    low, high = risks
+    mean = share * high + (1 - share) * low
+    truths = {
+        pr.risk_difference: high - low,
+        pr.risk_ratio: float(np.log(high / low)),
+        pr.odds_ratio: float(logit(high) - logit(low)),
+        pr.correlation: float((high - low) * np.sqrt(share * (1 - share) / (mean * (1 - mean)))),
+    }
+
+    def draw(rng: np.random.Generator, n: int) -> Data:
+        z = _yes(rng, share, n)
+        return {"z": z, "y": _yes(rng, np.where(z == 1, high, low), n)}
+
+    return Faint(draw, make("z", "y"), (truths[make],), keep, n)  # type: ignore[index]
+
+
+MEASURES = (pr.risk_difference, pr.risk_ratio, pr.odds_ratio, pr.correlation)
+TABLES = {
+    "keep 0.7, n 1000, 10 % exposed": (0.7, 1000, 0.1, (0.3, 0.6)),
+    "keep 0.8, n 1000, 10 % exposed": (0.8, 1000, 0.1, (0.3, 0.6)),
+    "keep 0.9, n 1000, 10 % exposed": (0.9, 1000, 0.1, (0.3, 0.6)),
+    "keep 0.9, n 500, 5 % exposed": (0.9, 500, 0.05, (0.3, 0.6)),
+    "keep 0.9, n 2000, 10 % exposed": (0.9, 2000, 0.1, (0.2, 0.3)),
+    "keep 0.8, n 2000, 30 % exposed": (0.8, 2000, 0.3, (0.3, 0.5)),
+}
+
 GRID: dict[str, Faint] = {
     "response, keep 0.6, n 1200, slope 0.8": response(0.6, 1200, 0.8),
     "response, keep 0.6, n 1200, slope 0": response(0.6, 1200, 0.0),

@@ -216,9 +216,6 @@ FEW_CLUSTERS = 40
 TOO_FEW_CLUSTERS = 5
 """Below this even t intervals lean on cluster totals that are about normal."""
 
-NOTHING = 1e-6
-"""Standard errors from zero below which a reverted variance is negative, or zero up to rounding."""
-
 
 def few_clusters(groups: int | None, remedy: str) -> list[Diagnostic]:
     """For a sandwich with large-sample intervals."""
@@ -283,7 +280,9 @@ def _resting_on_one(engine: Engine, small: SmallSample | None) -> list[Diagnosti
 
 def _small_sample(chosen: Inference, engine: Engine, root: Root, linear: Linear | None) -> SmallSample | None:
     """What few units change; None where they are many, or where the inference asked for knows nothing of it."""
-    plain = isinstance(chosen, deleted.Replicates | Woodruff) or (isinstance(chosen, Sandwich) and not chosen.small_sample)
+    plain = isinstance(chosen, deleted.Replicates | Woodruff) or (
+        isinstance(chosen, Sandwich) and not chosen.small_sample
+    )
     if plain or linear is None:
         return None
     always = isinstance(chosen, Sandwich) and chosen.correction == "HC2"

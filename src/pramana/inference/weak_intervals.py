@@ -18,7 +18,8 @@ from pramana.inference.limits import Limits
 from pramana.inference.options import Sandwich
 from pramana.inference.score_intervals import Reference, score_intervals, score_statistic
 
-LEVELS = (0.9, 0.95, 0.99)
+USUAL = 0.95
+LEVELS = (0.9, USUAL, 0.99)
 """At which score intervals are computed where nobody asked for them, so that tables at the usual levels can be had."""
 
 
@@ -28,6 +29,7 @@ class ScoreLimits(Limits):
 
     Attributes
     ----------
+    level : the level shown unless another is asked for, also of Wald's.
     values : for each level (d, 2), NaN for the parameters that keep Wald's.
     zero : signed root (d,) of the score test's statistic for the hypothesis that a parameter is 0; NaN likewise.
     """
@@ -47,6 +49,8 @@ class ScoreLimits(Limits):
         return self.zero
 
     def at(self, level: float) -> Float:
+        if not self.rows.any():
+            return np.full((len(self.zero), 2), np.nan)
         if level not in self.values:
             known = ", ".join(f"{known:g}" for known in sorted(self.values))
             interval = "" if len(self.values) > 1 else ", interval='score'"
@@ -72,25 +76,26 @@ def limits_of(
     judged: Identification | None,
     reference: Reference,
 ) -> ScoreLimits | None:
-    """Score intervals, of all parameters or of those with too faint a signal; None where all intervals are Wald's."""
+    """Score intervals, of all parameters or of those with too faint a signal; None where all are Wald's at the usual level."""
     if chosen.interval == "score":
         held, levels = np.ones(engine.d, dtype=bool), {chosen.level}
     elif chosen.interval == "auto" and judged is not None and engine.about.profiled and not judged.divisor:
         held, levels = judged.signals < SAFE, {*LEVELS, chosen.level}
     else:
         return None
-    if not held.any():
+    if not held.any() and chosen.level == USUAL:
         return None
     rows = [int(j) for j in np.flatnonzero(held)]
     zero = np.full(engine.d, np.nan)
     zero[rows] = [np.sign(beta[j]) * reference.t(score_statistic(engine, beta, j, 0.0), j) for j in rows]
     values = {level: score_intervals(engine, beta, errors, reference.critical(level), rows) for level in sorted(levels)}
-    return ScoreLimits("score" if held.all() else "auto", chosen.level, values, zero)
+    kind = "score" if held.all() else "auto" if held.any() else "wald"
+    return ScoreLimits(kind, chosen.level, values, zero)
 
 
 def described(limits: Limits | None, about: About, interval: str) -> str:
     """Which intervals a result has."""
-    if limits is None:
+    if limits is None or not _held(limits).any():
         return f"{'wald' if interval == 'auto' else interval} intervals"
     held, shown = _held(limits), _shown(about)
     if held[shown].all():

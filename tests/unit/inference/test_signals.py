@@ -167,6 +167,17 @@ def test_usual_levels_are_at_hand_and_others_need_the_data() -> None:
     assert low[0] < again.interval()[1, 0] < again.interval()[1, 1] <= low[1]
 
 
+def test_the_level_asked_for_is_shown_whatever_the_interval() -> None:
+    mechanism = pr.Mechanism({"z": pr.TransitionMatrix.binary(0.95, 0.95)})
+    data = answers(4000, 0.3, 0, keep=0.95)
+    usual = pr.fit("z ~ x", data, mechanism, family="binomial")
+    asked = pr.fit("z ~ x", data, mechanism, family="binomial", inference=pr.Sandwich(level=0.8))
+    assert asked.interval_kind == usual.interval_kind == "wald"
+    assert asked.inference == usual.inference
+    np.testing.assert_array_equal(asked.interval(), usual.interval(0.8))
+    np.testing.assert_array_equal(asked.interval(0.7), usual.interval(0.7))
+
+
 RATIOS = {
     "risk difference": pr.risk_difference("z", "b"),
     "risk ratio": pr.risk_ratio("z", "b"),

@@ -53,8 +53,8 @@ def weak_directions(model: ObservedLikelihood, found: Maximum, variance: Float, 
         )
         return [Diagnostic("not-identified", "error", message)]
     message = (
-        f"weak identification of {named} (the released data say as much as {worth:.1f} records without noise; "
-        f"{WEAK**2:g} is the limit for Wald intervals): {remedy}"
+        f"too noisy to trust this interval of {named} (the released data say as much as {worth:.1f} records without noise, want "
+        f"{WEAK**2:g}): {remedy}"
     )
     return [Diagnostic("weakly-identified", "warning", message)]
 
