@@ -219,8 +219,10 @@ def frontier(
 
     >>> import pramana as pr
     >>> data = {"ill": ["no"] * 90 + ["yes"] * 10}
-    >>> front = pr.frontier(data, "ill", [0.7, 0.8, 0.9], analysis=pr.proportions("ill"), chosen=0.8)
+    >>> front = pr.frontier(data, "ill", [0.7, 0.8, 0.9], analysis=pr.proportions("ill"), chosen=0.8, simulate=40)
     >>> [round(p.inflation, 2) for p in front.points]
+    [15.58, 5.94, 2.56]
+    >>> [round(p.simulated, 2) for p in front.points]
     [15.58, 5.94, 2.56]
     """
     names, plans, known = several(columns), [question(a) for a in several(analysis)], several(keys)
