@@ -349,8 +349,9 @@ class _Spread:
 
     @classmethod
     def of(cls, pilot: Pilot, place: int, clean: Mechanism, simulate: int | None, seed: int, tell: Tell) -> _Spread:
-        trial = Trial(pilot, pilot.n, replicates_of(simulate, pilot.n, REPLICATES), seed)
-        if not trial.replicates:
+        files = replicates_of(simulate, pilot.n, REPLICATES) if pilot.columns else 0  # no noise, nothing to try
+        trial = Trial(pilot, pilot.n, files, seed)
+        if not files:
             return cls(trial, place, (0.0, 0.0))
         found = trial.of(clean, tell, intervals=False)
         return cls(trial, place, (float(found.sd[place]), float(found.error[place])))
