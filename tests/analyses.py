@@ -812,7 +812,7 @@ def frontier() -> dict[str, Any]:
         chosen=0.85,
         simulate=0,
     )
-    both, options = ["edu", "smokes"], {"levels": {"edu": EDU}, "simulate": 40}
+    both, options = ["edu", "smokes"], {"levels": {"edu": EDU}, "simulate": 0}
     two = pr.frontier(survey(), both, [0.7, 0.9], analysis="score ~ edu + smokes", **options)
     return {"one": one, "two": two, "table": one.table}
 
@@ -825,7 +825,6 @@ def plan() -> dict[str, Any]:
         "power": pr.plan(survey(), "ill", earn, effect={"ill": 0.4}, power=0.9, n=3000, simulate=0),
         "shares": pr.plan(survey(), "edu", se=0.02, levels=EDU, simulate=0),
         "logit": pr.plan(survey(), "edu", "employed ~ edu", se=0.5, levels=EDU, simulate=0, **weighted),
-        "tried": pr.plan(survey(), "edu", "employed ~ edu", se=0.5, levels=EDU, simulate=40, **weighted),
     }
 
 
@@ -1047,7 +1046,7 @@ COMMANDS = {
     "compare": "employed ~ age + edu | public.csv --truth true.csv --family binomial --methods reversion,likelihood",
     "specification": "employed ~ age + edu | public.csv",
     "risk": "true.csv | --mechanism m.json --keys region,edu --analysis income~age+edu",
-    "plan": "true.csv | ill --analysis score~age+ill --se ill=0.15 --simulate 40",
+    "plan": "true.csv | ill --analysis score~age+ill --se ill=0.15 --simulate 0",
     "plan optimal": "true.csv | ill --analysis score~age+ill --optimal --epsilon 1 --starts 2",
     "design": "edu | --from true.csv --levels low,mid,high --keep 0.8 --invariant",
     "audit": "public.csv | --original true.csv",

@@ -12,7 +12,7 @@ import pytest
 import pramana as pr
 from pramana.analysis.question import question
 from pramana.disclosure.planning.variance import design_variance
-from pramana.disclosure.utility.expected_variance import pilot_of
+from pramana.disclosure.utility.expected_variance import by_unit, pilot_of
 from pramana.estimators.reversion import reverted_records
 from pramana.frames import Table, read
 
@@ -86,20 +86,41 @@ def test_privacy_part_is_the_variance_over_all_releases(name: str) -> None:
     what, mechanism = CASES[name]
     plan, table = question(what), read(FRAME)
     pilot = pilot_of(plan, table, mechanism)
-    mean, second, outer = 0.0, 0.0, 0.0
-    for frame, chance in releases(mechanism):
-        phi = scores(plan, mechanism, table, read(frame), pilot.estimate)
-        total = phi.sum(axis=0)
-        mean, second, outer = (
-            mean + chance * total,
-            second + chance * np.outer(total, total),
-            outer + chance * phi.T @ phi,
-        )
+    frames, chances = zip(*releases(mechanism), strict=True)
+    chance = np.array(chances)
+    stacked = pd.concat(
+        frames, ignore_index=True
+    )  # one below the other: a record's score does not depend on the others
+    phi = scores(plan, mechanism, table, read(stacked), pilot.estimate).reshape(len(frames), len(FRAME), -1)
+    total = phi.sum(axis=1)
+    mean = chance @ total
+    second = np.einsum("r,ri,rj->ij", chance, total, total)
+    outer = np.einsum("r,rni,rnj->ij", chance, phi, phi)
     assert np.allclose(mean, 0, atol=1e-9)
     privacy = pilot.privacy_meat(mechanism)
     assert np.allclose(privacy, second - np.outer(mean, mean), atol=1e-9)
     clean = pilot.at_truth.T @ pilot.at_truth
     assert np.allclose(privacy + clean, outer, atol=1e-9)
+
+
+def test_units_that_share_a_draw_have_the_variance_over_all_their_releases() -> None:
+    """Two persons with two records each, one with one; a draw a person, with all of its records."""
+    frame = FRAME.assign(person=[0, 1, 2, 0, 1])
+    mechanism = pr.Mechanism({"z": P}, "person")
+    plan, table = question("y ~ z + x"), read(frame)
+    pilot = pilot_of(plan, table, mechanism)
+    whole = by_unit(pilot, mechanism)
+    drawn = list(product(range(3), repeat=3))
+    true = [LEVELS.index(frame["z"][i]) for i in range(3)]
+    chance = np.array([np.prod([P.matrix[k, j] for k, j in zip(d, true, strict=True)]) for d in drawn])
+    stacked = pd.concat([frame.assign(z=[LEVELS[d[u]] for u in frame["person"]]) for d in drawn], ignore_index=True)
+    total = (
+        scores(plan, mechanism, table, read(stacked), pilot.estimate).reshape(len(drawn), len(frame), -1).sum(axis=1)
+    )
+    assert np.allclose(whole.privacy_meat(mechanism), np.einsum("r,ri,rj->ij", chance, total, total), atol=1e-9)
+    assert not np.allclose(pilot.privacy_meat(mechanism), whole.privacy_meat(mechanism), rtol=0.1)
+    sums = pd.DataFrame(pilot.at_truth).groupby(frame["person"]).sum().to_numpy()
+    assert np.allclose(whole.clean(), pilot.inverse @ sums.T @ sums @ pilot.inverse.T)
 
 
 @pytest.mark.parametrize("name", ["two columns", "two columns as one"])

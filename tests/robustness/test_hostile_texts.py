@@ -330,7 +330,7 @@ PYTHON: dict[str, Callable[[str, pd.DataFrame, pr.Mechanism], Any]] = {
     "subset": lambda t, d, m: pr.fit("y ~ x", d, m, subset=t),
     "subset, compared": lambda t, d, m: pr.fit("mean(y)", d, m, subset=f"g == 'a' and ({t}) > 0"),
     "risk": lambda t, d, m: pr.risk(d, m, analyses=f"y ~ x + {t}"),
-    "plan": lambda t, d, _: pr.plan(d, "g", f"y ~ x + {t}", se={"x": 1.0}),
+    "plan": lambda t, d, _: pr.plan(d, "g", f"y ~ x + {t}", se={"x": 1.0}, simulate=0),
     "scenario": lambda t, _, m: _scenario(t, m),
 }
 
@@ -343,7 +343,7 @@ SHELL: dict[str, Callable[[str, Path], Any]] = {
     ),
     "pramana fit --subset": _commands("fit", "y ~ x", "DATA", "--subset", "TEXT"),
     "pramana risk": _commands("risk", "DATA", "--analysis", "y ~ x + TEXT"),
-    "pramana plan": _commands("plan", "DATA", "g", "--analysis", "y ~ x + TEXT", "--se", "x=1"),
+    "pramana plan": _commands("plan", "DATA", "g", "--analysis", "y ~ x + TEXT", "--se", "x=1", "--simulate", "0"),
     "design file": _design,
     "description": _description,
 }

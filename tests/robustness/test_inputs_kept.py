@@ -15,7 +15,7 @@ from pramana.errors import PramanaError
 from pramana.mechanism.draws.keyed import Key
 from pramana.studies import runner
 
-PLAN = ("plan", "raw.csv", "edu", "--se", "0.5", "-o")
+PLAN = ("plan", "raw.csv", "edu", "--se", "0.5", "--simulate", "0", "-o")
 DESIGN = ("design", "edu", "--keep", "0.8", "-o")
 PERTURB = ("perturb", "raw.csv", "-m", "m.json")
 STUDY = ("--replicates", "4", "--resamples", "20", "--workers", "1", "--out", ".")

@@ -245,7 +245,9 @@ DOORS: dict[str, Callable[[Any, Path], Any]] = {
     "plan with other levels": lambda data, _: pr.plan(data, "w", se=0.1, levels=["p", "q"]),
     "frontier": lambda data, _: pr.frontier(data, ["w", "b"], [0.9], keys=["x"], analysis="x ~ w", term="nope"),
     "frontier of numbers": lambda data, _: pr.frontier(data, "k", [0.9], chosen=0.001),
-    "frontier and mechanism": lambda data, _: pr.frontier(data, "z", [0.9], chosen=MECHANISM, analysis="x ~ z"),
+    "frontier and mechanism": lambda data, _: pr.frontier(
+        data, "z", [0.9], chosen=MECHANISM, analysis="x ~ z", simulate=40
+    ),
     "optimal": lambda data, _: pr.optimal_design("x ~ w", data, "w", epsilon=0.001, starts=0),
     "optimal of words": lambda data, _: pr.optimal_design(
         "x ~ v", data, "w", odds=1.5, starts=1, importance={"w": 2.0}

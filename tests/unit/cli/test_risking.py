@@ -35,7 +35,7 @@ def test_risk_prints_a_report_and_draws_it(files: tuple[str, str], tmp_path: Pat
         "--analysis",
         "income ~ age + edu",
         "--simulate",
-        "40",
+        "0",
         "--figure",
         str(picture),
     ]
@@ -65,7 +65,7 @@ def test_plan_writes_a_mechanism(files: tuple[str, str], tmp_path: Path) -> None
         "-o",
         str(out),
         "--simulate",
-        "40",
+        "0",
     )
     assert "Keep probability" in shown
     assert "40 releases a keep probability" in shown

@@ -161,7 +161,7 @@ def best_by_chance(data: dict[str, Any], analysis: Any, limit: Any, count: int, 
     return min(objective.value(m) for m in (*found, *(e for e in ends if e is not None)))
 
 
-@pytest.mark.parametrize(("count", "polished"), [(40, 4), pytest.param(2000, 40, marks=pytest.mark.verify)])
+@pytest.mark.parametrize(("count", "polished"), [(40, 12), pytest.param(2000, 40, marks=pytest.mark.verify)])
 @pytest.mark.parametrize("seed", [2, 19, 33])
 def test_no_matrix_found_by_chance_is_better_for_a_regression_on_three_levels(
     seed: int, count: int, polished: int

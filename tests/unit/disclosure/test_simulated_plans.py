@@ -48,21 +48,21 @@ def binary(keep: float, levels: Any = "ab") -> pr.TransitionMatrix:
 @pytest.mark.parametrize("target", [0.25, 0.5])
 def test_a_logistic_response_needs_more_than_its_asymptotic_plan(target: float) -> None:
     """Asked for 0.25 the asymptotic plan gave 0.32, asked for 0.5 it gave 0.79, with files that had no root."""
-    made = pr.plan(logistic(), "y", se={"x": target}, simulate=60, **LOGIT)
+    made = pr.plan(logistic(), "y", se={"x": target}, simulate=40, **LOGIT)
     row, tried = made.targets[0], made.simulation
     assert tried is not None
     assert made.keep > tried.asymptotic_keep + 0.005
     assert 0.9 * target < row.simulated <= 1.01 * target  # type: ignore[operator]
     assert row.expected < target
-    assert row.coverage == pytest.approx(0.95, abs=0.08)
+    assert row.coverage == pytest.approx(0.95, abs=0.12)
     assert tried.failed == 0
     pilot = pilot_of(question("y ~ x", "binomial"), read(logistic()), made.mechanism)
-    before = Trial(pilot, 1000, 60, 1).of(pr.Mechanism({"y": binary(tried.asymptotic_keep, ("no", "yes"))}))
+    before = Trial(pilot, 1000, 40, 1).of(pr.Mechanism({"y": binary(tried.asymptotic_keep, ("no", "yes"))}))
     assert before.sd[1] > target * 1.02 or not before.usable
 
 
 def test_a_small_domain_needs_more_than_its_asymptotic_plan() -> None:
-    made = pr.plan(domain(), "g", "mean(y, by=g)", se={"mean(y)[g=rare]": 0.6}, simulate=60)
+    made = pr.plan(domain(), "g", "mean(y, by=g)", se={"mean(y)[g=rare]": 0.6}, simulate=40)
     assert made.simulation is not None
     assert made.keep > made.simulation.asymptotic_keep + 0.003
     assert made.targets[0].simulated <= 0.606  # type: ignore[operator]
@@ -116,7 +116,7 @@ def test_records_of_a_unit_are_drawn_together_and_share_their_draws() -> None:
     pilot = pilot_of(question("y ~ g"), read(data), shared)
     for mechanism, ratio in ((shared, 1.0), (own, 1.5)):
         expected = by_unit(pilot, mechanism).expected(mechanism).standard_errors
-        found = Trial(pilot, pilot.n, 60, 1).of(mechanism)
+        found = Trial(pilot, pilot.n, 40, 1).of(mechanism)
         assert found.sd == pytest.approx(expected, rel=0.12)
         assert np.all(by_unit(pilot, shared).expected(shared).standard_errors > 0.9 * ratio * expected)
     made = pr.plan(data, "g", "y ~ g", se={"g": 0.4}, mechanism=shared, simulate=40)
@@ -180,6 +180,25 @@ def test_too_few_releases_are_refused(simulate: Any) -> None:
         pr.plan(logistic(100), "y", se=1.0, simulate=simulate)
     with pytest.raises(pr.PramanaError, match="must be 0"):
         pr.frontier(logistic(100), "y", [0.8], analysis=pr.proportions("y"), simulate=simulate)
+
+
+def test_a_seed_is_a_whole_number() -> None:
+    with pytest.raises(pr.PramanaError, match="seed=-1 must be a whole number"):
+        pr.plan(logistic(100), "y", se=1.0, seed=-1)
+
+
+def test_a_frontier_of_noise_alone_says_that_nothing_is_left() -> None:
+    front = pr.frontier(logistic(40), "y", [0.505], analysis=pr.glm("y ~ x", "binomial"), simulate=40)
+    found = json.loads(front.summary("json"))["points"][0]
+    assert found["failed"] > 0.3
+    assert front.points[0].effective is not None
+    assert "no answer" in str(front)
+
+
+def test_totals_have_a_frontier_too() -> None:
+    data = logistic(200) | {"z": np.arange(200) % 3 == 0}
+    front = pr.frontier(data, "z", [0.8], analysis="total(x, by=z)", simulate=60)
+    assert front.points[0].simulated == pytest.approx(front.points[0].inflation, rel=0.5)
 
 
 def test_the_budget_is_in_records() -> None:

@@ -200,7 +200,7 @@ def plan(
     tell : called with how much is done, and of how much.
 
     >>> import pramana as pr
-    >>> made = pr.plan({"ill": ["no"] * 90 + ["yes"] * 10}, "ill", se=0.02, n=1000)
+    >>> made = pr.plan({"ill": ["no"] * 90 + ["yes"] * 10}, "ill", se=0.02, n=1000, simulate=40)
     >>> round(made.keep, 4), [round(t.expected, 6) for t in made.targets]
     (0.8341, [0.02, 0.02])
     """

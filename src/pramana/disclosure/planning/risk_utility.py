@@ -219,8 +219,10 @@ def frontier(
 
     >>> import pramana as pr
     >>> data = {"ill": ["no"] * 90 + ["yes"] * 10}
-    >>> front = pr.frontier(data, "ill", [0.7, 0.8, 0.9], analysis=pr.proportions("ill"), chosen=0.8)
+    >>> front = pr.frontier(data, "ill", [0.7, 0.8, 0.9], analysis=pr.proportions("ill"), chosen=0.8, simulate=40)
     >>> [round(p.inflation, 2) for p in front.points]
+    [15.58, 5.94, 2.56]
+    >>> [round(p.simulated, 2) for p in front.points]
     [15.58, 5.94, 2.56]
     """
     names, plans, known = several(columns), [question(a) for a in several(analysis)], several(keys)
@@ -347,8 +349,9 @@ class _Spread:
 
     @classmethod
     def of(cls, pilot: Pilot, place: int, clean: Mechanism, simulate: int | None, seed: int, tell: Tell) -> _Spread:
-        trial = Trial(pilot, pilot.n, replicates_of(simulate, pilot.n, REPLICATES), seed)
-        if not trial.replicates:
+        files = replicates_of(simulate, pilot.n, REPLICATES) if pilot.columns else 0  # no noise, nothing to try
+        trial = Trial(pilot, pilot.n, files, seed)
+        if not files:
             return cls(trial, place, (0.0, 0.0))
         found = trial.of(clean, tell, intervals=False)
         return cls(trial, place, (float(found.sd[place]), float(found.error[place])))

@@ -88,6 +88,10 @@ class Trial:
     replicates: int
     seed: int
 
+    def __post_init__(self) -> None:
+        if not (isinstance(self.seed, int) and not isinstance(self.seed, bool) and self.seed >= 0):
+            raise PramanaError(f"seed={self.seed!r} must be a whole number of at least 0")
+
     def of(self, mechanism: Mechanism, tell: Tell = silent, *, intervals: bool = True) -> Simulated:
         """Perturb every file and analyse it.
 
