@@ -117,9 +117,9 @@ QUESTIONS = [
 ]
 
 
-@pytest.mark.parametrize("question", QUESTIONS, ids=str)
+@pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize(
-    "sampling", [{}, {"weights": "w"}, {"clusters": "c"}, {"design": pr.SurveyDesign(clusters="c")}], ids=str
+    "sampling", [{}, {"weights": "w"}, {"clusters": "c"}, {"design": pr.SurveyDesign(clusters="c")}]
 )
 def test_score_intervals_exist_for_every_function_of_means(question, sampling):
     rng = np.random.default_rng(5)
