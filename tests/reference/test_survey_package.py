@@ -87,7 +87,7 @@ def printed(design: str, analysis: str) -> pd.DataFrame:
 
 def as_in_r(design: str) -> pr.Sandwich | None:
     """Replicate weights bring a variance of their own."""
-    return None if design.startswith("replicates") else pr.Sandwich("HC0")
+    return None if design.startswith("replicates") else pr.Sandwich("HC0", "wald")
 
 
 def unchanged() -> pr.Mechanism:
