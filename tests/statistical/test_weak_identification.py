@@ -106,7 +106,7 @@ def check_flags(row: dict[str, Any], replicates: int) -> None:
     silent = row["Wald unflagged low"], row["Wald unflagged high"]
     assert sum(silent) <= 0.07 + error(0.07, replicates), "misses without a word"
     assert max(silent) <= 0.05 + error(0.05, replicates), "misses on one side without a word"
-    healthy = all(abs(row[f"Wald {side}"] - 0.025) <= 0.01 for side in ("low", "high"))
+    healthy = all(abs(row[f"Wald {side}"] - 0.025) <= 0.006 for side in ("low", "high"))
     assert not healthy or row["flagged"] <= 0.05 + error(0.05, replicates), "a healthy fit is flagged"
 
 

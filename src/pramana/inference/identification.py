@@ -63,8 +63,11 @@ def identification(engine: Engine, beta: Float, totals: Totals, covariance: Floa
     signals, lost = np.full(engine.d, np.inf), False
     for block in judge.about.curvatures:
         places = np.arange(engine.d)[slice(None) if block is None else block]
-        negative = _negative(totals.slope[np.ix_(places, places)], either=block is None)
-        found = np.where(negative, 0.0, _signals(judge, beta, totals, places))
+        try:
+            negative = _negative(totals.slope[np.ix_(places, places)], either=block is None)
+            found = np.where(negative, 0.0, _signals(judge, beta, totals, places))
+        except np.linalg.LinAlgError:
+            negative, found = np.ones(len(places), dtype=bool), np.zeros(len(places))
         signals[places] = np.minimum(signals[places], found)
         lost = lost or bool(negative.any())
     return Identification(signals, lost)

@@ -77,12 +77,12 @@ def limits_of(
     reference: Reference,
 ) -> ScoreLimits | None:
     """Score intervals, of all parameters or of those with too faint a signal; None where all are Wald's at the usual level."""
-    if chosen.interval == "score":
-        held, levels = np.ones(engine.d, dtype=bool), {chosen.level}
-    elif chosen.interval == "auto" and judged is not None and engine.about.profiled and not judged.divisor:
-        held, levels = judged.signals < SAFE, {*LEVELS, chosen.level}
-    else:
+    if chosen.interval == "wald":
         return None
+    held, levels = np.ones(engine.d, dtype=bool), {chosen.level}
+    if chosen.interval == "auto":
+        faint = judged.signals < SAFE if judged is not None and not judged.divisor else ~held
+        held, levels = faint & engine.about.profiled, {*LEVELS, chosen.level}
     if not held.any() and chosen.level == USUAL:
         return None
     rows = [int(j) for j in np.flatnonzero(held)]
@@ -145,4 +145,5 @@ def _shown(about: About) -> Bool:
 
 
 def _listed(names: Iterable[str], which: Bool) -> str:
-    return ", ".join(repr(name) for name, one in zip(names, which, strict=True) if one)
+    found = [repr(name) for name, one in zip(names, which, strict=True) if one]
+    return ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")

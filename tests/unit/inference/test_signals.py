@@ -176,6 +176,8 @@ def test_the_level_asked_for_is_shown_whatever_the_interval() -> None:
     assert asked.inference == usual.inference
     np.testing.assert_array_equal(asked.interval(), usual.interval(0.8))
     np.testing.assert_array_equal(asked.interval(0.7), usual.interval(0.7))
+    clean = pr.fit("x ~ z", data, None, inference=pr.Sandwich(level=0.8))
+    np.testing.assert_array_equal(clean.interval(), clean.interval(0.8))
 
 
 RATIOS = {
