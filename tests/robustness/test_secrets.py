@@ -246,7 +246,7 @@ DOORS: dict[str, Callable[[Any, Path], Any]] = {
     "frontier": lambda data, _: pr.frontier(data, ["w", "b"], [0.9], keys=["x"], analysis="x ~ w", term="nope"),
     "frontier of numbers": lambda data, _: pr.frontier(data, "k", [0.9], chosen=0.001),
     "frontier and mechanism": lambda data, _: pr.frontier(
-        data, "z", [0.9], chosen=MECHANISM, analysis="x ~ z", simulate=40
+        data, "z", [0.9], chosen=MECHANISM, analysis="x ~ z", simulate=0
     ),
     "optimal": lambda data, _: pr.optimal_design("x ~ w", data, "w", epsilon=0.001, starts=0),
     "optimal of words": lambda data, _: pr.optimal_design(
