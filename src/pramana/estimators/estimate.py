@@ -49,17 +49,20 @@ def estimate(method: EquationMethod, task: Task) -> Result:
     finite = strata is not None and strata.target == "finite"
     linear = _linear(engine, root, required=finite or isinstance(chosen, Sandwich), split=not unsplit)
     draws = resample(engine, root, chosen, _rebound(engine, binding.rebind)) if isinstance(chosen, Resampling) else None
-    small = _small_sample(chosen, engine, root, linear)
+    known = linear is not None and nothing_random(linear.totals)
+    large = _covariance(engine, root, linear, chosen, draws)
+    large = np.zeros_like(large) if known else large
+    small = None if known else _small_sample(chosen, engine, root, linear)
     if draws is not None and small is not None:
         draws = draws.widened(root.beta, small.factor_of_draws(draws.law))
-    covariance = _covariance(engine, root, linear, chosen, draws, small)
-    known = linear is not None and nothing_random(linear.totals)
-    covariance = np.zeros_like(covariance) if known else covariance
+    covariance = large
+    if small is not None and not isinstance(chosen, Jackknife):
+        covariance = _corrected(chosen, small, draws)
     split = linear if method.reverts else None
     about = engine.about
     result = Result(
         parameters=about.parameters,
-        estimate=engine.debiased(root.beta, covariance),
+        estimate=engine.debiased(root.beta, large),
         covariance=covariance if small is None else small.blanked(covariance),
         n=engine.n,
         method=method.label,
@@ -68,7 +71,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
         diagnostics=(
             *(note for note in task.notes if not (method.takes_as_true and note.code == SHARED_DRAWS)),
             *binding.notes,
-            *diagnostics_of(engine, root, split, draws, covariance, split=not unsplit),
+            *diagnostics_of(engine, root, split, draws, large, split=not unsplit),
             *([NOTHING_RANDOM] if known else []),
             *_few_units(chosen, engine),
             *_resting_on_one(engine, small),
@@ -260,6 +263,7 @@ def _resting_on_one(engine: Engine, small: SmallSample | None) -> list[Diagnosti
 def _small_sample(chosen: Inference, engine: Engine, root: Root, linear: Linear | None) -> SmallSample | None:
     """What few units change; None where they are many, or where the inference asked for knows nothing of it."""
     plain = isinstance(chosen, deleted.Replicates) or (isinstance(chosen, Sandwich) and not chosen.small_sample)
+    plain = plain or (isinstance(chosen, Resampling) and not chosen.widened)
     if plain or linear is None:
         return None
     always = isinstance(chosen, Sandwich) and chosen.correction == "HC2"
@@ -408,14 +412,14 @@ def sandwich_errors(engine: Engine, beta: Float) -> Float:
     return np.sqrt(np.diag(linearised.sandwich_covariance(totals, inverse, engine, Sandwich("HC0"))))
 
 
-def _covariance(
-    engine: Engine,
-    root: Root,
-    linear: Linear | None,
-    chosen: Inference,
-    draws: Draws | None,
-    small: SmallSample | None,
-) -> Float:
+def _corrected(chosen: Inference, small: SmallSample, draws: Draws | None) -> Float:
+    """Of few units: by the sandwich, or of draws that were widened."""
+    if isinstance(chosen, Resampling) and draws is not None:
+        return resampled.draws_covariance(draws.values, chosen.scale)
+    return small.covariance
+
+
+def _covariance(engine: Engine, root: Root, linear: Linear | None, chosen: Inference, draws: Draws | None) -> Float:
     if isinstance(chosen, Jackknife):
         return deleted.jackknife_covariance(engine, root) + (0.0 if linear is None else linear.retained)
     if isinstance(chosen, deleted.Replicates):
@@ -423,8 +427,6 @@ def _covariance(
     if isinstance(chosen, Resampling):
         assert draws is not None
         return resampled.draws_covariance(draws.values, chosen.scale)
-    if small is not None:
-        return small.covariance
     assert linear is not None
     return linearised.sandwich_covariance(linear.totals, linear.inverse, engine, chosen)
 

@@ -69,9 +69,12 @@ class SmallSample:
 
 
 def small_sample(engine: Engine, beta: Float, linear: Linear, *, always: bool = False) -> SmallSample | None:
-    """The correction at a root; None where units are many, or where the variance is that of the randomisation alone."""
+    """The correction at a root; None where units are many, where the variance is that of the randomisation alone, and for step
+    functions of single records, whose draws say what can be said."""
     strata = engine.sampling.strata
     if strata is not None and strata.target == "file":
+        return None
+    if engine.sampling.clusters is None and not engine.about.smooth:
         return None
     if not always and enough(engine, linear):
         return None
@@ -107,11 +110,10 @@ def _of_records(engine: Engine, beta: Float, linear: Linear) -> SmallSample:
         fourth = np.sum(weights**2 if counts is None else weights**2 / np.maximum(counts, 1))
         df = max(float(weights.sum() ** 2 / fourth), 2.0) - 1
         return SmallSample.scaled(before, np.full(engine.d, n / (n - 1)), np.full(engine.d, df))
-    if engine.about.smooth:
-        frame = Frame.of(totals.slope, linear.inverse, totals.outer)
-        found = engine.leverages(beta, frame)
-        if _adds_up(found.share):
-            return _of_leverages(found, frame, before)
+    frame = Frame.of(totals.slope, linear.inverse, totals.outer)
+    found = engine.leverages(beta, frame)
+    if _adds_up(found.share):
+        return _of_leverages(found, frame, before)
     units = np.maximum(effective(linear), 2.0)
     return SmallSample.scaled(before, units / (units - 1), units - 1)
 
