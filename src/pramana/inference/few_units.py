@@ -112,10 +112,10 @@ def _of_records(engine: Engine, beta: Float, linear: Linear) -> SmallSample:
         return SmallSample.scaled(before, np.full(engine.d, n / (n - 1)), np.full(engine.d, df))
     frame = Frame.of(totals.slope, linear.inverse, totals.outer)
     found = engine.leverages(beta, frame)
-    if _adds_up(found.share):
-        return _of_leverages(found, frame, before)
-    units = np.maximum(effective(linear), 2.0)
-    return SmallSample.scaled(before, units / (units - 1), units - 1)
+    if not _adds_up(found.share):
+        frame = Frame.of_scores(linear.inverse, totals.outer)
+        found = engine.leverages(beta, frame)
+    return _of_leverages(found, frame, before)
 
 
 def _of_leverages(found: Leverages, frame: Frame, before: Float) -> SmallSample:
@@ -157,14 +157,14 @@ def of_units(
 def _shares(engine: Engine, beta: Float, linear: Linear) -> tuple[Frame, Float, Float]:
     """A frame, the units' shares of the fit in it, and their working variances (G, d, d).
 
-    Where records have no slope of their own (step functions, slopes that were estimated), the share of a unit is that of the
-    products of its records' scores.
+    Where records have no slope of their own (step functions, slopes that were estimated), and where slopes are no shares (systems of
+    different equations), the share of a unit is that of the products of its records' scores.
     """
     totals = linear.totals
     frame = Frame.of(totals.slope, linear.inverse, totals.outer)
     if engine.about.sums:
         return frame, *_of_sums(engine)
-    if engine.about.smooth:
+    if engine.about.smooth and frame.sloped:
         shares, squared = engine.shares_by_unit(beta, frame)
         if _adds_up(shares.sum(axis=0)):
             return frame, shares, size_of_many(squared)
