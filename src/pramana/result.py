@@ -115,7 +115,10 @@ class Result(Shown):
         return np.column_stack([self.estimate - reach, self.estimate + reach])
 
     def _percentiles(self, level: float) -> Float:
-        """Of the draws (d, 2), which are as normal; drawn out to t around the estimate where degrees of freedom are few."""
+        """Of the draws (d, 2), which are about normal; drawn out to t around the estimate where degrees of freedom are few.
+
+        Draws of units within strata have few values then, and their percentiles reach less far than those of a normal.
+        """
         from scipy.special import ndtri
 
         assert self.draws is not None
@@ -123,6 +126,8 @@ class Result(Shown):
         if self.df is None:
             return np.asarray(found)
         ratio = self._quantile((1 + level) / 2) / ndtri((1 + level) / 2)
+        if self.draws.law == "rao-wu":
+            ratio = ratio * np.sqrt(1 + 1 / self.degrees_of_freedom)
         return np.asarray(self.estimate[:, None] + (found - self.estimate[:, None]) * ratio[:, None])
 
     def _level(self, level: float | None) -> float:

@@ -259,10 +259,11 @@ def test_only_nested_models_of_one_link_are_compared(
 
 
 def test_few_clusters_are_reported(data: dict[str, Any]) -> None:
-    few = fitted("y ~ x", data, RESPONSE, clusters=np.arange(300) % 39)
-    many = fitted("y ~ x", data, RESPONSE, clusters=np.arange(300) % 40)
-    assert [d.code for d in few.diagnostics] == ["few-clusters"]
-    assert many.diagnostics == ()
+    for inference, enough in ((pr.Sandwich("HC0"), 40), (None, 5)):
+        few = fitted("y ~ x", data, RESPONSE, clusters=np.arange(300) % (enough - 1), inference=inference)
+        many = fitted("y ~ x", data, RESPONSE, clusters=np.arange(300) % enough, inference=inference)
+        assert [d.code for d in few.diagnostics] == ["few-clusters"]
+        assert many.diagnostics == ()
 
 
 def test_fits_with_different_offsets_are_not_compared(data: dict[str, Any]) -> None:

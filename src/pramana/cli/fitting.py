@@ -49,7 +49,9 @@ InferenceOption = Annotated[
 ]
 DrawsOption = Annotated[int | None, typer.Option(help="Resamples; 500 by default.")]
 SeedOption = Annotated[int | None, typer.Option(help="Seed of the resampling draws (not of any perturbation).")]
-CorrectionOption = Annotated[str | None, typer.Option(help="HC1 for a small-sample factor.")]
+CorrectionOption = Annotated[
+    str | None, typer.Option(help="HC0, HC1 or HC2; by default HC2 with t intervals where units are few.")
+]
 IntervalOption = Annotated[
     str | None, typer.Option(help="auto, wald, score, mid-p or exact (sandwich); percentile or wald (resampling).")
 ]

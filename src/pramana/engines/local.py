@@ -159,8 +159,11 @@ class LocalEngine(Engine):
 
         def part(e: Equation, rows: slice) -> Leverages:
             w = weights[rows]
-            shares = frame.shares(e.record_slopes(beta) * w[:, None, None])
             scores = frame.scores(e.influence(beta) * w[:, None])
+            if not frame.sloped:
+                squares = scores[:, :, None] * scores[:, None, :]
+                return leverages(scores, squares, squares, copies[rows], frame)
+            shares = frame.shares(e.record_slopes(beta) * w[:, None, None])
             return leverages(scores, shares, size_of_one(shares) * w[:, None, None], copies[rows], frame)
 
         return self._in_small_blocks(part)

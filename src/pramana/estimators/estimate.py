@@ -54,23 +54,27 @@ def estimate(method: EquationMethod, task: Task) -> Result:
     finite = strata is not None and strata.target == "finite"
     linear = _linear(engine, root, chosen, required=finite or isinstance(chosen, Sandwich), split=not unsplit)
     draws = resample(engine, root, chosen, _rebound(engine, binding.rebind)) if isinstance(chosen, Resampling) else None
-    small = _small_sample(chosen, engine, root, linear)
+    known = linear is not None and nothing_random(linear.totals)
+    large = _covariance(engine, root, linear, chosen, draws)
+    large = np.zeros_like(large) if known else large
+    small = None if known else _small_sample(chosen, engine, root, linear)
     if draws is not None and small is not None:
         draws = draws.widened(root.beta, small.factor_of_draws(draws.law))
-    covariance = _covariance(engine, root, linear, chosen, draws, small)
-    known = linear is not None and nothing_random(linear.totals)
-    covariance = np.zeros_like(covariance) if known else covariance
+    covariance = large
+    if small is not None and not isinstance(chosen, Jackknife):
+        covariance = _corrected(chosen, small, draws)
     level, df = chosen.level if isinstance(chosen, Sandwich) else 0.95, _degrees_of_freedom(chosen, engine, small)
-    interval = Interval(method, task, engine, root.beta, _spread_of_counts(covariance, engine, small), df, level)
+    worth = large if engine.sampling.clusters is None else covariance  # few records that are counted need no correction
+    interval = Interval(method, task, engine, root.beta, worth, df, level)
     own = Owned.none(engine.d) if known else own_limits(interval, chosen)
     covariance = own.filled(covariance)
     split = linear if method.reverts else None
-    judged = _judged(engine, root, split, covariance)
+    judged = _judged(engine, root, split, large)
     limits = linear.limits if isinstance(linear, Inverted) else _limits(interval, own, chosen, judged, small)
     about = engine.about
     result = Result(
         parameters=about.parameters,
-        estimate=engine.debiased(root.beta, covariance),
+        estimate=engine.debiased(root.beta, large),
         covariance=covariance if small is None else small.blanked(covariance),
         n=engine.n,
         method=method.label,
@@ -81,7 +85,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
             *binding.notes,
             *(
                 d
-                for d in diagnostics_of(engine, root, split, draws, covariance, split=not unsplit)
+                for d in diagnostics_of(engine, root, split, draws, large, split=not unsplit)
                 if not _settled(d, linear)
             ),
             *([] if judged is None else weakness(engine, judged, limits)),
@@ -283,6 +287,7 @@ def _small_sample(chosen: Inference, engine: Engine, root: Root, linear: Linear 
     plain = isinstance(chosen, deleted.Replicates | Woodruff) or (
         isinstance(chosen, Sandwich) and not chosen.small_sample
     )
+    plain = plain or (isinstance(chosen, Resampling) and not chosen.widened)
     if plain or linear is None:
         return None
     always = isinstance(chosen, Sandwich) and chosen.correction == "HC2"
@@ -439,14 +444,14 @@ def sandwich_errors(engine: Engine, beta: Float) -> Float:
     return np.sqrt(np.diag(linearised.sandwich_covariance(totals, inverse, engine, Sandwich("HC0"))))
 
 
-def _covariance(
-    engine: Engine,
-    root: Root,
-    linear: Linear | None,
-    chosen: Inference,
-    draws: Draws | None,
-    small: SmallSample | None,
-) -> Float:
+def _corrected(chosen: Inference, small: SmallSample, draws: Draws | None) -> Float:
+    """Of few units: by the sandwich, or of draws that were widened."""
+    if isinstance(chosen, Resampling) and draws is not None:
+        return resampled.draws_covariance(draws.values, chosen.scale)
+    return small.covariance
+
+
+def _covariance(engine: Engine, root: Root, linear: Linear | None, chosen: Inference, draws: Draws | None) -> Float:
     if isinstance(chosen, Jackknife):
         return deleted.jackknife_covariance(engine, root) + (0.0 if linear is None else linear.retained)
     if isinstance(chosen, deleted.Replicates):
@@ -454,19 +459,10 @@ def _covariance(
     if isinstance(chosen, Resampling):
         assert draws is not None
         return resampled.draws_covariance(draws.values, chosen.scale)
-    if small is not None:
-        return small.covariance
     assert linear is not None
     if isinstance(chosen, Woodruff):
         return linear.covariance
     return linearised.sandwich_covariance(linear.totals, linear.inverse, engine, chosen)
-
-
-def _spread_of_counts(covariance: Float, engine: Engine, small: SmallSample | None) -> Float:
-    """The covariance by which records are worth less than their number: a correction for few of them is in the counting."""
-    if small is None or engine.sampling.clusters is not None:
-        return covariance
-    return np.asarray(covariance / np.outer(small.factor, small.factor))
 
 
 def _judged(engine: Engine, root: Root, linear: Linear | None, covariance: Float) -> Identification | None:

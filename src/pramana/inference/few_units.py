@@ -69,9 +69,12 @@ class SmallSample:
 
 
 def small_sample(engine: Engine, beta: Float, linear: Linear, *, always: bool = False) -> SmallSample | None:
-    """The correction at a root; None where units are many, or where the variance is that of the randomisation alone."""
+    """The correction at a root; None where units are many, where the variance is that of the randomisation alone, and for step
+    functions of single records, whose draws say what can be said."""
     strata = engine.sampling.strata
     if strata is not None and strata.target == "file":
+        return None
+    if engine.sampling.clusters is None and not engine.about.smooth:
         return None
     if not always and enough(engine, linear):
         return None
@@ -107,13 +110,12 @@ def _of_records(engine: Engine, beta: Float, linear: Linear) -> SmallSample:
         fourth = np.sum(weights**2 if counts is None else weights**2 / np.maximum(counts, 1))
         df = max(float(weights.sum() ** 2 / fourth), 2.0) - 1
         return SmallSample.scaled(before, np.full(engine.d, n / (n - 1)), np.full(engine.d, df))
-    if engine.about.smooth:
-        frame = Frame.of(totals.slope, linear.inverse, totals.outer)
+    frame = Frame.of(totals.slope, linear.inverse, totals.outer)
+    found = engine.leverages(beta, frame)
+    if not _adds_up(found.share):
+        frame = Frame.of_scores(linear.inverse, totals.outer)
         found = engine.leverages(beta, frame)
-        if _adds_up(found.share):
-            return _of_leverages(found, frame, before)
-    units = np.maximum(effective(linear), 2.0)
-    return SmallSample.scaled(before, units / (units - 1), units - 1)
+    return _of_leverages(found, frame, before)
 
 
 def _of_leverages(found: Leverages, frame: Frame, before: Float) -> SmallSample:
@@ -155,14 +157,14 @@ def of_units(
 def _shares(engine: Engine, beta: Float, linear: Linear) -> tuple[Frame, Float, Float]:
     """A frame, the units' shares of the fit in it, and their working variances (G, d, d).
 
-    Where records have no slope of their own (step functions, slopes that were estimated), the share of a unit is that of the
-    products of its records' scores.
+    Where records have no slope of their own (step functions, slopes that were estimated), and where slopes are no shares (systems of
+    different equations), the share of a unit is that of the products of its records' scores.
     """
     totals = linear.totals
     frame = Frame.of(totals.slope, linear.inverse, totals.outer)
     if engine.about.sums:
         return frame, *_of_sums(engine)
-    if engine.about.smooth:
+    if engine.about.smooth and frame.sloped:
         shares, squared = engine.shares_by_unit(beta, frame)
         if _adds_up(shares.sum(axis=0)):
             return frame, shares, size_of_many(squared)

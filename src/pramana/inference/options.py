@@ -56,6 +56,8 @@ class Resampling:
     interval : "percentile" or "wald".
     seed : for repeatable draws; a fresh one is taken and recorded in the result otherwise.
     threads : threads that solve draws; the answer does not depend on them.
+    widened : draws of few records, clusters or sampling units are too near to each other: they are spread, and their percentiles
+        drawn out to t, as the sandwich of so few is. False leaves the draws as they are.
     """
 
     draws: int = 500
@@ -64,6 +66,7 @@ class Resampling:
     interval: Literal["percentile", "wald"] = "percentile"
     seed: int | None = None
     threads: int = 1
+    widened: bool = True
 
     def __post_init__(self) -> None:
         if not (isinstance(self.threads, int) and self.threads >= 1):

@@ -26,36 +26,35 @@ ALONE = 1 - 1e-6
 
 @dataclass(frozen=True)
 class Frame:
-    """Coordinates in which the shares of the units add up to the identity, and are symmetric for the score of a model.
+    """Coordinates in which the shares of the units add up to the identity.
 
     Attributes
     ----------
     into : L⁻¹ (d, d), scores into the frame.
     back : J⁻¹ L (d, d), scores of the frame into the parameters.
+    sloped : the slopes of the units are shares, as for the score of a model. Those of a system of different equations are not,
+        nor are estimated ones: there the share of a unit is that of the products of its records' scores.
     """
 
     into: Float
     back: Float
+    sloped: bool = True
 
     @classmethod
     def of(cls, slope: Float, inverse: Float, outer: Float) -> Frame:
-        """For a symmetric slope its own square root; elsewhere that of the scores' products, where units are independent."""
+        """For a slope that is symmetric and definite its own square root; elsewhere that of the scores' products."""
         scale = np.sqrt(np.abs(np.diag(slope)))
         scaled = slope / np.outer(scale, scale) if scale.all() else slope
         symmetric = np.abs(scaled - scaled.T).max() < 1e-6
-        candidates = ((-slope, slope) if symmetric else ()) + (outer,)
-        root = next((found for found in map(_root, candidates) if found is not None), None)
-        return cls._by(root, inverse, outer)
+        root = next((found for found in map(_root, (-slope, slope) if symmetric else ()) if found is not None), None)
+        return cls.of_scores(inverse, outer) if root is None else cls(np.asarray(np.linalg.inv(root)), inverse @ root)
 
     @classmethod
     def of_scores(cls, inverse: Float, outer: Float) -> Frame:
         """The root of the scores' products, in which their shares add up to the identity."""
-        return cls._by(_root(outer), inverse, outer)
-
-    @classmethod
-    def _by(cls, root: Float | None, inverse: Float, outer: Float) -> Frame:
+        root = _root(outer)
         root = np.diag(np.sqrt(np.maximum(np.diag(outer), 1e-300))) if root is None else root
-        return cls(np.asarray(np.linalg.inv(root), dtype=float), inverse @ root)
+        return cls(np.asarray(np.linalg.inv(root)), inverse @ root, sloped=False)
 
     def scores(self, phi: Float) -> Float:
         """(m, d) in the frame."""

@@ -101,7 +101,7 @@ def run_application(
     data: Any, *, replicates: int, resamples: int, seed: int, tell: Callable[[int, int], None]
 ) -> Application:
     """One released file for each p, every estimator with resampled standard errors; then the average over many releases."""
-    options = Resampling(draws=resamples, seed=seed)
+    options = Resampling(draws=resamples, seed=seed, widened=False)  # as in the paper
     oracle = fit(FORMULA, data, None, inference=options)
     steps = len(KEEPS) * (len(METHODS) + 1)
     fits: dict[tuple[str, float], Result] = {}

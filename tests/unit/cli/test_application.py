@@ -98,10 +98,10 @@ def test_compare_adds_the_oracle_when_the_truth_is_given(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "inference"),
     [
-        ((), "sandwich (HC0), wald"),
+        (("--correction", "HC0"), "sandwich (HC0), wald"),
         (("--correction", "HC1"), "sandwich (HC1), wald"),
-        (("--interval", "score"), "sandwich (HC0), score"),
-        (("--clusters", "region"), "sandwich (CR0, 2 clusters)"),
+        (("--correction", "HC0", "--interval", "score"), "sandwich (HC0), score"),
+        (("--clusters", "region"), "sandwich (CR2, 2 clusters"),
         (("--draws", "40"), "resampling, 40 exponential draws"),
         (("--inference", "resampling", "--draws", "40", "--seed", "3"), "resampling, 40 exponential draws"),
         (("--weights", "female"), "sandwich"),

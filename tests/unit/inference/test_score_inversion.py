@@ -6,19 +6,29 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import chi2
+from scipy.stats import t as student
 
 import pramana as pr
 
-SCORE = pr.Sandwich("HC0", interval="score")
+SCORE = pr.Sandwich(interval="score")
+LARGE = pr.Sandwich("HC0", interval="score")
 
 
 def test_the_interval_of_a_mean_solves_its_quadratic() -> None:
     """(ȳ − b)² n = c (s² + (ȳ − b)²) with s² the variance: the score statistic of a mean in closed form."""
     y = np.array([1.0, 2.0, 4.0, 7.0, 11.0, 3.0])
     reach = np.sqrt(chi2.ppf(0.95, 1) * y.var() / (y.size - chi2.ppf(0.95, 1)))
-    low, high = pr.fit(pr.mean("y"), {"y": y}, None, inference=SCORE).interval()[0]
+    low, high = pr.fit(pr.mean("y"), {"y": y}, None, inference=LARGE).interval()[0]
     assert low == pytest.approx(y.mean() - reach, abs=1e-6)
     assert high == pytest.approx(y.mean() + reach, abs=1e-6)
+
+
+def test_the_interval_of_a_mean_of_few_records_is_students() -> None:
+    y = np.array([1.0, 2.0, 4.0, 7.0, 11.0, 3.0])
+    reach = student.ppf(0.975, 5) * y.std(ddof=1) / np.sqrt(y.size)
+    expected = [y.mean() - reach, y.mean() + reach]
+    for inference in (SCORE, pr.Sandwich()):
+        assert pr.fit(pr.mean("y"), {"y": y}, None, inference=inference).interval()[0] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("formula", "family"), [("income ~ age + edu", "gaussian"), ("employed ~ age", "binomial")])
@@ -80,7 +90,7 @@ def test_infinite_bounds_are_null_in_json(unidentified: pr.Result) -> None:
 def test_the_ends_are_where_the_test_just_rejects(survey: pd.DataFrame) -> None:
     """At an end of the interval the score statistic of a clean linear slope equals the critical value."""
     x, y = survey["age"].to_numpy(), survey["income"].to_numpy()
-    end = pr.fit("income ~ age", survey, None, inference=SCORE).interval()[1, 1]
+    end = pr.fit("income ~ age", survey, None, inference=LARGE).interval()[1, 1]
     intercept = np.mean(y - end * x)
     residual = y - intercept - end * x
     efficient = (x - x.mean()) * residual
