@@ -364,6 +364,8 @@ def _chosen(options: Inference | None, engine: Engine, nuisance: bool) -> Infere
             "score intervals hold every other parameter at its best, which a system of equations does not define: use "
             "Sandwich() or Resampling()"
         )
+    if isinstance(options, Sandwich) and options.interval == "score" and engine.sampling.strata is not None:
+        _refuse_sums(engine)
     return options
 
 
@@ -406,13 +408,18 @@ def _own_limits(
     own = own_limits(Interval(method, task, engine, root.beta, covariance, df, level), chosen)
     if own.limits is not None or not isinstance(chosen, Sandwich) or chosen.interval != "score":
         return own
+    _refuse_sums(engine)
+    found = score_intervals(engine, root.beta, np.sqrt(np.diag(covariance)), chosen.level)
+    return replace(own, limits=Computed("score", chosen.level, found))
+
+
+def _refuse_sums(engine: Engine) -> None:
+    """Score intervals of sums, except of counted records, whose share has one."""
     if engine.about.sums:
         raise PramanaError(
             "the variance of a sum does not depend on the value tested, so its score interval is the Wald one: use Sandwich(), "
             "or give total() or counts() the size= of the population"
         )
-    found = score_intervals(engine, root.beta, np.sqrt(np.diag(covariance)), chosen.level)
-    return replace(own, limits=Computed("score", chosen.level, found))
 
 
 def _interval_kind(chosen: Inference, own: Owned) -> str:
