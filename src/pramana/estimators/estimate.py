@@ -419,6 +419,8 @@ def _chosen(options: Inference | None, engine: Engine, nuisance: bool) -> Infere
             "score intervals hold every other parameter at its best, which a system of equations does not define: use "
             "Sandwich() or Resampling()"
         )
+    if isinstance(options, Sandwich) and options.interval == "score" and engine.sampling.strata is not None:
+        _refuse_sums(engine)
     return options
 
 
@@ -480,15 +482,21 @@ def _limits(
     if own.limits is not None or not isinstance(chosen, Sandwich):
         return own.limits
     engine = interval.engine
-    if chosen.interval == "score" and engine.about.sums:
-        raise PramanaError(
-            "the variance of a sum does not depend on the value tested, so its score interval is the Wald one: use Sandwich(), "
-            "or give total() or counts() the size= of the population"
-        )
+    if chosen.interval == "score":
+        _refuse_sums(engine)
     if chosen.interval == "auto" and judged is not None and judged.divisor and judged.signals.min() < SAFE:
         return interval.score()
     errors = np.sqrt(np.diag(interval.covariance))
     return limits_of(engine, interval.beta, errors, chosen, judged, _reference(interval, chosen, small))
+
+
+def _refuse_sums(engine: Engine) -> None:
+    """Score intervals of sums, except of counted records, whose share has one."""
+    if engine.about.sums:
+        raise PramanaError(
+            "the variance of a sum does not depend on the value tested, so its score interval is the Wald one: use Sandwich(), "
+            "or give total() or counts() the size= of the population"
+        )
 
 
 def _reference(interval: Interval, chosen: Sandwich, small: SmallSample | None) -> Reference:

@@ -10,13 +10,13 @@ from typing import Any, Literal
 import numpy as np
 
 from pramana.analysis.task import Task
-from pramana.arrays import Bool, Column, Float, Int
+from pramana.arrays import Bool, Column, Float
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine, Sampling
 from pramana.errors import PramanaError
 from pramana.estimating.equation import Constraint, OfMeans, Quotients
 from pramana.estimators.method import EquationMethod
-from pramana.frames import Level, Table, decode, encode, read
+from pramana.frames import Level, Table, decode, read
 from pramana.inference import Sandwich
 from pramana.inference.limits import Limits, Only, Together
 from pramana.inference.restricted import Estimated, FunctionLimits, QuotientLimits, Released, standard_error
@@ -43,12 +43,9 @@ class Outcomes:
 
     Attributes
     ----------
-    groups : columns that belong together, and their values: one column that is clean or perturbed alone, several that were
-        perturbed together.
     table : one record for each way.
     """
 
-    groups: tuple[tuple[tuple[str, ...], tuple[Level, ...]], ...]
     table: Table
 
     @classmethod
@@ -62,18 +59,12 @@ class Outcomes:
         for (names, values), place in zip(groups, places, strict=True):
             parts = [values] if len(names) == 1 else list(zip(*values, strict=True))
             columns |= {name: decode(place, part) for name, part in zip(names, parts, strict=True)}
-        return cls(groups, read(columns))
-
-    def counts(self, task: Task) -> Float:
-        """Σ w over the records released in each way (R,)."""
-        codes: Int | int = 0
-        for names, values in self.groups:
-            codes = codes * len(values) + _codes(task, names, values)
-        weights = task.sampling.row_weights
-        return np.asarray(np.bincount(np.asarray(codes), weights=weights, minlength=self.table.n), dtype=float)
+        return cls(read(columns))
 
 
 def _groups(method: EquationMethod, task: Task) -> tuple[tuple[tuple[str, ...], tuple[Level, ...]], ...] | None:
+    """Columns that belong together, and their values: one column that is clean or perturbed alone, several that were perturbed
+    together."""
     function, mechanism = task.function, task.mechanism
     wanted = [*function.variables, *(() if task.domain is None else task.domain.variables)]
     used = [] if mechanism is None else mechanism.used_by(wanted)
@@ -109,12 +100,14 @@ def _few_values(values: Column, *, number: bool) -> tuple[Level, ...] | None:
     return (0, 1) if number else tuple(found)
 
 
-def _codes(task: Task, names: tuple[str, ...], values: tuple[Level, ...]) -> Int:
-    if task.mechanism is not None:
-        for assignment in task.mechanism.assignments:
-            if assignment.columns == names:
-                return np.asarray(assignment.encoded(task.table))
-    return encode(task.table.column(names[0]), values, column=names[0])
+def _keys(means: Quotients | OfMeans) -> Float:
+    """One number for the terms of each record (n,), which tells different terms apart."""
+    if isinstance(means, Quotients):
+        parts = [means.above, means.below]
+    else:
+        parts = [means.terms] if means.member is None else [means.terms, means.member[:, None]]
+    random = np.random.default_rng(0)
+    return np.asarray(sum(part @ random.uniform(1, 2, part.shape[1]) for part in parts))
 
 
 @dataclass(frozen=True)
@@ -152,9 +145,16 @@ class Interval:
 
     @cached_property
     def counts(self) -> Float:
-        """Σ w by way of release (R,)."""
-        assert self.outcomes is not None
-        return self.outcomes.counts(self.task)
+        """Σ w by way of release (R,), found by the terms of the records; ways with equal terms count as the first of them."""
+        assert self.means is not None
+        ways, own = _keys(self.means), _keys(self.engine.equation.means())
+        order = np.argsort(ways, kind="stable")
+        apart = np.flatnonzero(np.diff(ways[order], prepend=-np.inf) > EQUAL * np.abs(ways).max())
+        levels = ways[order][apart]
+        codes = np.searchsorted((levels[1:] + levels[:-1]) / 2, own)
+        out = np.zeros(ways.size)
+        out[order[apart]] = np.bincount(codes, weights=self.sampling.row_weights, minlength=levels.size)
+        return out
 
     @cached_property
     def unvaried(self) -> Bool:
