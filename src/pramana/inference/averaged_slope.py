@@ -19,7 +19,8 @@ REACH = 2.0
 small at 1 and 20 % too large at 3; without noise it hardly matters."""
 
 ROUNDS = 3
-"""The standard errors that Z takes depend on the slope. From the widest kernel, where they start, each round leaves a third of the way or less, on the safe side."""
+"""The standard errors that Z takes depend on the slope. From the widest kernel, where they start, each round leaves a third of the way
+or less, on the safe side."""
 
 
 def averaged_slope(engine: Engine, root: Root) -> Float | None:

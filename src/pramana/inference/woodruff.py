@@ -34,8 +34,8 @@ class Woodruff:
     """Intervals of quantiles from that of the share below, read back through the distribution function (Woodruff 1952).
 
     The default for `median` and `quantile`. The standard error shown is half the interval's width over the quantile of t, or of the
-    normal (of a narrower interval where it is open); a limit is infinite where so few records lie beyond that the data set none. The degrees of freedom are clusters less one, or
-    a design's sampling units less its strata.
+    normal (of a narrower interval where it is open); a limit is infinite where so few records lie beyond that the data set none.
+    The degrees of freedom are clusters less one, or a design's sampling units less its strata.
 
     Parameters
     ----------
