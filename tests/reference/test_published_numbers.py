@@ -10,6 +10,8 @@ import pytest
 
 import pramana as pr
 
+pytestmark = pytest.mark.usefixtures("large_sample")  # as the published errors are
+
 
 def share(ones: int, n: int, channel: pr.TransitionMatrix) -> pr.Result:
     return pr.fit(pr.mean("y"), {"y": [1, 0]}, pr.Mechanism({"y": channel}), frequencies=[ones, n - ones])
