@@ -10,6 +10,8 @@ import pytest
 
 import pramana as pr
 
+pytestmark = pytest.mark.usefixtures("large_sample")  # as the published errors are
+
 
 def share(ones: int, n: int, channel: pr.TransitionMatrix) -> pr.Result:
     wald = pr.Sandwich(interval="wald")

@@ -9,6 +9,8 @@ import pytest
 
 import pramana as pr
 
+pytestmark = pytest.mark.usefixtures("large_sample")  # as the published errors are
+
 # R package episensr, misclass(): rows are cases and controls, columns the exposed and the unexposed; sensitivity and
 # specificity are the same in both rows (or columns). Values and limits as in the package's own tests, to four digits.
 FINK_LASH = [215, 1449, 668, 4296]

@@ -558,12 +558,15 @@ def _degrees_of_freedom(chosen: Inference, engine: Engine, small: SmallSample | 
     if isinstance(chosen, deleted.Replicates):
         assert engine.sampling.replicates is not None
         return deleted.replicate_degrees_of_freedom(engine.sampling.replicates)
+    units = (
+        None if isinstance(chosen, Resampling) else engine.sampling.degrees_of_freedom
+    )  # refuses a design without any
     if small is not None:
         return small.df
     if isinstance(chosen, Resampling):
         return None
     if engine.sampling.strata is not None:
-        return engine.sampling.degrees_of_freedom
+        return units
     if isinstance(chosen, Jackknife):
         groups = engine.sampling.groups
         return float((engine.units if groups is None else groups) - 1)
