@@ -48,14 +48,16 @@ class Recorder:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Run the marked tests; the log is written whether or not they pass."""
+    """Run the marked tests, all of them or those that the arguments choose (`-k edges`, files). The log is written whether or not they
+    pass; sections of tests that did not run stay, with the commit that they are of."""
     recorder = Recorder()
     state = commit()
-    options = ["-m", "verify", "-vv", "--durations", "10", str(ROOT / "tests"), *arguments]
-    code = pytest.main(options, plugins=[recorder])
+    chosen = [] if any(Path(word.partition("::")[0]).exists() for word in arguments) else [str(ROOT / "tests")]
+    code = pytest.main(["-m", "verify", "-vv", "--durations", "10", *chosen, *arguments], plugins=[recorder])
     LOG.parent.mkdir(exist_ok=True)
-    reports = sorted(recorder.reports, key=lambda report: report.nodeid)  # several processes end in any order
-    LOG.write_text("\n".join(page(reports, state)), encoding="utf-8")
+    kept = {} if not LOG.exists() else sections(LOG.read_text(encoding="utf-8"))
+    found = {title(report.nodeid): section(report, state) for report in recorder.reports}
+    LOG.write_text(page(kept | found if arguments else found), encoding="utf-8")
     print(f"wrote {LOG.relative_to(ROOT)}")
     return int(code)
 
@@ -68,27 +70,37 @@ def commit() -> str:
 
     try:
         changed = git("status", "--porcelain", "src", "tests/statistical")
-        return git("rev-parse", "HEAD") + (" with uncommitted changes" if changed else "")
+        return git("rev-parse", "--short", "HEAD") + (" with uncommitted changes" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 
 
-def page(reports: Sequence[pytest.TestReport], state: str) -> Iterator[str]:
-    failed = sum(r.failed for r in reports)
-    yield PREFACE
-    yield f"- Commit: {state}"
+def page(found: Mapping[str, str]) -> str:
+    """The preface, and the sections in the order of their titles."""
     versions = {"NumPy": numpy.__version__, "SciPy": scipy.__version__, "pramana": pramana.__version__}
     listed = ", ".join(f"{name} {version}" for name, version in versions.items())
-    yield f"- Python {platform.python_version()}, {listed}"
-    yield f"- Checks: {len(reports)} run, {failed} failed, {sum(r.duration for r in reports) / 60:.0f} minutes"
-    for report in reports:
-        yield f"\n## {title(report.nodeid)}\n"
-        if report.failed:
-            yield "**Failed.**\n"
-        for name, rows in report.user_properties:
-            if name == "rows":
-                yield from table(rows)  # type: ignore[arg-type]
-    yield ""
+    failed = sum("**Failed.**" in text for text in found.values())
+    head = f"{PREFACE}\n- Python {platform.python_version()}, {listed}\n- Checks: {len(found)}, {failed} failed\n"
+    return head + "".join(f"\n## {name}\n\n{found[name]}\n" for name in sorted(found))
+
+
+def section(report: pytest.TestReport, state: str) -> str:
+    """What one test found, of which commit, and in what time."""
+    lines = [f"Commit {state}, {report.duration:.0f} s.", *(["**Failed.**"] if report.failed else []), ""]
+    for name, rows in report.user_properties:
+        if name == "rows":
+            lines += [*table(rows), ""]  # type: ignore[arg-type]
+    return "\n".join(lines).rstrip()
+
+
+def sections(text: str) -> dict[str, str]:
+    """The sections of a page, by title.
+
+    >>> sections("# Page\\n\\n## A mean\\n\\nCommit abc, 3 s.\\n")
+    {'A mean': 'Commit abc, 3 s.'}
+    """
+    parts = (part.partition("\n") for part in text.split("\n## ")[1:])
+    return {name: body.strip() for name, _, body in parts}
 
 
 def title(nodeid: str) -> str:
