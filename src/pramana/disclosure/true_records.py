@@ -88,7 +88,7 @@ def described(released: Any) -> dict[str, Any]:
 
 def text_levels(mechanism: Mechanism | None) -> dict[str, tuple[Level, ...]]:
     """Columns whose levels are text, so that a CSV reader leaves "01" alone."""
-    return {} if mechanism is None else mechanism.texts
+    return {} if mechanism is None else mechanism.of_truth.texts
 
 
 def _touched(mechanism: Mechanism | None) -> list[str]:
