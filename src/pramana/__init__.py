@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pramana.frames.dialects import CsvFile, Dialect
     from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
     from pramana.inference.hypotheses import SpecificationTest
-    from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix, Unit, designs
+    from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix, Unit, designs, imports
     from pramana.mechanism.channels.encodings.hadamard import HadamardResponse
     from pramana.mechanism.channels.encodings.hashing import LocalHashing
     from pramana.mechanism.channels.encodings.subsets import SubsetSelection

@@ -23,6 +23,7 @@ HOME = {
     "Channel": "mechanism",
     "Nodes": "mechanism",
     "designs": "mechanism",
+    "imports": "mechanism",
     "Design": "mechanism.designs.design_file",
     "read_design": "mechanism.designs.design_file",
     "EstimatingFunction": "estimating",

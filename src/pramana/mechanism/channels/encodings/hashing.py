@@ -40,7 +40,7 @@ class LocalHashing(Encoding):
     columns : the columns of a released file with seed and value; left out where reports are text in one column.
 
     >>> LocalHashing(range(100), epsilon=2.0, kind="nominal")
-    LocalHashing(100 levels: 0, 1, 2, 3, …; nominal; epsilon 2, p 0.5135, q 0.125)
+    LocalHashing(100 levels: 0, 1, 2, 3 and 96 more; nominal; epsilon 2, p 0.5135, q 0.125)
     """
 
     loss: float
