@@ -283,7 +283,7 @@ class Mechanism:
         """The table with reports set aside, under names of their own, and the level of largest weight in their place."""
         for assignment in self.assignments:
             if isinstance(assignment.channel, ReportChannel):
-                table = _received(table, assignment, assignment.channel)
+                table = _received(table, assignment, assignment.channel, self.unit)
         return table
 
     @property
@@ -318,7 +318,7 @@ class Mechanism:
         return load(Path(path), verify=verify)
 
 
-def _received(table: Table, assignment: Assignment, channel: ReportChannel) -> Table:
+def _received(table: Table, assignment: Assignment, channel: ReportChannel, unit: Unit | None) -> Table:
     name, own = assignment.columns[0], channel.reported
     if not own and assignment.reports[0] in table.names:
         return table  # it was received before
@@ -330,7 +330,10 @@ def _received(table: Table, assignment: Assignment, channel: ReportChannel) -> T
         )
     columns = {c: table.column(c) for c in assignment.reported_in}
     present = ~table.missing(assignment.reported_in)
-    nodes = channel.revert(channel.read([c[present] for c in columns.values()], list(columns)), {})
+    reports = [c[present] for c in columns.values()]
+    people = table.column(unit.column)[present] if unit is not None and unit.column in table.names else None
+    channel.check_together(reports, list(columns), int(present.sum()) if people is None else len(set(people.tolist())))
+    nodes = channel.revert(channel.read(reports, list(columns)), {})
     level = np.full(table.n, None, dtype=object)
     level[present] = decode(channel.likeliest(nodes), channel.levels)
     if not own:

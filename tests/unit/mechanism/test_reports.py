@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import pramana as pr
+from pramana.frames import read
 from pramana.mechanism import Mechanism
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "mechanism-reports-1.2.json"
@@ -237,3 +238,31 @@ def test_a_study_takes_reports() -> None:
     assert found is not None
     for method in ("oracle", "reversion"):
         assert np.all(np.abs(found.values[method]["estimate"].mean(axis=0) - [0, 1, 2]) < 0.25)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_reports_that_were_chosen_by_their_value_are_noticed(mechanism: Mechanism, true: pd.DataFrame) -> None:
+    released = drawn(mechanism, true)
+    table = mechanism.received(read(released))
+    assert not [d for d in pr.fit("mean(y)", released, mechanism).diagnostics if d.code == "filtered-on-perturbed"]
+    chosen = released[table.column("travel") == "car"]
+    found = [d for d in pr.fit("mean(y)", chosen, mechanism).diagnostics if d.code == "filtered-on-perturbed"]
+    assert len(found) == 1
+    assert "'travel'" in found[0].message
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "rect" not in name])
+def test_the_reach_of_the_weights(mechanism: Mechanism) -> None:
+    """Over all supports, two weights of a level differ by at most this, and by this."""
+    channel: Any = mechanism.assignments[0].channel
+    every = np.array([[b >> k & 1 for k in range(3)] for b in range(8)], dtype=bool)
+    np.testing.assert_allclose(np.ptp(channel.weights(every), axis=0), channel.reach)
+
+
+def test_repeated_records_of_a_person_may_share_a_seed() -> None:
+    mechanism = Mechanism({"travel": pr.LocalHashing(LEVELS, 2.0)}, unit="person")
+    panel = pd.DataFrame({"person": np.arange(600) // 12, "travel": np.repeat(LEVELS * 17, 12)[:600]})
+    released = mechanism.perturb(panel)
+    assert pr.fit(pr.proportions("travel"), released, mechanism).n == 600
+    with pytest.raises(pr.DataError, match=r"50 seed\(s\) for 600 reports.*name the unit"):
+        pr.fit(pr.proportions("travel"), released, mechanism.with_unit(None))

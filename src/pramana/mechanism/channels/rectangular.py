@@ -124,6 +124,10 @@ class RectangularMatrix(ReportChannel):
         scaled = self.matrix / (self.matrix @ self.frequencies)[:, None]
         return np.asarray(np.linalg.solve(scaled.T @ self.matrix, scaled.T))
 
+    @property
+    def reach(self) -> Float:
+        return np.asarray(np.ptp(self.inverse, axis=1))
+
     @cached_property
     def cuts(self) -> Words:
         """Cut points (levels, labels − 1) of the draws."""

@@ -32,9 +32,17 @@ class ReportChannel(Channel):
         """Some reports (all that could be taken for a gap, such as "NA") where they are text; nothing where they are numbers."""
         return ()
 
+    @property
+    @abstractmethod
+    def reach(self) -> Float:
+        """Largest difference of two weights of each level (K,), over all reports; how far noise can carry a share depends on it."""
+
     @abstractmethod
     def read(self, columns: Sequence[Column], names: Sequence[str]) -> Column:
         """Reports as `revert` takes them, from the columns of a released file; what is no report is an error."""
+
+    def check_together(self, columns: Sequence[Column], names: Sequence[str], people: int) -> None:
+        """Refuse reports of so many people that are each in order, but not all of them together."""
 
     @abstractmethod
     def written(self, drawn: Column) -> list[Column]:

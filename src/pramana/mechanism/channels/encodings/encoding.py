@@ -74,6 +74,12 @@ class Encoding(ReportChannel):
         likelier, other = self.odds
         return math.log(likelier / other) if other > 0 else math.inf
 
+    @property
+    def reach(self) -> Float:
+        """From a report that supports all levels but this one to one that supports this one alone."""
+        size = len(self.levels)
+        return np.full(size, 2 * (size - 1) / size / (self.hit - self.false_hit))
+
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({len(self.levels)} levels: {listing(self.levels, 4)}; {self.kind or 'kind not stated'}; "

@@ -22,7 +22,7 @@ from pramana.mechanism.draws.keystream import Keystream
 SEEDS = 1 << 63
 """Seeds are below it; xxh32 takes their last 32 bits."""
 SHARED = 10
-"""So many reports a seed, on average, are too many for people who drew their own."""
+"""So many people a seed, on average, are too many for people who drew their own."""
 Hash = npt.NDArray[np.uint32]
 
 
@@ -101,18 +101,31 @@ class LocalHashing(Encoding):
         return np.column_stack([seeds.astype(np.int64), Mixture(refill, even).draw(hashed, stream)])
 
     def read(self, columns: Sequence[Column], names: Sequence[str]) -> Bool:
+        seeds, values = self._pairs(columns, names)
+        short = (seeds & 0xFFFFFFFF).astype(np.uint32)
+        out = np.empty((len(seeds), len(self.levels)), dtype=bool)
+        for k in range(len(self.levels)):
+            out[:, k] = xxh32(k, short) % self.buckets == values
+        return out
+
+    def check_together(self, columns: Sequence[Column], names: Sequence[str], people: int) -> None:
+        """A few shared seeds are an accident; many mean that one function's collisions are everybody's."""
+        distinct = len(np.unique(self._pairs(columns, names)[0]))
+        if people > 1 and (distinct == 1 or SHARED * distinct < people):
+            raise DataError(
+                f"column {names[0]!r} holds {distinct} seed(s) for {people} reports: levels that one seed's hash takes for each other stay so "
+                "however many share it, and estimates are biased. Each person must draw a seed of their own, and the file must hold it; "
+                "where records of one person repeat a report, name the unit (mechanism.with_unit)"
+            )
+
+    def _pairs(self, columns: Sequence[Column], names: Sequence[str]) -> tuple[Int, Int]:
         pairs = columns if len(names) > 1 else self._parted(columns[0], names[0])
         seed_name, value_name = names if len(names) > 1 else (names[0], names[0])
         whole = "a seed is a whole number from 0 to 2⁶³ − 1"
         seeds = whole_numbers(pairs[0], seed_name, SEEDS, f"a seed and a value; {whole}", "give each person's own seed")
         told = f"a seed and a value; a value is a whole number from 0 to {self.buckets - 1}"
         values = whole_numbers(pairs[1], value_name, self.buckets, told, "state the number of values (buckets=...)")
-        _refuse_shared(seeds, seed_name)
-        short = (seeds & 0xFFFFFFFF).astype(np.uint32)
-        out = np.empty((len(seeds), len(self.levels)), dtype=bool)
-        for k in range(len(self.levels)):
-            out[:, k] = xxh32(k, short) % self.buckets == values
-        return out
+        return seeds, values
 
     def _parted(self, values: Column, name: str) -> tuple[Column, Column]:
         expected = "text 'seed:value', two whole numbers"
@@ -137,16 +150,6 @@ class LocalHashing(Encoding):
 
     def document(self) -> Document:
         return self._document("local_hashing", epsilon=self.loss, buckets=self.buckets, hash="xxh32")
-
-
-def _refuse_shared(seeds: Int, name: str) -> None:
-    """A few shared seeds are an accident or repeated records; many mean that one function's collisions are everybody's."""
-    distinct = len(np.unique(seeds))
-    if len(seeds) > 1 and (distinct == 1 or SHARED * distinct < len(seeds)):
-        raise DataError(
-            f"column {name!r} holds {distinct} seed(s) for {len(seeds)} reports: levels that one seed's hash takes for each other stay so "
-            "however many share it, and estimates are biased. Each person must draw a seed of their own, and the file must hold it"
-        )
 
 
 _P1, _P2, _P3, _P4, _P5 = (np.uint32(v) for v in (2654435761, 2246822519, 3266489917, 668265263, 374761393))
