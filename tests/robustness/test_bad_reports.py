@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import pramana as pr
 
@@ -142,6 +145,12 @@ def test_what_is_not_for_reports_says_so(channel: Any, tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["true.csv"]
     with pytest.raises(pr.MechanismError, match=refused):
         pr.risk(tmp_path / "true.csv", mechanism)
+    with pytest.raises(pr.MechanismError, match=refused):
+        pr.plan(tmp_path / "true.csv", "late", "mean(late, by=v)", se=0.1, mechanism=mechanism)
+    described = pa.Table.from_pandas(released).replace_schema_metadata({"pram": json.dumps(mechanism.document())})
+    parquet.write_table(described, tmp_path / "described.parquet")
+    with pytest.raises(pr.MechanismError, match=refused):
+        pr.audit(tmp_path / "described.parquet")
 
 
 @pytest.mark.parametrize("asked", ["late ~ w", "late ~ x + v"])

@@ -165,7 +165,8 @@ def strata_of(assignment: Assignment, cells: Cells) -> Int:
 
 def codes_of(assignment: Assignment, table: Table) -> Int:
     """Codes of the true values; an unknown one is named by row and count alone."""
-    return np.asarray(assignment.encoded(table), dtype=np.int64)
+    columns = [table.column(name) for name in assignment.columns]
+    return np.asarray(assignment.channel.encode(columns, assignment.columns), dtype=np.int64)
 
 
 def groups_of(values: Column) -> Int:

@@ -76,7 +76,7 @@ class Assignment:
         if self.reports:
             raise MechanismError(
                 f"{self.columns[0]!r} was released as reports of a {type(self.channel).__name__}, which are no levels, and {why}: use "
-                "method='reversion'"
+                "method='reversion' or 'likelihood', in compare methods=['reversion', 'likelihood']"
             )
 
     @property
