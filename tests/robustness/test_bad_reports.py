@@ -46,6 +46,9 @@ RECTANGLE = pr.RectangularMatrix(["a", "b"], [[0.5, 0.2], [0.2, 0.5], [0.3, 0.3]
         (HASH, {"v": ["12:0", "-13:1"]}, "row 1: '-13:1'"),
         (HASH, {"v": ["12:0", "13:4"]}, "row 1: 4.*a value is a whole number from 0 to 3: state the number of values"),
         (HASH, {"v": ["12:0", "99999999999999999999:1"]}, "row 1: '99999999999999999999:1'"),
+        (HASH, {"v": ["12:0", "9223372036854775808:1"]}, "row 1: 9223372036854775808.*a seed is a whole number from 0 to"),
+        (HASH, {"v": ["12:0", "13:1\n14:2"]}, r"row 1: '13:1\\n14:2'"),
+        (HASH, {"v": ["12:0", "٣:1"]}, "row 1: '٣:1'"),
         (HASH, {"v": ["12:0", "12:1", "12:2"]}, r"1 seed\(s\) for 3 reports.*biased. Each person must draw a seed"),
         (PAIR, {"seed": np.arange(30) % 2, "value": np.zeros(30, int)}, r"2 seed\(s\) for 30 reports"),
         (PAIR, {"seed": [1.5, 2.0], "value": [0, 1]}, "column 'seed'.*row 0: 1.5.*a seed is a whole number"),
@@ -192,3 +195,8 @@ def test_broken_descriptions_are_refused_by_their_path(change: dict[str, Any], m
     document["pram"]["channels"][0]["randomization"] |= change
     with pytest.raises(pr.MechanismError, match=message):
         from_document(document, "file")
+
+
+def test_the_largest_seed_is_a_seed() -> None:
+    data = {"v": [f"{seed}:1" for seed in (2**63 - 1, 2**63 - 2, 0, 7, 8)]}
+    assert pr.fit(pr.proportions("v"), data, pr.Mechanism({"v": HASH})).n == 5

@@ -86,12 +86,14 @@ def refuse_report(values: Column, bad: Int, column: str, expected: str, remedy: 
 
 def whole_numbers(values: Column, column: str, limit: int, expected: str, remedy: str) -> Int:
     """A column of whole numbers from 0 to below the limit."""
-    try:
-        numbers = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        numbers = np.full(len(values), np.nan)
-    with np.errstate(invalid="ignore"):
-        bad = np.flatnonzero(~((numbers >= 0) & (numbers < limit) & (numbers == np.floor(numbers))))
+    if values.dtype.kind in "iu":
+        bad = np.flatnonzero((values < 0) | (values > limit - 1))
+    else:
+        import pandas as pd
+
+        numbers = pd.to_numeric(pd.Series(values), errors="coerce").to_numpy(dtype=float)
+        text = np.array([isinstance(v, str) for v in values], dtype=bool)
+        bad = np.flatnonzero(text | ~((numbers >= 0) & (numbers < limit) & (numbers == np.floor(numbers))))
     refuse_report(values, bad, column, expected, remedy)
     return np.asarray([int(v) for v in values] if values.dtype == object else values, dtype=np.int64)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,8 @@ SEEDS = 1 << 63
 """Seeds are below it; xxh32 takes their last 32 bits."""
 SHARED = 10
 """So many people a seed, on average, are too many for people who drew their own."""
+NUMBER = re.compile("[0-9]{1,19}")
+REPORT = re.compile(f"{NUMBER.pattern}:{NUMBER.pattern}")
 Hash = npt.NDArray[np.uint32]
 
 
@@ -129,17 +132,15 @@ class LocalHashing(Encoding):
 
     def _parted(self, values: Column, name: str) -> tuple[Column, Column]:
         expected = "text 'seed:value', two whole numbers"
-        parts = [text.split(":") for text in refuse_no_text(values, name, expected)]
-        bad = [
-            i
-            for i, p in enumerate(parts)
-            if len(p) != 2 or not all(v.isascii() and v.isdigit() and len(v) < 20 for v in p)
-        ]
-        refuse_report(
-            values, np.array(bad, dtype=np.int64), name, expected, "or name the two columns (columns=[seed, value])"
-        )
-        seeds, found = (np.array([int(p[k]) for p in parts], dtype=object) for k in (0, 1))
-        return seeds, found
+        texts = refuse_no_text(values, name, expected)
+        whole = "\n".join(texts)
+        if NUMBER.sub("0", whole) != "\n".join(["0:0"] * len(texts)):  # much faster than one text after the other
+            bad = [i for i, text in enumerate(texts) if not REPORT.fullmatch(text)]
+            refuse_report(
+                values, np.array(bad, dtype=np.int64), name, expected, "or name the two columns (columns=[seed, value])"
+            )
+        numbers = np.fromstring(whole.replace(":", " "), dtype=np.uint64, sep=" ").reshape(-1, 2)
+        return numbers[:, 0], numbers[:, 1]
 
     def written(self, drawn: Column) -> list[Column]:
         if self.reported:
