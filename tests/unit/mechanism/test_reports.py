@@ -16,7 +16,7 @@ import pramana as pr
 from pramana.frames import read
 from pramana.mechanism import Mechanism
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "mechanism-reports-1.2.json"
+GOLDEN = Path(__file__).parents[2] / "golden" / "mechanism-reports-1.3.json"
 LEVELS = ["bus", "car", "train"]
 N = 4000
 

@@ -28,6 +28,8 @@ from pramana.mechanism.draws.keystream import RandomnessKind
 from pramana.mechanism.mechanism import Mechanism, Unit
 
 VERSION = "1.2"
+REPORTS_VERSION = "1.3"
+"""Of a description with a channel whose released values are no levels."""
 UNIT_VERSION = "2.0"
 """Of a description with a unit: readers that do not know units must refuse it, for they would understate errors."""
 LATE = ("sha256", "missing", "released")
@@ -268,7 +270,8 @@ def to_document(mechanism: Mechanism) -> Document:
         for a in mechanism.assignments
     ]
     if mechanism.unit is None:
-        return {"pram": {"version": VERSION, "channels": channels}}
+        reports = any(a.reports for a in mechanism.assignments)
+        return {"pram": {"version": REPORTS_VERSION if reports else VERSION, "channels": channels}}
     return {"pram": {"version": UNIT_VERSION, "unit": asdict(mechanism.unit), "channels": channels}}
 
 
