@@ -44,7 +44,12 @@ if TYPE_CHECKING:
     from pramana.frames.dialects import CsvFile, Dialect
     from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign, Woodruff
     from pramana.inference.hypotheses import SpecificationTest
-    from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix, Unit, designs
+    from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix, Unit, designs, imports
+    from pramana.mechanism.channels.encodings.hadamard import HadamardResponse
+    from pramana.mechanism.channels.encodings.hashing import LocalHashing
+    from pramana.mechanism.channels.encodings.subsets import SubsetSelection
+    from pramana.mechanism.channels.encodings.unary import UnaryEncoding
+    from pramana.mechanism.channels.rectangular import RectangularMatrix
     from pramana.mechanism.designs.design_file import Design, read_design
     from pramana.models.effects import average_treatment_effect
     from pramana.models.generalized_linear import glm

@@ -160,6 +160,7 @@ def _tested(
 def _oracle(what: Any, truth: Any, data: Any, mechanism: Any, options: Mapping[str, Any]) -> Result:
     """The naive estimator on the true file, so that levels and names match."""
     found = resolve_mechanism(mechanism, data, verify=options.get("verify", True)).mechanism
+    found = None if found is None else found.of_truth
     result = fit(what, truth, found, method=Naive(), **options)
     notes = tuple(note for note in result.diagnostics if note.code not in tampering.CODES)  # nothing was released yet
     return replace(result, method="oracle", diagnostics=notes)

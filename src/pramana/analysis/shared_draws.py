@@ -42,7 +42,7 @@ def sharing(table: Table, mechanism: Mechanism, used: Sequence[str], sampling: S
         return None
     assignments = mechanism.used_by(used)
     first = _first(codes)
-    for name in (c for a in assignments for c in (*a.columns, *a.channel.context)):
+    for name in (c for a in assignments for c in (*(a.reports or a.columns), *a.channel.context)):
         values = table.column(name)
         astray = int(np.count_nonzero(values != values[first[codes]]))
         if astray:

@@ -19,7 +19,8 @@ from pramana.arrays import Bool, Column, Float, Int
 from pramana.diagnostic import Diagnostic
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
-from pramana.mechanism.frequencies import reverted_shares
+from pramana.mechanism.channels.reports import ReportChannel
+from pramana.mechanism.frequencies import reverted_shares, weighed_shares
 
 if TYPE_CHECKING:
     from pramana.mechanism.description.document import PramModel
@@ -59,7 +60,11 @@ def tampered(
     if unit is not None and unit.column not in table.names:
         return ()
     step = -(-table.n // RECORDS)
-    some = _every(table, step, [*mechanism.columns, *mechanism.context, *([] if unit is None else [unit.column])])
+    reporting = [a for a in mechanism.assignments if isinstance(a.channel, ReportChannel)]
+    reports = [c for a in reporting for c in a.reports]
+    some = _every(
+        table, step, [*mechanism.columns, *reports, *mechanism.context, *([] if unit is None else [unit.column])]
+    )
     counts = np.ones(some.n) if frequencies is None else np.nan_to_num(np.asarray(frequencies[::step], dtype=float))
     if unit is not None:  # the other rows of a unit repeat its draw, and say nothing new
         counts = np.where(_repeated(some.column(unit.column)), 0.0, counts)
@@ -67,7 +72,7 @@ def tampered(
     filtered = dict(_impossible(released, counts))
     whole = [column for column in released if column.name not in filtered]  # to a level left alone all columns are tied
     cut = {name: values[::step] for name, values in clean.items()}
-    return (*filtered.values(), *_derived(whole, cut, counts))
+    return (*filtered.values(), *_chosen_reports(reporting, some, counts), *_derived(whole, cut, counts))
 
 
 def _every(table: Table, step: int, names: Sequence[str]) -> Table:
@@ -135,13 +140,35 @@ def _impossible(released: Sequence[_Released], counts: Float) -> Iterator[tuple[
 def _filtered(column: _Released, position: int, level: int, share: float, slack: float) -> Diagnostic:
     stratum = column.strata[position]
     where = f"{column.name!r}" + ("" if stratum is None else f" (where its matrix is that of {stratum!r})")
+    return _unlikely(where, column.name.split(" × ")[0], column.matrices[position].levels[level], share, slack)
+
+
+def _unlikely(where: str, name: str, level: object, share: float, slack: float) -> Diagnostic:
     message = (
-        f"the released values of {where} are not all that its matrix makes: level {column.matrices[position].levels[level]!r} "
+        f"the released values of {where} are not all that its matrix makes: level {level!r} "
         f"would have the true share {share:.3g}, and noise explains no less than {-slack:.2g}. Records were chosen by their "
         "released value, or the mechanism is another one, and estimates from them are wrong: give all records, and choose by "
-        f'subset= (subset="{column.name.split(" × ")[0]} == ...") or by=, which undo the noise of the choice'
+        f'subset= (subset="{name} == ...") or by=, which undo the noise of the choice'
     )
     return Diagnostic("filtered-on-perturbed", "warning", message)
+
+
+def _chosen_reports(assignments: Sequence[Assignment], table: Table, counts: Float) -> Iterator[Diagnostic]:
+    """Reports whose reverted shares fall below zero by more than noise explains."""
+    for assignment in assignments:
+        channel = assignment.channel
+        rows = ~table.missing(assignment.reports) & (counts > 0)
+        if not isinstance(channel, ReportChannel) or not rows.any():
+            continue
+        columns = [table.column(name)[rows] for name in assignment.reports]
+        nodes = channel.revert(channel.read(columns, assignment.reported_in), {})
+        held = np.bincount(nodes.row, counts[rows], len(nodes.table))
+        alpha = LEVEL / 2 / sum(len(a.channel.levels or ()) for a in assignments)
+        shares, slack = weighed_shares(nodes.table, channel.reach, held, alpha)
+        worst = int(np.argmin(shares + slack))
+        if shares[worst] < -slack[worst]:
+            name = assignment.columns[0]
+            yield _unlikely(repr(name), name, channel.levels[worst], float(shares[worst]), float(slack[worst]))
 
 
 def _derived(released: Sequence[_Released], clean: Mapping[str, Column], counts: Float) -> Iterator[Diagnostic]:

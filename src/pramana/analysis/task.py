@@ -85,6 +85,7 @@ class Task:
         if table.n == 0:
             raise DataError(f"{table.source} has no records")
         if known is not None:
+            table = known.received(table)
             require_columns(table, known.columns, "the mechanism")
         used = _columns_used(plan, known, options)
         beside = _by_unit(beside, known, used)
@@ -229,6 +230,18 @@ def _inside(subset: Subset, table: Table, keep: Bool) -> Bool:
 def _columns_used(plan: Question, mechanism: Mechanism | None, options: Options) -> list[str]:
     used = [*plan.variables, *(() if options.subset is None else options.subset.variables)]
     if mechanism is not None:
+        _refuse_reports(mechanism, used)
         for assignment in mechanism.used_by(used):
             used += [*assignment.columns, *assignment.channel.context]
     return list(dict.fromkeys(used))
+
+
+def _refuse_reports(mechanism: Mechanism, used: Sequence[str]) -> None:
+    """Columns of reports are perturbed, though their names are not those of the mechanism's variables."""
+    for assignment in mechanism.assignments:
+        named = [c for c in assignment.reports if c in used]
+        if named:
+            raise DataError(
+                f"column {named[0]!r} holds reports of {assignment.columns[0]!r}, which are noise and no values: ask for "
+                f"{assignment.columns[0]!r}, whose levels are known from the mechanism"
+            )

@@ -88,7 +88,7 @@ def described(released: Any) -> dict[str, Any]:
 
 def text_levels(mechanism: Mechanism | None) -> dict[str, tuple[Level, ...]]:
     """Columns whose levels are text, so that a CSV reader leaves "01" alone."""
-    return {} if mechanism is None else mechanism.texts
+    return {} if mechanism is None else mechanism.of_truth.texts
 
 
 def _touched(mechanism: Mechanism | None) -> list[str]:
@@ -165,7 +165,8 @@ def strata_of(assignment: Assignment, cells: Cells) -> Int:
 
 def codes_of(assignment: Assignment, table: Table) -> Int:
     """Codes of the true values; an unknown one is named by row and count alone."""
-    return np.asarray(assignment.encoded(table), dtype=np.int64)
+    columns = [table.column(name) for name in assignment.columns]
+    return np.asarray(assignment.channel.encode(columns, assignment.columns), dtype=np.int64)
 
 
 def groups_of(values: Column) -> Int:

@@ -145,6 +145,7 @@ class Nuisance:
 
 
 def _refuse_unsupported(assignment: Assignment, variables: tuple[str, ...]) -> None:
+    assignment.refuse_reports("the model-dependent estimator has a model of the released levels")
     if assignment.channel.levels is None:
         raise MechanismError(
             f"the model-dependent estimator needs levels, and {assignment.columns} have a continuous channel"

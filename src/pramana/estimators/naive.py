@@ -38,10 +38,11 @@ class Naive(EquationMethod):
         table: Table,
         weights: Float,  # noqa: ARG002 - no nuisance fit
     ) -> Binding:
-        if mechanism is not None:
-            for assignment in mechanism.used_by(function.variables):
-                assignment.encoded(table)
         conditions = () if self.subset is None else self.subset.variables
+        if mechanism is not None:
+            for assignment in mechanism.used_by((*function.variables, *conditions)):
+                assignment.refuse_reports("the naive estimator takes released values for true ones")
+                assignment.encoded(table)
         columns = {name: table.column(name) for name in dict.fromkeys((*function.variables, *conditions))}
         records = Records.clean(table.n, columns)
         if self.subset is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,19 +13,45 @@ from pramana.frames import Table
 from pramana.frames.table import is_missing
 
 
-def replace_columns(native: Any, table: Table, columns: Mapping[str, Column]) -> Any:
-    """The native frame with some columns replaced, every type kept, and none of the notes that a frame can carry."""
+def replace_columns(
+    native: Any,
+    table: Table,
+    columns: Mapping[str, Column],
+    *,
+    fresh: Collection[str] = (),
+    dropped: Collection[str] = (),
+) -> Any:
+    """The native frame with some columns replaced, every type kept, and none of the notes that a frame can carry.
+
+    Parameters
+    ----------
+    fresh : columns that take the type of their values, whatever was there before.
+    dropped : columns that are taken out.
+    """
     if table.kind == "dict":
-        return {**native, **{k: _like_array(k, v, np.asarray(native[k])) for k, v in columns.items()}}
+        made = {k: v if k in fresh else _like_array(k, v, np.asarray(native[k])) for k, v in columns.items()}
+        return {k: v for k, v in {**native, **made}.items() if k not in dropped}
     if table.kind == "pandas":
         frame = table.frame.to_native()
-        made = frame.assign(**{k: _like_pandas(k, v, frame[k]) for k, v in columns.items()})
+        values = {k: _new_pandas(v, frame) if k in fresh else _like_pandas(k, v, frame[k]) for k, v in columns.items()}
+        made = frame.assign(**values).drop(columns=list(dropped))
         made.attrs = {}
         return made
     import narwhals as nw
 
-    made = table.frame.with_columns(*[_like_series(nw, k, v, table) for k, v in columns.items()]).to_native()
+    series = [_new_series(nw, k, v, table) if k in fresh else _like_series(nw, k, v, table) for k, v in columns.items()]
+    made = table.frame.with_columns(*series).drop(list(dropped)).to_native()
     return _without_remarks(made) if table.kind == "pyarrow" else made
+
+
+def _new_pandas(values: Column, frame: Any) -> Any:
+    import pandas as pd
+
+    return pd.Series(values.tolist(), index=frame.index)
+
+
+def _new_series(nw: Any, name: str, values: Column, table: Table) -> Any:
+    return nw.new_series(name, values.tolist(), backend=table.frame.implementation)
 
 
 def _without_remarks(table: Any) -> Any:

@@ -1,9 +1,19 @@
 """What was done to the data. Knows nothing of estimation."""
 
-from pramana.mechanism import designs
+from pramana.mechanism import designs, imports
 from pramana.mechanism.channel import Channel, Nodes
 from pramana.mechanism.channels.stratified import Stratified
 from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.mechanism import Assignment, Mechanism, Unit
 
-__all__ = ["Assignment", "Channel", "Mechanism", "Nodes", "Stratified", "TransitionMatrix", "Unit", "designs"]
+__all__ = [
+    "Assignment",
+    "Channel",
+    "Mechanism",
+    "Nodes",
+    "Stratified",
+    "TransitionMatrix",
+    "Unit",
+    "designs",
+    "imports",
+]

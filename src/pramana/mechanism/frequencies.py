@@ -25,12 +25,21 @@ def reverted_shares(matrix: TransitionMatrix, counts: Float | Int, alpha: float)
     >>> shares.round(3), bool(shares[1] < -slack[1])
     (array([ 1.333, -0.333]), True)
     """
+    return weighed_shares(matrix.inverse.T, np.ptp(matrix.inverse, axis=1), counts, alpha)
+
+
+def weighed_shares(weights: Float, reach: Float, counts: Float | Int, alpha: float) -> tuple[Float, Float]:
+    """The same for any channel.
+
+    Parameters
+    ----------
+    weights : signed weights of the levels (R, K), by row of a reversion's table.
+    reach : largest difference of two weights of a level (K,), over all that can be released.
+    counts : records of each row (R,).
+    """
     n = float(counts.sum())
-    released = counts / n
-    inverse = matrix.inverse
-    shares: Float = inverse @ released
-    variance: Float = inverse**2 @ released
-    reach: Float = np.ptp(inverse, axis=1)
+    shares: Float = weights.T @ (counts / n)
+    variance: Float = (weights**2).T @ (counts / n)
     tail = math.log(1 / alpha)
     slack = (tail * reach / 3 + np.sqrt((tail * reach / 3) ** 2 + 2 * n * tail * variance)) / n
     return shares, slack

@@ -18,6 +18,7 @@ from pramana.frames.levels import is_unsigned
 from pramana.frames.replacement import replace_columns
 from pramana.frames.table import require_columns
 from pramana.mechanism.channel import CONDITIONS, Channel, Document
+from pramana.mechanism.channels.reports import ReportChannel
 from pramana.mechanism.channels.transition import TransitionMatrix, told_given
 
 if TYPE_CHECKING:
@@ -52,13 +53,40 @@ class Assignment:
             return codes
         return decode(codes, levels if len(self.columns) == 1 else [level[place] for level in levels])  # type: ignore[index]
 
+    def released(self, drawn: Column) -> dict[str, Column]:
+        """The columns of a released file, from what the channel drew."""
+        if isinstance(self.channel, ReportChannel):
+            return dict(zip(self.reported_in, self.channel.written(drawn), strict=True))
+        return {name: self.values(place, drawn) for place, name in enumerate(self.columns)}
+
+    @property
+    def reports(self) -> tuple[str, ...]:
+        """Columns of a received table (see `Mechanism.received`) with reports that are no levels; none for most channels."""
+        if not isinstance(self.channel, ReportChannel):
+            return ()
+        return self.channel.reported or (f"{self.columns[0]} (as released)",)
+
+    @property
+    def reported_in(self) -> tuple[str, ...]:
+        """The columns of the file with the reports, as their owner calls them."""
+        return self.channel.reported or self.columns if isinstance(self.channel, ReportChannel) else ()
+
+    def refuse_reports(self, why: str) -> None:
+        """An error where released values are no levels."""
+        if self.reports:
+            raise MechanismError(
+                f"{self.columns[0]!r} was released as reports of a {type(self.channel).__name__}, which are no levels, and {why}: use "
+                "method='reversion' or 'likelihood', in compare methods=['reversion', 'likelihood']"
+            )
+
     @property
     def matrices(self) -> dict[Level | None, TransitionMatrix]:
         """The transition matrix of every stratum, under None where there are no strata; what risk and release work with."""
         parts = {stratum: part for stratum, part in self.channel.parts.items() if isinstance(part, TransitionMatrix)}
         if len(parts) < len(self.channel.parts):
             raise MechanismError(
-                f"the channel of {listing(self.columns)} is a {type(self.channel).__name__}: this needs transition matrices"
+                f"the channel of {listing(self.columns)} is a {type(self.channel).__name__}: this needs transition matrices, "
+                "while Mechanism.perturb and fit work with any channel"
             )
         return parts
 
@@ -70,6 +98,9 @@ class Assignment:
         return encode(table.column(by), list(self.channel.parts), column=by)
 
     def encoded(self, table: Table) -> Column:
+        """Released values as the channel reverts them."""
+        if isinstance(self.channel, ReportChannel):
+            return self.channel.read([table.column(c) for c in self.reports], self.reported_in)
         return self.channel.encode([table.column(c) for c in self.columns], self.columns)
 
     def context(self, table: Table) -> Columns:
@@ -117,7 +148,8 @@ class Mechanism:
         self._refuse_overlap()
 
     def _refuse_overlap(self) -> None:
-        columns = Counter(self.columns)
+        own = [c for a in self.assignments for c in a.reported_in if c not in a.columns]
+        columns = Counter([*self.columns, *own])
         twice = [c for c, count in columns.items() if count > 1]
         if twice:
             raise MechanismError(f"column(s) {listing(twice)} appear more than once: a column passes one channel")
@@ -154,7 +186,12 @@ class Mechanism:
         be larger than it expects."""
         levels = {name: variable.levels for name, variable in self.schema.variables.items() if variable.levels}
         levels |= {by: tuple(a.channel.parts) for a in self.assignments for by in a.channel.context}
-        return {name: found for name, found in levels.items() if isinstance(found[0], str) or is_unsigned(found)}
+        levels = {name: found for name, found in levels.items() if isinstance(found[0], str) or is_unsigned(found)}
+        reports = {
+            c: a.channel.texts for a in self.assignments if isinstance(a.channel, ReportChannel) for c in a.reported_in
+        }
+        known = {name: found for name, found in levels.items() if name not in reports}
+        return known | {name: found for name, found in reports.items() if found}
 
     @property
     def epsilon(self) -> float:
@@ -234,7 +271,28 @@ class Mechanism:
         require_columns(table, self.context, "the mechanism's strata")
         require_columns(table, [] if self.unit is None else [self.unit.column], "the mechanism's unit")
         identifiers = id if self.unit is None else self.unit.column
-        return replace_columns(frame, table, perturbed(self, table, source, identifiers))
+        return self.replaced(frame, table, perturbed(self, table, source, identifiers))
+
+    def replaced(self, frame: Any, table: Table, released: Mapping[str, Column]) -> Any:
+        """The frame with the released columns; where reports lie in columns of their own, the true values are taken out."""
+        fresh = {c for a in self.assignments for c in a.reported_in}
+        gone = [c for a in self.assignments if a.reports for c in a.columns if c not in a.reported_in]
+        return replace_columns(frame, table, released, fresh=fresh, dropped=gone)
+
+    def received(self, table: Table) -> Table:
+        """The table with reports set aside, under names of their own, and the level of largest weight in their place."""
+        for assignment in self.assignments:
+            if isinstance(assignment.channel, ReportChannel):
+                table = _received(table, assignment, assignment.channel, self.unit)
+        return table
+
+    @property
+    def of_truth(self) -> Mechanism:
+        """For the true file: its columns hold levels, where the released one has reports."""
+        return Mechanism(
+            {a.columns if len(a.columns) > 1 else a.columns[0]: _of_truth(a.channel) for a in self.assignments},
+            self.unit,
+        )
 
     def document(self) -> Document:
         """The versioned description, in JSON types."""
@@ -260,6 +318,35 @@ class Mechanism:
         return load(Path(path), verify=verify)
 
 
+def _received(table: Table, assignment: Assignment, channel: ReportChannel, unit: Unit | None) -> Table:
+    name, own = assignment.columns[0], channel.reported
+    if not own and assignment.reports[0] in table.names:
+        return table  # it was received before
+    require_columns(table, assignment.reported_in, f"the channel of {name!r}")
+    if own and name in table.names:
+        raise MechanismError(
+            f"the data hold {listing(own, 4)}, which are the reports of {name!r}, and a column {name!r} as well: drop or rename it, "
+            "it can only be the truth or something else"
+        )
+    columns = {c: table.column(c) for c in assignment.reported_in}
+    present = ~table.missing(assignment.reported_in)
+    reports = [c[present] for c in columns.values()]
+    people = table.column(unit.column)[present] if unit is not None and unit.column in table.names else None
+    channel.check_together(reports, list(columns), int(present.sum()) if people is None else len(set(people.tolist())))
+    nodes = channel.revert(channel.read(reports, list(columns)), {})
+    level = np.full(table.n, None, dtype=object)
+    level[present] = decode(channel.likeliest(nodes), channel.levels)
+    if not own:
+        table = table.replaced(assignment.reports[0], columns[name].tolist())
+    return table.replaced(name, level.tolist())
+
+
+def _of_truth(channel: Channel) -> Channel:
+    if not isinstance(channel, ReportChannel):
+        return channel
+    return TransitionMatrix.randomized_response(channel.levels, 1.0, kind=channel.kind)
+
+
 def _columns_of(key: object) -> tuple[str, ...]:
     columns = (key,) if isinstance(key, str) else key if isinstance(key, tuple) else ()
     if not columns or not all(isinstance(c, str) for c in columns):
@@ -273,6 +360,11 @@ def _check_assignment(assignment: Assignment) -> None:
         raise MechanismError(
             f"the channel of {listing(columns)} is a {type(channel).__name__}: give a TransitionMatrix, for instance "
             "TransitionMatrix.from_rows(levels, matrix)"
+        )
+    if len(columns) > 1 and isinstance(channel, ReportChannel):
+        raise MechanismError(
+            f"the {type(channel).__name__} of {listing(columns)} reports one variable: give it the variable's name, and the columns of the "
+            f"reports as {type(channel).__name__}(..., columns=[...])"
         )
     if len(columns) > 1 and channel.levels is not None:
         wrong = [v for v in channel.levels if not (isinstance(v, tuple) and len(v) == len(columns))]

@@ -14,7 +14,6 @@ from pramana.errors import PramanaError
 from pramana.estimating import Family
 from pramana.estimating.function import Question
 from pramana.frames import Table, read
-from pramana.frames.replacement import replace_columns
 from pramana.mechanism import Mechanism
 from pramana.mechanism.draws.keystream import Keystream
 from pramana.mechanism.draws.perturbation import OneStream, perturbed
@@ -66,7 +65,7 @@ class Scenario:
             raise PramanaError(f"generate() gave {truth.n // len(streams)} records where n={self.n} were asked for")
         words = _Generators(streams, np.repeat(np.arange(len(streams)), self.n))
         released = perturbed(self.mechanism, truth, OneStream("seeded (insecure)", words))
-        return truth, read(replace_columns(columns, truth, released))
+        return truth, self.mechanism.received(read(self.mechanism.replaced(columns, truth, released)))
 
     def draw_seed(self, seed: int, replicate: int) -> int:
         """The seed of a replicate's resampling draws."""

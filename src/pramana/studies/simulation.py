@@ -98,9 +98,10 @@ def _estimates(
     scenario: Scenario, method: str | Method, truth: Table, released: Table, groups: int
 ) -> tuple[DataSets, Float]:
     """Estimates (R, d) of one method in every replicate."""
-    table, chosen = (truth, Naive()) if method == "oracle" else (released, method_of(method))
-    function = scenario.plan.prepare(table, scenario.mechanism.schema)
-    bound = chosen.bind_each(function, scenario.mechanism, table, groups)
+    oracle, mechanism = method == "oracle", scenario.mechanism
+    table, chosen = (truth, Naive()) if oracle else (released, method_of(method))
+    function = scenario.plan.prepare(table, mechanism.schema)
+    bound = chosen.bind_each(function, mechanism.of_truth if oracle else mechanism, table, groups)
     sets = DataSets(bound, groups)
     return sets, sets.solve(truth_of(scenario, bound.about.parameters))
 

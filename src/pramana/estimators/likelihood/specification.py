@@ -55,6 +55,8 @@ def specification(method: Likelihood, task: Task) -> SpecificationTest:
         raise MechanismError(
             "the specification test compares two ways to undo noise: no column of the formula is perturbed"
         )
+    for assignment in used:
+        assignment.refuse_reports("the specification test averages over all released levels")
     if len(answers) != 1:
         raise FormulaError(f"the specification test needs a response of one column, not {model_of.label!r}")
     known = mechanism

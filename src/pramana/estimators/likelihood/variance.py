@@ -72,6 +72,7 @@ def faint_channels(model: ObservedLikelihood, assignments: Sequence[Assignment],
         if (
             levels is None
             or assignment.channel.context
+            or assignment.reports
             or len(levels) > LARGEST
             or not hidden.intersection(assignment.columns)
         ):

@@ -19,16 +19,32 @@ SUM_TOLERANCE = 1e-9
 TOLERANCE = 1e-8
 
 
-def checked_array(matrix: npt.ArrayLike, size: int) -> Float:
-    """A square array of probabilities."""
+def numbers_of(matrix: npt.ArrayLike) -> Float:
+    """A rectangular array of numbers."""
     try:
         dense = np.array(matrix, dtype=float)
     except (TypeError, ValueError):
         raise MechanismError("the transition matrix must be a rectangular array of numbers") from None
+    return dense
+
+
+def checked_array(matrix: npt.ArrayLike, size: int) -> Float:
+    """A square array of probabilities."""
+    dense = numbers_of(matrix)
     if dense.shape != (size, size):
-        raise MechanismError(
-            f"the transition matrix has shape {dense.shape} but there are {size} levels: give {size} × {size}"
+        more = dense.ndim == 2 and size in dense.shape and max(dense.shape) > size
+        instead = (
+            ", or RectangularMatrix(levels, matrix, released=[...]) where there are more released labels than levels"
         )
+        raise MechanismError(
+            f"the transition matrix has shape {dense.shape} but there are {size} levels: give {size} × {size}{instead if more else ''}"
+        )
+    check_entries(dense)
+    return dense
+
+
+def check_entries(dense: Float) -> None:
+    """Refuse the first entry that is no probability."""
     if not np.all(np.isfinite(dense)):
         i, j = np.argwhere(~np.isfinite(dense))[0]
         raise MechanismError(
@@ -39,7 +55,6 @@ def checked_array(matrix: npt.ArrayLike, size: int) -> Float:
         raise MechanismError(
             f"entry [{i}, {j}] of the transition matrix is {dense[i, j]:.6g}: probabilities lie between 0 and 1"
         )
-    return dense
 
 
 def checked_diagonals(diagonals: npt.ArrayLike, width: int, size: int) -> Float:

@@ -75,7 +75,7 @@ class TransitionMatrix(Channel):
 
     def _fill(self, levels: tuple[Level, ...], form: Form, kind: Kind | None, conditional: Conditional) -> None:
         object.__setattr__(self, "levels", levels)
-        object.__setattr__(self, "kind", _checked_kind(kind, self.levels))
+        object.__setattr__(self, "kind", checked_kind(kind, self.levels))
         object.__setattr__(self, "form", form)
         object.__setattr__(self, "given", _checked_given(conditional))
         condition = form.condition_number
@@ -325,7 +325,8 @@ def _frequencies(form: Mixture) -> Document:
     return {} if np.all(form.frequencies == 1 / form.size) else {"frequencies": form.frequencies.tolist()}
 
 
-def _checked_kind(kind: Kind | None, levels: tuple[Level, ...]) -> Kind | None:
+def checked_kind(kind: Kind | None, levels: tuple[Level, ...]) -> Kind | None:
+    """The kind stated, or the one that the levels tell."""
     if kind is None:
         return infer_kind(levels)
     if kind not in ("nominal", "ordinal", "numeric"):

@@ -17,12 +17,19 @@ from pramana.frames import Variable
 from pramana.frames.levels import is_number
 from pramana.frames.writing import write_text
 from pramana.mechanism.channel import Channel, Document
+from pramana.mechanism.channels.encodings.hadamard import HadamardResponse
+from pramana.mechanism.channels.encodings.hashing import LocalHashing
+from pramana.mechanism.channels.encodings.subsets import SubsetSelection
+from pramana.mechanism.channels.encodings.unary import UnaryEncoding
+from pramana.mechanism.channels.rectangular import RectangularMatrix
 from pramana.mechanism.channels.stratified import Stratified
 from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.draws.keystream import RandomnessKind
 from pramana.mechanism.mechanism import Mechanism, Unit
 
 VERSION = "1.2"
+REPORTS_VERSION = "1.3"
+"""Of a description with a channel whose released values are no levels."""
 UNIT_VERSION = "2.0"
 """Of a description with a unit: readers that do not know units must refuse it, for they would understate errors."""
 LATE = ("sha256", "missing", "released")
@@ -40,6 +47,7 @@ LevelValue = bool | int | float | str
 KindName = Literal["nominal", "ordinal", "numeric"]
 Levels = Annotated[list[LevelValue | list[LevelValue]], Field(min_length=2), FailFast()]
 """One fault is enough: a list of a million wrong levels would have five million."""
+PlainLevels = Annotated[list[LevelValue], Field(min_length=2), FailFast()]
 
 
 class _Model(BaseModel):
@@ -88,6 +96,68 @@ class BandModel(ChannelModel):
     diagonals: list[list[float]]
 
 
+class RectangularModel(ChannelModel):
+    """More released labels than levels; `frequencies` are those at which the reversion has the smallest variance."""
+
+    channel: Literal["rectangular_matrix"]
+    kind: KindName | None = None
+    levels: PlainLevels
+    released: PlainLevels
+    orientation: Literal["columns", "rows"]
+    matrix: Annotated[list[Annotated[list[float], FailFast()]], FailFast()]
+    frequencies: list[Annotated[float, Field(ge=0)]] | None = None
+
+    def built(self) -> Channel:
+        build = RectangularMatrix if self.orientation == "columns" else RectangularMatrix.from_rows
+        return build(self.levels, self.matrix, released=self.released, frequencies=self.frequencies, kind=self.kind)
+
+
+class EncodingModel(ChannelModel):
+    """Reports that are no levels; `columns` are those in which they lie where it is not the one with the variable's name."""
+
+    kind: KindName | None = None
+    levels: PlainLevels
+    columns: list[str] | None = None
+
+
+class UnaryModel(EncodingModel):
+    """A bit for each level: 1 with chance `p` for the true one, with chance `q` for each other."""
+
+    channel: Literal["unary_encoding"]
+    p: float
+    q: float
+
+    def built(self) -> Channel:
+        return UnaryEncoding(self.levels, self.p, self.q, columns=self.columns, kind=self.kind)
+
+
+class SubsetModel(EncodingModel):
+    channel: Literal["subset_selection"]
+    epsilon: float
+    size: int
+
+    def built(self) -> Channel:
+        return SubsetSelection(self.levels, self.epsilon, self.size, columns=self.columns, kind=self.kind)
+
+
+class HashingModel(EncodingModel):
+    channel: Literal["local_hashing"]
+    epsilon: float
+    buckets: int
+    hash: Literal["xxh32"]
+
+    def built(self) -> Channel:
+        return LocalHashing(self.levels, self.epsilon, self.buckets, columns=self.columns, kind=self.kind)
+
+
+class HadamardModel(EncodingModel):
+    channel: Literal["hadamard_response"]
+    epsilon: float
+
+    def built(self) -> Channel:
+        return HadamardResponse(self.levels, self.epsilon, columns=self.columns, kind=self.kind)
+
+
 class MatrixStratum(MatrixModel):
     value: LevelValue
 
@@ -115,7 +185,18 @@ class StratifiedModel(ChannelModel):
         return Stratified(self.by, {s.value: TransitionMatrix.from_document(s.model_dump()) for s in self.strata})
 
 
-Randomization = Annotated[MatrixModel | MixtureModel | BandModel | StratifiedModel, Field(discriminator="channel")]
+Randomization = Annotated[
+    MatrixModel
+    | MixtureModel
+    | BandModel
+    | StratifiedModel
+    | RectangularModel
+    | UnaryModel
+    | SubsetModel
+    | HashingModel
+    | HadamardModel,
+    Field(discriminator="channel"),
+]
 
 
 class AssignmentModel(_Model):
@@ -189,7 +270,8 @@ def to_document(mechanism: Mechanism) -> Document:
         for a in mechanism.assignments
     ]
     if mechanism.unit is None:
-        return {"pram": {"version": VERSION, "channels": channels}}
+        reports = any(a.reports for a in mechanism.assignments)
+        return {"pram": {"version": REPORTS_VERSION if reports else VERSION, "channels": channels}}
     return {"pram": {"version": UNIT_VERSION, "unit": asdict(mechanism.unit), "channels": channels}}
 
 

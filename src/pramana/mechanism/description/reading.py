@@ -137,7 +137,8 @@ class Described:
             if at is None:
                 raise _other(name, f"{len(names)} columns", f"{len(listed)}")
             raise _other(name, f"column {at + 1} {names[at]!r}", _short(listed[at]))
-        variables = self.mechanism.schema.variables
+        reports = {c for a in self.mechanism.assignments if a.reports for c in a.columns}
+        variables = {name: v for name, v in self.mechanism.schema.variables.items() if name not in reports}
         for field in stated:
             own = field_of(field["name"], variables.get(field["name"]), types.get(field["name"], ""))["type"]
             if own != "any" and field.get("type", "any") not in ("any", own):

@@ -173,10 +173,19 @@ class KeyedColumn:
         self._strata = np.frombuffer(strata, dtype="<u8").reshape(-1, 2)
 
     def words(self, digests: Words, codes: Int, strata: Int | None = None) -> RowWords:
-        """Two words a record, from its digest, its true code and its stratum: under another matrix the draw is another."""
+        """Words of each record, from its digest, its true code and its stratum: under another matrix the draw is another. Two come
+        from one block; further ones, which reports of many bits need, from the block with its number added."""
         inputs = digests ^ self._levels[codes]
-        words = _encrypted(self._cipher, inputs if strata is None else inputs ^ self._strata[strata])
-        return RowWords(lambda k: words[:, k])
+        inputs = inputs if strata is None else inputs ^ self._strata[strata]
+        made: dict[int, Words] = {}
+
+        def lane(k: int) -> Words:
+            block, half = divmod(k, 2)
+            if block not in made:
+                made[block] = _encrypted(self._cipher, inputs ^ np.array([block, 0], dtype=np.uint64))
+            return made[block][:, half]
+
+        return RowWords(lane)
 
 
 def canonical(value: Level) -> bytes:

@@ -196,10 +196,19 @@ def perturbed(mechanism: Mechanism, table: Table, source: Source, identifiers: A
     perturbation = Perturbation(mechanism, source, name)
     out = {}
     for assignment, cells, codes in perturbation.drawn(lambda a: cells_in(table, a), values):
-        for place, column in enumerate(assignment.columns):
-            out[column] = _with_gaps(table.column(column), cells.present, assignment.values(place, codes))
+        for column, values in assignment.released(codes).items():
+            out[column] = _with_gaps(_original(table, assignment, column), cells.present, values)
     perturbation.finish()
     return out
+
+
+def _original(table: Table, assignment: Assignment, column: str) -> Column:
+    """What stood in a released column before; nothing, where it is a new one for reports."""
+    if column in assignment.columns:
+        return table.column(column)
+    if column in table.names:
+        raise DataError(f"the data have a column {column!r}, in which the reports are to lie: rename one of the two")
+    return np.full(table.n, None, dtype=object)
 
 
 def _identifiers(mechanism: Mechanism, table: Table, given: Any) -> Column:

@@ -1,0 +1,1 @@
+"""Locally private encodings: reports that support some of the levels, each drawn on the person's own device."""
