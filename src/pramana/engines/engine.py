@@ -92,6 +92,10 @@ class Engine(ABC):
         randomisation costs. With shares (n,), the same within a unit, the terms are multiplied by them."""
 
     @abstractmethod
+    def scores_by(self, beta: Float, codes: Int, groups: int) -> Float:
+        """Σ w φ over the records that share a code (n,), (groups, d)."""
+
+    @abstractmethod
     def absolute_slopes(self, beta: Float) -> Float:
         """Σ w |∂φ_j/∂β_j| (d,)."""
 

@@ -161,6 +161,10 @@ class LocalEngine(Engine):
             clean += gram(u, mass * share)
         return gram(phi, share) - clean
 
+    def scores_by(self, beta: Float, codes: Int, groups: int) -> Float:
+        w = self.sampling.row_weights
+        return self._added(lambda e, rows: by_group(e.influence(beta) * w[rows, None], codes[rows], groups))
+
     def absolute_slopes(self, beta: Float) -> Float:
         weights = self.sampling.row_weights
         return self._added(lambda e, rows: e.absolute_slopes(beta, weights[rows]))

@@ -16,6 +16,7 @@ from pramana.engines import Engine, Totals
 from pramana.errors import DataError, PramanaError, SolveError
 from pramana.estimating.function import Question
 from pramana.estimating.rounding import ROUNDING
+from pramana.estimators.measured import Measured
 from pramana.estimators.method import EquationMethod, Method, Rebind
 from pramana.inference import Jackknife, Resampling, Root, Sandwich, solve
 from pramana.inference import jackknife as deleted
@@ -46,9 +47,16 @@ def estimate(method: EquationMethod, task: Task) -> Result:
     root = solve(engine, start=task.start)
     strata = task.sampling.strata
     finite = strata is not None and strata.target == "finite"
-    linear = _linear(engine, root, required=finite or isinstance(chosen, Sandwich), split=not unsplit)
+    measured = Measured.of(task, method, engine)
+    required = finite or isinstance(chosen, Sandwich) or measured is not None
+    linear = _linear(engine, root, required=required, split=not unsplit)
     draws = resample(engine, root, chosen, _rebound(engine, binding.rebind)) if isinstance(chosen, Resampling) else None
+    added = None
+    if measured is not None and linear is not None:
+        added = linear.inverse @ measured.meat(root.beta) @ linear.inverse.T
+        draws = draws and measured.redrawn(draws, root.beta, linear.inverse)
     covariance = _covariance(engine, root, linear, chosen, draws)
+    covariance = covariance if added is None or draws is not None else covariance + added
     known = linear is not None and nothing_random(linear.totals)
     covariance = np.zeros_like(covariance) if known else covariance
     split = linear if method.reverts else None
@@ -64,16 +72,25 @@ def estimate(method: EquationMethod, task: Task) -> Result:
         diagnostics=(
             *(note for note in task.notes if not (method.takes_as_true and note.code == SHARED_DRAWS)),
             *binding.notes,
+            *([] if measured is None else measured.notes),
             *diagnostics_of(engine, root, split, draws, covariance, split=not unsplit),
             *([NOTHING_RANDOM] if known else []),
             *_few_units(chosen, engine),
         ),
         privacy=None if split is None or unsplit else split.privacy,
         unsplit=unsplit,
-        sampling=None if split is None else split.covariance,
+        sampling=None if split is None else split.covariance + (0.0 if added is None else added),
+        measurement=added,
         draws=draws,
-        limits=_limits(engine, root, chosen, covariance),
-        facts={**task.plan.facts, **task.facts, **binding.facts, **about.facts, **_sum_of_weights(engine)},
+        limits=_limits(engine, root, chosen, covariance, measured),
+        facts={
+            **task.plan.facts,
+            **task.facts,
+            **({} if measured is None else measured.facts),
+            **binding.facts,
+            **about.facts,
+            **_sum_of_weights(engine),
+        },
         frame_kind=task.table.kind,
         df=_degrees_of_freedom(chosen, engine),
         shares=_shares(engine),
@@ -172,6 +189,7 @@ def multiplied(result: Result, size: float) -> Result:
         covariance=result.covariance * squared,
         privacy=None if result.privacy is None else result.privacy * squared,
         sampling=None if result.sampling is None else result.sampling * squared,
+        measurement=None if result.measurement is None else result.measurement * squared,
         draws=None if result.draws is None else replace(result.draws, values=result.draws.values * size),
         limits=None if result.limits is None else result.limits.times(size),
         facts={**result.facts, "Population size": f"{size:g}"},
@@ -300,6 +318,7 @@ def shown_only(result: Result, names: Sequence[str]) -> Result:
         covariance=result.covariance[square],
         privacy=None if result.privacy is None else result.privacy[square],
         sampling=None if result.sampling is None else result.sampling[square],
+        measurement=None if result.measurement is None else result.measurement[square],
         draws=None if result.draws is None else replace(result.draws, values=result.draws.values[:, kept]),
         limits=None if result.limits is None else result.limits.of(kept),
         df=result.df[kept] if isinstance(result.df, np.ndarray) else result.df,
@@ -377,11 +396,14 @@ def _covariance(engine: Engine, root: Root, linear: Linear | None, chosen: Infer
     return linearised.sandwich_covariance(linear.totals, linear.inverse, engine, chosen)
 
 
-def _limits(engine: Engine, root: Root, chosen: Inference, covariance: Float) -> Limits | None:
+def _limits(
+    engine: Engine, root: Root, chosen: Inference, covariance: Float, measured: Measured | None
+) -> Limits | None:
     """Intervals of their own kind, where there are any; None for Wald's and those of the draws."""
     if not isinstance(chosen, Sandwich) or chosen.interval != "score":
         return None
-    found = score_intervals(engine, root.beta, np.sqrt(np.diag(covariance)), chosen.level)
+    extra = None if measured is None else measured.meat
+    found = score_intervals(engine, root.beta, np.sqrt(np.diag(covariance)), chosen.level, extra)
     return Computed("score", chosen.level, found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +15,11 @@ from pramana.kernels.newton import newton
 _FAR = 2.0**24
 
 
-def score_intervals(engine: Engine, beta: Float, errors: Float, level: float) -> Float:
-    """(d, 2): the values of each parameter that the score test does not reject, walking out from the estimate.
+def score_intervals(
+    engine: Engine, beta: Float, errors: Float, level: float, extra: Callable[[Float], Float] | None = None
+) -> Float:
+    """(d, 2): the values of each parameter that the score test does not reject, walking out from the estimate; `extra` is
+    variance of the score, by parameter value, that the records do not show.
 
     An end is infinite where the test does not reject values far out. The accepted values can then leave a gap, when a
     reverted variance may have either sign: the interval covers it, since the values beyond it are accepted.
@@ -26,7 +30,7 @@ def score_intervals(engine: Engine, beta: Float, errors: Float, level: float) ->
     out = np.empty((engine.d, 2))
     for j in range(engine.d):
         for side, sign in enumerate((-1.0, 1.0)):
-            out[j, side] = _end(_Profile(engine, beta, j), sign * max(errors[j], 1e-12), critical)
+            out[j, side] = _end(_Profile(engine, beta, j, extra), sign * max(errors[j], 1e-12), critical)
     return out
 
 
@@ -57,6 +61,7 @@ class _Profile:
     engine: Engine
     beta: Float
     index: int
+    extra: Callable[[Float], Float] | None = None
 
     def __post_init__(self) -> None:
         self._others = np.delete(np.arange(self.engine.d), self.index)
@@ -80,7 +85,8 @@ class _Profile:
                 contrast[others] = -np.linalg.solve(totals.slope[np.ix_(others, others)].T, totals.slope[j, others])
             except np.linalg.LinAlgError:
                 return float("inf")
-        variance = float(contrast @ totals.meat @ contrast)
+        meat = totals.meat if self.extra is None else totals.meat + self.extra(full)
+        variance = float(contrast @ meat @ contrast)
         return float((contrast @ totals.score) ** 2 / variance) if variance > 0 else 0.0
 
     def _solved(self, value: float) -> Float | None:

@@ -76,6 +76,17 @@ class MixtureModel(ChannelModel):
     frequencies: list[Annotated[float, Field(ge=0)]] | None = None
 
 
+class MeasuredModel(MatrixModel):
+    """A matrix that was estimated: each column is as well known as so many people of that true level tell; null is known exactly.
+
+    A channel of its own, so that readers who take every P as known refuse it: they would understate errors.
+    """
+
+    channel: Literal["measured_matrix"]  # type: ignore[assignment]
+    sizes: list[Annotated[float, Field(gt=0)] | None]
+    validated: list[Annotated[int, Field(ge=0)]] | None = None
+
+
 class BandModel(ChannelModel):
     """Moves of at most `width` steps: `diagonals[width + i − j][j]` is the chance that level j is released as level i."""
 
@@ -96,6 +107,10 @@ class MixtureStratum(MixtureModel):
     value: LevelValue
 
 
+class MeasuredStratum(MeasuredModel):
+    value: LevelValue
+
+
 class BandStratum(BandModel):
     value: LevelValue
 
@@ -104,7 +119,8 @@ class StratifiedModel(ChannelModel):
     channel: Literal["stratified"]
     by: str
     strata: Annotated[
-        list[Annotated[MatrixStratum | MixtureStratum | BandStratum, Field(discriminator="channel")]], FailFast()
+        list[Annotated[MatrixStratum | MixtureStratum | MeasuredStratum | BandStratum, Field(discriminator="channel")]],
+        FailFast(),
     ]
 
     def built(self) -> Channel:
@@ -115,7 +131,9 @@ class StratifiedModel(ChannelModel):
         return Stratified(self.by, {s.value: TransitionMatrix.from_document(s.model_dump()) for s in self.strata})
 
 
-Randomization = Annotated[MatrixModel | MixtureModel | BandModel | StratifiedModel, Field(discriminator="channel")]
+Randomization = Annotated[
+    MatrixModel | MixtureModel | MeasuredModel | BandModel | StratifiedModel, Field(discriminator="channel")
+]
 
 
 class AssignmentModel(_Model):

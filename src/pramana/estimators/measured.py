@@ -1,0 +1,224 @@
+"""A transition matrix that was measured: what its uncertainty adds to a covariance.
+
+The score Σ w φ depends on P through Q = P⁻¹, and ∂Q = −Q ∂P Q. With S[i, k] = Σ_{z* = i} w U(k, x), the sum of the records released as
+i with level k for their truth (other perturbed columns reverted as ever), its derivative by P[l, j] is
+
+    G[l, j] = −Σ_{i,k} Q[k, l] Q[j, i] S[i, k],
+
+and the variance that measuring P adds to the score is Σ_j G_j Cov(P̂_j) G_jᵀ. It is no part of the sample's variance: neither more
+records nor a finite population correction makes it smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pramana.analysis.task import Task
+from pramana.arrays import Column, Columns, Float, Int
+from pramana.diagnostic import Diagnostic
+from pramana.engines import Engine
+from pramana.errors import PramanaError, listing
+from pramana.estimating.factored import FactoredRecords
+from pramana.estimators.factoring import factored_equation
+from pramana.estimators.method import Method
+from pramana.estimators.reversion import Reversion, reverted_records
+from pramana.frames import Kind, Level
+from pramana.inference.resampling import Draws
+from pramana.mechanism import Assignment, Channel, Mechanism, Nodes
+from pramana.mechanism.channel import Document
+from pramana.mechanism.channels.transition import TransitionMatrix
+from pramana.mechanism.channels.uncertainty import NEARLY_SINGULAR
+from pramana.mechanism.draws.keystream import Keystream
+from pramana.result import Result
+
+
+@dataclass(frozen=True)
+class Pinned(Channel):
+    """A channel's column with one level for everybody's truth, the k-th."""
+
+    channel: Channel
+    k: int
+
+    @property
+    def kind(self) -> Kind | None:
+        return self.channel.kind
+
+    @property
+    def levels(self) -> tuple[Level, ...] | None:
+        return self.channel.levels
+
+    @property
+    def epsilon(self) -> float:
+        return self.channel.epsilon
+
+    @property
+    def context(self) -> tuple[str, ...]:
+        return self.channel.context
+
+    def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Column:
+        return self.channel.encode(columns, names)
+
+    def revert(self, encoded: Column, context: Columns) -> Nodes:  # noqa: ARG002
+        levels = self.channel.levels or ()
+        alike = np.zeros(encoded.size, dtype=np.int64)
+        return Nodes(levels, np.eye(len(levels))[[self.k]], alike, np.array([self.k]))
+
+    def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Column:
+        raise NotImplementedError
+
+    def document(self) -> Document:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The measured matrices that a fit reverts, and the engine that adds up their sums."""
+
+    task: Task
+    method: Reversion
+    engine: Engine
+    assignments: tuple[Assignment, ...]
+
+    @classmethod
+    def of(cls, task: Task, method: Method, engine: Engine) -> Measured | None:
+        """None where every matrix is known, or the method does not revert."""
+        found = measured_by(task)
+        return cls(task, method, engine, found) if found and isinstance(method, Reversion) else None
+
+    def meat(self, beta: Float) -> Float:
+        """Σ_j G_j Cov(P̂_j) G_jᵀ (d, d): what the uncertainty of P adds to the variance of the score."""
+        out = np.zeros((self.engine.d, self.engine.d))
+        for matrix, sums in self._studies(beta):
+            assert matrix.uncertainty is not None
+            inverse, covariances = matrix.inverse, matrix.uncertainty.covariances(matrix.matrix)
+            slope = -np.einsum("kl,ji,ikd->jld", inverse, inverse, sums, optimize=True)
+            out += np.einsum("jla,jlm,jmb->ab", slope, covariances, slope, optimize=True)
+        return out
+
+    def redrawn(self, draws: Draws, beta: Float, inverse: Float) -> Draws:
+        """The draws, each with a P̂ of its own: a draw from the Dirichlet distribution of every column.
+
+        The score is linear in Q, so that the drawn Q is put in as it is; the root follows by one step of Newton, with J⁻¹.
+        """
+        stream, values = np.random.default_rng([draws.seed, len(draws.values)]), draws.values
+        for matrix, sums in self._studies(beta):
+            assert matrix.uncertainty is not None
+            drawn = matrix.uncertainty.drawn(matrix.matrix, len(values), stream)
+            change = np.linalg.inv(drawn) - matrix.inverse
+            values = values - np.einsum("bki,ikd,ed->be", change, sums, inverse, optimize=True)
+        return replace(draws, values=values)
+
+    def _studies(self, beta: Float) -> list[tuple[TransitionMatrix, Float]]:
+        """Each measured matrix with its sums S (released, true, d). Equal matrices are one study, whose error they share."""
+        found: list[tuple[TransitionMatrix, Float]] = []
+        for matrix, sums in (pair for assignment in self.assignments for pair in self._sums(assignment, beta)):
+            place = next((k for k, (known, _) in enumerate(found) if known == matrix), None)
+            if place is None:
+                found.append((matrix, sums))
+            else:
+                found[place] = (matrix, found[place][1] + sums)
+        return found
+
+    def _sums(self, assignment: Assignment, beta: Float) -> Iterator[tuple[TransitionMatrix, Float]]:
+        matrices, table = list(assignment.matrices.values()), self.task.table
+        size = len(matrices[0])
+        codes = assignment.strata(table) * size + assignment.encoded(table)
+        sums = np.stack([self._pinned(assignment, k, beta, codes, len(matrices) * size) for k in range(size)], axis=1)
+        for matrix, own in zip(matrices, np.split(sums, len(matrices)), strict=True):
+            if matrix.uncertainty is not None:
+                yield matrix, own
+
+    def _pinned(self, assignment: Assignment, k: int, beta: Float, codes: Int, groups: int) -> Float:
+        """Sums (groups, d) of the weighted score with the k-th level of one channel for the truth."""
+        task, mechanism = self.task, self.task.mechanism
+        assert mechanism is not None
+        channels = {a.columns: Pinned(a.channel, k) if a is assignment else a.channel for a in mechanism.assignments}
+        pinned = Mechanism(_by_name(channels), mechanism.unit)
+        if isinstance(self.engine.equation.records, FactoredRecords):
+            factored = factored_equation(task.function, pinned, task.table)
+            assert factored is not None
+            records = factored.records
+        else:
+            records = reverted_records(task.function, pinned, task.table, subset=self.method.subset)
+        return self.engine.over(self.engine.equation.under(records)).scores_by(beta, codes, groups)
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """For the head of a result: from how many people each P comes."""
+        return {"Transition matrix": "; ".join(f"{name} {told}" for name, told in _told(self.assignments))}
+
+    @property
+    def notes(self) -> list[Diagnostic]:
+        names = ", ".join(dict.fromkeys(f"{' × '.join(a.columns)}" for a in self.assignments))
+        free = [a for a in self.assignments if not a.channel.context]
+        within = "whatever the values of other columns" if free else "within each stratum"
+        message = (
+            f"the transition matrix of {names} was measured: its uncertainty is part of the standard errors, and it is taken to hold for these "
+            f"records {within} (non-differential error)"
+        )
+        remedy = ": where it depends on a clean column, give Stratified('column', {...})" if free else ""
+        return [Diagnostic("measured-matrix", "info", message + remedy), *self._nearly_singular()]
+
+    def _nearly_singular(self) -> Iterator[Diagnostic]:
+        for name, matrix in _matrices(self.assignments):
+            assert matrix.uncertainty is not None
+            value, error = matrix.uncertainty.distance(matrix.matrix)
+            if value < NEARLY_SINGULAR * error:
+                message = (
+                    f"the smallest singular value of the measured matrix of {name} is {value:.3g} ± {error:.2g}, {value / error:.1f} standard errors "
+                    f"from zero ({NEARLY_SINGULAR:g} is the limit for Wald intervals): read the intervals with caution, or validate more people"
+                )
+                yield Diagnostic("matrix-nearly-singular", "warning", message)
+
+
+def measured_by(task: Task) -> tuple[Assignment, ...]:
+    """The channels with a measured matrix among those that a task uses."""
+    if task.mechanism is None:
+        return ()
+    domain = () if task.domain is None else task.domain.variables
+    used = task.mechanism.used_by((*task.plan.variables, *domain))
+    return tuple(a for a in used if any(part.uncertainty is not None for part in a.channel.parts.values()))
+
+
+def taken_as_known(result: Result, method: Method, task: Task) -> Result:
+    """The result, with a warning where the method uses a measured matrix as if it were known."""
+    found = measured_by(task)
+    if not found or isinstance(method, Reversion) or method.takes_as_true:
+        return result
+    names = listing([name for name, _ in _told(found)])
+    message = (
+        f"the transition matrix of {names} was measured, and method {method.label!r} takes it as known, so that standard errors are too small: "
+        "use method='reversion'"
+    )
+    return replace(result, diagnostics=(*result.diagnostics, Diagnostic("matrix-taken-as-known", "warning", message)))
+
+
+def refuse_measured(mechanism: Mechanism, purpose: str) -> None:
+    """Where P has to be known."""
+    for assignment in mechanism.assignments:
+        if any(part.uncertainty is not None for part in assignment.channel.parts.values()):
+            raise PramanaError(
+                f"the transition matrix of {listing(assignment.columns)} was measured, and {purpose}: take it as known with "
+                "matrix.measured(None)"
+            )
+
+
+def _matrices(assignments: Sequence[Assignment]) -> Iterator[tuple[str, TransitionMatrix]]:
+    for assignment in assignments:
+        for stratum, matrix in assignment.matrices.items():
+            if matrix.uncertainty is not None:
+                within = "" if stratum is None else f" ({assignment.channel.context[0]} = {stratum})"
+                yield f"{' × '.join(assignment.columns)}{within}", matrix
+
+
+def _told(assignments: Sequence[Assignment]) -> Iterator[tuple[str, str]]:
+    for name, matrix in _matrices(assignments):
+        assert matrix.uncertainty is not None
+        yield name, matrix.uncertainty.told
+
+
+def _by_name(channels: Mapping[tuple[str, ...], Channel]) -> dict[str | tuple[str, ...], Channel]:
+    return {names[0] if len(names) == 1 else names: channel for names, channel in channels.items()}
