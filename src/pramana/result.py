@@ -277,7 +277,7 @@ class Result(Shown):
             name: np.divide(np.diag(part), total, out=np.zeros_like(total), where=total > 0)
             for name, part in parts.items()
         }
-        rest = self.n * (1 - sum(shares.values()))
+        rest = self.n * (1 - np.sum(list(shares.values()), axis=0))
         return [
             {"term": t, "variance": float(v)}
             | {name: float(share[j]) for name, share in shares.items()}
