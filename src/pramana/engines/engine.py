@@ -92,8 +92,8 @@ class Engine(ABC):
         randomisation costs. With shares (n,), the same within a unit, the terms are multiplied by them."""
 
     @abstractmethod
-    def scores_by(self, beta: Float, codes: Int, groups: int) -> Float:
-        """Σ w φ over the records that share a code (n,), (groups, d)."""
+    def scores_under(self, beta: Float, records: Any, codes: Int, groups: int) -> Float:
+        """Σ w φ (groups, d) under another measure, over the records that share a code (n,)."""
 
     @abstractmethod
     def absolute_slopes(self, beta: Float) -> Float:

@@ -161,9 +161,13 @@ class LocalEngine(Engine):
             clean += gram(u, mass * share)
         return gram(phi, share) - clean
 
-    def scores_by(self, beta: Float, codes: Int, groups: int) -> Float:
+    def scores_under(self, beta: Float, records: Any, codes: Int, groups: int) -> Float:
         w = self.sampling.row_weights
-        return self._added(lambda e, rows: by_group(e.influence(beta) * w[rows, None], codes[rows], groups))
+
+        def part(e: Equation, rows: slice) -> Float:
+            return by_group(e.influence_under(beta, records.rows(rows)) * w[rows, None], codes[rows], groups)
+
+        return self._added(part)
 
     def absolute_slopes(self, beta: Float) -> Float:
         weights = self.sampling.row_weights

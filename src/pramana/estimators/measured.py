@@ -20,7 +20,7 @@ from pramana.analysis.task import Task
 from pramana.arrays import Column, Columns, Float, Int
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine
-from pramana.errors import PramanaError, listing
+from pramana.errors import listing
 from pramana.estimating.factored import FactoredRecords
 from pramana.estimators.factoring import factored_equation
 from pramana.estimators.method import Method
@@ -143,7 +143,7 @@ class Measured:
             records = factored.records
         else:
             records = reverted_records(task.function, pinned, task.table, subset=self.method.subset)
-        return self.engine.over(self.engine.equation.under(records)).scores_by(beta, codes, groups)
+        return self.engine.scores_under(beta, records, codes, groups)
 
     @property
     def facts(self) -> dict[str, str]:
@@ -180,7 +180,7 @@ def measured_by(task: Task) -> tuple[Assignment, ...]:
         return ()
     domain = () if task.domain is None else task.domain.variables
     used = task.mechanism.used_by((*task.plan.variables, *domain))
-    return tuple(a for a in used if any(part.uncertainty is not None for part in a.channel.parts.values()))
+    return tuple(a for a in used if a.measured)
 
 
 def taken_as_known(result: Result, method: Method, task: Task) -> Result:
@@ -194,16 +194,6 @@ def taken_as_known(result: Result, method: Method, task: Task) -> Result:
         "use method='reversion'"
     )
     return replace(result, diagnostics=(*result.diagnostics, Diagnostic("matrix-taken-as-known", "warning", message)))
-
-
-def refuse_measured(mechanism: Mechanism, purpose: str) -> None:
-    """Where P has to be known."""
-    for assignment in mechanism.assignments:
-        if any(part.uncertainty is not None for part in assignment.channel.parts.values()):
-            raise PramanaError(
-                f"the transition matrix of {listing(assignment.columns)} was measured, and {purpose}: take it as known with "
-                "matrix.measured(None)"
-            )
 
 
 def _matrices(assignments: Sequence[Assignment]) -> Iterator[tuple[str, TransitionMatrix]]:

@@ -62,6 +62,11 @@ class Assignment:
             )
         return parts
 
+    @property
+    def measured(self) -> bool:
+        """Whether a matrix of the channel is an estimate."""
+        return any(part.uncertainty is not None for part in self.channel.parts.values())
+
     def strata(self, table: Table) -> Int:
         """Position of each record's stratum (n,); zeros for a channel without strata."""
         if not self.channel.context:
@@ -258,6 +263,15 @@ class Mechanism:
         from pramana.mechanism.description.reading import load
 
         return load(Path(path), verify=verify)
+
+
+def refuse_measured(mechanism: Mechanism | None, purpose: str) -> None:
+    """Where P has to be known."""
+    found = [] if mechanism is None else [a for a in mechanism.assignments if a.measured]
+    if found:
+        raise MechanismError(
+            f"the transition matrix of {listing(found[0].columns)} was measured, and {purpose}: take it as known with matrix.measured(None)"
+        )
 
 
 def _columns_of(key: object) -> tuple[str, ...]:

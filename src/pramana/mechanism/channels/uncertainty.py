@@ -81,8 +81,8 @@ class Uncertainty:
         """From how many people, in words."""
         if self.validated is not None:
             return f"validated on {sum(self.validated)} ({', '.join(map(str, self.validated))} by true level)"
-        worth = ", ".join("known" if np.isinf(size) else f"{size:.0f}" for size in self.sizes)
-        return f"published with an uncertainty worth {worth} by true level"
+        worth = ", ".join("∞" if np.isinf(size) else f"{size:.0f}" for size in self.sizes)
+        return f"published, as known as from {worth} people by true level"
 
 
 def refuse_singular(matrix: Float, uncertainty: Uncertainty) -> None:
