@@ -123,7 +123,9 @@ def test_files_keep_the_uncertainty_and_readers_who_do_not_know_it_must_refuse(t
 
 def test_a_matrix_says_from_how_many_it_comes() -> None:
     assert "validated on 331 (89, 242 by true level)" in repr(P.from_validation(COUNTS))
-    assert "published, as known as from ∞, 175 people by true level" in repr(P.from_published((0.94, (0.90, 0.97)), 0.97))
+    assert "published, as known as from ∞, 175 people by true level" in repr(
+        P.from_published((0.94, (0.90, 0.97)), 0.97)
+    )
     known = P.from_validation(COUNTS).measured(None)
     assert known == P.from_columns([0, 1], COUNTS / [89, 242])
     assert known != P.from_validation(COUNTS)
