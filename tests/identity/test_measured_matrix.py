@@ -247,3 +247,73 @@ def test_the_price_of_privacy_splits_off_the_measurement(people: pd.DataFrame) -
     np.testing.assert_allclose(price["variance"] * price["privacy_share"], before["variance"] * before["privacy_share"])
     left = price["variance"] * price["equivalent_records"]
     np.testing.assert_allclose(left, before["variance"] * before["equivalent_records"])
+
+
+def stacked(y: np.ndarray, truth: np.ndarray, seen: np.ndarray) -> tuple[float, float]:
+    """Prevalence of y and its standard error, from the equations of sensitivity, specificity and prevalence together."""
+    se, sp = y[seen & (truth == 1)].mean(), 1 - y[seen & (truth == 0)].mean()
+    mean = (y.mean() + sp - 1) / (se + sp - 1)
+    u = np.column_stack(
+        [
+            seen * (truth == 1) * (y - se),
+            seen * (truth == 0) * (1 - y - sp),
+            (y + sp - 1) / (se + sp - 1) - mean,
+        ]
+    )
+    n, det = len(y), se + sp - 1
+    slope = np.diag([-np.sum(seen & (truth == 1)), -np.sum(seen & (truth == 0)), -n]).astype(float)
+    slope[2, :2] = [-n * mean / det, n * (1 - mean) / det]
+    inverse = np.linalg.inv(slope)
+    return float(mean), float(np.sqrt((inverse @ u.T @ u @ inverse.T)[2, 2]))
+
+
+def test_records_that_were_validated_err_with_p() -> None:
+    """Internal validation: exactly the stacked equations where the parameter depends on nothing else, less than the plain sum."""
+    rng = np.random.default_rng(8)
+    n = 1000
+    truth = (rng.random(n) < 0.4).astype(int)
+    y = np.where(rng.random(n) < 0.15, 1 - truth, truth)
+    for share in (0.2, 0.5, 1.0):
+        seen = rng.random(n) < share
+        counts = np.array([[np.sum(seen & (y == i) & (truth == j)) for j in (0, 1)] for i in (0, 1)])
+        among, apart = (pr.TransitionMatrix.from_validation(counts, internal=internal) for internal in (True, False))
+        inside, outside = (pr.fit(pr.mean("y"), {"y": y}, pr.Mechanism({"y": m})) for m in (among, apart))
+        mean, error = stacked(y, truth, seen)
+        assert inside.estimate[0] == pytest.approx(mean)
+        assert inside.standard_errors[0] == pytest.approx(error)
+        assert outside.standard_errors[0] > 1.1 * error
+    # With everybody validated what is left is the error of the true mean.
+    assert error == pytest.approx(np.sqrt(truth.mean() * (1 - truth.mean()) / n))
+    half = pr.fit(pr.mean("y"), {"y": y, "x": y}, pr.Mechanism({"y": among}), subset="x >= 0")
+    assert half.standard_errors[0] == pytest.approx(outside.standard_errors[0])
+
+
+def test_records_that_were_validated_err_with_p_in_a_regression_too() -> None:
+    """Here the sums by true level are reverted ones: the stacked equations hold up to sampling error."""
+    rng = np.random.default_rng(9)
+    n = 20_000
+    x = rng.normal(size=n)
+    truth = (rng.random(n) < 1 / (1 + np.exp(-x))).astype(int)
+    y = np.where(rng.random(n) < 0.15, 1 - truth, truth)
+    seen = rng.random(n) < 0.3
+    counts = np.array([[np.sum(seen & (y == i) & (truth == j)) for j in (0, 1)] for i in (0, 1)])
+    channel = pr.TransitionMatrix.from_validation(counts, internal=True)
+    result = pr.fit("y ~ x", {"y": y, "x": x}, pr.Mechanism({"y": channel}), family="binomial")
+    se, sp = channel.matrix[1, 1], channel.matrix[0, 0]
+    det, design = se + sp - 1, np.column_stack([np.ones(n), x])
+    mu = 1 / (1 + np.exp(-design @ result.estimate))
+    # Scores of β, sensitivity and specificity, record by record.
+    u = np.column_stack(
+        [design * ((y + sp - 1) / det - mu)[:, None], seen * truth * (y - se), seen * (1 - truth) * (1 - y - sp)]
+    )
+    slope = np.zeros((4, 4))
+    slope[:2, :2] = -(design * (mu * (1 - mu))[:, None]).T @ design
+    slope[:2, 2] = -design.T @ ((y + sp - 1) / det**2)
+    slope[:2, 3] = design.T @ (1 / det - (y + sp - 1) / det**2)
+    slope[2, 2], slope[3, 3] = -np.sum(seen * truth), -np.sum(seen * (1 - truth))
+    inverse = np.linalg.inv(slope)
+    expected = np.sqrt(np.diag(inverse @ u.T @ u @ inverse.T))[:2]
+    np.testing.assert_allclose(result.standard_errors, expected, rtol=0.01)
+    plain = pr.TransitionMatrix.from_validation(counts)
+    apart = pr.fit("y ~ x", {"y": y, "x": x}, pr.Mechanism({"y": plain}), family="binomial")
+    assert apart.standard_errors[0] > 1.1 * expected[0]

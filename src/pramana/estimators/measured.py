@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -73,6 +74,10 @@ class Pinned(Channel):
         raise NotImplementedError
 
 
+Study: TypeAlias = tuple[TransitionMatrix, Float, Float]
+"""A measured matrix, its sums S (released, true, d), and the records of each true level (K,)."""
+
+
 @dataclass(frozen=True)
 class Measured:
     """The measured matrices that a fit reverts, and the engine that adds up their sums."""
@@ -91,45 +96,50 @@ class Measured:
     def meat(self, beta: Float) -> Float:
         """Σ_j G_j Cov(P̂_j) G_jᵀ (d, d): what the uncertainty of P adds to the variance of the score."""
         out = np.zeros((self.engine.d, self.engine.d))
-        for matrix, sums in self._studies(beta):
+        for matrix, sums, among in self._studies(beta):
             assert matrix.uncertainty is not None
-            inverse, covariances = matrix.inverse, matrix.uncertainty.covariances(matrix.matrix)
+            inverse, added = matrix.inverse, matrix.uncertainty.added(matrix.matrix, among)
             slope = -np.einsum("kl,ji,ikd->jld", inverse, inverse, sums, optimize=True)
-            out += np.einsum("jla,jlm,jmb->ab", slope, covariances, slope, optimize=True)
+            out += np.einsum("jla,jlm,jmb->ab", slope, added, slope, optimize=True)
         return out
 
     def redrawn(self, draws: Draws, beta: Float, inverse: Float) -> Draws:
         """The draws, each with a P̂ of its own: a draw from the Dirichlet distribution of every column.
 
-        The score is linear in Q, so that the drawn Q is put in as it is; the root follows by one step of Newton, with J⁻¹.
+        The score is linear in Q, so that the drawn Q is put in as it is; the root follows by one step of Newton, with J⁻¹. That
+        validated records err as P̂ does is left out, which makes the spread too large where the study is internal.
         """
         stream, values = np.random.default_rng([draws.seed, len(draws.values)]), draws.values
-        for matrix, sums in self._studies(beta):
+        for matrix, sums, _ in self._studies(beta):
             assert matrix.uncertainty is not None
             drawn = matrix.uncertainty.drawn(matrix.matrix, len(values), stream)
             change = np.linalg.inv(drawn) - matrix.inverse
             values = values - np.einsum("bki,ikd,ed->be", change, sums, inverse, optimize=True)
         return replace(draws, values=values)
 
-    def _studies(self, beta: Float) -> list[tuple[TransitionMatrix, Float]]:
-        """Each measured matrix with its sums S (released, true, d). Equal matrices are one study, whose error they share."""
-        found: list[tuple[TransitionMatrix, Float]] = []
-        for matrix, sums in (pair for assignment in self.assignments for pair in self._sums(assignment, beta)):
-            place = next((k for k, (known, _) in enumerate(found) if known == matrix), None)
+    def _studies(self, beta: Float) -> list[Study]:
+        """Each measured matrix once, for equal ones are one study, whose error they share."""
+        found: list[Study] = []
+        for matrix, sums, among in (study for a in self.assignments for study in self._sums(a, beta)):
+            place = next((k for k, (known, *_) in enumerate(found) if known == matrix), None)
             if place is None:
-                found.append((matrix, sums))
-            else:
-                found[place] = (matrix, found[place][1] + sums)
+                found.append((matrix, sums, among))
+            else:  # whose errors go together is not known: none is the careful answer
+                found[place] = (matrix, found[place][1] + sums, np.full_like(among, np.inf))
         return found
 
-    def _sums(self, assignment: Assignment, beta: Float) -> Iterator[tuple[TransitionMatrix, Float]]:
+    def _sums(self, assignment: Assignment, beta: Float) -> Iterator[Study]:
         matrices, table = list(assignment.matrices.values()), self.task.table
         size = len(matrices[0])
         codes = assignment.strata(table) * size + assignment.encoded(table)
         sums = np.stack([self._pinned(assignment, k, beta, codes, len(matrices) * size) for k in range(size)], axis=1)
-        for matrix, own in zip(matrices, np.split(sums, len(matrices)), strict=True):
+        counts = np.bincount(codes, weights=self.engine.sampling.frequencies, minlength=len(matrices) * size)
+        # Of a subset it is not known how many of the validated records are in it: none is the careful answer.
+        whole = 1.0 if self.task.options.subset is None else np.inf
+        parts = (np.split(values, len(matrices)) for values in (sums, counts))
+        for matrix, own, released in zip(matrices, *parts, strict=True):
             if matrix.uncertainty is not None:
-                yield matrix, own
+                yield matrix, own, whole * (matrix.inverse @ released)
 
     def _pinned(self, assignment: Assignment, k: int, beta: Float, codes: Int, groups: int) -> Float:
         """Sums (groups, d) of the weighted score with the k-th level of one channel for the truth."""

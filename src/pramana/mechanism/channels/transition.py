@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -198,6 +198,7 @@ class TransitionMatrix(Channel):
         specificity: tuple[int, int] | None = None,
         prior: float | npt.ArrayLike | None = None,
         chosen_by: str = "true",
+        internal: bool = False,
         kind: Kind | None = None,
     ) -> TransitionMatrix:
         """Measured by a validation study in which people's true levels are known; `fit` adds its uncertainty to standard errors.
@@ -211,6 +212,9 @@ class TransitionMatrix(Channel):
         prior : added to every count (a Dirichlet prior): one number, or one for each cell. By default nothing, except that a
             column with an empty cell gets ½ in each of its cells (Jeffreys' prior).
         chosen_by : what decided who was validated: "true" levels, or "neither" (everybody alike). "released" is refused.
+
+        internal : the people are records of the file that is analysed, chosen by nothing else; standard errors then know
+            that P̂ and the noise of these records err together.
 
         >>> P = TransitionMatrix.from_validation(sensitivity=(204, 242), specificity=(71, 89))
         >>> P.matrix.round(4)
@@ -226,7 +230,7 @@ class TransitionMatrix(Channel):
         table = two_by_two(sensitivity, specificity) if counts is None else counts
         known, array = tabulated(table, levels)
         matrix, uncertainty = validated(known, array, prior)
-        return cls.from_columns(known, matrix, kind=kind).measured(uncertainty)
+        return cls.from_columns(known, matrix, kind=kind).measured(replace(uncertainty, internal=internal))
 
     @classmethod
     def from_published(

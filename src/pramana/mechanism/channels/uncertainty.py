@@ -33,6 +33,7 @@ class Uncertainty:
     ----------
     sizes : (K,), people by true level; not whole under a prior or from an interval, infinite where a column is known.
     validated : people who were validated, by true level, or None where only a published accuracy is known.
+    internal : they are among the records that are analysed, so that the errors of P̂ and of these records' noise are the same.
 
     >>> P = np.array([[0.8, 0.1], [0.2, 0.9]])
     >>> Uncertainty(np.array([100.0, 400.0])).covariances(P)[0].round(4)
@@ -42,11 +43,26 @@ class Uncertainty:
 
     sizes: Float
     validated: tuple[int, ...] | None = None
+    internal: bool = False
 
     def covariances(self, matrix: Float) -> Float:
         """Of every column of P, as (column, K, K)."""
-        spread = np.eye(len(matrix)) * matrix.T[:, None, :] - matrix.T[:, :, None] * matrix.T[:, None, :]
-        return np.asarray(spread / self.sizes[:, None, None])
+        return self._spread(matrix) / self.sizes[:, None, None]
+
+    def added(self, matrix: Float, among: Float) -> Float:
+        """The same with twice the covariance of P̂ and the noise of the records, of which `among` (K,) are of each true level.
+
+        A validated record's noise moves the score by φ − E φ, which is −G/among on average over the records of its level, and
+        P̂ by 1/sizes: the sum of the three variances is G_j Σ_j G_jᵀ (1/sizes − 2/among) beside that of the score itself.
+        """
+        overlap = np.maximum(among, self.sizes) if self.internal else np.full(len(matrix), np.inf)
+        return self._spread(matrix) * (1 / self.sizes - 2 / overlap)[:, None, None]
+
+    @staticmethod
+    def _spread(matrix: Float) -> Float:
+        """diag P_j − P_j P_jᵀ for every column."""
+        diagonal = np.eye(len(matrix)) * matrix.T[:, None, :]
+        return np.asarray(diagonal - matrix.T[:, :, None] * matrix.T[:, None, :])
 
     def drawn(self, matrix: Float, count: int, stream: np.random.Generator) -> Float:
         """Draws of P (count, K, K): every column from the Dirichlet distribution with this mean and covariance."""
@@ -64,7 +80,8 @@ class Uncertainty:
     def document(self) -> dict[str, Any]:
         """In JSON types, where an infinite size is null."""
         sizes = [float(size) if np.isfinite(size) else None for size in self.sizes]
-        return {"sizes": sizes, **({} if self.validated is None else {"validated": list(self.validated)})}
+        people = {} if self.validated is None else {"validated": list(self.validated)}
+        return {"sizes": sizes, **people, **({"internal": True} if self.internal else {})}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any], levels: int) -> Uncertainty:
@@ -74,13 +91,14 @@ class Uncertainty:
             if numbers is not None and len(numbers) != levels:
                 raise MechanismError(f"{name} has {len(numbers)} numbers for {levels} levels: give one a true level")
         known = np.array([np.inf if size is None else size for size in sizes])
-        return cls(known, None if people is None else tuple(people))
+        return cls(known, None if people is None else tuple(people), bool(document.get("internal")))
 
     @property
     def told(self) -> str:
         """From how many people, in words."""
         if self.validated is not None:
-            return f"validated on {sum(self.validated)} ({', '.join(map(str, self.validated))} by true level)"
+            whom = " of these records" if self.internal else ""
+            return f"validated on {sum(self.validated)}{whom} ({', '.join(map(str, self.validated))} by true level)"
         worth = ", ".join("∞" if np.isinf(size) else f"{size:.0f}" for size in self.sizes)
         return f"published, as known as from {worth} people by true level"
 

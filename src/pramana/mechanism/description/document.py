@@ -85,6 +85,7 @@ class MeasuredModel(MatrixModel):
     channel: Literal["measured_matrix"]  # type: ignore[assignment]
     sizes: list[Annotated[float, Field(gt=0)] | None]
     validated: list[Annotated[int, Field(ge=0)]] | None = None
+    internal: bool = False
 
 
 class BandModel(ChannelModel):
