@@ -74,7 +74,7 @@ class Result(Shown):
     n: float
     method: str
     inference: str
-    interval_kind: Literal["wald", "percentile", "score"] = "wald"
+    interval_kind: Literal["wald", "percentile", "score", "lang-reiczigel"] = "wald"
     diagnostics: tuple[Diagnostic, ...] = ()
     privacy: Float | None = field(default=None, repr=False)
     sampling: Float | None = field(default=None, repr=False)

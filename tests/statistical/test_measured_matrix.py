@@ -10,6 +10,7 @@ import pytest
 from montecarlo import BOUND, Replicates, check_coverage, check_spread, gather
 
 import pramana as pr
+from pramana.inference.prevalence import Tested, lang_reiczigel
 
 Log = Callable[[str, object], None]
 EDU = ["low", "mid", "high"]
@@ -120,3 +121,31 @@ def test_intervals_cover_with_the_uncertainty_of_p_and_not_without(
     gap = found.coverage[worst] - without.coverage[worst]
     assert gap > 0
     assert replicates < 100 or gap > 2 * np.sqrt(0.05 * 0.95 / replicates)
+
+
+@pytest.mark.parametrize("replicates", [1500, pytest.param(20_000, marks=pytest.mark.verify)])
+@pytest.mark.parametrize(
+    ("true", "n", "people", "accuracy"),
+    [(0.05, 300, 30, (0.85, 0.9)), (0.95, 300, 40, (0.9, 0.85)), (0.35, 2000, 200, (0.86, 0.88))],
+)
+def test_lang_and_reiczigel_cover_near_the_boundary_and_with_small_studies(
+    true: float, n: int, people: int, accuracy: tuple[float, float], replicates: int, record_property: Log
+) -> None:
+    rng = np.random.default_rng(77)
+    se, sp = accuracy
+    positive = rng.binomial(n, true * se + (1 - true) * (1 - sp), replicates)
+    found, right = rng.binomial(people, se, replicates), rng.binomial(people, sp, replicates)
+    covered, wald = 0, 0
+    for x, a, b in zip(positive / n, found / people, right / people, strict=True):
+        low, high = lang_reiczigel(Tested(x, n, (a, people), (b, people)), 0.95)
+        covered += low <= true <= high
+        mean, det = (x + b - 1) / (a + b - 1), a + b - 1
+        spread = x * (1 - x) / n + mean**2 * a * (1 - a) / people + (1 - mean) ** 2 * b * (1 - b) / people
+        wald += abs(mean - true) <= 1.959964 * np.sqrt(spread) / det
+    share, plain = covered / replicates, wald / replicates
+    row = {"true share": true, "n": n, "people": people, "coverage": share, "Wald's": plain, "replicates": replicates}
+    record_property("rows", [row])
+    error = np.sqrt(0.95 * 0.05 / replicates)
+    assert 0.945 - BOUND * error < share < 0.97 + BOUND * error
+    if people < 100:  # where normal theory fails, it must be seen
+        assert plain < 0.93 + BOUND * error < share + BOUND * error

@@ -16,7 +16,7 @@ from pramana.engines import Engine, Totals
 from pramana.errors import DataError, PramanaError, SolveError
 from pramana.estimating.function import Question
 from pramana.estimating.rounding import ROUNDING
-from pramana.estimators.measured import Measured
+from pramana.estimators.measured import Measured, prevalence_limits
 from pramana.estimators.method import EquationMethod, Method, Rebind
 from pramana.inference import Jackknife, Resampling, Root, Sandwich, solve
 from pramana.inference import jackknife as deleted
@@ -170,7 +170,10 @@ class MarginsAgain:
         if not method.repeats or task.plan.margins((), estimate) is None:
             return None
         settings, chosen = task.settings, task.options.inference
-        if isinstance(chosen, Sandwich) and chosen.interval == "score":  # a system of equations has no score intervals
+        if isinstance(chosen, Sandwich) and chosen.interval in (
+            "score",
+            "lang-reiczigel",
+        ):  # a system of equations has no others
             settings = replace(settings, options=replace(settings.options, inference=replace(chosen, interval="wald")))
         return cls(method, settings, task.plan, estimate)
 
@@ -400,6 +403,8 @@ def _limits(
     engine: Engine, root: Root, chosen: Inference, covariance: Float, measured: Measured | None
 ) -> Limits | None:
     """Intervals of their own kind, where there are any; None for Wald's and those of the draws."""
+    if isinstance(chosen, Sandwich) and chosen.interval == "lang-reiczigel":
+        return prevalence_limits(measured, root.beta, chosen.level)
     if not isinstance(chosen, Sandwich) or chosen.interval != "score":
         return None
     extra = None if measured is None else measured.meat

@@ -21,12 +21,13 @@ from pramana.analysis.task import Task
 from pramana.arrays import Column, Columns, Float, Int
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine
-from pramana.errors import listing
+from pramana.errors import PramanaError, listing
 from pramana.estimating.factored import FactoredRecords
 from pramana.estimators.factoring import factored_equation
 from pramana.estimators.method import Method
 from pramana.estimators.reversion import Reversion, reverted_records
 from pramana.frames import Kind, Level
+from pramana.inference.prevalence import PrevalenceLimits, Tested
 from pramana.inference.resampling import Draws
 from pramana.mechanism import Assignment, Channel, Mechanism, Nodes
 from pramana.mechanism.channel import Document
@@ -155,6 +156,27 @@ class Measured:
             records = reverted_records(task.function, pinned, task.table, subset=self.method.subset)
         return self.engine.scores_under(beta, records, codes, groups)
 
+    def prevalence(self, beta: Float, level: float) -> PrevalenceLimits | None:
+        """None where the parameters are no shares of one column with two levels in a simple sample."""
+        sampling, channel = self.engine.sampling, self.assignments[0].channel
+        simple = sampling.weights is None and sampling.clusters is None and sampling.replicates is None
+        alone = self.task.plan.variables == self.assignments[0].columns and self.task.domain is None
+        if not (simple and alone and isinstance(channel, TransitionMatrix) and len(channel) == 2 >= beta.size):
+            return None
+        assert channel.uncertainty is not None
+        codes = self.assignments[0].encoded(self.task.table)
+        counts = np.bincount(codes, weights=sampling.frequencies, minlength=2)
+        share = float((channel.inverse @ counts)[1] / counts.sum())
+        low, span = np.array([[1.0, 0.0], [-1.0, 1.0]])[
+            :, -beta.size :
+        ]  # the shares of both levels, or that of the second
+        size = float(counts.sum()) if self.engine.about.sums else 1.0
+        if channel.uncertainty.internal or not np.allclose(beta, size * (low + span * share)):
+            return None
+        accuracy = [(float(p), float(n)) for p, n in zip(channel.diagonal, channel.uncertainty.sizes, strict=True)]
+        test = Tested(float(counts[1] / counts.sum()), float(counts.sum()), accuracy[1], accuracy[0])
+        return PrevalenceLimits(level, test, size * low, size * span)
+
     @property
     def facts(self) -> dict[str, str]:
         """For the head of a result: from how many people each P comes."""
@@ -191,6 +213,17 @@ def measured_by(task: Task) -> tuple[Assignment, ...]:
     domain = () if task.domain is None else task.domain.variables
     used = task.mechanism.used_by((*task.plan.variables, *domain))
     return tuple(a for a in used if a.measured)
+
+
+def prevalence_limits(measured: Measured | None, beta: Float, level: float) -> PrevalenceLimits:
+    """Lang and Reiczigel's limits, for parameters that are a share of one column with two levels."""
+    found = None if measured is None else measured.prevalence(beta, level)
+    if found is None:
+        raise PramanaError(
+            "Lang and Reiczigel's intervals are for a share, mean or count of one column with two levels, measured on other people, and "
+            "records that were sampled alike (no weights, clusters or design): use Sandwich(), or Sandwich(interval='score')"
+        )
+    return found
 
 
 def taken_as_known(result: Result, method: Method, task: Task) -> Result:

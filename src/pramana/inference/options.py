@@ -16,12 +16,13 @@ class Sandwich:
     Parameters
     ----------
     correction : None (HC0, CR0 with clusters) or "HC1" (n/(n − d); with clusters G/(G − 1) · (n − 1)/(n − d)).
-    interval : "wald", or "score", which inverts the score test and keeps its coverage under weak identification.
+    interval : "wald", or "score", which inverts the score test and keeps its coverage under weak identification, or
+        "lang-reiczigel", for a share of a column with two levels whose transition matrix was measured.
     level : the level of score intervals, which are computed with the fit because they need the data.
     """
 
     correction: Literal["HC0", "HC1"] | None = None
-    interval: Literal["wald", "score"] = "wald"
+    interval: Literal["wald", "score", "lang-reiczigel"] = "wald"
     level: float = 0.95
 
     def __post_init__(self) -> None:
@@ -29,7 +30,7 @@ class Sandwich:
             raise PramanaError(
                 f"correction {self.correction!r} is unknown: {suggestion(str(self.correction), ['HC0', 'HC1'])}"
             )
-        _check_choice("interval", self.interval, ("wald", "score"))
+        _check_choice("interval", self.interval, ("wald", "score", "lang-reiczigel"))
         check_level(self.level)
 
 

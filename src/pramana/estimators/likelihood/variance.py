@@ -100,7 +100,7 @@ def robust_of(options: object, sampling: Sampling) -> Sandwich | None:
         _refuse_target(sampling.strata)
     if options is None:
         return Sandwich() if sampling.weights is not None or sampling.clusters is not None else None
-    if isinstance(options, Sandwich) and options.interval == "score":
+    if isinstance(options, Sandwich) and options.interval in ("score", "lang-reiczigel"):
         raise PramanaError(
             "maximum likelihood has Wald intervals: use Sandwich(interval='wald'), or method='reversion'"
         )
