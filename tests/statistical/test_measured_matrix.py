@@ -10,7 +10,7 @@ import pytest
 from montecarlo import BOUND, Replicates, check_coverage, check_spread, gather
 
 import pramana as pr
-from pramana.inference.prevalence import Tested, lang_reiczigel
+from pramana.inference.prevalence import Screened, lang_reiczigel
 
 Log = Callable[[str, object], None]
 EDU = ["low", "mid", "high"]
@@ -137,7 +137,7 @@ def test_lang_and_reiczigel_cover_near_the_boundary_and_with_small_studies(
     found, right = rng.binomial(people, se, replicates), rng.binomial(people, sp, replicates)
     covered, wald = 0, 0
     for x, a, b in zip(positive / n, found / people, right / people, strict=True):
-        low, high = lang_reiczigel(Tested(x, n, (a, people), (b, people)), 0.95)
+        low, high = lang_reiczigel(Screened(x, n, (a, people), (b, people)), 0.95)
         covered += low <= true <= high
         mean, det = (x + b - 1) / (a + b - 1), a + b - 1
         spread = x * (1 - x) / n + mean**2 * a * (1 - a) / people + (1 - mean) ** 2 * b * (1 - b) / people

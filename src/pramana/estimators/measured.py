@@ -27,7 +27,7 @@ from pramana.estimators.factoring import factored_equation
 from pramana.estimators.method import Method
 from pramana.estimators.reversion import Reversion, reverted_records
 from pramana.frames import Kind, Level
-from pramana.inference.prevalence import PrevalenceLimits, Tested
+from pramana.inference.prevalence import PrevalenceLimits, Screened
 from pramana.inference.resampling import Draws
 from pramana.mechanism import Assignment, Channel, Mechanism, Nodes
 from pramana.mechanism.channel import Document
@@ -174,7 +174,7 @@ class Measured:
         if channel.uncertainty.internal or not np.allclose(beta, size * (low + span * share)):
             return None
         accuracy = [(float(p), float(n)) for p, n in zip(channel.diagonal, channel.uncertainty.sizes, strict=True)]
-        test = Tested(float(counts[1] / counts.sum()), float(counts.sum()), accuracy[1], accuracy[0])
+        test = Screened(float(counts[1] / counts.sum()), float(counts.sum()), accuracy[1], accuracy[0])
         return PrevalenceLimits(level, test, size * low, size * span)
 
     @property

@@ -13,7 +13,7 @@ from pramana.inference.limits import Limits
 
 
 @dataclass(frozen=True)
-class Tested:
+class Screened:
     """A share of test positives among `records`, with sensitivity and specificity from so many people (infinite where known)."""
 
     positive: float
@@ -22,13 +22,13 @@ class Tested:
     specificity: tuple[float, float]
 
 
-def lang_reiczigel(test: Tested, level: float) -> Float:
+def lang_reiczigel(test: Screened, level: float) -> Float:
     """Limits (2,) of the true share.
 
     Wald's after counts were added, z²/2 positive and negative records and a person of each result to both studies, and moved by
     the skewness of a quotient. They keep their level near 0 and 1 and with studies of a few dozen people.
 
-    >>> found = lang_reiczigel(Tested(680 / 950, 950, (204 / 242, 242), (71 / 89, 89)), 0.95)
+    >>> found = lang_reiczigel(Screened(680 / 950, 950, (204 / 242, 242), (71 / 89, 89)), 0.95)
     >>> found.round(4)
     array([0.7238, 0.8807])
     """
@@ -59,7 +59,7 @@ class PrevalenceLimits(Limits):
     """Limits low + span · share of parameters (d,) that depend on one share alone, at any level."""
 
     level: float
-    test: Tested
+    test: Screened
     low: Float
     span: Float
     kind: str = "lang-reiczigel"

@@ -252,7 +252,7 @@ class TransitionMatrix(Channel):
 
         >>> P = TransitionMatrix.from_published(sensitivity=(0.94, (0.90, 0.97)), specificity=0.97)
         >>> P.uncertainty.sizes.round(1)
-        array([  inf, 174.5])
+        array([  inf, 175.3])
         """
         if not (is_number(level) and 0 < level < 1):
             raise MechanismError(f"level={level!r} must lie between 0 and 1: for 95 % intervals give 0.95")
