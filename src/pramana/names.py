@@ -80,6 +80,8 @@ HOME = {
     "account": "disclosure.release.accounting",
     "Audit": "disclosure.audit.auditing",
     "audit": "disclosure.audit.auditing",
+    "Band": "studies.bounds",
+    "band": "studies.bounds",
     "Scenario": "studies",
     "StudyResult": "studies",
     "simulate": "studies",
