@@ -92,8 +92,8 @@ class Engine(ABC):
         randomisation costs. With shares (n,), the same within a unit, the terms are multiplied by them."""
 
     @abstractmethod
-    def scores_under(self, beta: Float, records: Any, codes: Int, groups: int) -> Float:
-        """Σ w φ (groups, d) under another measure, over the records that share a code (n,)."""
+    def scores_by(self, influence: Callable[[Equation, slice], Float], codes: Int, groups: int) -> Float:
+        """Σ w φ (groups, d) over the records that share a code (n,), φ (m, d) from a block's equation and its rows."""
 
     @abstractmethod
     def absolute_slopes(self, beta: Float) -> Float:

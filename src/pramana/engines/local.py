@@ -161,13 +161,9 @@ class LocalEngine(Engine):
             clean += gram(u, mass * share)
         return gram(phi, share) - clean
 
-    def scores_under(self, beta: Float, records: Any, codes: Int, groups: int) -> Float:
+    def scores_by(self, influence: Callable[[Equation, slice], Float], codes: Int, groups: int) -> Float:
         w = self.sampling.row_weights
-
-        def part(e: Equation, rows: slice) -> Float:
-            return by_group(e.influence_under(beta, records.rows(rows)) * w[rows, None], codes[rows], groups)
-
-        return self._added(part)
+        return self._added(lambda e, rows: by_group(influence(e, rows) * w[rows, None], codes[rows], groups))
 
     def absolute_slopes(self, beta: Float) -> Float:
         weights = self.sampling.row_weights

@@ -22,6 +22,7 @@ from pramana.arrays import Column, Columns, Float, Int
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine
 from pramana.errors import PramanaError, listing
+from pramana.estimating import Records
 from pramana.estimating.factored import FactoredRecords
 from pramana.estimators.factoring import factored_equation
 from pramana.estimators.method import Method
@@ -146,6 +147,8 @@ class Measured:
         """Sums (groups, d) of the weighted score with the k-th level of one channel for the truth."""
         task, mechanism = self.task, self.task.mechanism
         assert mechanism is not None
+        if self._only(assignment):
+            return self.engine.scores_by(lambda e, _rows: e.at_node(beta, k), codes, groups)
         channels = {a.columns: Pinned(a.channel, k) if a is assignment else a.channel for a in mechanism.assignments}
         pinned = Mechanism(_by_name(channels), mechanism.unit)
         if isinstance(self.engine.equation.records, FactoredRecords):
@@ -154,7 +157,14 @@ class Measured:
             records = factored.records
         else:
             records = reverted_records(task.function, pinned, task.table, subset=self.method.subset)
-        return self.engine.scores_under(beta, records, codes, groups)
+        return self.engine.scores_by(lambda e, rows: e.influence_under(beta, records.rows(rows)), codes, groups)
+
+    def _only(self, assignment: Assignment) -> bool:
+        """Whether the nodes of the records are the levels of this channel, so that one node is enough to be evaluated."""
+        records, levels = self.engine.equation.records, assignment.channel.levels or ()
+        if not isinstance(records, Records) or records.response is not None or self.method.subset is not None:
+            return False
+        return [*records.nodes] == [{assignment.columns[0]: level} for level in levels]
 
     def prevalence(self, beta: Float, level: float) -> PrevalenceLimits | None:
         """None where the parameters are no shares of one column with two levels in a simple sample."""
