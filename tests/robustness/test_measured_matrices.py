@@ -134,6 +134,7 @@ def test_methods_that_take_p_as_known_say_so(method: str) -> None:
     for other in ("reversion", "backward", "naive"):
         result = pr.fit("y ~ x", data, pr.Mechanism({"y": GOOD}), family="binomial", method=other)
         assert "matrix-taken-as-known" not in result.flags
+    assert "matrix-taken-as-known" in pr.table_em("y", data, pr.Mechanism({"y": GOOD})).flags
     unused = pr.fit("x ~ 1", data, pr.Mechanism({"y": GOOD}), method="likelihood")
     assert "matrix-taken-as-known" not in unused.flags
 

@@ -35,7 +35,7 @@ from pramana.mechanism.channel import Document
 from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.channels.uncertainty import NEARLY_SINGULAR
 from pramana.mechanism.draws.keystream import Keystream
-from pramana.result import Result
+from pramana.result import Fitted
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ def prevalence_limits(measured: Measured | None, beta: Float, level: float) -> P
     return found
 
 
-def taken_as_known(result: Result, method: Method, task: Task) -> Result:
+def taken_as_known(result: Fitted, method: Method, task: Task) -> Fitted:
     """The result, with a warning where the method uses a measured matrix as if it were known."""
     found = measured_by(task)
     if not found or isinstance(method, Reversion) or method.takes_as_true:
