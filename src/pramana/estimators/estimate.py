@@ -72,25 +72,16 @@ def estimate(method: EquationMethod, task: Task) -> Result:
         diagnostics=(
             *(note for note in task.notes if not (method.takes_as_true and note.code == SHARED_DRAWS)),
             *binding.notes,
-            *([] if measured is None else measured.notes),
             *diagnostics_of(engine, root, split, draws, covariance, split=not unsplit),
             *([NOTHING_RANDOM] if known else []),
             *_few_units(chosen, engine),
         ),
         privacy=None if split is None or unsplit else split.privacy,
         unsplit=unsplit,
-        sampling=None if split is None else split.covariance + (0.0 if added is None else added),
-        measurement=added,
+        sampling=None if split is None else split.covariance,
         draws=draws,
         limits=_limits(engine, root, chosen, covariance, measured),
-        facts={
-            **task.plan.facts,
-            **task.facts,
-            **({} if measured is None else measured.facts),
-            **binding.facts,
-            **about.facts,
-            **_sum_of_weights(engine),
-        },
+        facts={**task.plan.facts, **task.facts, **binding.facts, **about.facts, **_sum_of_weights(engine)},
         frame_kind=task.table.kind,
         df=_degrees_of_freedom(chosen, engine),
         shares=_shares(engine),
@@ -98,6 +89,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
         log_scale=task.plan.log_scale,
         model=Prediction.of(task.function.prediction),
     )
+    result = result if measured is None or added is None else measured.told(result, added)
     result = result if about.size is None else multiplied(result, about.size)
     result = result if about.shown is None else shown_only(result, about.shown)
     return replace(result, again=MarginsAgain.of(method, task, result.estimate))
@@ -170,10 +162,8 @@ class MarginsAgain:
         if not method.repeats or task.plan.margins((), estimate) is None:
             return None
         settings, chosen = task.settings, task.options.inference
-        if isinstance(chosen, Sandwich) and chosen.interval in (
-            "score",
-            "lang-reiczigel",
-        ):  # a system of equations has no others
+        # A system of equations has no intervals but Wald's.
+        if isinstance(chosen, Sandwich) and chosen.interval in ("score", "lang-reiczigel"):
             settings = replace(settings, options=replace(settings.options, inference=replace(chosen, interval="wald")))
         return cls(method, settings, task.plan, estimate)
 

@@ -35,7 +35,7 @@ from pramana.mechanism.channel import Document
 from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.channels.uncertainty import NEARLY_SINGULAR
 from pramana.mechanism.draws.keystream import Keystream
-from pramana.result import Fitted
+from pramana.result import Fitted, Result
 
 
 @dataclass(frozen=True)
@@ -187,13 +187,19 @@ class Measured:
         test = Screened(float(counts[1] / counts.sum()), float(counts.sum()), accuracy[1], accuracy[0])
         return PrevalenceLimits(level, test, size * low, size * span)
 
-    @property
-    def facts(self) -> dict[str, str]:
-        """For the head of a result: from how many people each P comes."""
-        return {"Transition matrix": "; ".join(f"{name} {told}" for name, told in _told(self.assignments))}
+    def told(self, result: Result, added: Float) -> Result:
+        """The result with the part of its covariance that P adds, from how many people each P comes, and what is assumed."""
+        facts = {"Transition matrix": "; ".join(f"{name} {told}" for name, told in _told(self.assignments))}
+        return replace(
+            result,
+            measurement=added,
+            sampling=None if result.sampling is None else result.sampling + added,
+            facts={**result.facts, **facts},
+            diagnostics=(*result.diagnostics, *self._notes),
+        )
 
     @property
-    def notes(self) -> list[Diagnostic]:
+    def _notes(self) -> list[Diagnostic]:
         names = ", ".join(dict.fromkeys(f"{' × '.join(a.columns)}" for a in self.assignments))
         free = [a for a in self.assignments if not a.channel.context]
         within = "whatever the values of other columns" if free else "within each stratum"
