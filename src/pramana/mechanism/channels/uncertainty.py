@@ -122,7 +122,7 @@ def refuse_chosen_by(chosen_by: str) -> None:
     raise MechanismError(
         "people were chosen for validation by their released level, so that the counts show Pr(true | released), which holds in no "
         "other population and is no transition matrix: weight each row by the people of that released level over those of them who were "
-        "validated, and give Pr(released | true) with from_columns; or choose people by their true level, or everybody alike"
+        "validated, and give Pr(released | true) with from_columns, whose uncertainty is then not counted; or choose people by their true level, or everybody alike"
     )
 
 
