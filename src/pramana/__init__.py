@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from pramana.pipeline import compare, fit, specification_test
     from pramana.result import Result
     from pramana.studies import Scenario, StudyResult, simulate
+    from pramana.studies.bounds import Band, band
 
 
 def __getattr__(name: str) -> Any:

@@ -87,6 +87,8 @@ HOME = {
     "account": "disclosure.release.accounting",
     "Audit": "disclosure.audit.auditing",
     "audit": "disclosure.audit.auditing",
+    "Band": "studies.bounds",
+    "band": "studies.bounds",
     "Scenario": "studies",
     "StudyResult": "studies",
     "simulate": "studies",

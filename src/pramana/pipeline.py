@@ -16,6 +16,7 @@ from pramana.engines import MakeEngine, engine_of
 from pramana.errors import PramanaError, confidential, released
 from pramana.estimating import Family
 from pramana.estimators import Likelihood, Method, Naive, method_of
+from pramana.estimators.measured import taken_as_known
 from pramana.formulas.functions import Functions, own_functions
 from pramana.formulas.subset import Subset
 from pramana.formulas.text import is_call
@@ -85,7 +86,8 @@ def fit(
     options = Options(inference_of(inference), start, missing, engine_of(engine), verify, chosen)
     plan = question(what, family, link, functions)
     task = Task.read(plan, data, mechanism, beside, options)
-    return warned(_suited(method_of(method), task).estimate(task))
+    suited = _suited(method_of(method), task)
+    return warned(taken_as_known(suited.estimate(task), suited, task))
 
 
 def _subset(text: str | None, what: Any, functions: Functions | None) -> Subset | None:

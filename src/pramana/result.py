@@ -55,6 +55,7 @@ class Result(Shown):
     estimate, covariance : (d,) and (d, d).
     n : records.
     privacy : the part of the covariance that the randomisation costs (d, d), or None where it has no meaning.
+    measurement : the part of the covariance that comes from a measured transition matrix (d, d), or None where P is known.
     draws : resampled values, or None.
     limits : intervals that are not Wald's or those of the draws, or None.
     facts : what was fitted and how, as shown above the table.
@@ -77,6 +78,7 @@ class Result(Shown):
     diagnostics: tuple[Diagnostic, ...] = ()
     privacy: Float | None = field(default=None, repr=False)
     sampling: Float | None = field(default=None, repr=False)
+    measurement: Float | None = field(default=None, repr=False)
     draws: Draws | None = field(default=None, repr=False)
     limits: Limits | None = field(default=None, repr=False)
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -275,7 +277,8 @@ class Result(Shown):
 
     def price_of_privacy(self) -> Any:
         """For each parameter: its variance, the share that the randomisation costs (Remark 1 of the paper), and how
-        many unperturbed records would have given the same variance. Estimated from released data alone.
+        many unperturbed records would have given the same variance. Estimated from released data alone. Where P was measured,
+        also the share that its measurement costs.
         """
         rows = self._privacy_rows()
         return build({c: [r[c] for r in rows] for c in rows[0]}, self.frame_kind)
@@ -287,10 +290,19 @@ class Result(Shown):
                 f"the variance of this {self.method} fit does not decompose into sampling and randomisation: {why}"
             )
         total = np.diag(self.sampling)
-        share = np.divide(np.diag(self.privacy), total, out=np.zeros_like(total), where=total > 0)
+        parts = {"privacy_share": self.privacy} | (
+            {} if self.measurement is None else {"measurement_share": self.measurement}
+        )
+        shares = {
+            name: np.divide(np.diag(part), total, out=np.zeros_like(total), where=total > 0)
+            for name, part in parts.items()
+        }
+        rest = self.n * (1 - np.sum(list(shares.values()), axis=0))
         return [
-            {"term": t, "variance": float(v), "privacy_share": float(s), "equivalent_records": float(self.n * (1 - s))}
-            for t, v, s in zip(self.parameters, total, share, strict=True)
+            {"term": t, "variance": float(v)}
+            | {name: float(share[j]) for name, share in shares.items()}
+            | {"equivalent_records": float(rest[j])}
+            for j, (t, v) in enumerate(zip(self.parameters, total, strict=True))
         ]
 
     def plot(self, *others: Result, level: float | None = None, title: str = "") -> Any:

@@ -105,6 +105,10 @@ class Engine(ABC):
         randomisation costs. With shares (n,), the same within a unit, the terms are multiplied by them."""
 
     @abstractmethod
+    def scores_by(self, influence: Callable[[Equation, slice], Float], codes: Int, groups: int) -> Float:
+        """Σ w φ (groups, d) over the records that share a code (n,), φ (m, d) from a block's equation and its rows."""
+
+    @abstractmethod
     def slope_moments(self, beta: Float, lefts: Float, rights: Float) -> Float:
         """(2, k): Σ w² (s − s̄)² and Σ w² s (lᵀφ) over records with slopes s = lᵀ ∂φ r, for directions l and r (k, d); a row with
         a count stands for so many equal records."""

@@ -226,6 +226,10 @@ class LocalEngine(Engine):
             clean += gram(u, mass * share)
         return gram(phi, share) - clean
 
+    def scores_by(self, influence: Callable[[Equation, slice], Float], codes: Int, groups: int) -> Float:
+        w = self.sampling.row_weights
+        return self._added(lambda e, rows: by_group(influence(e, rows) * w[rows, None], codes[rows], groups))
+
     def slope_moments(self, beta: Float, lefts: Float, rights: Float) -> Float:
         s = self.sampling
 

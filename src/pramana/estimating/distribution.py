@@ -308,10 +308,10 @@ class DistributionEquation(Equation, Direct):
     def influence(self, beta: Float) -> Float:
         return np.stack([self.measure.per_record(psi, g) for g, psi in self._pieces(beta)], axis=1)
 
-    def at_node(self, beta: Float, k: int) -> Float:
-        """ψ stays linearised at the reverted distribution; only the membership is that of the node."""
+    def influence_under(self, beta: Float, records: Records) -> Float:
+        """ψ stays linearised at the reverted distribution; only the membership is that of the other measure."""
         function = self.function
-        at = Distribution.of(self.records.pinned(k), function.column, function.by, function.levels)
+        at = Distribution.of(records, function.column, function.by, function.levels)
         return np.stack([at.per_record(psi, g) for g, psi in self._pieces(beta)], axis=1)
 
     def slope(self, beta: Float, weights: Float) -> Float:

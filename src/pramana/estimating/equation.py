@@ -191,7 +191,11 @@ class Equation(ABC):
 
     def at_node(self, beta: Float, k: int) -> Float:
         """U (n, d) with the records' k-th combination of hidden values for the truth; φ is their sum under signed weights."""
-        return self.under(self.records.pinned(k)).influence(beta)
+        return self.influence_under(beta, self.records.pinned(k))
+
+    def influence_under(self, beta: Float, records: Any) -> Float:
+        """φ (n, d) of the same records and nodes under another measure; what was learned or linearised from this one is kept."""
+        return self.under(records).influence(beta)
 
     def learned(self, weights: Float, size: float) -> Self:  # noqa: ARG002
         """With what is learned from the released records (bandwidths, where the search starts), at row weights (n,) that are

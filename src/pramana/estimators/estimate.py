@@ -16,6 +16,7 @@ from pramana.engines import Engine, Totals
 from pramana.errors import DataError, PramanaError, SolveError
 from pramana.estimating.function import Question
 from pramana.estimating.rounding import ROUNDING
+from pramana.estimators.measured import Measured, prevalence_limits
 from pramana.estimators.method import EquationMethod, Method, Rebind
 from pramana.estimators.outcomes import Interval, Owned, own_limits
 from pramana.inference import Jackknife, Resampling, Root, Sandwich, Woodruff, solve
@@ -52,8 +53,14 @@ def estimate(method: EquationMethod, task: Task) -> Result:
     root = solve(engine, start=task.start)
     strata = task.sampling.strata
     finite = strata is not None and strata.target == "finite"
-    linear = _linear(engine, root, chosen, required=finite or isinstance(chosen, Sandwich), split=not unsplit)
+    measured = Measured.of(task, method, engine)
+    required = finite or isinstance(chosen, Sandwich) or measured is not None
+    linear = _linear(engine, root, chosen, required=required, split=not unsplit)
     draws = resample(engine, root, chosen, _rebound(engine, binding.rebind)) if isinstance(chosen, Resampling) else None
+    added = None
+    if measured is not None and linear is not None:
+        added = linear.inverse @ measured.meat(root.beta) @ linear.inverse.T
+        draws = draws and measured.redrawn(draws, root.beta, linear.inverse)
     known = linear is not None and nothing_random(linear.totals)
     large = _covariance(engine, root, linear, chosen, draws)
     large = np.zeros_like(large) if known else large
@@ -63,14 +70,16 @@ def estimate(method: EquationMethod, task: Task) -> Result:
     covariance = large
     if small is not None and not isinstance(chosen, Jackknife):
         covariance = _corrected(chosen, small, draws)
+    if added is not None and draws is None and not known:
+        large, covariance = large + added, covariance + added
     level, df = chosen.level if isinstance(chosen, Sandwich) else 0.95, _degrees_of_freedom(chosen, engine, small)
     worth = large if engine.sampling.clusters is None else covariance  # few records that are counted need no correction
     interval = Interval(method, task, engine, root.beta, worth, df, level)
-    own = Owned.none(engine.d) if known else own_limits(interval, chosen)
+    own = Owned.none(engine.d) if known or measured is not None else own_limits(interval, chosen)
     covariance = own.filled(covariance)
     split = linear if method.reverts else None
     judged = _judged(engine, root, split, large)
-    limits = linear.limits if isinstance(linear, Inverted) else _limits(interval, own, chosen, judged, small)
+    limits = linear.limits if isinstance(linear, Inverted) else _limits(interval, own, chosen, judged, small, measured)
     about = engine.about
     result = Result(
         parameters=about.parameters,
@@ -108,6 +117,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
         log_scale=task.plan.log_scale,
         model=Prediction.of(task.function.prediction),
     )
+    result = result if measured is None or added is None else measured.told(result, added)
     result = result if about.size is None else multiplied(result, about.size)
     result = result if about.shown is None else shown_only(result, about.shown)
     result = replace(result, diagnostics=(*result.diagnostics, *_wholly_outside(engine, result)))
@@ -181,7 +191,8 @@ class MarginsAgain:
         if not method.repeats or task.plan.margins((), estimate) is None:
             return None
         settings, chosen = task.settings, task.options.inference
-        if isinstance(chosen, Sandwich) and chosen.interval == "score":  # a system of equations has no score intervals
+        # A system of equations has no intervals but Wald's.
+        if isinstance(chosen, Sandwich) and chosen.interval in ("score", "lang-reiczigel"):
             settings = replace(settings, options=replace(settings.options, inference=replace(chosen, interval="wald")))
         return cls(method, settings, task.plan, estimate)
 
@@ -200,6 +211,7 @@ def multiplied(result: Result, size: float) -> Result:
         covariance=result.covariance * squared,
         privacy=None if result.privacy is None else result.privacy * squared,
         sampling=None if result.sampling is None else result.sampling * squared,
+        measurement=None if result.measurement is None else result.measurement * squared,
         draws=None if result.draws is None else replace(result.draws, values=result.draws.values * size),
         limits=None if result.limits is None else result.limits.times(size),
         facts={**result.facts, "Population size": f"{size:g}"},
@@ -373,6 +385,7 @@ def shown_only(result: Result, names: Sequence[str]) -> Result:
         covariance=result.covariance[square],
         privacy=None if result.privacy is None else result.privacy[square],
         sampling=None if result.sampling is None else result.sampling[square],
+        measurement=None if result.measurement is None else result.measurement[square],
         draws=None if result.draws is None else replace(result.draws, values=result.draws.values[:, kept]),
         limits=None if result.limits is None else result.limits.of(kept),
         df=result.df[kept] if isinstance(result.df, np.ndarray) else result.df,
@@ -475,19 +488,27 @@ def _judged(engine: Engine, root: Root, linear: Linear | None, covariance: Float
 
 
 def _limits(
-    interval: Interval, own: Owned, chosen: Inference, judged: Identification | None, small: SmallSample | None
+    interval: Interval,
+    own: Owned,
+    chosen: Inference,
+    judged: Identification | None,
+    small: SmallSample | None,
+    measured: Measured | None,
 ) -> Limits | None:
     """Intervals of their own kind, where there are any: those of counts, else those of the score test, walking out from the estimate;
     None for Wald's and those of the draws."""
     if own.limits is not None or not isinstance(chosen, Sandwich):
         return own.limits
+    if chosen.interval == "lang-reiczigel":
+        return prevalence_limits(measured, interval.beta, chosen.level)
     engine = interval.engine
     if chosen.interval == "score":
         _refuse_sums(engine)
     if chosen.interval == "auto" and judged is not None and judged.divisor and judged.signals.min() < SAFE:
-        return interval.score()
+        return interval.score() if measured is None else None
     errors = np.sqrt(np.diag(interval.covariance))
-    return limits_of(engine, interval.beta, errors, chosen, judged, _reference(interval, chosen, small))
+    extra = None if measured is None else measured.meat
+    return limits_of(engine, interval.beta, errors, chosen, judged, _reference(interval, chosen, small), extra)
 
 
 def _refuse_sums(engine: Engine) -> None:

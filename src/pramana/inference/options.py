@@ -18,24 +18,25 @@ class Sandwich:
     correction : None corrects for few records, clusters or units (HC2, CR2, with t intervals of as many degrees of freedom as
         each variance has), and leaves large samples as they are. "HC2" corrects these too. "HC0" (CR0 with clusters) and "HC1"
         (n/(n − d); with clusters G/(G − 1) · (n − 1)/(n − d)) are those of other programs, with normal intervals.
-    interval : "auto" (by default), "wald", "score", "mid-p" or "exact". "score" inverts the score test and keeps its coverage
+    interval : "auto" (by default), "wald", "score", "mid-p", "exact" or "lang-reiczigel". "score" inverts the score test and keeps its coverage
         under weak identification and near a boundary. "mid-p" and "exact" (Blaker's) are for shares and counts that are
         binomial, since a record can be released in one of two ways; exact ones cover at least their level, always. "auto" is
         mid-P for these (exact below 15 records), the score for the other shares of a table and for parameters whose signal
-        is too faint for Wald's, and Wald's elsewhere.
+        is too faint for Wald's, and Wald's elsewhere. "lang-reiczigel" is for a share of a column with two levels whose
+        transition matrix was measured.
     level : the level shown, and that of score intervals which are computed with the fit because they need the data; "auto"
         computes them at 0.90, 0.95 and 0.99 as well.
     """
 
     correction: Literal["HC0", "HC1", "HC2"] | None = None
-    interval: Literal["auto", "wald", "score", "mid-p", "exact"] = "auto"
+    interval: Literal["auto", "wald", "score", "mid-p", "exact", "lang-reiczigel"] = "auto"
     level: float = 0.95
 
     def __post_init__(self) -> None:
         if self.correction not in (None, "HC0", "HC1", "HC2"):
             known = ["HC0", "HC1", "HC2"]
             raise PramanaError(f"correction {self.correction!r} is unknown: {suggestion(str(self.correction), known)}")
-        _check_choice("interval", self.interval, ("auto", "wald", "score", "mid-p", "exact"))
+        _check_choice("interval", self.interval, ("auto", "wald", "score", "mid-p", "exact", "lang-reiczigel"))
         check_level(self.level)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +16,18 @@ _FAR = 2.0**24
 
 
 def score_intervals(
-    engine: Engine, beta: Float, errors: Float, critical: Float, rows: Sequence[int] | None = None
+    engine: Engine,
+    beta: Float,
+    errors: Float,
+    critical: Float,
+    rows: Sequence[int] | None = None,
+    extra: Callable[[Float], Float] | None = None,
 ) -> Float:
     """(d, 2): the values of each parameter that the score test does not reject, walking out from the estimate; NaN but for the
     parameters asked for.
 
-    The test rejects where the squared score exceeds `critical` (d,) of its variances.
+    The test rejects where the squared score exceeds `critical` (d,) of its variances, which `extra` adds to: variance of the
+    score, by parameter value, that the records do not show.
 
     An end is infinite where the test does not reject values far out. The accepted values can then leave a gap, when a
     reverted variance may have either sign: the interval covers it, since the values beyond it are accepted.
@@ -29,13 +35,15 @@ def score_intervals(
     out = np.full((engine.d, 2), np.nan)
     for j in range(engine.d) if rows is None else rows:
         for side, sign in enumerate((-1.0, 1.0)):
-            out[j, side] = _end(_Profile(engine, beta, j), sign * max(errors[j], 1e-12), float(critical[j]))
+            out[j, side] = _end(_Profile(engine, beta, j, extra), sign * max(errors[j], 1e-12), float(critical[j]))
     return out
 
 
-def score_statistic(engine: Engine, beta: Float, index: int, value: float) -> float:
+def score_statistic(
+    engine: Engine, beta: Float, index: int, value: float, extra: Callable[[Float], Float] | None = None
+) -> float:
     """Of the hypothesis that one parameter has this value."""
-    return _Profile(engine, beta, index).statistic(value)
+    return _Profile(engine, beta, index, extra).statistic(value)
 
 
 @dataclass(frozen=True)
@@ -106,6 +114,7 @@ class _Profile:
     engine: Engine
     beta: Float
     index: int
+    extra: Callable[[Float], Float] | None = None
 
     def __post_init__(self) -> None:
         self._others = np.delete(np.arange(self.engine.d), self.index)
@@ -129,7 +138,8 @@ class _Profile:
                 contrast[others] = -np.linalg.solve(totals.slope[np.ix_(others, others)].T, totals.slope[j, others])
             except np.linalg.LinAlgError:
                 return float("inf")
-        variance = float(contrast @ totals.meat @ contrast)
+        meat = totals.meat if self.extra is None else totals.meat + self.extra(full)
+        variance = float(contrast @ meat @ contrast)
         return float((contrast @ totals.score) ** 2 / variance) if variance > 0 else 0.0
 
     def _solved(self, value: float) -> Float | None:

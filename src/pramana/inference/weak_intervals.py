@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -75,6 +75,7 @@ def limits_of(
     chosen: Sandwich,
     judged: Identification | None,
     reference: Reference,
+    extra: Callable[[Float], Float] | None = None,
 ) -> ScoreLimits | None:
     """Score intervals, of all parameters or of those with too faint a signal; None where all are Wald's at the usual level."""
     if chosen.interval == "wald":
@@ -87,8 +88,10 @@ def limits_of(
         return None
     rows = [int(j) for j in np.flatnonzero(held)]
     zero = np.full(engine.d, np.nan)
-    zero[rows] = [np.sign(beta[j]) * reference.t(score_statistic(engine, beta, j, 0.0), j) for j in rows]
-    values = {level: score_intervals(engine, beta, errors, reference.critical(level), rows) for level in sorted(levels)}
+    zero[rows] = [np.sign(beta[j]) * reference.t(score_statistic(engine, beta, j, 0.0, extra), j) for j in rows]
+    values = {
+        level: score_intervals(engine, beta, errors, reference.critical(level), rows, extra) for level in sorted(levels)
+    }
     kind = "score" if held.all() else "auto" if held.any() else "wald"
     return ScoreLimits(kind, chosen.level, values, zero)
 

@@ -12,6 +12,7 @@ import numpy as np
 from pramana.arrays import Column, Columns, Float, Int
 from pramana.errors import MechanismError
 from pramana.frames import Kind, Level
+from pramana.mechanism.channels.uncertainty import Uncertainty
 from pramana.mechanism.draws.keystream import Keystream
 
 Document: TypeAlias = dict[str, Any]
@@ -132,6 +133,11 @@ class Channel(ABC):
     def conditional(self) -> bool:
         """Whether epsilon holds only given something that comes from the confidential data."""
         return bool(self.given)
+
+    @property
+    def uncertainty(self) -> Uncertainty | None:
+        """How well the channel's probabilities are known where they were measured; None where they were chosen."""
+        return None
 
     @abstractmethod
     def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Column:

@@ -90,6 +90,11 @@ class Assignment:
             )
         return parts
 
+    @property
+    def measured(self) -> bool:
+        """Whether a matrix of the channel is an estimate."""
+        return any(part.uncertainty is not None for part in self.channel.parts.values())
+
     def strata(self, table: Table) -> Int:
         """Position of each record's stratum (n,); zeros for a channel without strata."""
         if not self.channel.context:
@@ -345,6 +350,15 @@ def _of_truth(channel: Channel) -> Channel:
     if not isinstance(channel, ReportChannel):
         return channel
     return TransitionMatrix.randomized_response(channel.levels, 1.0, kind=channel.kind)
+
+
+def refuse_measured(mechanism: Mechanism | None, purpose: str) -> None:
+    """Where P has to be known."""
+    found = [] if mechanism is None else [a for a in mechanism.assignments if a.measured]
+    if found:
+        raise MechanismError(
+            f"the transition matrix of {listing(found[0].columns)} was measured, and {purpose}: take it as known with matrix.measured(None)"
+        )
 
 
 def _columns_of(key: object) -> tuple[str, ...]:

@@ -245,3 +245,31 @@ def heat_maps(maps: Mapping[str, Float], ticks: Sequence[float], *, x_label: str
     figure.colorbar(image, ax=list(axes), shrink=0.85, label="relative efficiency")
     figure.suptitle(title, fontsize=11)
     return figure
+
+
+@dataclass(frozen=True)
+class Ribbon:
+    """A range of estimates along x, and the range of their limits around it."""
+
+    lowest: Float
+    highest: Float
+    low: Float
+    high: Float
+
+
+def ribbons(x: Float, panels: Mapping[str, Ribbon], *, x_label: str, title: str = "") -> Any:
+    """Bands along x, a panel a term."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(3.6 * len(panels) + 0.8, 3.8), layout="constrained")
+    for axes, (name, ribbon) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        axes.fill_between(x, ribbon.low, ribbon.high, color=PALETTE[0], alpha=0.15, linewidth=0, label="intervals")
+        axes.fill_between(x, ribbon.lowest, ribbon.highest, color=PALETTE[0], alpha=0.45, label="estimates")
+        axes.set_title(_short(name, 40), fontsize=10, loc="left", parse_math=False)
+        axes.set_xlabel(x_label)
+        axes.grid(color="#e8e8e8", linewidth=0.5)
+        _bare(axes)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    figure.suptitle(title, fontsize=11, x=0.02, ha="left")
+    return figure

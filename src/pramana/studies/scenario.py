@@ -17,6 +17,7 @@ from pramana.frames import Table, read
 from pramana.mechanism import Mechanism
 from pramana.mechanism.draws.keystream import Keystream
 from pramana.mechanism.draws.perturbation import OneStream, perturbed
+from pramana.mechanism.mechanism import refuse_measured
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,9 @@ class Scenario:
     family: str | Family | None = None
     link: str | None = None
     label: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        refuse_measured(self.mechanism, "a simulation perturbs with probabilities that are known")
 
     @property
     def plan(self) -> Question:

@@ -18,6 +18,7 @@ from pramana.estimators.model_dependent import reversion_at
 from pramana.frames import Table
 from pramana.inference.hypotheses import SpecificationTest
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
+from pramana.mechanism.mechanism import refuse_measured
 from pramana.models.generalized_linear import Glm
 
 ENOUGH = 2.0
@@ -57,6 +58,7 @@ def specification(method: Likelihood, task: Task) -> SpecificationTest:
         )
     for assignment in used:
         assignment.refuse_reports("the specification test averages over all released levels")
+    refuse_measured(mechanism, "the specification test takes it as known")
     if len(answers) != 1:
         raise FormulaError(f"the specification test needs a response of one column, not {model_of.label!r}")
     known = mechanism

@@ -15,6 +15,7 @@ from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
 from pramana.errors import PramanaError, released
 from pramana.estimators import Likelihood
+from pramana.estimators.measured import taken_as_known
 from pramana.estimators.tables.outcome import TableResult
 from pramana.mechanism import Mechanism
 from pramana.parameters.tables import crosstab
@@ -53,7 +54,8 @@ def table_em(
             "weights=...), and to_simplex() where a cell is negative"
         )
     task = Task.read(crosstab(columns), data, mechanism, Beside(frequencies=frequencies), Options(missing=missing))
-    return warned(cast(TableResult, Likelihood().estimate(task)))
+    found = cast(TableResult, Likelihood().estimate(task))
+    return warned(taken_as_known(found, Likelihood(), task))
 
 
 def to_simplex(result: Result) -> Result:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,16 @@ from pramana.mechanism.channels.checks import (
     stochastic,
 )
 from pramana.mechanism.channels.matrix_forms import Banded, Dense, Form, Mixture
+from pramana.mechanism.channels.uncertainty import (
+    Accuracy,
+    Uncertainty,
+    published,
+    refuse_chosen_by,
+    refuse_singular,
+    tabulated,
+    two_by_two,
+    validated,
+)
 from pramana.mechanism.draws.keystream import Keystream
 
 CONDITION_LIMIT = 1e8
@@ -59,6 +69,7 @@ class TransitionMatrix(Channel):
     levels: tuple[Level, ...] = ()
     kind: Kind | None = None
     given: tuple[str, ...] = ()
+    uncertainty: Uncertainty | None = None
 
     def __init__(
         self,
@@ -177,6 +188,88 @@ class TransitionMatrix(Channel):
         check_probabilities(sensitivity=sensitivity, specificity=specificity)
         return cls.from_columns(levels, [[specificity, 1 - sensitivity], [1 - specificity, sensitivity]])
 
+    @classmethod
+    def from_validation(
+        cls,
+        counts: object = None,
+        *,
+        levels: Sequence[Level] | None = None,
+        sensitivity: tuple[int, int] | None = None,
+        specificity: tuple[int, int] | None = None,
+        prior: float | npt.ArrayLike | None = None,
+        chosen_by: str = "true",
+        internal: bool = False,
+        kind: Kind | None = None,
+    ) -> TransitionMatrix:
+        """Measured by a validation study in which people's true levels are known; `fit` adds its uncertainty to standard errors.
+
+        Parameters
+        ----------
+        counts : (K, K), people released as level i (row) whose true level is j (column); or a pandas cross table with the
+            levels for its index and columns, or a dictionary `{true: {released: count}}`.
+        levels : of an array of counts, in its order; 0 and 1 where there are two.
+        sensitivity, specificity : for two levels, in place of counts: how many were released right, of how many.
+        prior : added to every count (a Dirichlet prior): one number, or one for each cell. By default nothing, except that a
+            column with an empty cell gets ½ in each of its cells (Jeffreys' prior).
+        chosen_by : what decided who was validated: "true" levels, or "neither" (everybody alike). "released" is refused.
+
+        internal : the people are records of the file that is analysed, chosen by nothing else; standard errors then know
+            that P̂ and the noise of these records err together.
+
+        >>> P = TransitionMatrix.from_validation(sensitivity=(204, 242), specificity=(71, 89))
+        >>> P.matrix.round(4)
+        array([[0.7978, 0.157 ],
+               [0.2022, 0.843 ]])
+        """
+        if chosen_by != "true":
+            refuse_chosen_by(chosen_by)
+        if (counts is None) == (sensitivity is None and specificity is None):
+            raise MechanismError(
+                "from_validation takes a table of counts, or sensitivity=(204, 242) and specificity=(71, 89)"
+            )
+        table = two_by_two(sensitivity, specificity) if counts is None else counts
+        known, array = tabulated(table, levels)
+        matrix, uncertainty = validated(known, array, prior)
+        return cls.from_columns(known, matrix, kind=kind).measured(replace(uncertainty, internal=internal))
+
+    @classmethod
+    def from_published(
+        cls,
+        sensitivity: Accuracy,
+        specificity: Accuracy,
+        *,
+        levels: Sequence[Level] = (0, 1),
+        level: float = 0.95,
+    ) -> TransitionMatrix:
+        """Two levels, from the accuracy that a paper states of a test; `fit` adds its uncertainty to standard errors.
+
+        Parameters
+        ----------
+        sensitivity, specificity : of the second and the first level. An estimate with its interval, `(0.94, (0.90, 0.97))`, which
+            becomes the Beta distribution of that mean whose interval is as wide on the logit scale; an estimate with the
+            number of people that it comes from, `(0.94, 242)`; or a number that is taken as known.
+        level : of the intervals.
+
+        >>> P = TransitionMatrix.from_published(sensitivity=(0.94, (0.90, 0.97)), specificity=0.97)
+        >>> P.uncertainty.sizes.round(1)
+        array([  inf, 175.3])
+        """
+        if not (is_number(level) and 0 < level < 1):
+            raise MechanismError(f"level={level!r} must lie between 0 and 1: for 95 % intervals give 0.95")
+        (right, found), (low, high) = zip(
+            published("specificity", specificity, level), published("sensitivity", sensitivity, level), strict=True
+        )
+        return cls.binary(found, right, levels=levels).measured(Uncertainty(np.array([low, high])))
+
+    def measured(self, uncertainty: Uncertainty | None) -> TransitionMatrix:
+        """The same matrix as an estimate that is so uncertain; None takes it as known."""
+        if uncertainty is not None:
+            refuse_singular(self.matrix, uncertainty)
+        form = self.form if uncertainty is None else Dense(self.matrix)
+        made = TransitionMatrix.from_form(self.levels, form, self.kind, conditional=self.given)
+        object.__setattr__(made, "uncertainty", uncertainty)
+        return made
+
     def __len__(self) -> int:
         return len(self.levels)
 
@@ -189,7 +282,8 @@ class TransitionMatrix(Channel):
     def __repr__(self) -> str:
         return (
             f"TransitionMatrix({len(self)} levels: {listing(self.levels, 4)}; {self.kind or 'kind not stated'}; "
-            f"epsilon {self.epsilon:.3g}{told_given(self)}, condition number {self.condition_number:.3g})"
+            f"epsilon {self.epsilon:.3g}{told_given(self)}, condition number {self.condition_number:.3g}"
+            f"{'' if self.uncertainty is None else f'; {self.uncertainty.told}'})"
         )
 
     @property
@@ -281,7 +375,10 @@ class TransitionMatrix(Channel):
         if isinstance(self.form, Banded):
             diagonals = self.form.diagonals.tolist()
             return {"channel": "band", **document, "width": self.form.width, "diagonals": diagonals}
-        return {"channel": "transition_matrix", **document, "orientation": "columns", "matrix": self.matrix.tolist()}
+        document |= {"orientation": "columns", "matrix": self.matrix.tolist()}
+        if self.uncertainty is None:
+            return {"channel": "transition_matrix", **document}
+        return {"channel": "measured_matrix", **document, **self.uncertainty.document()}
 
     @classmethod
     def from_document(cls, document: Document) -> TransitionMatrix:
@@ -302,7 +399,9 @@ class TransitionMatrix(Channel):
             form = Banded(checked_diagonals(document["diagonals"], document["width"], len(levels)))
             return cls.from_form(levels, form, kind, conditional=conditional)
         build = cls.from_rows if document["orientation"] == "rows" else cls.from_columns
-        return build(levels, document["matrix"], kind=kind, conditional=conditional)
+        made = build(levels, document["matrix"], kind=kind, conditional=conditional)
+        known = document["channel"] == "transition_matrix"
+        return made if known else made.measured(Uncertainty.from_document(document, len(levels)))
 
 
 def told_given(channel: Channel) -> str:

@@ -84,6 +84,18 @@ class MixtureModel(ChannelModel):
     frequencies: list[Annotated[float, Field(ge=0)]] | None = None
 
 
+class MeasuredModel(MatrixModel):
+    """A matrix that was estimated: each column is as well known as so many people of that true level tell; null is known exactly.
+
+    A channel of its own, so that readers who take every P as known refuse it: they would understate errors.
+    """
+
+    channel: Literal["measured_matrix"]  # type: ignore[assignment]
+    sizes: list[Annotated[float, Field(gt=0)] | None]
+    validated: list[Annotated[int, Field(ge=0)]] | None = None
+    internal: bool = False
+
+
 class BandModel(ChannelModel):
     """Moves of at most `width` steps: `diagonals[width + i − j][j]` is the chance that level j is released as level i."""
 
@@ -166,6 +178,10 @@ class MixtureStratum(MixtureModel):
     value: LevelValue
 
 
+class MeasuredStratum(MeasuredModel):
+    value: LevelValue
+
+
 class BandStratum(BandModel):
     value: LevelValue
 
@@ -174,7 +190,8 @@ class StratifiedModel(ChannelModel):
     channel: Literal["stratified"]
     by: str
     strata: Annotated[
-        list[Annotated[MatrixStratum | MixtureStratum | BandStratum, Field(discriminator="channel")]], FailFast()
+        list[Annotated[MatrixStratum | MixtureStratum | MeasuredStratum | BandStratum, Field(discriminator="channel")]],
+        FailFast(),
     ]
 
     def built(self) -> Channel:
@@ -188,6 +205,7 @@ class StratifiedModel(ChannelModel):
 Randomization = Annotated[
     MatrixModel
     | MixtureModel
+    | MeasuredModel
     | BandModel
     | StratifiedModel
     | RectangularModel
