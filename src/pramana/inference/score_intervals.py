@@ -126,6 +126,10 @@ class _Profile:
 
     def statistic(self, value: float) -> float:
         """Squared score over its variance; infinite where the other parameters have no root."""
+        with np.errstate(all="ignore"):  # far out anything may overflow
+            return self._statistic(value)
+
+    def _statistic(self, value: float) -> float:
         full = self._solved(value)
         if full is None:
             return float("inf")

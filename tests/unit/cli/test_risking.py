@@ -65,7 +65,7 @@ def test_plan_writes_a_mechanism(files: tuple[str, str], tmp_path: Path) -> None
         "-o",
         str(out),
         "--simulate",
-        "0",
+        "40",
     )
     assert "Keep probability" in shown
     assert "40 releases a keep probability" in shown
