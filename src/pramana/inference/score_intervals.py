@@ -23,19 +23,20 @@ def score_intervals(
     rows: Sequence[int] | None = None,
     extra: Callable[[Float], Float] | None = None,
 ) -> Float:
-    """(d, 2): the values of each parameter that the score test does not reject, walking out from the estimate; NaN but for the
+    """(L, d, 2): the values of each parameter that the score test does not reject, walking out from the estimate; NaN but for the
     parameters asked for.
 
-    The test rejects where the squared score exceeds `critical` (d,) of its variances, which `extra` adds to: variance of the
-    score, by parameter value, that the records do not show.
+    The test of each of L levels rejects where the squared score exceeds `critical` (L, d) of its variances, which `extra` adds to:
+    variance of the score, by parameter value, that the records do not show.
 
     An end is infinite where the test does not reject values far out. The accepted values can then leave a gap, when a
     reverted variance may have either sign: the interval covers it, since the values beyond it are accepted.
     """
-    out = np.full((engine.d, 2), np.nan)
+    out = np.full((len(critical), engine.d, 2), np.nan)
     for j in range(engine.d) if rows is None else rows:
         for side, sign in enumerate((-1.0, 1.0)):
-            out[j, side] = _end(_Profile(engine, beta, j, extra), sign * max(errors[j], 1e-12), float(critical[j]))
+            walk = _Walk(_Profile(engine, beta, j, extra), sign * max(errors[j], 1e-12))
+            out[:, j, side] = [walk.end(float(limit)) for limit in np.sqrt(critical[:, j])]
     return out
 
 
@@ -76,35 +77,40 @@ class Reference:
         return float(np.sqrt(statistic / room) / factor) if room > 0 else float("inf")
 
 
-def _end(profile: _Profile, step: float, critical: float) -> float:
-    """Double the distance until the test rejects, then close in on where it begins to, by false position (Illinois)."""
-    centre, limit = float(profile.beta[profile.index]), np.sqrt(critical)
+class _Walk:
+    """Out from the estimate on one side, in steps of a standard error; what was computed on the way serves every level."""
 
-    def beyond(distance: float) -> float:
-        """From -1 to 1, and 0 at the end: finite where the test statistic is not."""
-        return float(1 - 2 * limit / (np.sqrt(profile.statistic(centre + step * distance)) + limit))
+    def __init__(self, profile: _Profile, step: float) -> None:
+        self.centre, self.step = float(profile.beta[profile.index]), step
+        self.far = np.sqrt(profile.statistic(self.centre + step * _FAR))
+        self.known: dict[float, float] = {}
+        profile.reset()
+        self.profile = profile
 
-    if beyond(_FAR) <= 0:
-        return float(np.sign(step) * np.inf)
-    profile.reset()
-    low, high, below, above = 0.0, 1.0, -1.0, beyond(1.0)
-    while above <= 0:
-        low, high, below, above = high, 2 * high, above, beyond(2 * high)
-        if high > _FAR:
-            return float(np.sign(step) * np.inf)
-    for k in range(100):
-        if high - low <= 1e-7 * high:
-            break
-        inner = (low * above - high * below) / (above - below)
-        middle = inner if k % 4 else (low + high) / 2  # halving where false position would creep
-        found = beyond(middle)
-        if abs(found) < 1e-10:
-            return centre + step * middle
-        if found > 0:
-            low, high, below, above = low, middle, below / 2, found
-        else:
-            low, high, below, above = middle, high, found, above / 2
-    return centre + step * high
+    def end(self, limit: float) -> float:
+        """Double the distance until the root of the statistic is beyond the limit, then close in on where it gets there."""
+        from scipy.optimize import brentq
+
+        def beyond(distance: float) -> float:
+            """From -1 to 1, and 0 at the end: finite where the test statistic is not."""
+            return 1 - 2 * limit / (self.root(distance) + limit)
+
+        if self.far <= limit:
+            return float(np.sign(self.step) * np.inf)
+        high = 1.0
+        while beyond(high) <= 0:
+            high *= 2
+            if high > _FAR:
+                return float(np.sign(self.step) * np.inf)
+        high = min(d for d in self.known if beyond(d) > 0)
+        low = max((d for d in self.known if d < high), default=0.0)
+        found = brentq(lambda d: beyond(d) if d > 0 else -1.0, low, high, xtol=1e-7 * high, rtol=1e-7)
+        return float(self.centre + self.step * found)
+
+    def root(self, distance: float) -> float:
+        if distance not in self.known:
+            self.known[distance] = float(np.sqrt(self.profile.statistic(self.centre + self.step * distance)))
+        return self.known[distance]
 
 
 @dataclass

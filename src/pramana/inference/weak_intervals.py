@@ -89,9 +89,9 @@ def limits_of(
     rows = [int(j) for j in np.flatnonzero(held)]
     zero = np.full(engine.d, np.nan)
     zero[rows] = [np.sign(beta[j]) * reference.t(score_statistic(engine, beta, j, 0.0, extra), j) for j in rows]
-    values = {
-        level: score_intervals(engine, beta, errors, reference.critical(level), rows, extra) for level in sorted(levels)
-    }
+    asked = sorted(levels)
+    limits = score_intervals(engine, beta, errors, np.stack([reference.critical(a) for a in asked]), rows, extra)
+    values = dict(zip(asked, limits, strict=True))
     kind = "score" if held.all() else "auto" if held.any() else "wald"
     return ScoreLimits(kind, chosen.level, values, zero)
 
