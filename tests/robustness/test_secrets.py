@@ -11,6 +11,7 @@ import datetime
 import gzip
 import io
 import logging
+import re
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -325,7 +326,9 @@ class Heard:
             waiting += [error.__cause__, error.__context__]
 
     def leaks(self, markers: set[str]) -> list[str]:
-        return sorted(marker for marker in markers if marker in self.text)
+        """Digests of released files are left out: six of their digits may be anything."""
+        text = re.sub(r"\b[0-9a-f]{64}\b", "", self.text)
+        return sorted(marker for marker in markers if marker in text)
 
 
 @pytest.mark.parametrize("door", DOORS)
