@@ -21,6 +21,7 @@ from pramana.inference import Sandwich
 from pramana.inference.limits import Limits, Only, Together
 from pramana.inference.restricted import Estimated, FunctionLimits, QuotientLimits, Released, standard_error
 from pramana.inference.shares import SMALL, BinomialLimits
+from pramana.mechanism.channels.reports import ReportChannel
 
 FEW_VALUES = 50
 """Distinct values of a clean column above which its records are not counted by value."""
@@ -70,7 +71,7 @@ def _groups(method: EquationMethod, task: Task) -> tuple[tuple[tuple[str, ...], 
     used = [] if mechanism is None else mechanism.used_by(wanted)
     out: list[tuple[tuple[str, ...], tuple[Level, ...]]] = []
     for assignment in used:
-        if assignment.channel.levels is None:
+        if assignment.channel.levels is None or isinstance(assignment.channel, ReportChannel):  # reports are no levels
             return None
         out.append((assignment.columns, assignment.channel.levels))
     known = {name for names, _ in out for name in names}
