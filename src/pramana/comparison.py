@@ -28,9 +28,9 @@ class Comparison(Shown):
     >>> models = {"both": pr.fit("y ~ a + b", data, None), "b alone": pr.fit("y ~ b", data, None)}
     >>> for row in pr.Comparison(models).sheet().rows:
     ...     print(row)
-    ('Intercept', '0.6545 (0.2126)', '2.2500 (0.1768)')
-    ('a', '1.0636 (0.0493)', None)
-    ('b', '0.3636 (0.2124)', '1.2500 (1.0945)')
+    ('Intercept', '0.6545 (0.3128)', '2.2500 (0.2500)')
+    ('a', '1.0636 (0.0785)', None)
+    ('b', '0.3636 (0.3083)', '1.2500 (1.3463)')
     """
 
     results: Mapping[str, Result]

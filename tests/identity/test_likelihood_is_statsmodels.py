@@ -78,7 +78,7 @@ def test_an_identity_matrix_on_the_response_gives_the_logit_of_statsmodels(link:
 )
 def test_a_clean_fit_is_the_glm_and_a_sandwich_is_hc0(family: Family, data: pd.DataFrame) -> None:
     ordered = data.assign(edu=pd.Categorical(data["edu"], categories=["low", "mid", "high"]))
-    result = pr.fit(FORMULA, ordered, None, family=family, method="likelihood", inference="sandwich")
+    result = pr.fit(FORMULA, ordered, None, family=family, method="likelihood", inference=pr.Sandwich("HC0"))
     expected = reference(family, data, cov_type="HC0")
     np.testing.assert_allclose(result.estimate, expected.params, **CLOSE)
     np.testing.assert_allclose(result.covariance, expected.cov_params(), **CLOSE)

@@ -22,7 +22,7 @@ DIGITS = 1e-4
 def ratio(what: Any, counts: list[int], column: str, accuracy: tuple[float, float]) -> dict[str, Any]:
     table = {"case": [1, 1, 0, 0], "exposed": [1, 0, 1, 0], "count": counts}
     mechanism = pr.Mechanism({column: pr.TransitionMatrix.binary(*accuracy)})
-    result = pr.fit(what, table, mechanism, frequencies="count")
+    result = pr.fit(what, table, mechanism, frequencies="count", inference=pr.Sandwich(interval="wald"))
     assert [d.code for d in result.diagnostics] == []
     frame = result.to_frame(exponentiate=True)
     return {name: float(values[0]) for name, values in frame.items() if name != "term"}

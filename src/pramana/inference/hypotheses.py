@@ -83,7 +83,7 @@ def wald_test(
     if np.linalg.matrix_rank(rows) < count:
         raise FormulaError(f"the hypotheses {hypothesis!r} are not independent of each other: drop the redundant ones")
     known = float(count if df is None else df)
-    if count > known or np.linalg.matrix_rank(spread) < count:
+    if count > np.ceil(known) or np.linalg.matrix_rank(spread) < count:
         raise FormulaError(
             f"the variance shows too few directions ({known:g} degrees of freedom) to test {count} equations together, as it has "
             "too few clusters or records: test fewer at a time"
