@@ -243,7 +243,7 @@ def test_an_instrument_without_force(data: pd.DataFrame) -> None:
 
 def test_weak_instruments_are_a_diagnostic(data: pd.DataFrame) -> None:
     weak = pr.fit(pr.two_stage_least_squares("y ~ x | z"), data, None)
-    assert [d.code for d in weak.diagnostics][0] == "weak-instruments"
+    assert next(d.code for d in weak.diagnostics) == "weak-instruments"
     strong = pr.fit(pr.two_stage_least_squares("y ~ x | z"), data.assign(x=data["x"] + data["z"]), None)
     assert strong.diagnostics == ()
 
