@@ -128,7 +128,7 @@ def standard_errors(
 
 
 def _one(engine: Engine, sets: DataSets, g: int, beta: Float, inference: Sandwich | Resampling, seed: int) -> Numbers:
-    from pramana.estimators.estimate import sandwich_errors
+    from pramana.estimators.uncertainty import sandwich_errors
 
     out: Numbers = {"se_sandwich": sandwich_errors(engine, beta[g])}
     if isinstance(inference, Resampling):

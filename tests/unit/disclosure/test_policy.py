@@ -21,7 +21,7 @@ from pramana.cli.application import app
 from pramana.disclosure.release import releasing
 from pramana.disclosure.release.clearance import Gate, Intent, objections, published
 from pramana.disclosure.release.ledger import ColumnRecord, Entry, read_ledger
-from pramana.disclosure.release.policy import FORBIDDEN, AuditRule, Budget, Columns, Limits, Policy
+from pramana.disclosure.release.policy import FORBIDDEN, AuditRule, Budget, ColumnRules, ReleaseLimits, Policy
 
 EDU = ("low", "mid", "high")
 KEY = bytes(range(32))
@@ -243,7 +243,7 @@ def test_an_override_that_the_rows_ask_for_is_described(folder: Path, ending: st
     frame = pd.DataFrame({"edu": ["low"] * 50 + ["mid"] * 50 + ["high"] * 5})
     source, target = folder / f"rare.{ending}", folder / f"out.{ending}"
     frame.to_csv(source, index=False) if ending == "csv" else frame.to_parquet(source, index=False)
-    policy = Policy(limits=Limits(merge_below=10))
+    policy = Policy(limits=ReleaseLimits(merge_below=10))
     with pytest.warns(UserWarning, match=r"policy is overridden: 1 level\(s\) of edu"):
         made = pr.release(
             source, target, M, policy=policy, ledger=folder / "ledger", override="the list is public", card=True
@@ -342,7 +342,7 @@ def test_levels_of_few_people_must_be_allowed(folder: Path) -> None:
     assert (made.allowed, read_ledger(book)[0].allowed) == (("rare-levels",), ("rare-levels",))
     release(folder, "b", rare, source="eight", ledger=book)
     ten: dict[str, Any] = {
-        "policy": Policy(limits=Limits(merge_below=10)),
+        "policy": Policy(limits=ReleaseLimits(merge_below=10)),
         "ledger": book,
         "allow": ("rare-levels", "second-draw"),
     }
@@ -352,7 +352,7 @@ def test_levels_of_few_people_must_be_allowed(folder: Path) -> None:
 
 
 def test_dropped_columns_and_new_identifiers_are_not_published(folder: Path) -> None:
-    rules = Policy(columns=Columns(publish=("edu", "pid"), drop=("id",)), require=("shuffle",))
+    rules = Policy(columns=ColumnRules(publish=("edu", "pid"), drop=("id",)), require=("shuffle",))
     said = refused(folder, "does not list 'id', 'job'", policy=rules)
     assert "lets 'id' into no release" in said
     assert "requires 'shuffle'" in said
@@ -385,36 +385,36 @@ GIVEN = pr.Mechanism({"edu": pr.TransitionMatrix.invariant(EDU, [0.5, 0.3, 0.2],
 RULES: list[tuple[str, Policy, Intent, Intent, str]] = [
     (
         "column",
-        Policy(limits=Limits(column=LOSS - 0.01)),
+        Policy(limits=ReleaseLimits(column=LOSS - 0.01)),
         intent(),
         intent(pr.Mechanism({"edu": pr.TransitionMatrix.from_epsilon(EDU, LOSS - 0.01)})),
         r"epsilon of 'edu' is 2.079, above 2.069",
     ),
-    ("column", Policy(limits=Limits(column=50)), intent(INFINITE), intent(), "is infinity, above 50"),
+    ("column", Policy(limits=ReleaseLimits(column=50)), intent(INFINITE), intent(), "is infinity, above 50"),
     (
         "release",
-        Policy(limits=Limits(column=3, release=3)),
+        Policy(limits=ReleaseLimits(column=3, release=3)),
         intent(pr.Mechanism({"edu": M.assignments[0].channel, "job": dense(["a", "b"], [[0.8, 0.2], [0.2, 0.8]])})),
         intent(),
         r"epsilon of a record is 3.466, above 3",
     ),
     (
         "keep",
-        Policy(limits=Limits(keep=0.79)),
+        Policy(limits=ReleaseLimits(keep=0.79)),
         intent(),
         intent(pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(EDU, 0.79)})),
         "kept with 0.8, above 0.79",
     ),
     (
         "keep",
-        Policy(limits=Limits(keep=0.8)),
+        Policy(limits=ReleaseLimits(keep=0.8)),
         intent(pr.Mechanism({"edu": dense(EDU, [[0.05, 0.9, 0.05], [0.05, 0.05, 0.9], [0.9, 0.05, 0.05]])})),
         intent(),
         "kept with 0.9",
     ),
     (
         "rare-levels",
-        Policy(limits=Limits(merge_below=5)),
+        Policy(limits=ReleaseLimits(merge_below=5)),
         intent(rare="1 level is held by 4"),
         intent(),
         "1 level is held by 4",
@@ -444,16 +444,16 @@ RULES: list[tuple[str, Policy, Intent, Intent, str]] = [
     ("shuffle", Policy(require=("shuffle",)), intent(), intent(shuffled=True), "requires 'shuffle'"),
     (
         "publish",
-        Policy(columns=Columns(publish=("edu", "age"))),
+        Policy(columns=ColumnRules(publish=("edu", "age"))),
         intent(),
         intent(clear=("age",)),
         "does not list 'id'",
     ),
-    ("publish", Policy(columns=Columns(publish=())), intent(clear=()), intent(clear=()), "does not list 'edu'"),
-    ("drop", Policy(columns=Columns(drop=("id",))), intent(), intent(clear=("age",)), "lets 'id' into no release"),
+    ("publish", Policy(columns=ColumnRules(publish=())), intent(clear=()), intent(clear=()), "does not list 'edu'"),
+    ("drop", Policy(columns=ColumnRules(drop=("id",))), intent(), intent(clear=("age",)), "lets 'id' into no release"),
     (
         "perturb",
-        Policy(columns=Columns(perturb=("age", "edu"))),
+        Policy(columns=ColumnRules(perturb=("age", "edu"))),
         intent(),
         intent(clear=("id",)),
         "publishes 'age' only",
@@ -481,7 +481,7 @@ def test_every_rule_refuses_what_breaks_it_and_nothing_else(
 
 
 def test_every_refusal_is_named_at_once() -> None:
-    policy = Policy(forbid=("seed",), require=("dataset",), limits=Limits(column=1, keep=0.5))
+    policy = Policy(forbid=("seed",), require=("dataset",), limits=ReleaseLimits(column=1, keep=0.5))
     with pytest.raises(pr.PramanaError) as caught:
         Gate(policy=policy).clear(intent(pr.Mechanism(IDENTITIES["kept"]), randomness="seeded (insecure)"))
     said = str(caught.value)
@@ -713,8 +713,8 @@ def test_every_key_of_a_policy_file(tmp_path: Path) -> None:
         ("ledger", "dataset", "unit", "key", "card", "shuffle"),
         ("parquet",),
         Budget(6.0, 8, {"health": 1.0, "survey 2024": 2}, (("survey 2024", "survey 2025"), ("north", "south"))),
-        Limits(3.0, 5.0, 0.9, 10),
-        Columns(("age", "edu"), ("name",), ("edu",)),
+        ReleaseLimits(3.0, 5.0, 0.9, 10),
+        ColumnRules(("age", "edu"), ("name",), ("edu",)),
         AuditRule(False, False),
         made.digest,
     )

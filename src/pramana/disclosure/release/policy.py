@@ -53,7 +53,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Limits:
+class ReleaseLimits:
     """Of one release.
 
     Attributes
@@ -71,7 +71,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnRules:
     """By name.
 
     Attributes
@@ -135,7 +135,7 @@ class Policy:
     formats : of the released file.
     digest : SHA-256 of the file, as the ledger keeps it.
 
-    >>> Policy(limits=Limits(column=2.0), forbid=("seed",)).limits.column
+    >>> Policy(limits=ReleaseLimits(column=2.0), forbid=("seed",)).limits.column
     2.0
     """
 
@@ -144,8 +144,8 @@ class Policy:
     require: tuple[str, ...] = ()
     formats: tuple[str, ...] = FORMATS
     budget: Budget = Budget()
-    limits: Limits = Limits()
-    columns: Columns = Columns()
+    limits: ReleaseLimits = ReleaseLimits()
+    columns: ColumnRules = ColumnRules()
     audit: AuditRule | None = None
     digest: str | None = None
 
@@ -278,8 +278,8 @@ def _policy(document: dict[str, Any], digest: str, source: str) -> Policy:
     return Policy(
         **{key: top[key] for key in ("name", "forbid", "require", "formats") if key in top},
         budget=Budget(**parts["budget"]),
-        limits=Limits(**parts["limits"]),
-        columns=Columns(**parts["columns"]),
+        limits=ReleaseLimits(**parts["limits"]),
+        columns=ColumnRules(**parts["columns"]),
         audit=AuditRule(**parts["audit"]) if "audit" in document else None,
         digest=digest,
     )

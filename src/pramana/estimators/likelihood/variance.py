@@ -11,9 +11,10 @@ from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Sampling, Stratification
 from pramana.errors import DataError, PramanaError, SolveError
-from pramana.estimators.estimate import few_clusters, freedom, too_few_clusters
 from pramana.estimators.likelihood.maximization import Maximum
 from pramana.estimators.likelihood.observed import ObservedLikelihood
+from pramana.estimators.remarks import few_clusters, too_few_clusters
+from pramana.estimators.uncertainty import freedom
 from pramana.inference import Resampling, Sandwich
 from pramana.inference.few_units import ENOUGH, SmallSample, of_units
 from pramana.inference.survey import refuse_correction
