@@ -1,0 +1,379 @@
+"""How uncertain a root is: which inference is used, what it finds, and the intervals that follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from pramana.analysis.task import Task
+from pramana.arrays import Float
+from pramana.engines import Engine, Totals
+from pramana.errors import PramanaError, SolveError
+from pramana.estimating.rounding import ROUNDING
+from pramana.estimators.measured import Measured, prevalence_limits
+from pramana.estimators.method import EquationMethod, Method, Rebind
+from pramana.estimators.outcomes import Interval, Owned, own_limits
+from pramana.inference import Jackknife, Resampling, Root, Sandwich, Woodruff
+from pramana.inference import jackknife as deleted
+from pramana.inference import resampling as resampled
+from pramana.inference import sandwich as linearised
+from pramana.inference.averaged_slope import averaged_slope
+from pramana.inference.few_units import SmallSample, small_sample
+from pramana.inference.identification import SAFE, Identification, identification, perturbed
+from pramana.inference.limits import Limits
+from pramana.inference.resampling import Draws, resample
+from pramana.inference.sandwich import Linear
+from pramana.inference.score_intervals import Reference
+from pramana.inference.survey import refuse_correction, refuse_step_target
+from pramana.inference.weak_intervals import described, limits_of
+from pramana.inference.woodruff import Inverted, degrees_of_freedom, inverted
+
+Inference: TypeAlias = Sandwich | Resampling | Jackknife | Woodruff | deleted.Replicates
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """What is known of the error of a root.
+
+    Attributes
+    ----------
+    chosen : the inference that was used.
+    linear : the linearised estimator, or None where it was not needed and does not exist.
+    large : (d, d), the covariance as if units were many.
+    covariance : (d, d), with what few units change.
+    df : degrees of freedom of that covariance, None for large-sample inference.
+    small : what few units change, or None.
+    draws : of the resampling.
+    own : intervals that follow from counts, parameter by parameter.
+    judged : what the noise has left to estimate, or None where none is undone.
+    limits : intervals of their own kind, or None for Wald's and those of the draws.
+    measured : how P was measured, or None where it is known.
+    added : (d, d), what measuring P adds to the covariance.
+    known : nothing is random.
+    """
+
+    chosen: Inference
+    linear: Linear | None
+    large: Float
+    covariance: Float
+    df: float | Float | None
+    small: SmallSample | None
+    draws: Draws | None
+    own: Owned
+    judged: Identification | None
+    limits: Limits | None
+    measured: Measured | None
+    added: Float | None
+    known: bool
+
+    @property
+    def kind(self) -> str:
+        """Of the intervals."""
+        if self.limits is not None:
+            return self.limits.kind
+        return "wald" if self.chosen.interval == "auto" else self.chosen.interval
+
+
+def uncertainty(
+    method: EquationMethod,
+    task: Task,
+    engine: Engine,
+    root: Root,
+    chosen: Inference,
+    rebind: Rebind | None,
+    *,
+    split: bool,
+) -> Uncertainty:
+    """Of a root, whose variance is split into the sample's and the randomisation's part where that can be."""
+    strata = task.sampling.strata
+    finite = strata is not None and strata.target == "finite"
+    measured = Measured.of(task, method, engine)
+    required = finite or isinstance(chosen, Sandwich) or measured is not None
+    linear = _linear(engine, root, chosen, required=required, split=split)
+    draws = resample(engine, root, chosen, _rebound(engine, rebind)) if isinstance(chosen, Resampling) else None
+    added = None
+    if measured is not None and linear is not None:
+        added = linear.inverse @ measured.meat(root.beta) @ linear.inverse.T
+        draws = draws and measured.redrawn(draws, root.beta, linear.inverse)
+    known = linear is not None and _nothing_random(linear.totals)
+    large = _covariance(engine, root, linear, chosen, draws)
+    large = np.zeros_like(large) if known else large
+    small = None if known else _small_sample(chosen, engine, root, linear)
+    if draws is not None and small is not None:
+        draws = draws.widened(root.beta, small.factor_of_draws(draws.law))
+    covariance = large
+    if small is not None and not isinstance(chosen, Jackknife):
+        covariance = _corrected(chosen, small, draws)
+    if added is not None and draws is None and not known:
+        large, covariance = large + added, covariance + added
+    level, df = chosen.level if isinstance(chosen, Sandwich) else 0.95, _degrees_of_freedom(chosen, engine, small)
+    worth = large if engine.sampling.clusters is None else covariance  # few records that are counted need no correction
+    interval = Interval(method, task, engine, root.beta, worth, df, level)
+    own = Owned.none(engine.d) if known or measured is not None else own_limits(interval, chosen)
+    covariance = own.filled(covariance)
+    judged = _judged(engine, root, linear if method.reverts else None, large)
+    limits = linear.limits if isinstance(linear, Inverted) else _limits(interval, own, chosen, judged, small, measured)
+    covariance = covariance if small is None else small.blanked(covariance)
+    return Uncertainty(chosen, linear, large, covariance, df, small, draws, own, judged, limits, measured, added, known)
+
+
+SHARED_LIMIT = 5e8
+"""Largest number of values of U (records × combinations of hidden values × parameters) computed to split a variance by unit."""
+
+
+def unsplit(method: Method, task: Task, engine: Engine) -> str:
+    """Why the variance does not decompose into sampling and randomisation; empty where it does."""
+    why = "" if method.reverts else "that takes method='reversion'"
+    if not why and task.shares_draws:
+        why = _not_by_unit(task, engine)
+    target = "superpopulation" if task.sampling.strata is None else task.sampling.strata.target
+    if why and task.shares_draws and target != "superpopulation" and not method.takes_as_true:
+        raise PramanaError(
+            f"target={target!r} needs the randomisation's part of the variance, and records share a draw: {why}, or use "
+            "target='superpopulation'"
+        )
+    return why
+
+
+def _not_by_unit(task: Task, engine: Engine) -> str:
+    """Why the randomisation's part cannot be formed by unit; empty where it can."""
+    if task.domain is not None:
+        return "records share a draw, and the part of a subset by perturbed columns is not formed by unit: leave out subset="
+    if task.sampling.sharing is None:
+        return (
+            "records share a draw, so it takes the column of the unit in the file, one true value for all records of a unit (no "
+            "Unit(varies=True)) and perturbed columns with levels"
+        )
+    combinations = engine.equation.records.combinations
+    size = engine.sampling.rows * combinations * engine.d
+    if size <= SHARED_LIMIT:
+        return ""
+    return (
+        f"records share a draw, and {combinations} combinations of levels for {engine.sampling.rows} records and {engine.d} parameters "
+        f"take {size:.1e} values, above the limit of {SHARED_LIMIT:.0e}: use fewer perturbed columns in one formula, or merge levels"
+    )
+
+
+def _rebound(engine: Engine, rebind: Rebind | None) -> resampled.Rebind | None:
+    """The nuisance fitted again under a draw's weights; what was learned from the sample is kept."""
+    if rebind is None:
+        return None
+
+    return lambda weights: engine.refitted(rebind, weights)
+
+
+def _nothing_random(totals: Totals) -> bool:
+    """Around the file, where the estimate uses nothing that was perturbed: rounding is all that is left."""
+    if totals.strata is None or totals.strata.target != "file":
+        return False
+    return bool(np.all(np.abs(np.diag(totals.privacy)) <= ROUNDING * np.diag(totals.outer)))
+
+
+def chosen_inference(options: Inference | None, engine: Engine, nuisance: bool) -> Inference:
+    by_inversion = engine.about.inverted and not nuisance and isinstance(options, Woodruff | None)
+    if engine.sampling.strata is not None and not engine.about.smooth and not by_inversion:
+        refuse_step_target(engine.sampling.strata)
+    if isinstance(options, Jackknife) and nuisance:
+        raise PramanaError("the jackknife does not refit the nuisance model: use inference=Resampling()")
+    if (
+        isinstance(options, Jackknife)
+        and engine.sampling.strata is not None
+        and engine.sampling.strata.target == "file"
+    ):
+        raise PramanaError(
+            "around the file only the randomisation is uncertain, which no deletion shows: use Sandwich()"
+        )
+    if isinstance(options, Sandwich) and engine.sampling.strata is not None:
+        refuse_correction(options)
+    if engine.sampling.replicates is not None:
+        if options is not None:
+            raise PramanaError("the design's replicate weights give the variance: leave inference= out")
+        return deleted.Replicates()
+    if options is None and engine.about.inverted and not nuisance:
+        return Woodruff()
+    if options is None:
+        return Resampling() if nuisance or not engine.about.smooth else Sandwich()
+    if isinstance(options, Woodruff) and (nuisance or not engine.about.inverted):
+        raise PramanaError(
+            "Woodruff's intervals are those of quantiles of a column, without a fitted nuisance model: use inference=Resampling()"
+        )
+    if isinstance(options, Sandwich) and nuisance:
+        raise PramanaError(
+            "a sandwich would ignore the uncertainty of the fitted nuisance model: use inference=Resampling()"
+        )
+    if isinstance(options, Sandwich) and not engine.about.smooth:
+        quick = "Woodruff() or " if engine.about.inverted else ""
+        raise PramanaError(f"a step function has no derivative for the sandwich: use inference={quick}Resampling()")
+    if isinstance(options, Sandwich) and options.interval == "score" and not engine.about.profiled:
+        raise PramanaError(
+            "score intervals hold every other parameter at its best, which a system of equations does not define: use "
+            "Sandwich() or Resampling()"
+        )
+    if isinstance(options, Sandwich) and options.interval == "score" and engine.sampling.strata is not None:
+        _refuse_sums(engine)
+    return options
+
+
+def _linear(engine: Engine, root: Root, chosen: Inference, *, required: bool, split: bool) -> Linear | None:
+    sharp = engine.sharp()
+    totals = sharp.totals(root.beta, averaged_slope(engine, root))
+    if split and engine.sampling.sharing is not None and totals.shared is None:
+        totals = replace(totals, shared=sharp.privacy_by_unit(root.beta))
+    if isinstance(chosen, Woodruff):
+        return inverted(engine, totals, chosen)
+    try:
+        return Linear(totals, linearised.bread(totals, engine.about.parameters))
+    except SolveError:
+        if required:
+            raise
+        return None
+
+
+def sandwich_errors(engine: Engine, beta: Float) -> Float:
+    """HC0 standard errors (d,) at a root."""
+    totals = engine.totals(beta)
+    inverse = linearised.bread(totals, engine.about.parameters)
+    return np.sqrt(np.diag(linearised.sandwich_covariance(totals, inverse, engine, Sandwich("HC0"))))
+
+
+def _covariance(engine: Engine, root: Root, linear: Linear | None, chosen: Inference, draws: Draws | None) -> Float:
+    if isinstance(chosen, Jackknife):
+        return deleted.jackknife_covariance(engine, root) + (0.0 if linear is None else linear.retained)
+    if isinstance(chosen, deleted.Replicates):
+        return deleted.replicate_covariance(engine, root)
+    if isinstance(chosen, Resampling):
+        assert draws is not None
+        return resampled.draws_covariance(draws.values, chosen.scale)
+    assert linear is not None
+    if isinstance(chosen, Woodruff):
+        return linear.covariance
+    return linearised.sandwich_covariance(linear.totals, linear.inverse, engine, chosen)
+
+
+def _corrected(chosen: Inference, small: SmallSample, draws: Draws | None) -> Float:
+    """Of few units: by the sandwich, or of draws that were widened."""
+    if isinstance(chosen, Resampling) and draws is not None:
+        return resampled.draws_covariance(draws.values, chosen.scale)
+    return small.covariance
+
+
+def _small_sample(chosen: Inference, engine: Engine, root: Root, linear: Linear | None) -> SmallSample | None:
+    """What few units change; None where they are many, or where the inference asked for knows nothing of it."""
+    plain = isinstance(chosen, deleted.Replicates | Woodruff) or (
+        isinstance(chosen, Sandwich) and not chosen.small_sample
+    )
+    plain = plain or (isinstance(chosen, Resampling) and not chosen.widened)
+    if plain or linear is None:
+        return None
+    always = isinstance(chosen, Sandwich) and chosen.correction == "HC2"
+    return small_sample(engine, root.beta, linear, always=always)
+
+
+def _degrees_of_freedom(chosen: Inference, engine: Engine, small: SmallSample | None) -> float | Float | None:
+    """Those of each variance where units are few; else units less strata, for designs and the jackknife, and None for
+    large-sample inference."""
+    if isinstance(chosen, Woodruff):
+        return degrees_of_freedom(engine.sampling)
+    if isinstance(chosen, deleted.Replicates):
+        assert engine.sampling.replicates is not None
+        return deleted.replicate_degrees_of_freedom(engine.sampling.replicates)
+    units = (
+        None if isinstance(chosen, Resampling) else engine.sampling.degrees_of_freedom
+    )  # refuses a design without any
+    if small is not None:
+        return small.df
+    if isinstance(chosen, Resampling):
+        return None
+    if engine.sampling.strata is not None:
+        return units
+    if isinstance(chosen, Jackknife):
+        groups = engine.sampling.groups
+        return float((engine.units if groups is None else groups) - 1)
+    return None
+
+
+def _judged(engine: Engine, root: Root, linear: Linear | None, covariance: Float) -> Identification | None:
+    """What the noise has left to estimate; None where no noise is undone, or the equation is a step function."""
+    if linear is None or not engine.about.smooth or not perturbed(linear.totals):
+        return None
+    return identification(engine, root.beta, linear.totals, covariance)
+
+
+def _limits(
+    interval: Interval,
+    own: Owned,
+    chosen: Inference,
+    judged: Identification | None,
+    small: SmallSample | None,
+    measured: Measured | None,
+) -> Limits | None:
+    """Intervals of their own kind, where there are any: those of counts, else those of the score test, walking out from the estimate;
+    None for Wald's and those of the draws."""
+    if own.limits is not None or not isinstance(chosen, Sandwich):
+        return own.limits
+    if chosen.interval == "lang-reiczigel":
+        return prevalence_limits(measured, interval.beta, chosen.level)
+    engine = interval.engine
+    if chosen.interval == "score":
+        _refuse_sums(engine)
+    if chosen.interval == "auto" and judged is not None and judged.divisor and judged.signals.min() < SAFE:
+        return interval.score() if measured is None else None
+    errors = np.sqrt(np.diag(interval.covariance))
+    extra = None if measured is None else measured.meat
+    return limits_of(engine, interval.beta, errors, chosen, judged, _reference(interval, chosen, small), extra)
+
+
+def _refuse_sums(engine: Engine) -> None:
+    """Score intervals of sums, except of counted records, whose share has one."""
+    if engine.about.sums:
+        raise PramanaError(
+            "the variance of a sum does not depend on the value tested, so its score interval is the Wald one: use Sandwich(), "
+            "or give total() or counts() the size= of the population"
+        )
+
+
+def _reference(interval: Interval, chosen: Sandwich, small: SmallSample | None) -> Reference:
+    d, df = interval.engine.d, interval.df if chosen.small_sample else None
+    return Reference(
+        np.broadcast_to(np.inf if df is None else df, d),
+        np.ones(d) if small is None else small.factor,
+        centred=interval.sampling.strata is not None,
+    )
+
+
+def description(found: Uncertainty, engine: Engine) -> str:
+    """The inference in words."""
+    chosen, limits, small = found.chosen, found.limits, found.small
+    by = f", {engine.sampling.groups} clusters" if engine.sampling.groups is not None else ""
+    strata = (
+        f"{len(engine.sampling.strata.fraction)} strata, {engine.sampling.groups} sampling units"
+        if engine.sampling.strata is not None
+        else ""
+    )
+    if isinstance(chosen, Resampling) and strata:
+        how = f"{chosen.draws} Rao–Wu draws of units within strata ({chosen.scale}, {strata})"
+        return f"resampling, {how}, {chosen.interval} intervals"
+    if isinstance(chosen, Resampling):
+        return f"resampling, {chosen.draws} {chosen.weights} draws ({chosen.scale}{by}), {chosen.interval} intervals"
+    if isinstance(chosen, Jackknife):
+        return f"jackknife{by}, t intervals with {freedom(found.df)}"
+    if isinstance(chosen, Woodruff):
+        reference = "" if found.df is None else f", t with {freedom(found.df)}"
+        return f"Woodruff's intervals{f' ({strata})' if strata else by}{reference}"
+    if isinstance(chosen, deleted.Replicates):
+        return f"{0 if engine.sampling.replicates is None else len(engine.sampling.replicates)} replicate weights"
+    shown = described(limits, engine.about, chosen.interval)
+    if engine.sampling.strata is not None:
+        return f"linearised for the design ({strata}; around the {engine.sampling.strata.target}), {shown}"
+    name = (chosen.correction or ("HC0" if small is None else "HC2")).replace("HC", "CR" if by else "HC")
+    t = "" if small is None else f", t with {freedom(small.df)}"
+    return f"sandwich ({name}{by}{t}), {shown}"
+
+
+def freedom(df: float | Float | None) -> str:
+    """Degrees of freedom in words."""
+    low, high = float(np.min(df)), float(np.max(df))  # type: ignore[arg-type]
+    span = f"{low:.4g}" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g}"
+    return f"{span} degrees of freedom"
