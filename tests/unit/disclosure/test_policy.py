@@ -21,7 +21,7 @@ from pramana.cli.application import app
 from pramana.disclosure.release import releasing
 from pramana.disclosure.release.clearance import Gate, Intent, objections, published
 from pramana.disclosure.release.ledger import ColumnRecord, Entry, read_ledger
-from pramana.disclosure.release.policy import FORBIDDEN, AuditRule, Budget, ColumnRules, ReleaseLimits, Policy
+from pramana.disclosure.release.policy import FORBIDDEN, AuditRule, Budget, ColumnRules, Policy, ReleaseLimits
 
 EDU = ("low", "mid", "high")
 KEY = bytes(range(32))
