@@ -15,9 +15,9 @@ from pramana.engines import Engine, Stratification
 from pramana.inference.sandwich import Linear
 from pramana.kernels.leverage import Frame, Leverages, corrections, leverages, size_of_many
 
-ENOUGH = 300
-"""Units for each parameter from which the correction, of about 1/600 of a standard error, is left out …"""
-EFFECTIVE = 80
+ENOUGH = 100
+"""Units for each parameter from which the correction, of about 1/200 of a standard error and 0.001 of coverage, is left out …"""
+EFFECTIVE = 50
 """… unless the variance of a parameter rests on fewer units than this, (Σψ²)²/Σψ⁴, which is a third of them for normal scores."""
 DENSE = 150
 """Sampling units up to which degrees of freedom take the strata into account unit by unit."""

@@ -108,11 +108,10 @@ def _signals(engine: Engine, beta: Float, totals: Totals, places: Int) -> Float:
     variance, alone = (np.einsum("ji,ik,jk->j", left, m, left) for m in (meat, outer))
     error = np.sqrt(np.clip(variance, 0.0, None)) / np.abs(effective)
     few, times = engine.sketch()
-    here = totals.slope if few is engine else few.score_and_slope(beta[None], few.own)[1][0]
-    bends = np.empty_like(left)  # cᵀ ∂J, over one standard error
-    for j, step in enumerate(STEP * error[:, None] * right @ units):
-        there = few.score_and_slope((beta + step)[None], few.own)[1][0]
-        bends[j] = times * left[j] @ (there - here)[own] / STEP
+    steps = np.concatenate([np.zeros((1, engine.d)), STEP * error[:, None] * right @ units])
+    slopes = few.score_and_slope(beta + steps, few.own, np.zeros(len(steps), dtype=np.int64))[1]
+    change = (slopes[1:] - slopes[0])[:, places][:, :, places]
+    bends = times * np.einsum("ji,jik->jk", left, change) / STEP  # cᵀ ∂J, over one standard error
     turned = -bends @ inverse + np.einsum("jk,kj->j", bends, inverse)[:, None] * left  # of c, over one standard error
 
     def signals(squares: Float, products: Float) -> Float:
