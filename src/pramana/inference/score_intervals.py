@@ -13,6 +13,11 @@ from pramana.errors import SolveError
 from pramana.kernels.newton import newton
 
 _FAR = 2.0**24
+CLOSE = 1e-4
+"""Relative change of an end that leaves its square, as curves through three points converge."""
+ROOTLESS = 1e-3
+"""The same of an end beyond which the other parameters have no root, by halving."""
+STEPS = 60
 
 
 def score_intervals(
@@ -89,23 +94,34 @@ class _Walk:
 
     def end(self, limit: float) -> float:
         """Double the distance until the root of the statistic is beyond the limit, then close in on where it gets there."""
-        from scipy.optimize import brentq
-
-        def beyond(distance: float) -> float:
-            """From -1 to 1, and 0 at the end: finite where the test statistic is not."""
-            return 1 - 2 * limit / (self.root(distance) + limit)
-
+        nowhere = float(np.sign(self.step) * np.inf)
         if self.far <= limit:
-            return float(np.sign(self.step) * np.inf)
+            return nowhere
         high = 1.0
-        while beyond(high) <= 0:
+        while self.root(high) <= limit:
             high *= 2
             if high > _FAR:
-                return float(np.sign(self.step) * np.inf)
-        high = min(d for d in self.known if beyond(d) > 0)
+                return nowhere
+        high = min(d for d, root in self.known.items() if root > limit)
         low = max((d for d in self.known if d < high), default=0.0)
-        found = brentq(lambda d: beyond(d) if d > 0 else -1.0, low, high, xtol=1e-6 * high, rtol=1e-6)
-        return float(self.centre + self.step * found)
+        guess = self._between(low, high, limit)
+        for _ in range(STEPS):
+            low, high = (guess, high) if self.root(guess) <= limit else (low, guess)
+            last, guess = guess, self._between(low, high, limit)
+            close = CLOSE if np.isfinite(self.root(high)) else ROOTLESS
+            if abs(guess - last) <= close * guess:
+                break
+        return float(self.centre + self.step * guess)
+
+    def _between(self, low: float, high: float, limit: float) -> float:
+        """Where a curve through the nearest of what is known meets the limit; halfway where it does so outside."""
+        known = [(0.0, 0.0), *((root, d) for d, root in self.known.items() if np.isfinite(root))]
+        roots, distances = np.array(sorted(known, key=lambda pair: abs(pair[0] - limit))[:3]).T
+        itself = np.eye(len(roots), dtype=bool)
+        with np.errstate(all="ignore"):  # equal roots make no curve
+            parts = np.where(itself, 1.0, limit - roots) / np.where(itself, 1.0, roots[:, None] - roots)
+            found = float(np.prod(parts, axis=1) @ distances)
+        return found if low < found < high and np.isfinite(self.known[high]) else (low + high) / 2
 
     def root(self, distance: float) -> float:
         if distance not in self.known:
