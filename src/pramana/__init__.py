@@ -44,7 +44,20 @@ if TYPE_CHECKING:
     from pramana.frames.dialects import CsvFile, Dialect
     from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign
     from pramana.inference.hypotheses import SpecificationTest
-    from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix, Unit, designs
+    from pramana.mechanism import (
+        Channel,
+        DiscreteGaussianNoise,
+        GaussianNoise,
+        GeometricNoise,
+        LaplaceNoise,
+        Mechanism,
+        Nodes,
+        Stratified,
+        TransitionMatrix,
+        UniformNoise,
+        Unit,
+        designs,
+    )
     from pramana.mechanism.designs.design_file import Design, read_design
     from pramana.models.effects import average_treatment_effect
     from pramana.models.generalized_linear import glm

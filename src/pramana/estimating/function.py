@@ -52,6 +52,14 @@ class EstimatingFunction(ABC):
         """Numbers (k,) that U sees for values of the response."""
         raise NotImplementedError("this function sums no response out")
 
+    def noisy_response_values(self, values: Any) -> Float:
+        """The same for a response with noise, which may lie where no true one can."""
+        return self.response_values(values)
+
+    def degree(self, name: str) -> int | None:  # noqa: ARG002
+        """Degree of U as a polynomial in a column; None where it is none, or nobody said so."""
+        return None
+
     @property
     def prediction(self) -> Any:
         """The generalised linear model whose means can be predicted for new records, or None."""

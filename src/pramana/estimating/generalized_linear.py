@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -34,6 +34,7 @@ class GeneralizedLinear(EstimatingFunction):
     response : the one variable the response is made of, when U is linear in it; else None.
     parts : what each design column is made of, where known.
     offset_reads, response_reads : the variables behind the offset and the response; None where that is not known.
+    degrees : of the design as a polynomial in each column with noise, where it is one.
     """
 
     parameters: tuple[str, ...]
@@ -48,19 +49,30 @@ class GeneralizedLinear(EstimatingFunction):
     parts: tuple[Part, ...] | None = None
     offset_reads: frozenset[str] = frozenset()
     response_reads: frozenset[str] | None = None
+    degrees: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def reads(self) -> tuple[frozenset[str], ...]:
         """The variables behind each design column."""
         return tuple(part.reads for part in self.parts or ())
 
+    def degree(self, name: str) -> int | None:
+        """A linear model's score x (y − xᵀβ) is twice as high as its terms, and alone a polynomial."""
+        elsewhere = self.offset_reads | (self.response_reads or frozenset())
+        linear = (self.family.name, self.family.link) == ("gaussian", "identity")
+        return 2 * self.degrees[name] if linear and name in self.degrees and name not in elsewhere else None
+
     @property
     def prediction(self) -> GeneralizedLinear:
         return self
 
+    def noisy_response_values(self, values: Column) -> Float:
+        assert self.response is not None
+        return self.response_of({self.response: values}, len(values))
+
     def response_values(self, values: Column) -> Float:
         assert self.response is not None
-        numbers = self.response_of({self.response: values}, len(values))
+        numbers = self.noisy_response_values(values)
         self.family.check_response(numbers, self.response)
         return numbers
 

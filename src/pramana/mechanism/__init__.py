@@ -2,8 +2,29 @@
 
 from pramana.mechanism import designs
 from pramana.mechanism.channel import Channel, Nodes
+from pramana.mechanism.channels.noise import (
+    DiscreteGaussianNoise,
+    GaussianNoise,
+    GeometricNoise,
+    LaplaceNoise,
+    UniformNoise,
+)
 from pramana.mechanism.channels.stratified import Stratified
 from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.mechanism import Assignment, Mechanism, Unit
 
-__all__ = ["Assignment", "Channel", "Mechanism", "Nodes", "Stratified", "TransitionMatrix", "Unit", "designs"]
+__all__ = [
+    "Assignment",
+    "Channel",
+    "DiscreteGaussianNoise",
+    "GaussianNoise",
+    "GeometricNoise",
+    "LaplaceNoise",
+    "Mechanism",
+    "Nodes",
+    "Stratified",
+    "TransitionMatrix",
+    "UniformNoise",
+    "Unit",
+    "designs",
+]

@@ -17,12 +17,22 @@ from pramana.frames import Variable
 from pramana.frames.levels import is_number
 from pramana.frames.writing import write_text
 from pramana.mechanism.channel import Channel, Document
+from pramana.mechanism.channels.noise import (
+    AdditiveNoise,
+    DiscreteGaussianNoise,
+    GaussianNoise,
+    GeometricNoise,
+    LaplaceNoise,
+    UniformNoise,
+)
 from pramana.mechanism.channels.stratified import Stratified
 from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.draws.keystream import RandomnessKind
 from pramana.mechanism.mechanism import Mechanism, Unit
 
 VERSION = "1.2"
+NOISE_VERSION = "1.3"
+"""Of a description with additive noise."""
 UNIT_VERSION = "2.0"
 """Of a description with a unit: readers that do not know units must refuse it, for they would understate errors."""
 LATE = ("sha256", "missing", "released")
@@ -100,11 +110,101 @@ class BandStratum(BandModel):
     value: LevelValue
 
 
+Scale = Annotated[float, Field(gt=0)]
+Bounds = Annotated[list[float], Field(min_length=2, max_length=2)] | None
+
+
+class LaplaceModel(ChannelModel):
+    """Noise of scale b, added to values that were clamped to the bounds; likewise the four that follow."""
+
+    channel: Literal["laplace_noise"]
+    scale: Scale
+    bounds: Bounds = None
+
+    def built(self) -> Channel:
+        return LaplaceNoise(self.scale, _pair(self.bounds))
+
+
+class GeometricModel(ChannelModel):
+    channel: Literal["geometric_noise"]
+    scale: Scale
+    step: Scale
+    bounds: Bounds = None
+
+    def built(self) -> Channel:
+        return GeometricNoise(self.scale, step=self.step, bounds=self.bounds)
+
+
+class GaussianModel(ChannelModel):
+    channel: Literal["gaussian_noise"]
+    sd: Scale
+    bounds: Bounds = None
+
+    def built(self) -> Channel:
+        return GaussianNoise(self.sd, _pair(self.bounds))
+
+
+class DiscreteGaussianModel(ChannelModel):
+    channel: Literal["discrete_gaussian_noise"]
+    sd: Scale
+    step: Scale
+    bounds: Bounds = None
+
+    def built(self) -> Channel:
+        return DiscreteGaussianNoise(self.sd, self.step, _pair(self.bounds))
+
+
+class UniformModel(ChannelModel):
+    channel: Literal["uniform_noise"]
+    width: Scale
+    bounds: Bounds = None
+
+    def built(self) -> Channel:
+        return UniformNoise(self.width, _pair(self.bounds))
+
+
+def _pair(bounds: list[float] | None) -> tuple[float, float] | None:
+    return None if bounds is None else (bounds[0], bounds[1])
+
+
+class LaplaceStratum(LaplaceModel):
+    value: LevelValue
+
+
+class GeometricStratum(GeometricModel):
+    value: LevelValue
+
+
+class GaussianStratum(GaussianModel):
+    value: LevelValue
+
+
+class DiscreteGaussianStratum(DiscreteGaussianModel):
+    value: LevelValue
+
+
+class UniformStratum(UniformModel):
+    value: LevelValue
+
+
 class StratifiedModel(ChannelModel):
     channel: Literal["stratified"]
     by: str
     strata: Annotated[
-        list[Annotated[MatrixStratum | MixtureStratum | BandStratum, Field(discriminator="channel")]], FailFast()
+        list[
+            Annotated[
+                MatrixStratum
+                | MixtureStratum
+                | BandStratum
+                | LaplaceStratum
+                | GeometricStratum
+                | GaussianStratum
+                | DiscreteGaussianStratum
+                | UniformStratum,
+                Field(discriminator="channel"),
+            ]
+        ],
+        FailFast(),
     ]
 
     def built(self) -> Channel:
@@ -112,10 +212,21 @@ class StratifiedModel(ChannelModel):
         twice = [value for value, count in Counter(values).items() if count > 1]
         if twice:
             raise MechanismError(f"strata {listing(twice)} of {self.by!r} appear more than once: describe each once")
-        return Stratified(self.by, {s.value: TransitionMatrix.from_document(s.model_dump()) for s in self.strata})
+        return Stratified(self.by, {s.value: s.built() for s in self.strata})
 
 
-Randomization = Annotated[MatrixModel | MixtureModel | BandModel | StratifiedModel, Field(discriminator="channel")]
+Randomization = Annotated[
+    MatrixModel
+    | MixtureModel
+    | BandModel
+    | StratifiedModel
+    | LaplaceModel
+    | GeometricModel
+    | GaussianModel
+    | DiscreteGaussianModel
+    | UniformModel,
+    Field(discriminator="channel"),
+]
 
 
 class AssignmentModel(_Model):
@@ -189,7 +300,8 @@ def to_document(mechanism: Mechanism) -> Document:
         for a in mechanism.assignments
     ]
     if mechanism.unit is None:
-        return {"pram": {"version": VERSION, "channels": channels}}
+        noisy = any(isinstance(p, AdditiveNoise) for a in mechanism.assignments for p in a.channel.parts.values())
+        return {"pram": {"version": NOISE_VERSION if noisy else VERSION, "channels": channels}}
     return {"pram": {"version": UNIT_VERSION, "unit": asdict(mechanism.unit), "channels": channels}}
 
 
