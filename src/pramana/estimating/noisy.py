@@ -4,6 +4,7 @@ With t_j the distance of the true from the released value of noisy column j, the
 predictor η(t) = η + Σ_j c_j t_j. The score is x(t) a(η(t)) (y − μ(η(t))), so that it, its slope and its square need the
 reversions of g, t_j g and t_j t_l g for a few functions g of η alone:
 
+    identity                g = 1, η, η²: by the moments of the inverse
     log link, V(μ) = μ^p    g = e^{kη}: (e^{kη(t)})* = e^{kη} Π_j (1/M_j)(k c_j), and t_j brings (1/M_j)′ in place of 1/M_j
     logit                   g = H, H′: derivatives of H where 1/M_j is a polynomial; normal noise by the mixture of Monahan and
                             Stefanski, H(η) ≈ Σ p_k Φ(s_k η)
@@ -11,6 +12,7 @@ reversions of g, t_j g and t_j t_l g for a few functions g of η alone:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,7 +27,11 @@ from pramana.estimating.generalized_linear import GeneralizedLinear, PredictorEq
 from pramana.estimating.records import Records
 from pramana.kernels.additive import Operator
 from pramana.kernels.logistic import MIXTURE_REACH, logistic_derivatives, smoothed_derivatives
-from pramana.kernels.predictor import POWER
+from pramana.kernels.predictor import LOGIT, POWER
+
+COARSE = 0.4
+"""Largest step of a grid on the scale of η where normal noise on it is undone as if it were continuous: an H as steep as the
+steepest term of the mixture has frequencies beyond the grid's of exp(−π²/(2 · 1.37² · 0.4²)) = 7e-8, with a share of 0.003."""
 
 
 class Reverted(NamedTuple):
@@ -41,7 +47,7 @@ class Reverted(NamedTuple):
     def __add__(self, other: Any) -> Reverted:
         return Reverted(*(a + b for a, b in zip(self, other, strict=True)))
 
-    def softened(self, naive: Float, t: float) -> Reverted:
+    def softened(self, naive: Float | float, t: float) -> Reverted:
         return Reverted((1 - t) * naive + t * self.plain, t * self.first, t * self.second)
 
 
@@ -123,22 +129,23 @@ class NoisyLinear(Equation):
         nodes = len(self.records.nodes)
         return tuple(o.mapped(lambda v: np.repeat(v, nodes)) for o in self.records.operators)
 
-    def _curve(self, beta: Float) -> _Power | _Logistic:
+    def _curve(self, beta: Float) -> _Curve:
         """η and its derivatives by the noisy columns, with the functions that the family needs of them."""
         data = self.naive.data
         eta = data.eta(beta[None])[0].ravel()
         slopes = np.stack([t @ beta[own] for t, own in zip(self.tilts, self.columns, strict=True)])
         curve = self.function.family.curve
+        common = (eta, slopes, self._operators, self.records.share)
         if curve.code == POWER:
-            return _Power(eta, slopes, self._operators, self.records.share, curve.shape)
-        return _Logistic(eta, slopes, self._operators, self.records.share)
+            return _Power(*common, curve.shape)
+        return _Logistic(*common) if curve.code == LOGIT else _Identity(*common)
 
     def _combined(self, terms: tuple[tuple[Float, Reverted], ...]) -> Reverted:
         """Σ (moments of the response) · (reverted functions of η)."""
         first, *rest = (function * moment.ravel() for moment, function in terms)
         return sum(rest, start=first)
 
-    def _force(self, curve: _Power | _Logistic) -> Reverted:
+    def _force(self, curve: _Curve) -> Reverted:
         """a (S − W μ)."""
         data = self.naive.data
         return self._combined(((data.first, curve.a(0)), (-data.weight, curve.mean(0))))
@@ -209,13 +216,84 @@ def _tilt(function: GeneralizedLinear, records: Records, name: str, operator: Op
 
 
 @dataclass(frozen=True)
-class _Power:
-    """Log link with V(μ) = μ^p: a = e^{(1−p)η} and aμ = e^{(2−p)η}."""
+class _Curve(ABC):
+    """The functions of η that a family's score is made of, reverted.
+
+    Attributes
+    ----------
+    eta : at the released values (N,).
+    slopes : derivatives of η by the noisy columns (q, N).
+    share : of the noise that is undone.
+    """
 
     eta: Float
     slopes: Float
     operators: tuple[Operator, ...]
     share: float
+
+    @abstractmethod
+    def a(self, order: int) -> Reverted:
+        """a = μ′/V(μ), or its derivative by η."""
+
+    @abstractmethod
+    def mean(self, order: int) -> Reverted:
+        """aμ, or its derivative."""
+
+    @abstractmethod
+    def squares(self) -> tuple[Reverted, Reverted, Reverted]:
+        """a², a²μ and a²μ²."""
+
+    def refuse_far(self, names: tuple[str, ...]) -> None:
+        """Coefficients so large for the noise that the squares have no average over it are an error; there are none by default."""
+        del names
+
+    @cached_property
+    def _second(self) -> Float:
+        """(t_j²)* (q, N)."""
+        return np.stack([np.broadcast_to(o.moments(2)[2], self.eta.shape) for o in self.operators])
+
+    @cached_property
+    def _one(self) -> Reverted:
+        none = np.zeros_like(self.slopes)
+        return Reverted(np.ones_like(self.eta), none, _diagonal(self._second)).softened(1.0, self.share)
+
+
+def _diagonal(values: Float) -> Float:
+    """(q, q, N) from its diagonal (q, N)."""
+    q, n = values.shape
+    out = np.zeros((q, q, n))
+    out[np.arange(q), np.arange(q)] = values
+    return out
+
+
+@dataclass(frozen=True)
+class _Identity(_Curve):
+    """a = 1 and aμ = η: moments of t up to the fourth."""
+
+    def a(self, order: int) -> Reverted:
+        return self._one * (1.0 if order == 0 else 0.0)
+
+    def mean(self, order: int) -> Reverted:
+        if order > 0:
+            return self._one
+        own = self.slopes * self._second
+        return Reverted(self.eta, own, self.eta * _diagonal(self._second)).softened(self.eta, self.share)
+
+    def squares(self) -> tuple[Reverted, Reverted, Reverted]:
+        c, second = self.slopes, self._second
+        fourth = np.stack([np.broadcast_to(o.moments(4)[4], self.eta.shape) for o in self.operators])
+        spread = np.sum(c**2 * second, axis=0)
+        cross = 2 * (c * second)[:, None] * (c * second)[None]
+        own = self.eta**2 * second + c**2 * fourth + second * (spread - c**2 * second)
+        cross[np.arange(len(c)), np.arange(len(c))] = own
+        square = Reverted(self.eta**2 + spread, 2 * self.eta * c * second, cross).softened(self.eta**2, self.share)
+        return self._one, self.mean(0), square
+
+
+@dataclass(frozen=True)
+class _Power(_Curve):
+    """Log link with V(μ) = μ^p: a = e^{(1−p)η} and aμ = e^{(2−p)η}."""
+
     power: float
 
     def _exponential(self, k: float) -> Reverted:
@@ -256,13 +334,8 @@ class _Power:
 
 
 @dataclass(frozen=True)
-class _Logistic:
+class _Logistic(_Curve):
     """Logit: a = 1, aμ = H(η), and H² = H − H′."""
-
-    eta: Float
-    slopes: Float
-    operators: tuple[Operator, ...]
-    share: float
 
     @cached_property
     def _ladder(self) -> list[Float]:
@@ -299,22 +372,15 @@ class _Logistic:
         naive = logistic_derivatives(self.eta, order)[order]
         return Reverted(under((0,) * q), first, second).softened(naive, self.share)
 
-    def _one(self) -> Reverted:
-        q, n = self.slopes.shape
-        second = np.zeros((q, q, n))
-        for j, operator in enumerate(self.operators):
-            second[j, j] = operator.moments(2)[2]
-        return Reverted(np.ones(n), np.zeros((q, n)), second).softened(np.ones(n), self.share)
-
     def a(self, order: int) -> Reverted:
-        return self._one() * (1.0 if order == 0 else 0.0)
+        return self._one * (1.0 if order == 0 else 0.0)
 
     def mean(self, order: int) -> Reverted:
         return self._applied(order)
 
     def squares(self) -> tuple[Reverted, Reverted, Reverted]:
         mean = self._applied(0)
-        return self._one(), mean, mean + self._applied(1) * -1.0
+        return self._one, mean, mean + self._applied(1) * -1.0
 
     def refuse_far(self, names: tuple[str, ...]) -> None:
         worst = float(np.sqrt(np.nanmax(self._normal, initial=0.0)))
@@ -323,6 +389,13 @@ class _Logistic:
                 f"the noise of {', '.join(map(repr, names))} has a standard deviation of {worst:.3g} on the scale of the linear predictor, "
                 f"and the logit can be reverted below {MIXTURE_REACH:.3g}: use less noise, LaplaceNoise in its place, or family 'gaussian'"
             )
+        for name, c, operator in zip(names, self.slopes, self.operators, strict=True):
+            coarse = float(np.nanmax(np.abs(c) * operator.coarseness, initial=0.0))
+            if coarse > COARSE:
+                raise SolveError(
+                    f"the linear predictor moves by {coarse:.3g} within one step of {name!r}, whose normal noise lies on a grid: in a logit it "
+                    f"can be undone up to {COARSE:g}; use a finer step, GeometricNoise, or family 'gaussian'"
+                )
 
 
 def _product(a: list[Any], b: list[Any]) -> list[Any]:

@@ -7,7 +7,7 @@ from pramana.estimating import EstimatingFunction, GeneralizedLinear, Records
 from pramana.estimating.noisy import NoisyLinear, NoisyRecords
 from pramana.frames import Table
 from pramana.kernels.additive import HIGHEST, Operator
-from pramana.kernels.predictor import LOGIT, POWER
+from pramana.kernels.predictor import IDENTITY, LOGIT, POWER
 from pramana.mechanism import Assignment, Mechanism, Nodes
 
 BOUNDED = (("gaussian", "identity"), ("binomial", "logit"), ("binomial", "probit"), ("negative-binomial", "log"))
@@ -18,7 +18,7 @@ def undone(function: EstimatingFunction, assignment: Assignment, table: Table) -
     """The nodes of a channel for a function: fewer, and for every noise, where the function is a polynomial."""
     channel, (name, *_) = assignment.channel, assignment.columns
     encoded, context = assignment.encoded(table), assignment.context(table)
-    if channel.noise(context) is None:
+    if channel.levels is not None:
         return channel.revert(encoded, context)
     degree = function.degree(name)
     if degree is not None and 2 * degree > HIGHEST:
@@ -34,15 +34,17 @@ def undone(function: EstimatingFunction, assignment: Assignment, table: Table) -
 
 
 def closed_form(function: EstimatingFunction, mechanism: Mechanism | None, table: Table) -> dict[str, Operator]:
-    """The noisy columns that need no nodes, and what undoes each: those that a logit or a log link with V(μ) = μ^p reads linearly."""
+    """The noisy columns that need no nodes, and what undoes each: those that a linear model, a logit or
+    a log link with V(μ) = μ^p reads linearly."""
     if not isinstance(function, GeneralizedLinear) or mechanism is None or function.parts is None:
         return {}
-    if function.family.curve.code not in (LOGIT, POWER):
+    if function.family.curve.code not in (IDENTITY, LOGIT, POWER):
         return {}
     found: dict[str, Operator] = {}
     for assignment in mechanism.used_by(v for names in function.reads for v in names):
         operator = assignment.channel.noise(assignment.context(table))
         if operator is not None and _linear(function, assignment.columns[0], operator):
+            assignment.channel.check_released(assignment.encoded(table), assignment.context(table))
             found[assignment.columns[0]] = operator
     mixed = [names for names in function.reads if len(names.intersection(found)) > 1]
     return {name: operator for name, operator in found.items() if not any(name in names for names in mixed)}
@@ -51,7 +53,7 @@ def closed_form(function: EstimatingFunction, mechanism: Mechanism | None, table
 def _linear(function: GeneralizedLinear, name: str, operator: Operator) -> bool:
     """Terms are linear in the column, and nothing else reads it."""
     elsewhere = function.offset_reads | (function.response_reads or frozenset())
-    known = function.family.curve.code == POWER or operator.differential
+    known = function.family.curve.code != LOGIT or operator.differential
     return known and function.degrees.get(name) == 1 and name not in elsewhere
 
 

@@ -153,7 +153,7 @@ def response_moments(
     the levels as well."""
     encoded, context = assignment.encoded(table), assignment.context(table)
 
-    noisy = assignment.channel.noise(context) is not None
+    noisy = assignment.channel.levels is None
     numbers = function.noisy_response_values if noisy else function.response_values
 
     def powers(values: Column) -> Float:

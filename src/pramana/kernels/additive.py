@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from math import comb, factorial
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -24,7 +24,7 @@ HIGHEST = 12
 
 
 class Operator(ABC):
-    """The reversion of one additive noise; its parameters may be arrays (n,), a number a record."""
+    """The reversion of one additive noise."""
 
     @property
     @abstractmethod
@@ -44,8 +44,10 @@ class Operator(ABC):
     def inverse(self, s: Float) -> tuple[Float, Float, Float]:
         """1/M(s) with its first and second derivative; not a number beyond `reach`."""
 
-    differential: ClassVar[bool] = False
-    """Whether `in_derivatives` says anything."""
+    @property
+    def differential(self) -> bool:
+        """Whether `in_derivatives` says anything."""
+        return False
 
     def in_derivatives(self, c: Float) -> tuple[Series, Series, Series] | None:
         """What reverts g, t·g and t²·g for g(η + ct), t the distance from the released value, as polynomials in d/dη that are
@@ -58,11 +60,14 @@ class Operator(ABC):
         """Of a normal noise, whose reversion no polynomial in derivatives is; 0 for others."""
         return 0.0
 
-    def mapped(self, change: Callable[[Float], Float]) -> Operator:
-        """With what is an array (n,) changed, as by a slice of the records."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "masses"}  # type: ignore[arg-type]
-        arrays = {name: change(value) for name, value in own.items() if isinstance(value, np.ndarray)}
-        return replace(self, **arrays) if arrays else self  # type: ignore[type-var]
+    @property
+    def coarseness(self) -> Number:
+        """Step of the grid on which a noise lies that is undone as a continuous one; 0 elsewhere."""
+        return 0.0
+
+    def mapped(self, change: Callable[[Int], Int]) -> Operator:  # noqa: ARG002
+        """For other records, where each has an operator of its own among several."""
+        return self
 
     def moments(self, degree: int) -> list[Number]:
         """(t^k)* at t = 0 for k = 0, …, degree: what stands for powers of the distance from the released value."""
@@ -74,8 +79,11 @@ class Operator(ABC):
 class Laplace(Operator):
     """1/M = 1 − b²s²."""
 
-    differential = True
     scale: Number
+
+    @property
+    def differential(self) -> bool:
+        return True
 
     @property
     def spread(self) -> Number:
@@ -131,8 +139,11 @@ class Geometric(Operator):
 class Gaussian(Operator):
     """1/M = exp(−σ²s²/2)."""
 
-    differential = True
     sd: Number
+
+    @property
+    def differential(self) -> bool:
+        return True
 
     @property
     def spread(self) -> Number:
@@ -195,7 +206,7 @@ class Lattice(Operator):
 
     @property
     def _steps(self) -> Float:
-        return np.arange(1, len(self.masses)) * self.step
+        return np.arange(1.0, len(self.masses)) * self.step
 
     @property
     def spread(self) -> Number:
@@ -216,18 +227,87 @@ class Lattice(Operator):
         return 1 / value, -first / value**2, 2 * first**2 / value**3 - second / value**2
 
 
-def by_record(operators: Sequence[Operator], place: Int) -> Operator | None:
-    """One operator for records (n,) of which each has its own among several; None where those are not of one kind."""
-    if all(isinstance(o, Laplace) for o in operators):
-        return Laplace(np.array([o.scale for o in operators if isinstance(o, Laplace)])[place])
-    if all(isinstance(o, Geometric) for o in operators):
-        scales, steps = zip(*((o.scale, o.step) for o in operators if isinstance(o, Geometric)), strict=True)
-        return Geometric(np.array(scales)[place], np.array(steps)[place])
-    if all(isinstance(o, Gaussian) for o in operators):
-        return Gaussian(np.array([o.sd for o in operators if isinstance(o, Gaussian)])[place])
-    if all(isinstance(o, Uniform) for o in operators):
-        return Uniform(np.array([o.width for o in operators if isinstance(o, Uniform)])[place])
-    return None
+@dataclass(frozen=True)
+class LatticeGaussian(Lattice):
+    """Normal noise on a grid. Where no moment generating function helps it is undone as a continuous one, which is right as far as
+    the function has no frequencies beyond π/h."""
+
+    sd: float
+
+    @property
+    def differential(self) -> bool:
+        return True
+
+    @property
+    def coarseness(self) -> Number:
+        return self.step
+
+    @property
+    def variance(self) -> Number:
+        return self.sd**2
+
+    def in_derivatives(self, c: Float) -> tuple[Series, Series, Series]:
+        return Gaussian(self.sd).in_derivatives(c)
+
+
+@dataclass(frozen=True)
+class ByRecord(Operator):
+    """For each record its own of several operators, whose position is in `place` (n,)."""
+
+    operators: tuple[Operator, ...]
+    place: Int
+
+    def _picked(self, values: Sequence[Number]) -> Float:
+        return np.asarray(values, dtype=float)[self.place]
+
+    @property
+    def spread(self) -> Number:
+        return self._picked([o.spread for o in self.operators])
+
+    @property
+    def reach(self) -> Number:
+        return self._picked([o.reach for o in self.operators])
+
+    @property
+    def variance(self) -> Number:
+        return self._picked([o.variance for o in self.operators])
+
+    @property
+    def coarseness(self) -> Number:
+        return self._picked([o.coarseness for o in self.operators])
+
+    @property
+    def differential(self) -> bool:
+        return all(o.differential for o in self.operators)
+
+    def mapped(self, change: Callable[[Int], Int]) -> ByRecord:
+        return replace(self, place=change(self.place))
+
+    def series(self) -> list[Number]:
+        return [self._picked(terms) for terms in zip(*(o.series() for o in self.operators), strict=True)]
+
+    def inverse(self, s: Float) -> tuple[Float, Float, Float]:
+        out = np.empty((3, s.size))
+        for position, operator in enumerate(self.operators):
+            rows = self.place == position
+            out[:, rows] = np.stack(np.broadcast_arrays(*operator.inverse(s[rows])))
+        return out[0], out[1], out[2]
+
+    def in_derivatives(self, c: Float) -> tuple[Series, Series, Series] | None:
+        found = [own for o in self.operators if (own := o.in_derivatives(c)) is not None]
+        if len(found) < len(self.operators):
+            return None
+        one, first, second = (self._spliced([own[power] for own in found], c.size) for power in range(3))
+        return one, first, second
+
+    def _spliced(self, parts: list[Series], n: int) -> Series:
+        """Polynomials of the operators' records as one with coefficients (n,)."""
+        out = np.zeros((max(map(len, parts)), n))
+        for position, part in enumerate(parts):
+            rows = self.place == position
+            for k, coefficient in enumerate(part):
+                out[k, rows] = np.broadcast_to(coefficient, n)[rows]
+        return list(out)
 
 
 def reciprocal(series: list[Number]) -> list[Number]:

@@ -171,6 +171,10 @@ class Channel(ABC):
         """What undoes additive noise in exponentials and other functions without nodes; None for every other channel."""
         return None
 
+    def check_released(self, encoded: Column, context: Columns) -> None:
+        """Refuse released values that the channel cannot have given, where `encode` does not see it."""
+        del encoded, context
+
     def secrets(self, encoded: Column) -> Int:
         """A whole number for each true value (n,), by which keyed draws tell true values apart: a code, unless a channel has none."""
         return encoded

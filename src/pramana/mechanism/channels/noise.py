@@ -22,7 +22,7 @@ from pramana.kernels.additive import (
     Gaussian,
     Geometric,
     Laplace,
-    Lattice,
+    LatticeGaussian,
     Operator,
     Uniform,
     moment_nodes,
@@ -136,23 +136,29 @@ class AdditiveNoise(Channel):
 
     def revert(self, encoded: Column, context: Columns) -> Nodes:  # noqa: ARG002
         raise MechanismError(
-            f"{type(self).__name__} is undone in polynomials (means, correlations, family 'gaussian') and in exponentials (link 'log', "
-            "families 'poisson', 'gamma' and 'inverse-gaussian'), which this is not: ask for one of those, or have the column released "
+            f"{type(self).__name__} is undone in polynomials (means, correlations, family 'gaussian') and where terms are linear in the "
+            f"column, in families {self._families}, which this is not: ask for one of those, or have the column released "
             "with GeometricNoise or LaplaceNoise"
         )
 
-    def revert_polynomial(self, encoded: Column, context: Columns, degree: int) -> Nodes:  # noqa: ARG002
-        values = self._checked(encoded)
+    @property
+    def _families(self) -> str:
+        """Those whose scores are reverted in closed form."""
+        return ", ".join(
+            ("'binomial' (logit)",) * self.operator.differential + ("'poisson', 'gamma' and 'inverse-gaussian'",)
+        )
+
+    def revert_polynomial(self, encoded: Column, context: Columns, degree: int) -> Nodes:
+        self.check_released(encoded, context)
+        values = np.asarray(encoded, dtype=float)
         offsets, weights = moment_nodes(self.operator, degree)
         return _shared(tuple(values + offset for offset in offsets), weights)
 
-    def _checked(self, encoded: Column) -> Float:
-        """Released values as they must be."""
+    def check_released(self, encoded: Column, context: Columns) -> None:  # noqa: ARG002
         values = np.asarray(encoded, dtype=float)
         if self.on_grid:
             _refuse_off_grid(values, self.grid)
         self._refuse_clipped(values)
-        return values
 
     def _refuse_clipped(self, values: Float) -> None:
         """Values that end at a bound, where the noise would have taken some of them beyond."""
@@ -199,9 +205,10 @@ class LaplaceNoise(AdditiveNoise):
     def epsilon(self) -> float:
         return self.span / self.scale
 
-    def revert(self, encoded: Column, context: Columns) -> Nodes:  # noqa: ARG002
+    def revert(self, encoded: Column, context: Columns) -> Nodes:
         """By a central stencil: for smooth functions whose second derivative nobody wrote down."""
-        values, step = self._checked(encoded), self.scale / STENCIL
+        self.check_released(encoded, context)
+        values, step = np.asarray(encoded, dtype=float), self.scale / STENCIL
         weights = -float(STENCIL**2) * stencil_weights(4)
         weights[2] += 1
         return _shared(tuple(values + k * step for k in range(-2, 3)), weights[None])
@@ -292,8 +299,9 @@ class GeometricNoise(AdditiveNoise):
     def epsilon(self) -> float:
         return self.span / self.scale
 
-    def revert(self, encoded: Column, context: Columns) -> Nodes:  # noqa: ARG002
-        values, ratio = self._checked(encoded), self.step / self.scale
+    def revert(self, encoded: Column, context: Columns) -> Nodes:
+        self.check_released(encoded, context)
+        values, ratio = np.asarray(encoded, dtype=float), self.step / self.scale
         side = -1 / (4 * np.sinh(ratio / 2) ** 2)  # −α/(1 − α)²
         weights = np.array([[side, 1 - 2 * side, side]])
         return _shared((values - self.step, values, values + self.step), weights)
@@ -407,7 +415,7 @@ class DiscreteGaussianNoise(AdditiveNoise):
 
     @property
     def operator(self) -> Operator:
-        return Lattice(self.step, self.masses)
+        return LatticeGaussian(self.step, self.masses, self.sd)
 
     @property
     def rho(self) -> float:

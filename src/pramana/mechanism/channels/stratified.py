@@ -10,7 +10,7 @@ import numpy as np
 from pramana.arrays import Column, Columns, Float, Int
 from pramana.errors import DataError, MechanismError, listing
 from pramana.frames import Kind, Level, encode
-from pramana.kernels.additive import Operator, by_record
+from pramana.kernels.additive import ByRecord, Operator
 from pramana.mechanism.channel import Channel, Document, Nodes
 from pramana.mechanism.draws.keystream import Keystream
 
@@ -134,10 +134,14 @@ class Stratified(Channel):
         values: tuple[object, ...] = self.levels or _spliced(parts, places, encoded.size)
         return Nodes(values, np.concatenate(tables), row, np.concatenate(released))
 
+    def check_released(self, encoded: Column, context: Columns) -> None:
+        for rows, channel in self._rows(context):
+            channel.check_released(encoded[rows], context)
+
     def noise(self, context: Columns) -> Operator | None:
         found = [channel.noise(context) for channel in self.strata.values()]
         operators = [operator for operator in found if operator is not None]
-        return by_record(operators, self._codes(context)) if len(operators) == len(found) else None
+        return ByRecord(tuple(operators), self._codes(context)) if len(operators) == len(found) else None
 
     def likelihood(self, encoded: Column, context: Columns) -> Float:
         out = np.empty((encoded.size, len(self.levels or ())))
