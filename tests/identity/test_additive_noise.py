@@ -42,7 +42,7 @@ def law(channel: Any, *, curved: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Values of the noise and their probabilities: all of them on a grid, the classical quadratures, which are exact in polynomials
     and fast in exponentials, elsewhere, and panels of Gauss and Legendre for other curves."""
     if isinstance(channel, pr.GeometricNoise):  # far beyond 2⁻⁶⁴, for functions that grow
-        far = min(150, int(80 * channel.scale / channel.step) + 1)
+        far = min(300, int(200 * channel.scale / channel.step) + 1)
         k = np.arange(-far, far + 1)
         return k * channel.step, (1 - channel.alpha) / (1 + channel.alpha) * channel.alpha ** np.abs(k)
     if isinstance(channel, pr.DiscreteGaussianNoise):
@@ -55,7 +55,7 @@ def law(channel: Any, *, curved: bool = False) -> tuple[np.ndarray, np.ndarray]:
     laplace = isinstance(channel, pr.LaplaceNoise)
     scale = channel.scale if laplace else channel.sd
     if curved:
-        edges = np.linspace(0, 40 if laplace else 9, 40)
+        edges = np.linspace(0, 40 if laplace else 9, 30)
         v = ((edges[1:] + edges[:-1])[:, None] + np.diff(edges)[:, None] * points).ravel() / 2
         mass = (np.diff(edges)[:, None] * weights).ravel() / 2
         mass *= np.exp(-v) / 2 if laplace else np.exp(-(v**2) / 2) / np.sqrt(2 * np.pi)
@@ -166,7 +166,7 @@ def test_two_noisy_columns(one: str, other: str, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("name", ["laplace", "gaussian"])
 def test_two_noisy_columns_in_a_logit(name: str) -> None:
-    channels = {"z": CHANNELS[name], "x": pr.GeometricNoise(alpha=0.01, step=0.1)}
+    channels = {"z": CHANNELS[name], "x": pr.GeometricNoise(alpha=0.001, step=0.1)}
     averages_are_true("y ~ z + x", channels, [0.2, 0.4, -0.3], MIXTURE, family="binomial")
 
 

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 import pramana as pr
-from laplace import LaplaceChannel
 
 SHIFT = 0.05
 GROUPS = np.array(["a", "b", "c", "d"])
@@ -221,7 +220,7 @@ def laplace_and_matrix() -> Setting:
         return {"y": (rng.random(n) < expit(-0.5 + x + 0.8 * group)).astype(int), "x": x, "g": group}
 
     right, wrong = (
-        pr.Mechanism({"x": LaplaceChannel(0.5), "g": pr.TransitionMatrix.binary(p, p)}) for p in (0.85, 0.85 - SHIFT)
+        pr.Mechanism({"x": pr.LaplaceNoise(0.5), "g": pr.TransitionMatrix.binary(p, p)}) for p in (0.85, 0.85 - SHIFT)
     )
     return Setting(generate, right, wrong, "y ~ x + g", (-0.5, 1, 0.8), {"family": "binomial"})
 

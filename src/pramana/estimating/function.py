@@ -61,6 +61,11 @@ class EstimatingFunction(ABC):
         return None
 
     @property
+    def rough(self) -> bool:
+        """Whether U is a step function made smooth by a narrow kernel: it has a derivative, but no noise is undone by that."""
+        return False
+
+    @property
     def prediction(self) -> Any:
         """The generalised linear model whose means can be predicted for new records, or None."""
         return None

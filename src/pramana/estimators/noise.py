@@ -65,7 +65,7 @@ def noisy_equation(function: EstimatingFunction, records: Records, closed: dict[
 
 def _refuse_rough(function: EstimatingFunction, assignment: Assignment) -> None:
     """A step function of a column with Laplace or Gaussian noise cannot be estimated at the usual rate."""
-    if function.smooth or not assignment.channel.smooth_only:
+    if (function.smooth and not function.rough) or not assignment.channel.smooth_only:
         return
     name, kind = assignment.columns[0], _kind(assignment)
     raise FormulaError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,17 @@ from pramana.frames import Table
 from pramana.frames.table import is_missing
 
 
-def replace_columns(native: Any, table: Table, columns: Mapping[str, Column]) -> Any:
-    """The native frame with some columns replaced, every type kept, and none of the notes that a frame can carry."""
+def replace_columns(native: Any, table: Table, columns: Mapping[str, Column], noisy: Collection[str] = ()) -> Any:
+    """The native frame with some columns replaced, every type kept, and none of the notes that a frame can carry.
+
+    Whole numbers in the columns of `noisy` become fractions where the noise has some.
+    """
+    wide = [k for k, v in columns.items() if k in noisy and v.dtype.kind == "f" and table.column(k).dtype.kind in "iu"]
+    if wide:
+        import narwhals as nw
+
+        table = Table(table.frame.with_columns(nw.col(*wide).cast(nw.Float64)), table.kind, table.source)
+        native = {**native, **{k: columns[k] for k in wide}} if table.kind == "dict" else native
     if table.kind == "dict":
         return {**native, **{k: _like_array(k, v, np.asarray(native[k])) for k, v in columns.items()}}
     if table.kind == "pandas":

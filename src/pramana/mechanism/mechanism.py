@@ -60,7 +60,8 @@ class Assignment:
         parts = {stratum: part for stratum, part in self.channel.parts.items() if isinstance(part, TransitionMatrix)}
         if len(parts) < len(self.channel.parts):
             raise MechanismError(
-                f"the channel of {listing(self.columns)} is a {type(self.channel).__name__}: this needs transition matrices"
+                f"the channel of {listing(self.columns)} is a {type(self.channel).__name__}: risk, audit and planning know transition "
+                "matrices alone; on a clamped grid noise has one, GeometricNoise(..., bounds=...).clamped()"
             )
         return parts
 
@@ -259,7 +260,8 @@ class Mechanism:
         require_columns(table, self.context, "the mechanism's strata")
         require_columns(table, [] if self.unit is None else [self.unit.column], "the mechanism's unit")
         identifiers = id if self.unit is None else self.unit.column
-        return replace_columns(frame, table, perturbed(self, table, source, identifiers))
+        noisy = [c for a in self.assignments if a.channel.levels is None for c in a.columns]
+        return replace_columns(frame, table, perturbed(self, table, source, identifiers), noisy)
 
     def document(self) -> Document:
         """The versioned description, in JSON types."""
