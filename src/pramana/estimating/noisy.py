@@ -22,10 +22,11 @@ import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.errors import SolveError
-from pramana.estimating.equation import About, Equation, Solve
+from pramana.estimating.equation import About, Equation, Solve, paired
 from pramana.estimating.generalized_linear import GeneralizedLinear, PredictorEquation
 from pramana.estimating.records import Records
 from pramana.kernels.additive import Operator
+from pramana.kernels.blocks import gram
 from pramana.kernels.logistic import MIXTURE_REACH, logistic_derivatives, smoothed_derivatives
 from pramana.kernels.predictor import LOGIT, POWER
 
@@ -48,6 +49,8 @@ class Reverted(NamedTuple):
         return Reverted(*(a + b for a, b in zip(self, other, strict=True)))
 
     def softened(self, naive: Float | float, t: float) -> Reverted:
+        if t == 1:
+            return self
         return Reverted((1 - t) * naive + t * self.plain, t * self.first, t * self.second)
 
 
@@ -150,18 +153,21 @@ class NoisyLinear(Equation):
         data = self.naive.data
         return self._combined(((data.first, curve.a(0)), (-data.weight, curve.mean(0))))
 
-    def _bend(self, beta: Float) -> Reverted:
+    def _bend(self, curve: _Curve) -> Reverted:
         """Its derivative by η."""
-        data, curve = self.naive.data, self._curve(beta)
+        data = self.naive.data
         return self._combined(((data.first, curve.a(1)), (-data.weight, curve.mean(1))))
 
     def influence(self, beta: Float) -> Float:
         with np.errstate(all="ignore"):
-            force = self._force(self._curve(beta))
-            out = force.plain[:, None] * self.naive.data.design
-            for own, tilt, part in zip(self.columns, self.tilts, force.first, strict=True):
-                out[:, own] += part[:, None] * tilt
-            return np.asarray(out.reshape(self.n, -1, self.d).sum(axis=1))
+            return self._influence(self._curve(beta))
+
+    def _influence(self, curve: _Curve) -> Float:
+        force = self._force(curve)
+        out = force.plain[:, None] * self.naive.data.design
+        for own, tilt, part in zip(self.columns, self.tilts, force.first, strict=True):
+            out[:, own] += part[:, None] * tilt
+        return np.asarray(out.reshape(self.n, -1, self.d).sum(axis=1))
 
     def _gram(self, terms: Reverted, weights: Float) -> Float:
         """Σ w (x(t) x(t)ᵀ g)* (d, d)."""
@@ -178,11 +184,27 @@ class NoisyLinear(Equation):
 
     def slope(self, beta: Float, weights: Float) -> Float:
         with np.errstate(all="ignore"):
-            return self._gram(self._bend(beta), weights)
+            return self._gram(self._bend(self._curve(beta)), weights)
+
+    def score_and_slope(self, betas: Float, weights: Float, rows: Int | None = None) -> tuple[Float, Float]:
+        betas, weights = paired(betas, weights, rows)
+        scores, slopes = np.empty((len(weights), self.d)), np.empty((len(weights), self.d, self.d))
+        with np.errstate(all="ignore"):
+            for k, (beta, w) in enumerate(zip(betas, weights, strict=True)):
+                curve = self._curve(beta)
+                scores[k], slopes[k] = w @ self._influence(curve), self._gram(self._bend(curve), w)
+        return scores, slopes
+
+    def sums(self, beta: Float, weights: Float, squares: Float) -> tuple[Float, Float, Float, Float]:
+        with np.errstate(all="ignore"):
+            curve = self._curve(beta)
+            phi = self._influence(curve)
+            slope = self._gram(self._bend(curve), weights)
+            return weights @ phi, slope, gram(phi, squares), self._clean_outer(curve, squares)
 
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
         with np.errstate(all="ignore"):
-            bend, x = self._bend(beta), self.naive.data.design
+            bend, x = self._bend(self._curve(beta)), self.naive.data.design
             l0, r0 = x @ left, x @ right
             l1, r1 = (
                 [t @ side[own] for t, own in zip(self.tilts, self.columns, strict=True)] for side in (left, right)
@@ -195,13 +217,15 @@ class NoisyLinear(Equation):
             return np.asarray(out.reshape(self.n, -1).sum(axis=1))
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
-        data = self.naive.data
         with np.errstate(all="ignore"):
-            curve = self._curve(beta)
-            curve.refuse_far(self.records.noisy)
-            a, b, c = curve.squares()
-            square = self._combined(((data.second, a), (-2 * data.first, b), (data.weight, c)))
-            return self._gram(square, weights)
+            return self._clean_outer(self._curve(beta), weights)
+
+    def _clean_outer(self, curve: _Curve, weights: Float) -> Float:
+        data = self.naive.data
+        curve.refuse_far(self.records.noisy)
+        a, b, c = curve.squares()
+        square = self._combined(((data.second, a), (-2 * data.first, b), (data.weight, c)))
+        return self._gram(square, weights)
 
 
 def _tilt(function: GeneralizedLinear, records: Records, name: str, operator: Operator, own: Int) -> Float:
@@ -340,7 +364,7 @@ class _Logistic(_Curve):
     @cached_property
     def _ladder(self) -> list[Float]:
         """H with its derivatives, normal noise undone in them."""
-        highest = 3 + 2 * len(self.operators)
+        highest = 1 + 2 * len(self.operators)
         reached = self._normal
         if not np.any(reached):
             return logistic_derivatives(self.eta, highest)
