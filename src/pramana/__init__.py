@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         DiscreteGaussianNoise,
         GaussianNoise,
         GeometricNoise,
+        KeepOrNoise,
         LaplaceNoise,
         Mechanism,
         Nodes,

@@ -16,6 +16,7 @@ HOME = {
     "Stratified": "mechanism",
     "LaplaceNoise": "mechanism",
     "GeometricNoise": "mechanism",
+    "KeepOrNoise": "mechanism",
     "GaussianNoise": "mechanism",
     "DiscreteGaussianNoise": "mechanism",
     "UniformNoise": "mechanism",

@@ -23,6 +23,7 @@ CHANNELS: dict[str, Any] = {
     "gaussian": pr.GaussianNoise(0.8),
     "discrete gaussian": pr.DiscreteGaussianNoise(1.1, step=0.5),
     "uniform": pr.UniformNoise(2.0),
+    "keep or noise": pr.KeepOrNoise(0.3, pr.GeometricNoise(0.6)),
 }
 BINARY = pr.TransitionMatrix.binary(sensitivity=0.9, specificity=0.8)
 TRUE = pd.DataFrame(
@@ -41,6 +42,9 @@ SHARE = np.array([1.0, 0.7, 0.4, 1.3, 0.6, 0.9, 0.5])
 def law(channel: Any, *, curved: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Values of the noise and their probabilities: all of them on a grid, the classical quadratures, which are exact in polynomials
     and fast in exponentials, elsewhere, and panels of Gauss and Legendre for other curves."""
+    if isinstance(channel, pr.KeepOrNoise):
+        v, mass = law(channel.inner)
+        return v, channel.keep * (v == 0) + (1 - channel.keep) * mass
     if isinstance(channel, pr.GeometricNoise):  # far beyond 2⁻⁶⁴, for functions that grow
         far = min(300, int(200 * channel.scale / channel.step) + 1)
         k = np.arange(-far, far + 1)
@@ -139,7 +143,7 @@ def test_the_logit(name: str) -> None:
     averages_are_true("y ~ z * x", {"z": CHANNELS[name]}, [0.2, 0.4, -0.3, 0.1], tolerance, **options)
 
 
-@pytest.mark.parametrize("name", ["laplace", "geometric"])
+@pytest.mark.parametrize("name", ["laplace", "geometric", "keep or noise"])
 @pytest.mark.parametrize(
     ("formula", "options"),
     [
@@ -194,6 +198,7 @@ def test_noise_by_stratum(name: str) -> None:
     """The same noise in both strata is the noise without strata, and each stratum pays for its own."""
     other = {"laplace": pr.LaplaceNoise(0.2), "gaussian": pr.GaussianNoise(0.3), "uniform": pr.UniformNoise(1.0)}
     other |= {"geometric": pr.GeometricNoise(0.4), "discrete gaussian": pr.DiscreteGaussianNoise(2.0)}
+    other |= {"keep or noise": pr.KeepOrNoise(0.7, pr.GeometricNoise(0.8))}
     other |= {"geometric on a fine grid": pr.GeometricNoise(0.3, step=0.5)}
     strata = pr.Mechanism({"z": pr.Stratified("h", {0: CHANNELS[name], 1: other[name]})})
     parts = [released({"z": channel}) for channel in (CHANNELS[name], other[name])]
@@ -213,10 +218,11 @@ def test_moments_of_a_correlation(name: str) -> None:
     assert found.estimate[0] == pytest.approx(expected.estimate[0], abs=EXACT)
 
 
-def test_every_function_of_the_grid_under_geometric_noise() -> None:
-    """The second difference undoes the noise exactly, also in a step, which is what u″ would get wrong by h²/12."""
-    frame, weight = released({"z": CHANNELS["geometric"]})
-    nodes = CHANNELS["geometric"].revert(frame["z"].to_numpy(), {})
+@pytest.mark.parametrize("name", ["geometric", "keep or noise"])
+def test_every_function_of_the_grid(name: str) -> None:
+    """The second difference undoes geometric noise exactly, also in a step, which is what u″ would get wrong by h²/12."""
+    frame, weight = released({"z": CHANNELS[name]})
+    nodes = CHANNELS[name].revert(frame["z"].to_numpy(), {})
     for u in (lambda z: (z > 1).astype(float), np.sin, lambda z: np.abs(z) ** 3):
         star = nodes.reverted(lambda z, u=u: u(z)[:, None])[:, 0]
         assert weight @ star == pytest.approx(SHARE @ u(TRUE["z"].to_numpy()), abs=EXACT)

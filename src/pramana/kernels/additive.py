@@ -251,6 +251,33 @@ class LatticeGaussian(Lattice):
 
 
 @dataclass(frozen=True)
+class Sometimes(Operator):
+    """Noise that is added with probability 1 − keep: M = keep + (1 − keep) M_V, which is positive, whatever keep is."""
+
+    keep: float
+    noise: Operator
+
+    @property
+    def spread(self) -> Number:
+        return np.sqrt(1 - self.keep) * self.noise.spread
+
+    @property
+    def reach(self) -> Number:
+        return self.noise.reach
+
+    def series(self) -> list[Number]:
+        whole = reciprocal(self.noise.series())
+        return reciprocal([self.keep + (1 - self.keep) * whole[0], *((1 - self.keep) * term for term in whole[1:])])
+
+    def inverse(self, s: Float) -> tuple[Float, Float, Float]:
+        v, first, second = self.noise.inverse(s)
+        m = self.keep + (1 - self.keep) / v
+        m1 = -(1 - self.keep) * first / v**2
+        m2 = (1 - self.keep) * (2 * first**2 / v**3 - second / v**2)
+        return 1 / m, -m1 / m**2, 2 * m1**2 / m**3 - m2 / m**2
+
+
+@dataclass(frozen=True)
 class ByRecord(Operator):
     """For each record its own of several operators, whose position is in `place` (n,)."""
 

@@ -6,6 +6,7 @@ from pramana.mechanism.channels.noise import (
     DiscreteGaussianNoise,
     GaussianNoise,
     GeometricNoise,
+    KeepOrNoise,
     LaplaceNoise,
     UniformNoise,
 )
@@ -19,6 +20,7 @@ __all__ = [
     "DiscreteGaussianNoise",
     "GaussianNoise",
     "GeometricNoise",
+    "KeepOrNoise",
     "LaplaceNoise",
     "Mechanism",
     "Nodes",

@@ -24,6 +24,7 @@ from pramana.kernels.additive import (
     Laplace,
     LatticeGaussian,
     Operator,
+    Sometimes,
     Uniform,
     moment_nodes,
     stencil_weights,
@@ -44,6 +45,8 @@ FINE = 4096
 STENCIL = 128
 """Nodes within one scale of a Laplace noise, where no closed form is known: truncation (b/128)⁴/90 · b² u⁽⁶⁾, 4e-11 for a function
 that varies on the scale of the noise, and rounding 5 · 128² · 2⁻⁵³ = 1e-11."""
+NODES = 400
+"""Most values that may stand for one released value."""
 OFF_GRID = 1e-6
 """Of a step: farther than that from the grid is no rounding."""
 CLIPPED = 1e-9
@@ -324,6 +327,90 @@ class GeometricNoise(AdditiveNoise):
 
     def document(self) -> Document:
         return {"channel": "geometric_noise", "scale": self.scale, "step": self.step, **self._bounds_document()}
+
+
+@dataclass(frozen=True)
+class KeepOrNoise(AdditiveNoise):
+    """The value stays with probability `keep`, else geometric noise is added: the sibling of a randomised response for numbers.
+
+    Undone exactly, for every function of the grid, by [u − p E u(w + V′)]/(1 − p), where p = 1 − keep and V′ is geometric with
+    α′/(1 − α′)² = (1 − p) α/(1 − α)²: weights that are bounded, and no differences of u.
+
+    >>> noise = KeepOrNoise(0.6, GeometricNoise(2.0, bounds=(0, 10)))
+    >>> round(noise.epsilon, 3)
+    6.982
+    """
+
+    keep: float
+    inner: GeometricNoise
+
+    def __post_init__(self) -> None:
+        if not (is_number(self.keep) and 0 < self.keep < 1):
+            raise MechanismError(f"keep={self.keep!r} must lie between 0 and 1")
+        if not isinstance(self.inner, GeometricNoise):
+            raise MechanismError(f"KeepOrNoise takes a GeometricNoise, not a {type(self.inner).__name__}: use a grid")
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:  # type: ignore[override]
+        return self.inner.bounds
+
+    @property
+    def grid(self) -> float:
+        return self.inner.step
+
+    @property
+    def smooth_only(self) -> bool:
+        return False
+
+    @property
+    def on_grid(self) -> bool:
+        return True
+
+    @property
+    def cuts(self) -> Words:
+        return self.inner.cuts
+
+    @property
+    def operator(self) -> Operator:
+        return Sometimes(self.keep, self.inner.operator)
+
+    @property
+    def epsilon(self) -> float:
+        """Of the largest against the smallest chance: a value that stayed, against noise over the whole range."""
+        changed = (1 - self.keep) * float(self.inner.masses[0])
+        return float(np.log((self.keep + changed) / changed) + self.inner.epsilon)
+
+    def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Column:  # noqa: ARG002
+        steps = self._steps(encoded)
+        stays = stream.words(steps.size) < np.uint64(min(int(self.keep * 2.0**64), 2**64 - 1))
+        released = steps + np.where(stays, 0, draw_integers(self.cuts, steps.size, stream))
+        return released * int(self.grid) if float(self.grid).is_integer() else released * self.grid
+
+    def revert(self, encoded: Column, context: Columns) -> Nodes:
+        self.check_released(encoded, context)
+        values, ratio = np.asarray(encoded, dtype=float), self.grid / self.inner.scale
+        # 4 sinh²(ratio′/2) = (1 − α′)²/α′, which is 1/(1 − p) times that of α.
+        within = 2 * np.arcsinh(np.sinh(ratio / 2) / np.sqrt(self.keep))
+        far = int(np.ceil(64 * np.log(2) / within))
+        if 2 * far + 1 > NODES:
+            raise MechanismError(
+                f"{2 * far + 1} values stand for one released value of a noise with a scale of {self.inner.scale / self.grid:.3g} steps, above "
+                f"the limit of {NODES}: ask for a linear model or a log link, or have the column released with a coarser step"
+            )
+        k = np.arange(-far, far + 1)
+        weights = -(1 - self.keep) * np.tanh(within / 2) * np.exp(-within * np.abs(k))
+        weights[far] += 1
+        return _shared(tuple(values + j * self.grid for j in k), weights[None] / self.keep)
+
+    def document(self) -> Document:
+        inner = self.inner
+        return {
+            "channel": "keep_or_noise",
+            "keep": self.keep,
+            "scale": inner.scale,
+            "step": inner.step,
+            **inner._bounds_document(),
+        }
 
 
 @dataclass(frozen=True)

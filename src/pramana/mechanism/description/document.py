@@ -22,6 +22,7 @@ from pramana.mechanism.channels.noise import (
     DiscreteGaussianNoise,
     GaussianNoise,
     GeometricNoise,
+    KeepOrNoise,
     LaplaceNoise,
     UniformNoise,
 )
@@ -115,7 +116,7 @@ Bounds = Annotated[list[float], Field(min_length=2, max_length=2)] | None
 
 
 class LaplaceModel(ChannelModel):
-    """Noise of scale b, added to values that were clamped to the bounds; likewise the four that follow."""
+    """Noise of scale b, added to values that were clamped to the bounds; likewise those that follow."""
 
     channel: Literal["laplace_noise"]
     scale: Scale
@@ -133,6 +134,19 @@ class GeometricModel(ChannelModel):
 
     def built(self) -> Channel:
         return GeometricNoise(self.scale, step=self.step, bounds=self.bounds)
+
+
+class KeepOrNoiseModel(ChannelModel):
+    """The value stays with probability `keep`, else geometric noise is added."""
+
+    channel: Literal["keep_or_noise"]
+    keep: Annotated[float, Field(gt=0, lt=1)]
+    scale: Scale
+    step: Scale
+    bounds: Bounds = None
+
+    def built(self) -> Channel:
+        return KeepOrNoise(self.keep, GeometricNoise(self.scale, step=self.step, bounds=self.bounds))
 
 
 class GaussianModel(ChannelModel):
@@ -175,6 +189,10 @@ class GeometricStratum(GeometricModel):
     value: LevelValue
 
 
+class KeepOrNoiseStratum(KeepOrNoiseModel):
+    value: LevelValue
+
+
 class GaussianStratum(GaussianModel):
     value: LevelValue
 
@@ -198,6 +216,7 @@ class StratifiedModel(ChannelModel):
                 | BandStratum
                 | LaplaceStratum
                 | GeometricStratum
+                | KeepOrNoiseStratum
                 | GaussianStratum
                 | DiscreteGaussianStratum
                 | UniformStratum,
@@ -222,6 +241,7 @@ Randomization = Annotated[
     | StratifiedModel
     | LaplaceModel
     | GeometricModel
+    | KeepOrNoiseModel
     | GaussianModel
     | DiscreteGaussianModel
     | UniformModel,
