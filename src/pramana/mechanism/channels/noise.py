@@ -338,7 +338,7 @@ class KeepOrNoise(AdditiveNoise):
 
     >>> noise = KeepOrNoise(0.6, GeometricNoise(2.0, bounds=(0, 10)))
     >>> round(noise.epsilon, 3)
-    6.982
+    6.964
     """
 
     keep: float
