@@ -106,12 +106,14 @@ print(json.dumps({name: tried(name, int(kills)) for name, kills in (part.split("
 """
 
 
+@pytest.mark.parametrize("part", [3, pytest.param(1, marks=pytest.mark.verify)])
 @pytest.mark.parametrize("commands", [("perturb", "key"), ("plan", "design")])
-def test_killed_at_a_random_moment(commands: tuple[str, ...], tmp_path: Path) -> None:
-    asked = [f"{name}={KILLS[name]}" for name in commands]
+def test_killed_at_a_random_moment(commands: tuple[str, ...], part: int, tmp_path: Path) -> None:
+    """Every so many-th of them in the short run, whose few kills may all fall between two writings."""
+    asked = [f"{name}={KILLS[name] // part}" for name in commands]
     done = subprocess.run([sys.executable, "-c", SCRIPT, tmp_path, *asked], capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr[-2000:]
     for name, count in json.loads(done.stdout.splitlines()[-1]).items():
         assert (count["bad"], count["remaining"]) == (0, 0), (name, count)
-        assert count["killed"] >= KILLS[name], (name, count)
-        assert count["left"] > 0, (name, count)
+        assert count["killed"] >= KILLS[name] // part, (name, count)
+        assert count["left"] > 0 or part > 1, (name, count)

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-KILLS = 30
-
 SCRIPT = """
 import json, os, random, signal, sys, time
 from pathlib import Path
@@ -94,16 +92,17 @@ print(json.dumps(count | {'trials': trials, 'remaining': len(list(target.parent.
 """
 
 
+@pytest.mark.parametrize("kills", [8, pytest.param(30, marks=pytest.mark.verify)])
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 @pytest.mark.parametrize("again", ["new", "again"])
-def test_a_killed_release_leaves_a_whole_file_or_none(ending: str, again: str, tmp_path: Path) -> None:
+def test_a_killed_release_leaves_a_whole_file_or_none(ending: str, again: str, kills: int, tmp_path: Path) -> None:
     """With an older file in place of the target too: that one stays until the new one is whole."""
-    command = [sys.executable, "-c", SCRIPT, str(tmp_path), ending, again, str(KILLS)]
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path), ending, again, str(kills)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     count = json.loads(done.stdout)
     assert count["bad"] == 0
     assert count["absent" if again == "new" else "old"] + count["whole"] == count["trials"]
-    assert count["killed"] >= KILLS
-    assert count["leftovers"] > 0
+    assert count["killed"] >= kills
+    assert count["leftovers"] > 0 or kills < 30  # a few kills may all fall between two writings
     assert count["remaining"] == 0

@@ -12,8 +12,8 @@ from montecarlo import CLEAR, check, replicate
 import pramana as pr
 
 Log = Callable[[str, object], None]
-longer = pytest.mark.parametrize("replicates", [200, pytest.param(2000, marks=pytest.mark.verify)])
-lengths = pytest.mark.parametrize("replicates", [110, pytest.param(2000, marks=pytest.mark.verify)])
+longer = pytest.mark.parametrize("replicates", [140, pytest.param(2000, marks=pytest.mark.verify)])
+lengths = pytest.mark.parametrize("replicates", [70, pytest.param(2000, marks=pytest.mark.verify)])
 shorter = pytest.mark.parametrize("replicates", [70, pytest.param(2000, marks=pytest.mark.verify)])
 
 

@@ -13,8 +13,8 @@ from settings import GROUPS, keep, mechanisms
 import pramana as pr
 
 Log = Callable[[str, object], None]
-lengths = pytest.mark.parametrize("replicates", [120, pytest.param(2000, marks=pytest.mark.verify)])
-shorter = pytest.mark.parametrize("replicates", [70, pytest.param(1000, marks=pytest.mark.verify)])
+lengths = pytest.mark.parametrize("replicates", [80, pytest.param(2000, marks=pytest.mark.verify)])
+shorter = pytest.mark.parametrize("replicates", [50, pytest.param(1000, marks=pytest.mark.verify)])
 LEVEL = np.array([0.0, 0.7, -0.7])
 
 
@@ -92,7 +92,7 @@ def regression_on_a_perturbed_covariate(family: str, n: int = 2000) -> Setting:
     return Setting(generate, *both, "y ~ sex + g", (-0.4, 0.5, 0.9), {"family": family, "method": "likelihood"})
 
 
-@pytest.mark.parametrize("replicates", [80, pytest.param(1000, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("replicates", [60, pytest.param(1000, marks=pytest.mark.verify)])
 @pytest.mark.parametrize("family", ["binomial", "poisson", "gamma"])
 def test_a_perturbed_covariate_by_likelihood(family: str, replicates: int, record_property: Log) -> None:
     check(regression_on_a_perturbed_covariate(family), replicates, 709, record_property)
@@ -110,7 +110,7 @@ def perturbed_counts(method: str, n: int = 2000) -> Setting:
     return Setting(generate, *mechanisms({"y": channel}), "y ~ x", (0.3, 0.7), options)
 
 
-@pytest.mark.parametrize("replicates", [120, pytest.param(1000, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("replicates", [60, pytest.param(1000, marks=pytest.mark.verify)])
 @pytest.mark.parametrize("method", ["likelihood", "reversion"])
 def test_perturbed_counts(method: str, replicates: int, record_property: Log) -> None:
     check(perturbed_counts(method), replicates, 710, record_property)
@@ -143,7 +143,7 @@ def test_likelihood_is_more_precise_than_reversion_where_its_model_holds() -> No
     assert np.all(likelihood.spread < reversion.spread)
 
 
-@pytest.mark.parametrize("replicates", [120, pytest.param(2000, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("replicates", [80, pytest.param(2000, marks=pytest.mark.verify)])
 def test_likelihood_ratio_test_has_its_size(replicates: int, record_property: Log) -> None:
     """n = 600, sensitivity and specificity 0.85, a covariate without effect; a real effect of 0.5 is seen."""
     mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(0.85, 0.85)})

@@ -36,7 +36,7 @@ def shares(setting: Setting, replicates: int, seed: int) -> tuple[np.ndarray, np
     return np.array(estimated), np.array(proposed), np.array(oracle), names
 
 
-@pytest.mark.parametrize("replicates", [80, pytest.param(1000, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("replicates", [50, pytest.param(1000, marks=pytest.mark.verify)])
 @pytest.mark.parametrize("case", CASES)
 def test_the_privacy_share_is_what_the_oracle_saves(case: str, replicates: int, record_property: Log) -> None:
     estimated, proposed, oracle, names = shares(CASES[case](), replicates, 201)

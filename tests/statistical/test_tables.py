@@ -14,7 +14,7 @@ from montecarlo import BOUND, CLEAR, check, check_bias, replicate, samples
 import pramana as pr
 
 Log = Callable[[str, object], None]
-lengths = pytest.mark.parametrize("replicates", [110, pytest.param(2000, marks=pytest.mark.verify)])
+lengths = pytest.mark.parametrize("replicates", [70, pytest.param(2000, marks=pytest.mark.verify)])
 ROWS = tables.JOINT.sum(axis=1)
 LOG_RISK = float(np.log(tables.risks()[1] / tables.risks()[0]))
 DIFFERENCE = float(tables.risks()[1] - tables.risks()[0])
