@@ -249,3 +249,31 @@ def test_a_softened_equation_lies_between_the_naive_and_the_reverted(family: str
     for hook in (lambda e: slope(e, beta, SHARE), lambda e: e.clean_outer(beta, SHARE)):
         np.testing.assert_allclose(hook(full.softened(t)), (1 - t) * hook(naive) + t * hook(full), atol=1e-12)
     np.testing.assert_allclose(full.softened(0.0).influence(beta), naive.influence(beta), atol=1e-12)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson", "binomial"])
+def test_sums_over_blocks_add(family: str) -> None:
+    """Also where each stratum has noise of its own, and other channels spread the records over nodes."""
+    strata = pr.Stratified("h", {0: pr.GaussianNoise(0.3), 1: pr.GaussianNoise(0.6)})
+    whole = equation_of("y ~ z * g + x", TRUE, pr.Mechanism({"z": strata, "g": BINARY}), family=family)
+    beta = np.array([0.2, 0.3, -0.3, 0.1, 0.2])
+    for cuts in ((slice(0, 3), slice(3, 7)), (slice(0, 7, 2), slice(1, 7, 2))):
+        parts = [(whole.rows(rows), SHARE[rows]) for rows in cuts]
+        for own, added in zip(
+            whole.sums(beta, SHARE, SHARE**2), zip(*(e.sums(beta, w, w**2) for e, w in parts), strict=True), strict=True
+        ):
+            np.testing.assert_allclose(sum(added), own, rtol=1e-12, atol=1e-12)
+    found = whole.sums(beta, SHARE, SHARE**2)
+    slow = (
+        SHARE @ whole.influence(beta),
+        whole.slope(beta, SHARE),
+        whole.outer(beta, SHARE**2),
+        whole.clean_outer(beta, SHARE**2),
+    )
+    for one, other in zip(found, slow, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+    units = [np.abs(whole.record_slope(beta, e, e)) @ SHARE for e in np.eye(5)]
+    np.testing.assert_allclose(whole.absolute_slopes(beta, SHARE), units, rtol=1e-12)
+    at_two = whole.score_and_slope(np.stack([beta, 0 * beta]), np.stack([SHARE, SHARE]))
+    np.testing.assert_allclose(at_two[0][0], found[0], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(at_two[1][0], found[1], rtol=1e-12, atol=1e-12)

@@ -204,17 +204,23 @@ class NoisyLinear(Equation):
 
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
         with np.errstate(all="ignore"):
-            bend, x = self._bend(self._curve(beta)), self.naive.data.design
-            l0, r0 = x @ left, x @ right
-            l1, r1 = (
-                [t @ side[own] for t, own in zip(self.tilts, self.columns, strict=True)] for side in (left, right)
-            )
-            out = bend.plain * l0 * r0
-            for j in range(len(self.tilts)):
-                out += bend.first[j] * (l1[j] * r0 + l0 * r1[j])
-                for k in range(len(self.tilts)):
-                    out += bend.second[j, k] * l1[j] * r1[k]
-            return np.asarray(out.reshape(self.n, -1).sum(axis=1))
+            return self._record_slope(self._bend(self._curve(beta)), left, right)
+
+    def absolute_slopes(self, beta: Float, weights: Float) -> Float:
+        with np.errstate(all="ignore"):
+            bend = self._bend(self._curve(beta))
+            return np.array([weights @ np.abs(self._record_slope(bend, unit, unit)) for unit in np.eye(self.d)])
+
+    def _record_slope(self, bend: Reverted, left: Float, right: Float) -> Float:
+        x = self.naive.data.design
+        l0, r0 = x @ left, x @ right
+        l1, r1 = ([t @ side[own] for t, own in zip(self.tilts, self.columns, strict=True)] for side in (left, right))
+        out = bend.plain * l0 * r0
+        for j in range(len(self.tilts)):
+            out += bend.first[j] * (l1[j] * r0 + l0 * r1[j])
+            for k in range(len(self.tilts)):
+                out += bend.second[j, k] * l1[j] * r1[k]
+        return np.asarray(out.reshape(self.n, -1).sum(axis=1))
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
         with np.errstate(all="ignore"):
@@ -320,7 +326,19 @@ class _Power(_Curve):
 
     power: float
 
+    @cached_property
+    def _known(self) -> dict[float, Reverted]:
+        return {}
+
     def _exponential(self, k: float) -> Reverted:
+        if k == 0:
+            return self._one
+        if k not in self._known:
+            self._known[k] = self._reverted(k)
+        return self._known[k]
+
+    def _reverted(self, k: float) -> Reverted:
+        """(e^{kη})*, with t_j and t_j t_l."""
         value = np.exp(k * self.eta)
         parts = [o.inverse(k * c) for o, c in zip(self.operators, self.slopes, strict=True)]
         whole = value * np.prod([v for v, _, _ in parts], axis=0)
