@@ -143,20 +143,19 @@ class NoisyLinear(Equation):
             return _Power(*common, curve.shape)
         return _Logistic(*common) if curve.code == LOGIT else _Identity(*common)
 
-    def _combined(self, terms: tuple[tuple[Float, Reverted], ...]) -> Reverted:
-        """Σ (moments of the response) · (reverted functions of η)."""
-        first, *rest = (function * moment.ravel() for moment, function in terms)
-        return sum(rest, start=first)
+    @cached_property
+    def _weight(self) -> Float:
+        """Signed weights (N,), or a 1 where nothing else is undone."""
+        whole = self.records.table.shape == (1, 1) and self.records.table[0, 0] == 1
+        return np.ones(1) if whole else self.naive.data.weight.ravel()
 
     def _force(self, curve: _Curve) -> Reverted:
         """a (S − W μ)."""
-        data = self.naive.data
-        return self._combined(((data.first, curve.a(0)), (-data.weight, curve.mean(0))))
+        return _combined((self.naive.data.first.ravel(), curve.a(0)), (-self._weight, curve.mean(0)))
 
     def _bend(self, curve: _Curve) -> Reverted:
         """Its derivative by η."""
-        data = self.naive.data
-        return self._combined(((data.first, curve.a(1)), (-data.weight, curve.mean(1))))
+        return _combined((self.naive.data.first.ravel(), curve.a(1)), (-self._weight, curve.mean(1)))
 
     def influence(self, beta: Float) -> Float:
         with np.errstate(all="ignore"):
@@ -230,8 +229,14 @@ class NoisyLinear(Equation):
         data = self.naive.data
         curve.refuse_far(self.records.noisy)
         a, b, c = curve.squares()
-        square = self._combined(((data.second, a), (-2 * data.first, b), (data.weight, c)))
+        square = _combined((data.second.ravel(), a), (-2 * data.first.ravel(), b), (self._weight, c))
         return self._gram(square, weights)
+
+
+def _combined(*terms: tuple[Float, Reverted | None]) -> Reverted:
+    """Σ (moments of the response) · (reverted functions of η); None is a function that is zero."""
+    first, *rest = (function * moment for moment, function in terms if function is not None)
+    return sum(rest, start=first)
 
 
 def _tilt(function: GeneralizedLinear, records: Records, name: str, operator: Operator, own: Int) -> Float:
@@ -262,8 +267,8 @@ class _Curve(ABC):
     share: float
 
     @abstractmethod
-    def a(self, order: int) -> Reverted:
-        """a = μ′/V(μ), or its derivative by η."""
+    def a(self, order: int) -> Reverted | None:
+        """a = μ′/V(μ), or its derivative by η; None where that is zero."""
 
     @abstractmethod
     def mean(self, order: int) -> Reverted:
@@ -277,15 +282,18 @@ class _Curve(ABC):
         """Coefficients so large for the noise that the squares have no average over it are an error; there are none by default."""
         del names
 
+    def _moment(self, power: int) -> Float:
+        """(t_j^power)*, (q, N), or (q, 1) where all records share them."""
+        return np.stack(np.broadcast_arrays(*(np.atleast_1d(o.moments(power)[power]) for o in self.operators)))
+
     @cached_property
     def _second(self) -> Float:
-        """(t_j²)* (q, N)."""
-        return np.stack([np.broadcast_to(o.moments(2)[2], self.eta.shape) for o in self.operators])
+        return self._moment(2)
 
     @cached_property
     def _one(self) -> Reverted:
-        none = np.zeros_like(self.slopes)
-        return Reverted(np.ones_like(self.eta), none, _diagonal(self._second)).softened(1.0, self.share)
+        none = np.zeros((len(self.operators), 1))
+        return Reverted(np.ones(1), none, _diagonal(self._second)).softened(1.0, self.share)
 
 
 def _diagonal(values: Float) -> Float:
@@ -300,8 +308,8 @@ def _diagonal(values: Float) -> Float:
 class _Identity(_Curve):
     """a = 1 and aμ = η: moments of t up to the fourth."""
 
-    def a(self, order: int) -> Reverted:
-        return self._one * (1.0 if order == 0 else 0.0)
+    def a(self, order: int) -> Reverted | None:
+        return self._one if order == 0 else None
 
     def mean(self, order: int) -> Reverted:
         if order > 0:
@@ -311,7 +319,7 @@ class _Identity(_Curve):
 
     def squares(self) -> tuple[Reverted, Reverted, Reverted]:
         c, second = self.slopes, self._second
-        fourth = np.stack([np.broadcast_to(o.moments(4)[4], self.eta.shape) for o in self.operators])
+        fourth = self._moment(4)
         spread = np.sum(c**2 * second, axis=0)
         cross = 2 * (c * second)[:, None] * (c * second)[None]
         own = self.eta**2 * second + c**2 * fourth + second * (spread - c**2 * second)
@@ -348,9 +356,9 @@ class _Power(_Curve):
             second[j, j] = own / v
         return Reverted(whole, whole * ratio, whole * second).softened(value, self.share)
 
-    def a(self, order: int) -> Reverted:
+    def a(self, order: int) -> Reverted | None:
         k = 1 - self.power
-        return self._exponential(k) * k**order
+        return None if k == 0 and order > 0 else self._exponential(k) * k**order
 
     def mean(self, order: int) -> Reverted:
         k = 2 - self.power
@@ -414,8 +422,8 @@ class _Logistic(_Curve):
         naive = logistic_derivatives(self.eta, order)[order]
         return Reverted(under((0,) * q), first, second).softened(naive, self.share)
 
-    def a(self, order: int) -> Reverted:
-        return self._one * (1.0 if order == 0 else 0.0)
+    def a(self, order: int) -> Reverted | None:
+        return self._one if order == 0 else None
 
     def mean(self, order: int) -> Reverted:
         return self._applied(order)
