@@ -169,3 +169,12 @@ def test_likelihoods_ask_for_levels(data: pd.DataFrame) -> None:
     for method in ("likelihood", "model-dependent"):
         with pytest.raises(pr.MechanismError, match=r"needs levels"):
             pr.fit("y ~ z", frame, mechanism, method=method)
+
+
+@pytest.mark.parametrize("name", ["laplace", "geometric"])
+def test_exponentials_whose_domain_is_not_checked_are_refused(data: pd.DataFrame, name: str) -> None:
+    frame, mechanism = noisy(data, NOISES[name])
+    for what in (pr.margins("c ~ z", family="poisson"), pr.average_treatment_effect("y", "b", "z")):
+        with pytest.raises(pr.FormulaError, match=r"needs averages of exponentials of 'z'"):
+            pr.fit(what, frame, mechanism)
+    assert np.isfinite(pr.fit(pr.margins("b ~ z", family="binomial"), frame, mechanism).estimate).all()

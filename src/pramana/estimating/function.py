@@ -66,6 +66,11 @@ class EstimatingFunction(ABC):
         return False
 
     @property
+    def grows(self) -> bool:
+        """Whether U is an exponential of covariates far out, which has no average over heavy-tailed noise for large coefficients."""
+        return False
+
+    @property
     def prediction(self) -> Any:
         """The generalised linear model whose means can be predicted for new records, or None."""
         return None

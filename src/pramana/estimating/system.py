@@ -41,6 +41,11 @@ class System(ABC):
         return False
 
     @property
+    def grows(self) -> bool:
+        """Whether U is an exponential of covariates far out."""
+        return False
+
+    @property
     def prediction(self) -> Any:
         """The generalised linear model whose means the system predicts, or None."""
         return None
@@ -120,6 +125,10 @@ class StackedFunction(EstimatingFunction):
     @property
     def rough(self) -> bool:
         return self.system.rough
+
+    @property
+    def grows(self) -> bool:
+        return self.system.grows
 
     def equation(self, records: Records) -> StackedEquation:
         return StackedEquation(self.system, records, arrays_of(self.system, records))

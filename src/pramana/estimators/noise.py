@@ -77,6 +77,11 @@ def _refuse_rough(function: EstimatingFunction, assignment: Assignment) -> None:
 
 def _refuse_growing(function: EstimatingFunction, assignment: Assignment) -> None:
     """e^{βz²} has no average over heavy tails, and other curves grow as fast as e^{βz}."""
+    if function.grows and assignment.columns[0] != function.response:
+        raise FormulaError(
+            f"{', '.join(function.parameters[:3])} needs averages of exponentials of {assignment.columns[0]!r} ({_kind(assignment)}), which exist "
+            "for small coefficients alone, and that is not checked here: fit the regression itself, or use a covariate without noise"
+        )
     if not isinstance(function, GeneralizedLinear) or assignment.columns == (function.response,):
         return
     family = function.family
