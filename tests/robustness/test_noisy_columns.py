@@ -178,3 +178,12 @@ def test_exponentials_whose_domain_is_not_checked_are_refused(data: pd.DataFrame
         with pytest.raises(pr.FormulaError, match=r"needs averages of exponentials of 'z'"):
             pr.fit(what, frame, mechanism)
     assert np.isfinite(pr.fit(pr.margins("b ~ z", family="binomial"), frame, mechanism).estimate).all()
+
+
+def test_noise_that_drowns_the_signal_is_remarked_on_with_the_ratio(data: pd.DataFrame) -> None:
+    frame, mechanism = noisy(data, pr.LaplaceNoise(30.0))
+    found = pr.fit("y ~ z + x", frame, mechanism)
+    message = next(d.message for d in found.diagnostics if d.code == "noise-outweighs-signal")
+    assert "the noise of 'z' has a standard deviation of 42.43" in message
+    healthy = pr.fit("y ~ z + x", *noisy(data, pr.LaplaceNoise(1.0)))
+    assert "noise-outweighs-signal" not in {d.code for d in healthy.diagnostics}

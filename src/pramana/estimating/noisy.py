@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pramana.arrays import Float, Int
+from pramana.arrays import Column, Float, Int
 from pramana.errors import SolveError
-from pramana.estimating.equation import About, Equation, Solve, paired
+from pramana.estimating.equation import About, Equation, Note, Solve, paired
 from pramana.estimating.generalized_linear import GeneralizedLinear, PredictorEquation
 from pramana.estimating.records import Records
 from pramana.kernels.additive import Operator
@@ -30,6 +30,8 @@ from pramana.kernels.blocks import gram
 from pramana.kernels.logistic import MIXTURE_REACH, logistic_derivatives, smoothed_derivatives
 from pramana.kernels.predictor import LOGIT, POWER
 
+DROWNED = 5.0
+"""Ratio of noise to signal, as standard deviations, from which it is remarked on."""
 COARSE = 0.4
 """Largest step of a grid on the scale of η where normal noise on it is undone as if it were continuous: an H as steep as the
 steepest term of the mixture has frequencies beyond the grid's of exp(−π²/(2 · 1.37² · 0.4²)) = 7e-8, with a share of 0.003."""
@@ -125,6 +127,14 @@ class NoisyLinear(Equation):
         with suppress(SolveError):
             return solve(self.naive)
         return self.naive.start(weights, solve)
+
+    def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
+        """Columns of whose spread next to nothing is left without the noise."""
+        return [
+            note
+            for name, operator in zip(self.records.noisy, self.records.operators, strict=True)
+            for note in _drowned(name, self.records.columns[name], float(np.max(operator.spread)), weights)
+        ]
 
     @cached_property
     def _operators(self) -> tuple[Operator, ...]:
@@ -237,6 +247,20 @@ def _combined(*terms: tuple[Float, Reverted | None]) -> Reverted:
     """Σ (moments of the response) · (reverted functions of η); None is a function that is zero."""
     first, *rest = (function * moment for moment, function in terms if function is not None)
     return sum(rest, start=first)
+
+
+def _drowned(name: str, column: Column, noise: float, weights: Float) -> list[Note]:
+    values = np.asarray(column, dtype=float)
+    spread = float(np.sqrt(np.average((values - np.average(values, weights=weights)) ** 2, weights=weights)))
+    signal = float(np.sqrt(max(spread**2 - noise**2, 0.0)))
+    if noise < DROWNED * signal:
+        return []
+    ratio = f"{noise / signal:.3g} times" if signal > 0 else "all of"
+    message = (
+        f"the noise of {name!r} has a standard deviation of {noise:.4g}, {ratio} what the released values (sd {spread:.4g}) leave for the "
+        "true ones: they hardly tell its effect; use more records, or less noise"
+    )
+    return [("noise-outweighs-signal", "warning", message)]
 
 
 def _tilt(function: GeneralizedLinear, records: Records, name: str, operator: Operator, own: Int) -> Float:
