@@ -21,14 +21,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pramana.arrays import Column, Float, Int
-from pramana.errors import SolveError
+from pramana.errors import PramanaError, SolveError
 from pramana.estimating.equation import About, Equation, Note, Solve, paired
 from pramana.estimating.generalized_linear import GeneralizedLinear, PredictorEquation
 from pramana.estimating.records import Records
 from pramana.kernels.additive import Operator
 from pramana.kernels.blocks import gram
 from pramana.kernels.logistic import MIXTURE_REACH, logistic_derivatives, smoothed_derivatives
-from pramana.kernels.predictor import LOGIT, POWER
+from pramana.kernels.predictor import LOGIT, POWER, Grouped, Packed
 
 DROWNED = 5.0
 """Ratio of noise to signal, as standard deviations, from which it is remarked on."""
@@ -204,6 +204,11 @@ class NoisyLinear(Equation):
                 scores[k], slopes[k] = w @ self._influence(curve), self._gram(self._bend(curve), w)
         return scores, slopes
 
+    def grouped(self, groups: int) -> NoisyGroups:
+        size = self.n // groups
+        sets = tuple(self.rows(slice(g * size, (g + 1) * size)) for g in range(groups))
+        return NoisyGroups(self.naive.data, groups, sets)
+
     def sums(self, beta: Float, weights: Float, squares: Float) -> tuple[Float, Float, Float, Float]:
         with np.errstate(all="ignore"):
             curve = self._curve(beta)
@@ -241,6 +246,22 @@ class NoisyLinear(Equation):
         a, b, c = curve.squares()
         square = _combined((data.second.ravel(), a), (-2 * data.first.ravel(), b), (self._weight, c))
         return self._gram(square, weights)
+
+
+@dataclass(frozen=True)
+class NoisyGroups(Grouped):
+    """Data sets with noise, each an equation of its own."""
+
+    sets: tuple[NoisyLinear, ...]
+
+    @property
+    def packed(self) -> Packed:
+        raise PramanaError("noise in covariates is undone on the CPU alone: leave out the device")
+
+    def score_and_slope(self, betas: Float, group: Int) -> tuple[Float, Float]:
+        ones = np.ones((1, self.sets[0].n))
+        found = [self.sets[g].score_and_slope(beta[None], ones) for beta, g in zip(betas, group, strict=True)]
+        return np.concatenate([score for score, _ in found]), np.concatenate([slope for _, slope in found])
 
 
 def _combined(*terms: tuple[Float, Reverted | None]) -> Reverted:

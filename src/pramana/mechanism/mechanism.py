@@ -142,6 +142,11 @@ class Mechanism:
         return [c for a in self.assignments for c in a.columns]
 
     @property
+    def noisy(self) -> list[str]:
+        """The columns that are numbers with noise."""
+        return [c for a in self.assignments if a.channel.levels is None for c in a.columns]
+
+    @property
     def context(self) -> list[str]:
         """The unperturbed columns that decide which matrix applies."""
         return list(dict.fromkeys(c for a in self.assignments for c in a.channel.context))
@@ -260,8 +265,7 @@ class Mechanism:
         require_columns(table, self.context, "the mechanism's strata")
         require_columns(table, [] if self.unit is None else [self.unit.column], "the mechanism's unit")
         identifiers = id if self.unit is None else self.unit.column
-        noisy = [c for a in self.assignments if a.channel.levels is None for c in a.columns]
-        return replace_columns(frame, table, perturbed(self, table, source, identifiers), noisy)
+        return replace_columns(frame, table, perturbed(self, table, source, identifiers), self.noisy)
 
     def document(self) -> Document:
         """The versioned description, in JSON types."""

@@ -66,7 +66,7 @@ class Scenario:
             raise PramanaError(f"generate() gave {truth.n // len(streams)} records where n={self.n} were asked for")
         words = _Generators(streams, np.repeat(np.arange(len(streams)), self.n))
         released = perturbed(self.mechanism, truth, OneStream("seeded (insecure)", words))
-        return truth, read(replace_columns(columns, truth, released))
+        return truth, read(replace_columns(columns, truth, released, self.mechanism.noisy))
 
     def draw_seed(self, seed: int, replicate: int) -> int:
         """The seed of a replicate's resampling draws."""
