@@ -60,7 +60,8 @@ def component(assignment: Assignment, place: int) -> Sequence[Level]:
     levels = assignment.component(place)
     if levels is None:
         raise MechanismError(
-            f"column {assignment.columns[place]!r} passes a channel without levels: releases are of transition matrices"
+            f"column {assignment.columns[place]!r} gets noise, and files are streamed through transition matrices alone: perturb a frame in "
+            "memory with mechanism.perturb(frame), and publish mechanism.save(path) with it"
         )
     return levels
 
