@@ -19,6 +19,7 @@ from pramana.frames.levels import is_number, is_unsigned
 from pramana.frames.replacement import replace_columns
 from pramana.frames.table import require_columns
 from pramana.mechanism.channel import CONDITIONS, Channel, Document
+from pramana.mechanism.channels.noise import AdditiveNoise
 from pramana.mechanism.channels.reports import ReportChannel
 from pramana.mechanism.channels.transition import TransitionMatrix, told_given
 
@@ -91,6 +92,11 @@ class Assignment:
                 "while Mechanism.perturb and fit work with any channel; on a clamped grid noise has one, GeometricNoise(..., bounds=...).clamped()"
             )
         return parts
+
+    @property
+    def noises(self) -> dict[Level | None, AdditiveNoise]:
+        """The noise of every stratum, under None where there are no strata; nothing for a channel with levels."""
+        return {stratum: part for stratum, part in self.channel.parts.items() if isinstance(part, AdditiveNoise)}
 
     @property
     def measured(self) -> bool:

@@ -237,12 +237,21 @@ def test_what_noise_cannot_be_added_to() -> None:
         pr.Mechanism({("a", "b"): pr.LaplaceNoise(1.0)}).perturb({"a": np.ones(2), "b": np.ones(2)})
 
 
-def test_files_and_reports_refuse_noise_by_name(tmp_path: Path) -> None:
+def test_reports_refuse_noise_by_name() -> None:
     frame = pd.DataFrame({"z": np.arange(20), "x": np.arange(20) % 3})
-    frame.to_csv(tmp_path / "raw.csv", index=False)
     mechanism = pr.Mechanism({"z": pr.GeometricNoise(2.0, bounds=(0, 20))})
-    with pytest.raises(pr.MechanismError, match=r"'z' gets noise.*mechanism.perturb\(frame\)"):
-        pr.release(tmp_path / "raw.csv", tmp_path / "public.csv", mechanism)
-    assert not (tmp_path / "public.csv").exists()
     with pytest.raises(pr.MechanismError, match=r"'z' is a GeometricNoise: this needs transition matrices.*clamped"):
         pr.risk(frame, mechanism, keys=["x"])
+
+
+@pytest.mark.parametrize("name", NOISES)
+def test_chances_are_those_of_the_draws(name: str) -> None:
+    """Of the lattice law itself, where there is a formula, and in any case a distribution with the noise's variance."""
+    noise = NOISES[name]
+    chances = noise.chances
+    k = np.arange(chances.size) - chances.size // 2
+    assert chances.sum() == pytest.approx(1, abs=1e-12)
+    assert chances @ (k * noise.grid) ** 2 == pytest.approx(noise.operator.spread**2, rel=1e-6)
+    assert noise.stays == chances[chances.size // 2]
+    if isinstance(noise, pr.GeometricNoise):
+        np.testing.assert_allclose(chances[chances.size // 2 :][:20], noise.masses[:20], rtol=1e-12)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Column, Columns, Float, Int, Words
+from pramana.arrays import Bool, Column, Columns, Float, Int, Words
 from pramana.errors import DataError, MechanismError, listing, quoted
 from pramana.frames import Kind
 from pramana.frames.levels import EXACT, is_number
@@ -87,6 +87,29 @@ class AdditiveNoise(Channel):
         """What undoes the noise."""
 
     @property
+    @abstractmethod
+    def law(self) -> str:
+        """The noise in words, for those who read about a release."""
+
+    @property
+    def chances(self) -> Float:
+        """Probabilities (2K + 1,) of −K, …, K steps of the grid, to the last bit those of the draws."""
+        cuts = self.cuts
+        parts = np.concatenate([cuts[:1], np.diff(cuts), np.uint64(0) - cuts[-1:]])
+        return np.asarray(parts.astype(float) / 2.0**64)
+
+    @property
+    def stays(self) -> float:
+        """Probability that a true value, clamped and rounded, is released as it is."""
+        chances = self.chances
+        return float(chances[chances.size // 2])
+
+    @property
+    def whole(self) -> bool:
+        """Whether released values are whole numbers."""
+        return float(self.grid).is_integer()
+
+    @property
     def smooth_only(self) -> bool:
         return True
 
@@ -114,7 +137,16 @@ class AdditiveNoise(Channel):
             )
         return _numbers(columns[0], names[0])
 
-    def _steps(self, encoded: Column) -> Int:
+    def released_steps(self, encoded: Column) -> Int:
+        """Released values (n,) in whole steps of the grid, the nearest where they lie off it."""
+        return np.rint(np.asarray(encoded, dtype=float) / self.grid).astype(np.int64)
+
+    def off_grid(self, encoded: Column) -> Bool:
+        """Which released values (n,) are no multiples of the grid, beyond rounding."""
+        places = np.asarray(encoded, dtype=float) / self.grid
+        return np.asarray(np.abs(places - np.rint(places)) > OFF_GRID)
+
+    def true_steps(self, encoded: Column) -> Int:
         """True values (n,) clamped, and rounded to whole steps of the grid."""
         values = np.asarray(encoded, dtype=float)
         if self.bounds is not None:
@@ -130,12 +162,12 @@ class AdditiveNoise(Channel):
         return steps.astype(np.int64)
 
     def secrets(self, encoded: Column) -> Int:
-        return self._steps(encoded)
+        return self.true_steps(encoded)
 
     def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Column:  # noqa: ARG002
-        steps = self._steps(encoded)
+        steps = self.true_steps(encoded)
         released = steps + draw_integers(self.cuts, steps.size, stream)
-        return released * int(self.grid) if float(self.grid).is_integer() else released * self.grid
+        return released * int(self.grid) if self.whole else released * self.grid
 
     def revert(self, encoded: Column, context: Columns) -> Nodes:  # noqa: ARG002
         raise MechanismError(
@@ -160,7 +192,7 @@ class AdditiveNoise(Channel):
     def check_released(self, encoded: Column, context: Columns) -> None:  # noqa: ARG002
         values = np.asarray(encoded, dtype=float)
         if self.on_grid:
-            _refuse_off_grid(values, self.grid)
+            _refuse_off_grid(values, self.off_grid(values), self.grid)
         self._refuse_clipped(values)
 
     def _refuse_clipped(self, values: Float) -> None:
@@ -195,6 +227,10 @@ class LaplaceNoise(AdditiveNoise):
     @property
     def grid(self) -> float:
         return _power_of_two(self.scale / FINE)
+
+    @property
+    def law(self) -> str:
+        return f"Laplace noise of scale {self.scale:g}"
 
     @property
     def cuts(self) -> Words:
@@ -284,6 +320,10 @@ class GeometricNoise(AdditiveNoise):
         return True
 
     @property
+    def law(self) -> str:
+        return f"geometric noise of scale {self.scale:g}: k steps of {self.step:g} with a probability in proportion to {self.alpha:.4g}^|k|"
+
+    @property
     def cuts(self) -> Words:
         return geometric_cuts(-self.step / self.scale)
 
@@ -367,8 +407,18 @@ class KeepOrNoise(AdditiveNoise):
         return True
 
     @property
+    def law(self) -> str:
+        return f"with probability {1 - self.keep:g} {self.inner.law}, else nothing"
+
+    @property
     def cuts(self) -> Words:
         return self.inner.cuts
+
+    @property
+    def chances(self) -> Float:
+        out = (1 - self.keep) * self.inner.chances
+        out[out.size // 2] += self.keep
+        return out
 
     @property
     def operator(self) -> Operator:
@@ -381,10 +431,10 @@ class KeepOrNoise(AdditiveNoise):
         return float(np.log((self.keep + changed) / changed) + self.inner.epsilon)
 
     def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Column:  # noqa: ARG002
-        steps = self._steps(encoded)
+        steps = self.true_steps(encoded)
         stays = stream.words(steps.size) < np.uint64(min(int(self.keep * 2.0**64), 2**64 - 1))
         released = steps + np.where(stays, 0, draw_integers(self.cuts, steps.size, stream))
-        return released * int(self.grid) if float(self.grid).is_integer() else released * self.grid
+        return released * int(self.grid) if self.whole else released * self.grid
 
     def revert(self, encoded: Column, context: Columns) -> Nodes:
         self.check_released(encoded, context)
@@ -440,6 +490,10 @@ class GaussianNoise(AdditiveNoise):
         return _power_of_two(self.sd / FINE)
 
     @property
+    def law(self) -> str:
+        return f"normal noise of standard deviation {self.sd:g}"
+
+    @property
     def cuts(self) -> Words:
         return gaussian_cuts(self.sd / self.grid)
 
@@ -490,6 +544,10 @@ class DiscreteGaussianNoise(AdditiveNoise):
         return True
 
     @property
+    def law(self) -> str:
+        return f"normal noise of standard deviation {self.sd:g} in whole steps of {self.step:g}"
+
+    @property
     def cuts(self) -> Words:
         return gaussian_cuts(self.sd / self.step)
 
@@ -537,6 +595,10 @@ class UniformNoise(AdditiveNoise):
     @property
     def grid(self) -> float:
         return self.width / (8 * FINE + 1)
+
+    @property
+    def law(self) -> str:
+        return f"uniform noise between {-self.width / 2:g} and {self.width / 2:g}"
 
     @property
     def cuts(self) -> Words:
@@ -599,9 +661,8 @@ def _numbers(column: Column, name: str) -> Float:
     return values
 
 
-def _refuse_off_grid(values: Float, step: float) -> None:
-    places = values / step
-    off = np.flatnonzero(np.abs(places - np.rint(places)) > OFF_GRID)
+def _refuse_off_grid(values: Float, astray: Bool, step: float) -> None:
+    off = np.flatnonzero(astray)
     if off.size:
         raise DataError(
             f"{off.size} of {values.size} released values are no multiples of the step {step:g}, first in row {off[0]} "
