@@ -98,6 +98,20 @@ def test_another_scale_is_found_beside_the_original(folder: Path, name: str) -> 
     assert any(severity == "error" and "does not follow its law" in message for severity, message in found)
 
 
+def test_few_records_are_tested_in_larger_cells(folder: Path) -> None:
+    pd.read_csv(folder / "raw.csv").iloc[:120].to_csv(folder / "raw.csv", index=False)
+    path = released(folder, NOISES["gaussian"])
+    [(severity, message)] = findings(path, "transitions", original=folder / "raw.csv")
+    assert severity == "ok"
+    assert "8 df" in message
+    described_as(path, pr.GaussianNoise(10.0, bounds=(0, 200)))
+    assert findings(path, "transitions", original=folder / "raw.csv")[0][0] == "error"
+    pd.read_csv(folder / "raw.csv").iloc[:20].to_csv(folder / "raw.csv", index=False)
+    path = released(folder, NOISES["gaussian"])
+    [(severity, message)] = findings(path, "transitions", original=folder / "raw.csv")
+    assert "too few records" in message
+
+
 def test_noise_that_depends_on_the_true_value_is_found(folder: Path) -> None:
     """Of the right law over all records, but large for the large ones."""
     raw, noise = pd.read_csv(folder / "raw.csv"), pr.GeometricNoise(3.0, bounds=(0, 200))

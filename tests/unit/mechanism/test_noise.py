@@ -237,13 +237,6 @@ def test_what_noise_cannot_be_added_to() -> None:
         pr.Mechanism({("a", "b"): pr.LaplaceNoise(1.0)}).perturb({"a": np.ones(2), "b": np.ones(2)})
 
 
-def test_reports_refuse_noise_by_name() -> None:
-    frame = pd.DataFrame({"z": np.arange(20), "x": np.arange(20) % 3})
-    mechanism = pr.Mechanism({"z": pr.GeometricNoise(2.0, bounds=(0, 20))})
-    with pytest.raises(pr.MechanismError, match=r"'z' is a GeometricNoise: this needs transition matrices.*clamped"):
-        pr.risk(frame, mechanism, keys=["x"])
-
-
 @pytest.mark.parametrize("name", NOISES)
 def test_chances_are_those_of_the_draws(name: str) -> None:
     """Of the lattice law itself, where there is a formula, and in any case a distribution with the noise's variance."""
