@@ -64,8 +64,9 @@ def identification(engine: Engine, beta: Float, totals: Totals, covariance: Floa
     for block in judge.about.curvatures:
         places = np.arange(engine.d)[slice(None) if block is None else block]
         try:
-            negative = _negative(totals.slope[np.ix_(places, places)], either=block is None)
-            found = np.where(negative, 0.0, _signals(judge, beta, totals, places))
+            found = _signals(judge, beta, totals, places)
+            negative = _negative(totals.slope[np.ix_(places, places)], either=block is None) | (found == 0)
+            found = np.where(negative, 0.0, found)
         except np.linalg.LinAlgError:
             negative, found = np.ones(len(places), dtype=bool), np.zeros(len(places))
         signals[places] = np.minimum(signals[places], found)
@@ -120,9 +121,10 @@ def _signals(engine: Engine, beta: Float, totals: Totals, places: Int) -> Float:
             nu = 2 * error * products / alone + 2 * np.einsum("ji,ik,jk->j", turned, meat, left) / variance
             q = error**2 * squares / alone
             apart = np.max([_apart(sign * REACH, kappa, nu, q) for sign in (-1.0, 1.0)], axis=0)
-            return np.where(variance > 0, 2 / apart, np.inf)
+            return np.where(variance > 0, np.where(nothing, 0.0, 2 / apart), np.inf)
 
     moments = times * few.slope_moments(beta, left @ units, right @ units)
+    nothing = np.abs(effective) <= ROUNDING * np.sqrt(engine.n * moments[0])  # of the sizes of the slope's terms
     found = signals(*moments)
     if np.all(found >= SAFE):
         return found
