@@ -89,7 +89,7 @@ class NoisyLinear(Equation):
     naive : the equation that takes released numbers for the true ones; other channels are undone in it.
     records : those of `naive`, with the noise.
     columns : for every noisy column, the positions (m_j) of the design columns that read it.
-    tilts : their derivatives by it (N, m_j), N = records × nodes.
+    tilts : their derivatives by it (N, m_j), N = records × nodes; (1, m_j) where all are the same.
     """
 
     naive: PredictorEquation
@@ -118,7 +118,9 @@ class NoisyLinear(Equation):
 
     def rows(self, rows: slice) -> NoisyLinear:
         nodes = len(self.records.nodes)
-        tilts = tuple(t.reshape(self.n, nodes, -1)[rows].reshape(-1, t.shape[1]) for t in self.tilts)
+        tilts = tuple(
+            t if len(t) == 1 else t.reshape(self.n, nodes, -1)[rows].reshape(-1, t.shape[1]) for t in self.tilts
+        )
         return NoisyLinear(self.naive.rows(rows), self.records.rows(rows), self.columns, tilts)
 
     def under(self, records: NoisyRecords) -> NoisyLinear:
@@ -145,10 +147,23 @@ class NoisyLinear(Equation):
         return tuple(o.mapped(lambda v: np.repeat(v, nodes)) for o in self.records.operators)
 
     def _curve(self, beta: Float) -> _Curve:
+        """The one of the last β is kept: solver and inference ask for several sums at one."""
+        known, curve = self._last.get("curve", (None, None))
+        if curve is None or known != beta.tobytes():
+            curve = self._curved(beta)
+            self._last["curve"] = beta.tobytes(), curve
+        return curve
+
+    @cached_property
+    def _last(self) -> dict[str, tuple[bytes, _Curve]]:
+        return {}
+
+    def _curved(self, beta: Float) -> _Curve:
         """η and its derivatives by the noisy columns, with the functions that the family needs of them."""
         data = self.naive.data
         eta = data.eta(beta[None])[0].ravel()
-        slopes = np.stack([t @ beta[own] for t, own in zip(self.tilts, self.columns, strict=True)])
+        own = [t @ beta[columns] for t, columns in zip(self.tilts, self.columns, strict=True)]
+        slopes = np.stack(np.broadcast_arrays(*own))
         curve = self.function.family.curve
         common = (eta, slopes, self._operators, self.records.share)
         if curve.code == POWER:
@@ -178,11 +193,12 @@ class NoisyLinear(Equation):
         out = force.plain[:, None] * self.naive.data.design
         for own, tilt, part in zip(self.columns, self.tilts, force.first, strict=True):
             out[:, own] += part[:, None] * tilt
-        return np.asarray(out.reshape(self.n, -1, self.d).sum(axis=1))
+        return out if len(out) == self.n else np.asarray(out.reshape(self.n, -1, self.d).sum(axis=1))
 
     def _gram(self, terms: Reverted, weights: Float) -> Float:
         """Σ w (x(t) x(t)ᵀ g)* (d, d)."""
-        row_weights = np.repeat(weights, len(self.records.nodes))
+        nodes = len(self.records.nodes)
+        row_weights = weights if nodes == 1 else np.repeat(weights, nodes)
         x = self.naive.data.design
         out = (x * (terms.plain * row_weights)[:, None]).T @ x
         for j, (own, tilt) in enumerate(zip(self.columns, self.tilts, strict=True)):
@@ -190,7 +206,8 @@ class NoisyLinear(Equation):
             out[own] += side
             out[:, own] += side.T
             for k, (other, tilted) in enumerate(zip(self.columns, self.tilts, strict=True)):
-                out[np.ix_(own, other)] += (tilt * (terms.second[j, k] * row_weights)[:, None]).T @ tilted
+                both = (tilt * (terms.second[j, k] * row_weights)[:, None]).T
+                out[np.ix_(own, other)] += both @ np.broadcast_to(tilted, (both.shape[1], len(other)))
         return out
 
     def slope(self, beta: Float, weights: Float) -> Float:
@@ -304,7 +321,8 @@ def _tilt(function: GeneralizedLinear, records: Records, name: str, operator: Op
         (function.design_of(moved.at(c), records.n) - function.design_of(records.at(c), records.n))[:, own] / step
         for c in range(len(records.nodes))
     ]
-    return np.stack(found, axis=1).reshape(-1, len(own))
+    tilt = np.stack(found, axis=1).reshape(-1, len(own))
+    return tilt[:1] if len(tilt) and np.allclose(tilt, tilt[0], rtol=1e-12, atol=0) else tilt
 
 
 @dataclass(frozen=True)
@@ -314,7 +332,7 @@ class _Curve(ABC):
     Attributes
     ----------
     eta : at the released values (N,).
-    slopes : derivatives of η by the noisy columns (q, N).
+    slopes : derivatives of η by the noisy columns (q, N), or (q, 1) where all records share them.
     share : of the noise that is undone.
     """
 
@@ -378,8 +396,8 @@ class _Identity(_Curve):
         c, second = self.slopes, self._second
         fourth = self._moment(4)
         spread = np.sum(c**2 * second, axis=0)
-        cross = 2 * (c * second)[:, None] * (c * second)[None]
         own = self.eta**2 * second + c**2 * fourth + second * (spread - c**2 * second)
+        cross = np.zeros((len(c), *own.shape)) + 2 * (c * second)[:, None] * (c * second)[None]
         cross[np.arange(len(c)), np.arange(len(c))] = own
         square = Reverted(self.eta**2 + spread, 2 * self.eta * c * second, cross).softened(self.eta**2, self.share)
         return self._one, self.mean(0), square
@@ -429,12 +447,12 @@ class _Power(_Curve):
         """Variances need the average of a squared exponential."""
         largest = max(abs(2 - 2 * self.power), abs(4 - 2 * self.power))
         for name, c, operator in zip(names, self.slopes, self.operators, strict=True):
-            reach = np.abs(c) / operator.reach
+            reach, slope, limit = np.broadcast_arrays(np.abs(c) / operator.reach, c, operator.reach)
             worst = int(np.nanargmax(reach))
             if largest * reach[worst] >= 1:
-                scale = 1 / np.broadcast_to(operator.reach, c.shape)[worst]
+                scale = 1 / limit[worst]
                 raise SolveError(
-                    f"the coefficient of {name!r} is {c[worst]:.4g} and its noise has a scale of {scale:.4g}: with a log link "
+                    f"the coefficient of {name!r} is {slope[worst]:.4g} and its noise has a scale of {scale:.4g}: with a log link "
                     f"{largest:g} times their product must stay below 1 for a variance to exist, and it is {largest * reach[worst]:.4g}. "
                     "Use less noise, family 'gaussian' or 'binomial', or a transformed covariate"
                 )
@@ -460,8 +478,8 @@ class _Logistic(_Curve):
         parts = [o.variance * c**2 for o, c in zip(self.operators, self.slopes, strict=True)]
         return np.asarray(np.sum(np.broadcast_arrays(*parts), axis=0))
 
-    def _applied(self, order: int) -> Reverted:
-        """Of the derivative of H of some order, under the product of the columns' operators."""
+    def _applied(self, order: int, *, pairs: bool = True) -> Reverted:
+        """Of the derivative of H of some order, under the product of the columns' operators; the products t_j t_l where asked for."""
         sets = [o.in_derivatives(c) for o, c in zip(self.operators, self.slopes, strict=True)]
         known = [s for s in sets if s is not None]
 
@@ -474,16 +492,20 @@ class _Logistic(_Curve):
 
         q, unit = len(known), np.eye(len(known), dtype=int)
         first = np.stack([under(tuple(unit[j])) for j in range(q)])
-        second = np.stack([np.stack([under(tuple(unit[j] + unit[k])) for k in range(q)]) for j in range(q)])
+        second = np.zeros((q, q, 1))
+        if pairs:
+            second = np.stack([np.stack([under(tuple(unit[j] + unit[k])) for k in range(q)]) for j in range(q)])
+        found = Reverted(under((0,) * q), first, second)
+        if self.share == 1:
+            return found
         # The ladder of normal noise is reverted already: softening goes from the function itself.
-        naive = logistic_derivatives(self.eta, order)[order]
-        return Reverted(under((0,) * q), first, second).softened(naive, self.share)
+        return found.softened(logistic_derivatives(self.eta, order)[order], self.share)
 
     def a(self, order: int) -> Reverted | None:
         return self._one if order == 0 else None
 
     def mean(self, order: int) -> Reverted:
-        return self._applied(order)
+        return self._applied(order, pairs=order > 0)  # a score has no products of distances, its slope has
 
     def squares(self) -> tuple[Reverted, Reverted, Reverted]:
         mean = self._applied(0)

@@ -314,6 +314,7 @@ class ByRecord(Operator):
         return [self._picked(terms) for terms in zip(*(o.series() for o in self.operators), strict=True)]
 
     def inverse(self, s: Float) -> tuple[Float, Float, Float]:
+        s = np.broadcast_to(s, self.place.shape)
         out = np.empty((3, s.size))
         for position, operator in enumerate(self.operators):
             rows = self.place == position
@@ -324,7 +325,7 @@ class ByRecord(Operator):
         found = [own for o in self.operators if (own := o.in_derivatives(c)) is not None]
         if len(found) < len(self.operators):
             return None
-        one, first, second = (self._spliced([own[power] for own in found], c.size) for power in range(3))
+        one, first, second = (self._spliced([own[power] for own in found], self.place.size) for power in range(3))
         return one, first, second
 
     def _spliced(self, parts: list[Series], n: int) -> Series:

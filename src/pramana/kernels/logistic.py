@@ -7,9 +7,11 @@ that undoing it turns Φ(st) into Φ(st/√(1 − s²τ²)), for sτ < 1.
 
 from __future__ import annotations
 
+from math import factorial
+
 import numpy as np
 
-from pramana.arrays import Float
+from pramana.arrays import Float, Int
 
 SHARES = np.array(
     [
@@ -40,20 +42,60 @@ MIXTURE_REACH = float(1 / STEEPNESS.max())
 
 
 def logistic_derivatives(eta: Float, highest: int) -> list[Float]:
-    """H and its derivatives up to an order: polynomials in H, since H′ = H − H²."""
+    """H and its derivatives up to an order: with u = H′ = H − H², all of them are polynomials in u, times 1 − 2H where the order is even."""
     from scipy.special import expit
 
     h = expit(eta)
-    out, polynomial = [h], np.array([0.0, 1.0])
-    for _ in range(highest):
+    if highest == 0:
+        return [h]
+    u = h * (1 - h)
+    odd, out = 1 - 2 * h, [h]
+    polynomial = np.array([0.0, 1.0])  # of H′
+    for order in range(1, highest + 1):
+        value = np.polynomial.polynomial.polyval(u, polynomial) if len(polynomial) > 2 else u
+        out.append(value if order % 2 else value * odd)
         slope = polynomial[1:] * np.arange(1, len(polynomial))
-        polynomial = np.convolve(slope, [0.0, 1.0, -1.0])
-        out.append(np.polynomial.polynomial.polyval(h, polynomial))
+        if order % 2:  # d/dη p(u) = (1 − 2H) u p′(u)
+            polynomial = np.concatenate([[0.0], slope])
+        else:  # d/dη (1 − 2H) p(u) = (1 − 4u) u p′(u) − 2u p(u)
+            polynomial = np.convolve(np.concatenate([[0.0], slope]), [1.0, -4.0]) - np.convolve(polynomial, [0.0, 2.0])
     return out
 
 
+KNOTS = 64
+"""Places within a unit of η at which reverted functions are tabulated; between them Taylor's series of `TERMS` terms is right to 1e-15."""
+TERMS = 7
+TABULATED = 5_000
+"""Records from which a table pays."""
+
+
 def smoothed_derivatives(eta: Float, variance: Float, highest: int) -> list[Float]:
-    """The same with normal noise undone, of a variance (N,) on the scale of η; not a number where there is too much of it."""
+    """The same with normal noise undone, of a variance (N,), or (1,) for all, on the scale of η; not a number where there is too much
+    of it."""
+    if variance.size > 1 and np.ptp(variance) == 0:
+        variance = variance[:1]
+    if variance.size > 1 or eta.size < TABULATED or not np.all(np.isfinite(eta)):
+        return _mixture_derivatives(eta, variance, highest)
+    low, high = (round(KNOTS * float(edge)) for edge in (eta.min(), eta.max()))
+    if high - low > eta.size:
+        return _mixture_derivatives(eta, variance, highest)
+    knots = np.arange(low, high + 1) / KNOTS
+    table = np.stack(_mixture_derivatives(knots, variance, highest + TERMS))
+    place = np.rint(KNOTS * eta).astype(np.int64) - low
+    apart = eta - knots[place]
+    return [_expanded(table[order : order + TERMS + 1], place, apart) for order in range(highest + 1)]
+
+
+def _expanded(derivatives: Float, place: Int, apart: Float) -> Float:
+    """Taylor's series from derivatives (TERMS + 1, knots) at each record's knot."""
+    out = derivatives[-1][place] / factorial(len(derivatives) - 1)
+    for k in range(len(derivatives) - 2, -1, -1):
+        out *= apart
+        out += (derivatives[k] / factorial(k))[place]
+    return out
+
+
+def _mixture_derivatives(eta: Float, variance: Float, highest: int) -> list[Float]:
     from scipy.special import ndtr
 
     out = [np.zeros_like(eta) for _ in range(highest + 1)]
