@@ -63,7 +63,8 @@ def logistic_derivatives(eta: Float, highest: int) -> list[Float]:
 
 
 KNOTS = 64
-"""Places within a unit of η at which reverted functions are tabulated; between them Taylor's series of `TERMS` terms is right to 1e-15."""
+"""Places within a unit of η at which reverted functions are tabulated, more where they are steep; Taylor's series of `TERMS` terms between
+them is right to 1e-14."""
 TERMS = 7
 TABULATED = 5_000
 """Records from which a table pays."""
@@ -74,14 +75,16 @@ def smoothed_derivatives(eta: Float, variance: Float, highest: int) -> list[Floa
     of it."""
     if variance.size > 1 and np.ptp(variance) == 0:
         variance = variance[:1]
-    if variance.size > 1 or eta.size < TABULATED or not np.all(np.isfinite(eta)):
+    left = float(1 - STEEPNESS.max() ** 2 * variance[0])
+    if variance.size > 1 or eta.size < TABULATED or not left > 0 or not np.all(np.isfinite(eta)):
         return _mixture_derivatives(eta, variance, highest)
-    low, high = (round(KNOTS * float(edge)) for edge in (eta.min(), eta.max()))
+    finer = KNOTS * max(1.0, STEEPNESS.max() / np.sqrt(left) / 2)  # as steep as the steepest term has become
+    low, high = (round(finer * float(edge)) for edge in (eta.min(), eta.max()))
     if high - low > eta.size:
         return _mixture_derivatives(eta, variance, highest)
-    knots = np.arange(low, high + 1) / KNOTS
+    knots = np.arange(low, high + 1) / finer
     table = np.stack(_mixture_derivatives(knots, variance, highest + TERMS))
-    place = np.rint(KNOTS * eta).astype(np.int64) - low
+    place = np.rint(finer * eta).astype(np.int64) - low
     apart = eta - knots[place]
     return [_expanded(table[order : order + TERMS + 1], place, apart) for order in range(highest + 1)]
 
