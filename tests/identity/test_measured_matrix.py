@@ -148,7 +148,10 @@ def test_the_added_part_is_the_derivative_of_the_root(
     result = pr.fit(what, people, pr.Mechanism(channels), **options)
     slow = slowly(what, people, channels, options)
     assert result.measurement is not None
-    np.testing.assert_allclose(result.measurement, slow, rtol=0, atol=2e-5 * np.abs(slow).max())
+    exact = (
+        2e-5 if "Quantile" not in str(what) else 0.1
+    )  # the slope of a step function is estimated over a standard error
+    np.testing.assert_allclose(result.measurement, slow, rtol=0, atol=exact * np.abs(slow).max())
 
 
 def test_blocks_of_records_add_up(people: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:

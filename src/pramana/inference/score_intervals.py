@@ -104,7 +104,7 @@ class _Walk:
                 return float(np.sign(self.step) * np.inf)
         high = min(d for d in self.known if beyond(d) > 0)
         low = max((d for d in self.known if d < high), default=0.0)
-        found = brentq(lambda d: beyond(d) if d > 0 else -1.0, low, high, xtol=1e-7 * high, rtol=1e-7)
+        found = brentq(lambda d: beyond(d) if d > 0 else -1.0, low, high, xtol=1e-6 * high, rtol=1e-6)
         return float(self.centre + self.step * found)
 
     def root(self, distance: float) -> float:
@@ -124,11 +124,12 @@ class _Profile:
 
     def __post_init__(self) -> None:
         self._others = np.delete(np.arange(self.engine.d), self.index)
+        self._scale = 1 / np.maximum(self.engine.spread(self.beta, self.engine.own)[self._others], 1e-300)
         self.reset()
 
     def reset(self) -> None:
         """Look for the other parameters near the estimate again."""
-        self._nuisance = self.beta[self._others]
+        self._last, self._tangent = self.beta, np.zeros(self.engine.d - 1)
 
     def statistic(self, value: float) -> float:
         """Squared score over its variance; infinite where the other parameters have no root."""
@@ -144,8 +145,10 @@ class _Profile:
         contrast = np.zeros(self.engine.d)
         contrast[j] = 1.0
         if others.size:
+            among = totals.slope[np.ix_(others, others)]
             try:
-                contrast[others] = -np.linalg.solve(totals.slope[np.ix_(others, others)].T, totals.slope[j, others])
+                contrast[others] = -np.linalg.solve(among.T, totals.slope[j, others])
+                self._last, self._tangent = full, -np.linalg.solve(among, totals.slope[others, j])
             except np.linalg.LinAlgError:
                 return float("inf")
         meat = totals.meat if self.extra is None else totals.meat + self.extra(full)
@@ -153,16 +156,18 @@ class _Profile:
         return float((contrast @ totals.score) ** 2 / variance) if variance > 0 else 0.0
 
     def _solved(self, value: float) -> Float | None:
-        full = self.beta.copy()
+        """All parameters, the others from where they were last or from where their tangent leads."""
+        full = self._last.copy()
         full[self.index] = value
         if not self._others.size:
             return full
-        found = self._solve_others(full, self._nuisance)
-        if found is not None:
-            self._nuisance = found
-            full[self._others] = found
-            return full
-        return None
+        found = self._solve_others(full, self._last[self._others] + self._tangent * (value - self._last[self.index]))
+        if found is None and self._tangent.any():
+            found = self._solve_others(full, self._last[self._others])
+        if found is None:
+            return None
+        full[self._others] = found
+        return full
 
     def _solve_others(self, full: Float, start: Float) -> Float | None:
         others, weights = self._others, self.engine.own
@@ -173,9 +178,8 @@ class _Profile:
             score, slope = self.engine.score_and_slope(point[None], weights)
             return score[:, others], slope[:, others][:, :, others]
 
-        scale = 1 / np.maximum(self.engine.spread(full, weights)[others], 1e-300)
         try:
-            roots = newton(evaluate, start[None], scale)
+            roots = newton(evaluate, start[None], self._scale, max_steps=20, max_halvings=10)
         except SolveError:
             return None
         return roots.beta[0] if roots.converged[0] else None

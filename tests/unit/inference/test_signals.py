@@ -131,7 +131,7 @@ def test_an_estimate_that_ran_off_has_the_interval_of_the_score_test() -> None:
     shown = pr.fit("z ~ x", data, FAINT, family="binomial")
     score = pr.fit("z ~ x", data, FAINT, family="binomial", inference=pr.Sandwich(interval="score"))
     wald = pr.fit("z ~ x", data, FAINT, family="binomial", inference=pr.Sandwich(interval="wald"))
-    assert shown.interval()[1, 0] == pytest.approx(score.interval()[1, 0], rel=1e-6)
+    assert shown.interval()[1, 0] == pytest.approx(score.interval()[1, 0], rel=1e-5)
     assert wald.estimate[1] > 10
     assert wald.interval()[1, 0] < 0 < 1 < shown.interval()[1, 0] < 1.5
     assert min(shown.interval()[1, 1], score.interval()[1, 1]) > 1000  # where the other equation loses its root

@@ -85,7 +85,8 @@ def test_an_unknown_format_is_refused_with_the_nearest(result: pr.Result) -> Non
         result.summary("markdwn")
 
 
-def test_the_numbers_of_a_row_belong_together(result: pr.Result) -> None:
+def test_the_numbers_of_a_row_belong_together(survey: pd.DataFrame, mechanism: pr.Mechanism) -> None:
+    result = pr.fit("income ~ age + edu", survey, mechanism, inference=pr.Sandwich(interval="wald"))
     for row in result.to_dicts(level=0.9):
         z = row["estimate"] / row["std_error"]
         assert row["statistic"] == pytest.approx(z, rel=1e-12)
