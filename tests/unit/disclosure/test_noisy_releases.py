@@ -144,7 +144,7 @@ def test_description_and_card_say_what_the_noise_is(frame: pd.DataFrame, tmp_pat
     assert any("'age'" in limit or "of age has no finite epsilon" in limit for limit in body["limits"])
     text = path.with_name("file.csv.card.md").read_text()
     for told in (
-        "some values of edu were replaced at random, and random numbers were added to age, wage",
+        "some values of edu in this file were replaced at random, and random numbers were added to age, wage",
         "| age | 18 to 90 |",
         "age: normal noise of standard deviation 8 was added",
         "wage: Laplace noise of scale 4 was added",

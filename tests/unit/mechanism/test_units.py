@@ -105,7 +105,7 @@ def test_what_is_not_known_under_shared_draws_is_refused(panel: pd.DataFrame, mo
         pr.fit("y ~ edu", released, M, design=around, method="model-dependent")
     naive = pr.fit("y ~ edu", released, M, design=around, method="naive")
     assert "no-randomisation" in [d.code for d in naive.diagnostics]
-    monkeypatch.setattr("pramana.estimators.estimate.SHARED_LIMIT", 1e4)
+    monkeypatch.setattr("pramana.estimators.uncertainty.SHARED_LIMIT", 1e4)
     with pytest.raises(
         pr.PramanaError, match=r"3 combinations of levels for 1800 .* 1.6e\+04 values, above the limit of 1e\+04"
     ):

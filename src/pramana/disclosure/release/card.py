@@ -46,7 +46,7 @@ def card_page(name: str, mechanism: Mechanism, body: Mapping[str, Any], counts: 
     page = Page(f"About {name}")
     changes = list(_changes(body))
     page.add(
-        f"Before publication {_done(mechanism)} in this file, with probabilities that are known and "
+        f"Before publication {_done(mechanism)}, with probabilities that are known and "
         f"stated here. All other columns are as collected{', but for what is stated below' if changes else ''}. "
         f"Records: {body['rows']}.",
         Heading("What was perturbed"),
@@ -68,7 +68,7 @@ def card_page(name: str, mechanism: Mechanism, body: Mapping[str, Any], counts: 
         *(s for a, c in zip(mechanism.assignments, counts, strict=True) for s in _cost(a, c, mechanism.unit is None)),
         Heading("How to analyse it"),
         _recipe(name, mechanism),
-        "Taking the released values as if they were true gives biased answers. The description of the randomisation is in "
+        f"{'Taking' if mechanism.noisy else 'Counting'} the released values as if they were true gives biased answers. The description of the randomisation is in "
         f"datapackage.json beside the file; its SHA-256 is {body['sha256']}.",
     )
     return page
@@ -76,8 +76,8 @@ def card_page(name: str, mechanism: Mechanism, body: Mapping[str, Any], counts: 
 
 def _done(mechanism: Mechanism) -> str:
     replaced = [c for c in mechanism.columns if c not in mechanism.noisy]
-    told = [f"some values of {', '.join(replaced)} were replaced at random"] if replaced else []
-    told += [f"random numbers were added to {', '.join(mechanism.noisy)}"] if mechanism.noisy else []
+    told = [f"some values of {', '.join(replaced)} in this file were replaced at random"] if replaced else []
+    told += [f"random numbers were added to {', '.join(mechanism.noisy)} in this file"] if mechanism.noisy else []
     return ", and ".join(told)
 
 

@@ -217,7 +217,7 @@ class Risk(Report):
             "left_out": self.left_out,
             "unreleased": list(self.unreleased),
             "epsilon": self.epsilon,
-            "columns": [{**asdict(c), "zeros": c.zeros} for c in self.columns],
+            "columns": [_column_of(c) for c in self.columns],
             "linkage": None if self.linkage is None else asdict(self.linkage),
             "tables": [asdict(t) for t in self.utility.tables],
             "analyses": [row for a in self.utility.analyses for row in rows_of_analysis(a)],
@@ -225,6 +225,12 @@ class Risk(Report):
             if self.composition is None
             else {**asdict(self.composition), "total": self.composition.total},
         }
+
+
+def _column_of(column: ColumnRisk) -> dict[str, Any]:
+    """A guess at a number is said of numbers alone."""
+    held = {**asdict(column), "zeros": column.zeros}
+    return {key: value for key, value in held.items() if key != "guess" or value is not None}
 
 
 def _with_whole(sheet: Sheet, risk: Risk) -> Sheet:
