@@ -18,7 +18,7 @@ from pramana.kernels.leverage import Frame, Leverages, corrections, leverages, s
 ENOUGH = 100
 """Units for each parameter from which the correction, of about 1/200 of a standard error and 0.001 of coverage, is left out …"""
 EFFECTIVE = 50
-"""… unless the variance of a parameter rests on fewer units than this, (Σψ²)²/Σψ⁴, which is a third of them for normal scores."""
+"""… unless the variance of a score rests on fewer units than this, (Σφ²)²/Σφ⁴, which is a third of them for normal scores."""
 DENSE = 150
 """Sampling units up to which degrees of freedom take the strata into account unit by unit."""
 ADDS_UP = 0.05
@@ -91,13 +91,13 @@ def enough(engine: Engine, linear: Linear) -> bool:
 
 
 def effective(linear: Linear) -> Float:
-    """(Σψ²)² / Σψ⁴ for each parameter (d,): the units, where all have the same square; 0 where nothing is random."""
+    """(Σφ²)² / Σφ⁴ of each score (d,): the units, where all have the same square; 0 where nothing is random."""
     totals = linear.totals
     if totals.clusters is None:
         assert totals.fourth is not None
         squares, fourth = np.diag(totals.outer), totals.fourth
     else:
-        shares = (totals.clusters @ linear.inverse.T) ** 2
+        shares = totals.clusters**2
         squares, fourth = shares.sum(axis=0), (shares**2).sum(axis=0)
     return np.divide(squares**2, fourth, out=np.zeros(len(squares)), where=fourth > 0)
 

@@ -88,7 +88,7 @@ def test_measurements_of_opendp() -> None:
 
 
 def noise(epsilon: float, sensitivity: float) -> tuple[np.ndarray, np.ndarray]:
-    steps = np.arange(-4000, 4001)
+    steps = np.arange(-250, 251)
     ratio = math.exp(-epsilon / sensitivity)
     return steps, (1 - ratio) / (1 + ratio) * ratio ** np.abs(steps)
 
