@@ -78,7 +78,10 @@ def slowly(what: Any, data: Any, channels: dict[Any, Any], options: dict[str, An
     """The definition: solve again with each column of P moved along each direction of its covariance."""
     total = np.zeros(())
     if isinstance(what, str):
-        options = {**options, "inference": pr.Sandwich("HC0", interval="wald")}  # the quickest: estimates alone are used
+        options = {
+            **options,
+            "inference": pr.Sandwich("HC0", interval="wald"),
+        }  # the quickest: estimates alone are used
     for study in studies(channels):
         for j, covariance in enumerate(study.uncertainty.covariances(study.matrix)):
             variances, directions = np.linalg.eigh(covariance)

@@ -138,7 +138,8 @@ def release(
 
     The target appears complete or not at all, after its description; the source is never overwritten. Files are read in
     blocks, so their size does not matter. Columns that the mechanism does not name, their order and all types are kept;
-    missing values stay missing unless they are a level, are counted, and are not protected.
+    missing values stay missing unless they are a level, are counted, and are not protected. A number that gets noise has a type that
+    holds it: whole numbers of 64 bits, or fractions where the noise has some.
 
     Parameters
     ----------
@@ -165,7 +166,7 @@ def release(
     ledger : the custodian's own file of releases, to which this one is added before it appears.
     dataset : a name for the records in the ledger, the same for every version of their file.
     policy : an agency's rules, or the TOML file that holds them: what they and the ledger forbid together is refused.
-    allow : what is refused without it: "identity" (a matrix that leaves values as they are), "seed", "second-draw" (other
+    allow : what is refused without it: "identity" (a matrix that leaves values as they are, noise that rounding undoes), "seed", "second-draw" (other
         draws of records that the ledger knows), "unperturbed" (a column clear in one release, perturbed in another),
         "shared-key" (a key that has served other records) and "rare-levels" (a list of levels of which some are held by one or
         two people). Only a ledger can show the third to the fifth.
