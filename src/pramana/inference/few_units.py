@@ -16,7 +16,7 @@ from pramana.inference.sandwich import Linear
 from pramana.kernels.leverage import Frame, Leverages, corrections, leverages, size_of_many
 
 ENOUGH = 100
-"""Units for each parameter from which the correction, of about 1/200 of a standard error and 0.001 of coverage, is left out …"""
+"""Units for each parameter, and one more, from which a correction of 1/200 of a standard error, and 0.001 of coverage, is left out …"""
 EFFECTIVE = 50
 """… unless the variance of a score rests on fewer units than this, (Σφ²)²/Σφ⁴, which is a third of them for normal scores."""
 DENSE = 150
@@ -87,7 +87,7 @@ def enough(engine: Engine, linear: Linear) -> bool:
     """Units are so many, and so alike, that nothing would change."""
     groups = engine.sampling.groups
     units = engine.units if groups is None else groups
-    return bool(units >= ENOUGH * engine.d and np.all(effective(linear) >= EFFECTIVE))
+    return bool(units >= ENOUGH * (engine.d + 1) and np.all(effective(linear) >= EFFECTIVE))
 
 
 def effective(linear: Linear) -> Float:

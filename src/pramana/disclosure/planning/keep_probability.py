@@ -11,7 +11,7 @@ import numpy as np
 
 from pramana.analysis.question import question
 from pramana.arrays import Float
-from pramana.disclosure.planning.simulated import BUDGET, FEWEST, Simulated, Trial, replicates_of
+from pramana.disclosure.planning.simulated import Simulated, Trial, affordable, replicates_of
 from pramana.disclosure.reports import Report
 from pramana.disclosure.true_records import Gaps, given_mechanism, levels_of, read_confidential
 from pramana.disclosure.utility.expected_variance import Pilot, by_unit, pilot_of
@@ -363,9 +363,10 @@ class _Goal:
 
     def _needed(self, n: int, j: int, limit: float) -> int:
         """Records without which the target is out of reach, tried out where that is not too much."""
-        if not self.trial.replicates or self.response.others or n * FEWEST > BUDGET:
+        if not self.trial.replicates or self.response.others or not affordable(n):
             return n
-        found = replace(self.trial, n=n).of(self.response(1.0), intervals=False).sd[j]
+        files = min(self.trial.replicates, replicates_of(None, n))
+        found = replace(self.trial, n=n, replicates=files).of(self.response(1.0), intervals=False).sd[j]
         return int(np.ceil(n * (found / limit) ** 2)) if found > (1 + ABOVE) * limit else n
 
     def asymptotic(self) -> tuple[float, str | None]:

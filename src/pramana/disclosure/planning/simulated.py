@@ -79,6 +79,11 @@ def replicates_of(simulate: int | None, n: int, most: int = REPLICATES) -> int:
     return int(simulate)
 
 
+def affordable(n: int) -> bool:
+    """Whether the fewest files of n records are within the budget."""
+    return n * FEWEST <= BUDGET
+
+
 @dataclass(frozen=True)
 class Trial:
     """Files of n records from a pilot's own distribution; every mechanism meets the same people and the same words."""

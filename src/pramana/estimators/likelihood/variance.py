@@ -175,7 +175,7 @@ def robust_covariance(
     sums = by_group(scores * model.weights[:, None], sampling.clusters, groups)
     meat = sums.T @ sums if sampling.strata is None else sampling.strata.between(sums)
     covariance = inverse @ meat @ inverse
-    if not robust.small_sample or groups >= ENOUGH * len(inverse):
+    if not robust.small_sample or groups >= ENOUGH * (len(inverse) + 1):
         factor = groups / (groups - 1) * (n - 1) / (n - d)
         return Robust(covariance * (factor if robust.correction == "HC1" else 1.0), None)
     frame = Frame.of_scores(inverse, outer)
