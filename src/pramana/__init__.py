@@ -44,7 +44,22 @@ if TYPE_CHECKING:
     from pramana.frames.dialects import CsvFile, Dialect
     from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign, Woodruff
     from pramana.inference.hypotheses import SpecificationTest
-    from pramana.mechanism import Channel, Mechanism, Nodes, Stratified, TransitionMatrix, Unit, designs, imports
+    from pramana.mechanism import (
+        Channel,
+        DiscreteGaussianNoise,
+        GaussianNoise,
+        GeometricNoise,
+        KeepOrNoise,
+        LaplaceNoise,
+        Mechanism,
+        Nodes,
+        Stratified,
+        TransitionMatrix,
+        UniformNoise,
+        Unit,
+        designs,
+        imports,
+    )
     from pramana.mechanism.channels.encodings.hadamard import HadamardResponse
     from pramana.mechanism.channels.encodings.hashing import LocalHashing
     from pramana.mechanism.channels.encodings.subsets import SubsetSelection

@@ -29,6 +29,7 @@ def measured(column: str, **options: Any) -> pr.TransitionMatrix:
 NORTH = pr.TransitionMatrix.from_validation(sensitivity=(130, 150), specificity=(95, 120))
 SOUTH = pr.TransitionMatrix.from_validation(sensitivity=(70, 80), specificity=(200, 220))
 PLAIN: dict[Any, Any] = {"edu": measured("edu", kind="ordinal"), "y": measured("y"), "job": measured("job")}
+NOISY = PLAIN | {"x": pr.LaplaceNoise(0.3)}
 STRATIFIED = PLAIN | {"y": pr.Stratified("region", {"n": NORTH, "s": SOUTH})}
 PAIRS = [(e, j) for e in ("low", "high") for j in ("a", "b")]
 JOINT: dict[Any, Any] = {
@@ -58,6 +59,8 @@ def moved(channels: dict[Any, Any], move: Callable[[pr.TransitionMatrix], pr.Tra
             key: pr.Stratified(c.by, {v: move(m) for v, m in c.strata.items()})
             if isinstance(c, pr.Stratified)
             else move(c)
+            if isinstance(c, pr.TransitionMatrix)
+            else c
             for key, c in channels.items()
         }
     )
@@ -75,7 +78,10 @@ def slowly(what: Any, data: Any, channels: dict[Any, Any], options: dict[str, An
     """The definition: solve again with each column of P moved along each direction of its covariance."""
     total = np.zeros(())
     if isinstance(what, str):
-        options = {**options, "inference": pr.Sandwich("HC0", interval="wald")}  # the quickest: estimates alone are used
+        options = {
+            **options,
+            "inference": pr.Sandwich("HC0", interval="wald"),
+        }  # the quickest: estimates alone are used
     for study in studies(channels):
         for j, covariance in enumerate(study.uncertainty.covariances(study.matrix)):
             variances, directions = np.linalg.eigh(covariance)
@@ -130,6 +136,12 @@ KINDS: list[tuple[Any, dict[Any, Any], dict[str, Any]]] = [
     ("income ~ x + y", STRATIFIED, {}),
     ("y ~ x + region", STRATIFIED, {"family": "binomial"}),
     ("income ~ degree + job", JOINT, {}),
+    ("income ~ x + edu", NOISY, {}),
+    ("income ~ x * edu + job", NOISY, {"clusters": "house"}),
+    ("y ~ x + edu", NOISY, {"family": "binomial"}),
+    ("visits ~ x + edu", NOISY, {"family": "poisson"}),
+    ("income ~ x", NOISY, {"subset": "edu == 'high'"}),
+    (pr.correlation("x", "y"), NOISY, {}),
     (pr.mean("income", by="job"), JOINT, {}),
 ]
 

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 import pramana as pr
-from laplace import LaplaceChannel
 
 SHIFT = 0.05
 GROUPS = np.array(["a", "b", "c", "d"])
@@ -221,9 +220,33 @@ def laplace_and_matrix() -> Setting:
         return {"y": (rng.random(n) < expit(-0.5 + x + 0.8 * group)).astype(int), "x": x, "g": group}
 
     right, wrong = (
-        pr.Mechanism({"x": LaplaceChannel(0.5), "g": pr.TransitionMatrix.binary(p, p)}) for p in (0.85, 0.85 - SHIFT)
+        pr.Mechanism({"x": pr.LaplaceNoise(0.5), "g": pr.TransitionMatrix.binary(p, p)}) for p in (0.85, 0.85 - SHIFT)
     )
     return Setting(generate, right, wrong, "y ~ x + g", (-0.5, 1, 0.8), {"family": "binomial"})
+
+
+def noisy_covariate(family: str, noise: str) -> Setting:
+    """A number with noise of half its spread, and a perturbed binary response or covariate; wrong is a scale 10 % off."""
+
+    def channels(scale: float) -> dict[str | tuple[str, ...], Any]:
+        made = {
+            "gaussian": pr.GaussianNoise(0.5 * scale),
+            "geometric": pr.GeometricNoise(scale),
+            "laplace": pr.LaplaceNoise(0.5 * scale),
+        }
+        return {"x": made[noise], ("y" if family == "binomial" else "g"): pr.TransitionMatrix.binary(0.9, 0.9)}
+
+    def generate(rng: np.random.Generator) -> Data:
+        n = 4000
+        g, x = rng.integers(0, 2, n), rng.normal(size=n)
+        x = np.round(2 * x) if noise == "geometric" else x
+        eta = -0.2 + 0.6 * x + 0.4 * g
+        means = {"gaussian": eta + rng.normal(size=n), "binomial": (rng.random(n) < expit(eta)).astype(int)}
+        y = rng.poisson(np.exp(eta)) if family == "poisson" else means[family]
+        return {"y": y, "x": x, "g": g}
+
+    right, wrong = (pr.Mechanism(channels(scale)) for scale in (1.0, 1.3))
+    return Setting(generate, right, wrong, "y ~ x + g", (-0.2, 0.6, 0.4), {"family": family})
 
 
 def within_a_subset(what: str) -> Setting:

@@ -79,3 +79,12 @@ def test_laplace_noise_composed_with_a_matrix(replicates: int, record_property: 
     check(setting, replicates, 110, record_property)
     naive = replicate(setting, 60, 110, method="naive")
     assert np.all(np.abs(naive.z) > CLEAR)
+
+
+@pytest.mark.parametrize("replicates", [60, pytest.param(2000, marks=pytest.mark.verify)])
+@pytest.mark.parametrize(
+    ("family", "noise"),
+    [("gaussian", "geometric"), ("poisson", "gaussian"), ("binomial", "gaussian"), ("binomial", "laplace")],
+)
+def test_a_noisy_covariate_beside_a_matrix(family: str, noise: str, replicates: int, record_property: Log) -> None:
+    check(settings.noisy_covariate(family, noise), replicates, 111, record_property)

@@ -46,7 +46,11 @@ def factor_of(name: str, table: Table, schema: Schema) -> Factor:
         return _observed(name, table)
     variable = schema[name]
     if variable.levels is None:
-        raise DataError(f"column {name!r} has no levels: its noise is continuous; use mean({name!r})")
+        raise DataError(
+            f"column {name!r} has no levels: it is a number with noise, whose quantiles, shares and domains cannot be estimated at the "
+            f"usual rate; use mean({name!r}), a correlation or a regression, or have it released on a clamped grid, whose transition "
+            "matrix is GeometricNoise(..., bounds=...).clamped()"
+        )
     return Factor(name, tuple(variable.levels), variable.kind)
 
 

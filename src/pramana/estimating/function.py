@@ -52,6 +52,24 @@ class EstimatingFunction(ABC):
         """Numbers (k,) that U sees for values of the response."""
         raise NotImplementedError("this function sums no response out")
 
+    def noisy_response_values(self, values: Any) -> Float:
+        """The same for a response with noise, which may lie where no true one can."""
+        return self.response_values(values)
+
+    def degree(self, name: str) -> int | None:  # noqa: ARG002
+        """Degree of U as a polynomial in a column; None where it is none, or nobody said so."""
+        return None
+
+    @property
+    def rough(self) -> bool:
+        """Whether U is a step function made smooth by a narrow kernel: it has a derivative, but no noise is undone by that."""
+        return False
+
+    @property
+    def grows(self) -> bool:
+        """Whether U is an exponential of covariates far out, which has no average over heavy-tailed noise for large coefficients."""
+        return False
+
     @property
     def numbers(self) -> tuple[str, ...]:
         """Columns that are used as numbers, and not by their levels."""

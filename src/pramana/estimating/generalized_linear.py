@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -35,6 +35,7 @@ class GeneralizedLinear(EstimatingFunction):
     parts : what each design column is made of, where known.
     average : the mean of the response, without any regressor.
     offset_reads, response_reads : the variables behind the offset and the response; None where that is not known.
+    degrees : of the design as a polynomial in each column with noise, where it is one.
     """
 
     parameters: tuple[str, ...]
@@ -50,19 +51,30 @@ class GeneralizedLinear(EstimatingFunction):
     average: bool = False
     offset_reads: frozenset[str] = frozenset()
     response_reads: frozenset[str] | None = None
+    degrees: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def reads(self) -> tuple[frozenset[str], ...]:
         """The variables behind each design column."""
         return tuple(part.reads for part in self.parts or ())
 
+    def degree(self, name: str) -> int | None:
+        """A linear model's score x (y − xᵀβ) is twice as high as its terms, and alone a polynomial."""
+        elsewhere = self.offset_reads | (self.response_reads or frozenset())
+        linear = (self.family.name, self.family.link) == ("gaussian", "identity")
+        return 2 * self.degrees[name] if linear and name in self.degrees and name not in elsewhere else None
+
     @property
     def prediction(self) -> GeneralizedLinear:
         return self
 
+    def noisy_response_values(self, values: Column) -> Float:
+        assert self.response is not None
+        return self.response_of({self.response: values}, len(values))
+
     def response_values(self, values: Column) -> Float:
         assert self.response is not None
-        numbers = self.response_of({self.response: values}, len(values))
+        numbers = self.noisy_response_values(values)
         self.family.check_response(numbers, self.response)
         return numbers
 

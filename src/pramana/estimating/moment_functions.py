@@ -74,6 +74,10 @@ class Smooth(ABC):
         """What the exponentials of θ are called."""
         return self.parameters
 
+    def degree(self, name: str) -> int | None:  # noqa: ARG002
+        """Degree of the features as polynomials in a column; None where they are none."""
+        return None
+
     @abstractmethod
     def collect(self, records: Records) -> Features:
         """The reverted features of some records."""
@@ -150,6 +154,9 @@ class SmoothFunction(EstimatingFunction):
     @property
     def numbers(self) -> tuple[str, ...]:
         return self.target.numbers
+
+    def degree(self, name: str) -> int | None:
+        return self.target.degree(name)
 
     def equation(self, records: Records) -> SmoothEquation:
         return SmoothEquation(self, records, self.target.collect(records))

@@ -36,6 +36,16 @@ class System(ABC):
         return None
 
     @property
+    def rough(self) -> bool:
+        """Whether U is a step function made smooth by a narrow kernel."""
+        return False
+
+    @property
+    def grows(self) -> bool:
+        """Whether U is an exponential of covariates far out."""
+        return False
+
+    @property
     def prediction(self) -> Any:
         """The generalised linear model whose means the system predicts, or None."""
         return None
@@ -124,6 +134,14 @@ class StackedFunction(EstimatingFunction):
     @property
     def prediction(self) -> Any:
         return self.system.prediction
+
+    @property
+    def rough(self) -> bool:
+        return self.system.rough
+
+    @property
+    def grows(self) -> bool:
+        return self.system.grows
 
     def equation(self, records: Records) -> StackedEquation:
         return StackedEquation(self.system, records, arrays_of(self.system, records))

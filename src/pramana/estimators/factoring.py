@@ -10,6 +10,7 @@ from pramana.arrays import Float, Int
 from pramana.estimating import Equation, EstimatingFunction, GeneralizedLinear, Records, ResponseMoments
 from pramana.estimating.factored import Component, FactoredLinear, FactoredLog, FactoredRecords
 from pramana.estimating.generalized_linear import refuse_collinear
+from pramana.estimators.noise import undone
 from pramana.frames import Table
 from pramana.kernels.blocks import runs
 from pramana.kernels.predictor import POWER
@@ -109,8 +110,7 @@ def _measures(function: GeneralizedLinear, group: list[Assignment], table: Table
 
     records = Records.clean(table.n, {})
     for assignment in group:
-        nodes = assignment.channel.revert(assignment.encoded(table), assignment.context(table))
-        records = spread_over(records, assignment, nodes, function.variables)
+        records = spread_over(records, assignment, undone(function, assignment, table), function.variables)
     return records
 
 

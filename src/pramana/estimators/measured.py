@@ -26,6 +26,7 @@ from pramana.estimating import Records
 from pramana.estimating.factored import FactoredRecords
 from pramana.estimators.factoring import factored_equation
 from pramana.estimators.method import Method
+from pramana.estimators.noise import closed_form
 from pramana.estimators.reversion import Reversion, reverted_records
 from pramana.frames import Kind, Level
 from pramana.inference.prevalence import PrevalenceLimits, Screened
@@ -156,7 +157,8 @@ class Measured:
             assert factored is not None
             records = factored.records
         else:
-            records = reverted_records(task.function, pinned, task.table, subset=self.method.subset)
+            closed = closed_form(task.function, pinned, task.table)
+            records = reverted_records(task.function, pinned, task.table, subset=self.method.subset, closed=closed)
         return self.engine.scores_by(lambda e, rows: e.influence_under(beta, records.rows(rows)), codes, groups)
 
     def _only(self, assignment: Assignment) -> bool:

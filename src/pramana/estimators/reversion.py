@@ -16,8 +16,10 @@ from pramana.estimating.factored import FactoredRecords
 from pramana.estimating.records import ResponseNodes
 from pramana.estimators.factoring import factored_equation
 from pramana.estimators.method import Binding, EquationMethod
+from pramana.estimators.noise import closed_form, equation_of, undone, with_noise
 from pramana.formulas.subset import Subset
 from pramana.frames import Table, decode
+from pramana.kernels.additive import HIGHEST, Operator
 from pramana.mechanism import Assignment, Mechanism, Nodes
 
 FAINT = 4.0
@@ -52,10 +54,12 @@ class Reversion(EquationMethod):
         table: Table,
         weights: Float,
     ) -> Binding:
-        if self.subset is not None:
-            records = reverted_records(function, mechanism, table, subset=self.subset)
-            within = function.equation(records)
-            return Binding(within, notes=() if within.about.sums else _present(self.subset, records, weights))
+        closed = closed_form(function, mechanism, table)
+        if self.subset is not None or closed:
+            records = reverted_records(function, mechanism, table, subset=self.subset, closed=closed)
+            within = equation_of(function, records)
+            checked = None if within.about.sums else self.subset
+            return Binding(within, notes=() if checked is None else _present(checked, records, weights))
         factored = factored_equation(function, mechanism, table)
         equation = factored or function.equation(reverted_records(function, mechanism, table))
         return Binding(equation, facts=_cost(function, mechanism, equation))
@@ -101,29 +105,31 @@ def reverted_records(
     *,
     collapse: bool = True,
     subset: Subset | None = None,
+    closed: Mapping[str, Operator] | None = None,
 ) -> Records:
     """Records spread over the candidate true values of every perturbed variable that the function, or a subset, uses.
 
     A perturbed response in which the function is linear is summed out instead, unless `collapse` is off or the subset reads it.
+    Noisy columns that are undone in closed form stay as they were released.
     """
     conditions = () if subset is None else subset.variables
     variables = tuple(dict.fromkeys((*function.variables, *conditions)))
     used = mechanism.used_by(variables) if mechanism is not None else []
     alone = [a for a in used if collapse and a.columns == (function.response,) and function.response not in conditions]
-    spread = [a for a in used if a not in alone]
+    left = set(closed or ())
+    spread = [a for a in used if a not in alone and not left.intersection(a.columns)]
     _refuse_too_many(spread, table.n)
-    perturbed = {c for a in used for c in a.columns}
+    perturbed = {c for a in used for c in a.columns} - left
     columns = {v: table.column(v) for v in variables if v not in perturbed}
     records = Records.clean(table.n, columns)
     for assignment in spread:
-        nodes = assignment.channel.revert(assignment.encoded(table), assignment.context(table))
-        records = spread_over(records, assignment, nodes, variables)
+        records = spread_over(records, assignment, undone(function, assignment, table), variables)
     if subset is not None:
         records = records.within(subset.inside, function.variables)
     if alone:
         shared = mechanism is not None and mechanism.unit is not None
         records = replace(records, response=response_moments(function, alone[0], table, shared=shared))
-    return records
+    return with_noise(records, closed or {})
 
 
 def _refuse_too_many(assignments: list[Assignment], n: int) -> None:
@@ -145,12 +151,18 @@ def response_moments(
     the levels as well."""
     encoded, context = assignment.encoded(table), assignment.context(table)
 
+    noisy = assignment.channel.levels is None
+    numbers = function.noisy_response_values if noisy else function.response_values
+
     def powers(values: Column) -> Float:
-        y = function.response_values(values)
+        y = numbers(values)
         return np.column_stack([y, y**2])
 
+    released = numbers(table.column(assignment.columns[0]))
+    if noisy:
+        moments = assignment.channel.revert_polynomial(encoded, context, HIGHEST).reverted(powers)
+        return ResponseMoments(moments[:, 0], moments[:, 1], released)
     moments = assignment.channel.revert_function(powers, encoded, context)
-    released = function.response_values(table.column(assignment.columns[0]))
     nodes = response_nodes(function, assignment.channel.revert(encoded, context)) if shared else None
     return ResponseMoments(moments[:, 0], moments[:, 1], released, nodes)
 

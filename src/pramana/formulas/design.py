@@ -23,6 +23,7 @@ from pramana.estimating.records import broadcast
 from pramana.formulas.evaluation import State, one_number, reason, value_of
 from pramana.formulas.functions import FUNCTIONS
 from pramana.formulas.parsed import ParsedFormula
+from pramana.formulas.polynomials import refuse_transformed
 from pramana.formulas.tree import Call, Literal, Name, Node, calls, learning, names, walk, written
 from pramana.frames import Schema, Table, Variable, decode, encode
 
@@ -46,6 +47,7 @@ def refuse_unusable(parsed: ParsedFormula, schema: Schema) -> None:
                 f"the levels of {name!r} are the numbers {quoted(listing(schema[name].levels or (), 4))}, which may be amounts or codes: "
                 f"build its transition matrix with kind='numeric' or kind='nominal', or write C({name})"
             )
+    refuse_transformed(parsed, schema)
 
 
 def refuse_constant(parsed: ParsedFormula, table: Table, schema: Schema) -> None:

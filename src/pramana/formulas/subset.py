@@ -84,6 +84,12 @@ class Subset:
 
     def check(self, schema: Schema) -> None:
         """Values that are no levels of a perturbed column, and an order of words, are slips that would choose silently."""
+        noisy = [name for name in self.variables if name in schema and schema[name].smooth_only]
+        if noisy:
+            raise FormulaError(
+                f"subset {self.text!r} asks for {noisy[0]!r}, which holds noise: whether a record is inside cannot be undone; use a column "
+                "without noise, or one with noise on a grid (GeometricNoise)"
+            )
         for node in (part for condition in self.conditions for part in walk(condition)):
             for name, literals, ordered in _compared(node):
                 text = [v for v in literals if isinstance(v, str)]

@@ -156,12 +156,19 @@ def _pair(level: Level) -> str:
 
 @dataclass(frozen=True)
 class Variable:
-    """A column with levels and kind fixed by the mechanism (kind None: numbers whose meaning was not stated)."""
+    """A column with levels and kind fixed by the mechanism (kind None: numbers whose meaning was not stated).
+
+    Attributes
+    ----------
+    levels : None for numbers with noise.
+    smooth_only : only smooth functions of it can be reverted.
+    """
 
     name: str
     kind: Kind | None
     levels: tuple[Level, ...] | None
     perturbed: bool = True
+    smooth_only: bool = False
 
 
 @dataclass(frozen=True)

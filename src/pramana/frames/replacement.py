@@ -20,6 +20,7 @@ def replace_columns(
     *,
     fresh: Collection[str] = (),
     dropped: Collection[str] = (),
+    noisy: Collection[str] = (),
 ) -> Any:
     """The native frame with some columns replaced, every type kept, and none of the notes that a frame can carry.
 
@@ -27,7 +28,14 @@ def replace_columns(
     ----------
     fresh : columns that take the type of their values, whatever was there before.
     dropped : columns that are taken out.
+    noisy : columns whose whole numbers become fractions where the values have some.
     """
+    wide = [k for k, v in columns.items() if k in noisy and v.dtype.kind == "f" and table.column(k).dtype.kind in "iu"]
+    if wide:
+        import narwhals as nw
+
+        table = Table(table.frame.with_columns(nw.col(*wide).cast(nw.Float64)), table.kind, table.source)
+        native = {**native, **{k: columns[k] for k in wide}} if table.kind == "dict" else native
     if table.kind == "dict":
         made = {k: v if k in fresh else _like_array(k, v, np.asarray(native[k])) for k, v in columns.items()}
         return {k: v for k, v in {**native, **made}.items() if k not in dropped}

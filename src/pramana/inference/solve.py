@@ -50,11 +50,12 @@ def solve(engine: Engine, weights: Weights | None = None, start: Float | None = 
     near = _pilot_root(engine) if start is None and weights is engine.own else None
     if near is not None:
         with suppress(SolveError):  # some of the records may mislead, as where values come in turns
-            return _searched(engine, weights, near)
+            return _searched(engine, weights, near, usual=near)
     return _searched(engine, weights, start)
 
 
-def _searched(engine: Engine, weights: Weights, start: Float | None) -> Root:
+def _searched(engine: Engine, weights: Weights, start: Float | None, usual: Float | None = None) -> Root:
+    """From a start; `usual` is a place that is known to lie among the records, where that is not the equation's own start."""
     beta = _started(engine, weights, start)
     scale = score_scale(engine, beta, weights)
     if not engine.about.smooth:
@@ -64,7 +65,8 @@ def _searched(engine: Engine, weights: Weights, start: Float | None) -> Root:
         return _ascend(engine, weights, beta, scale)
     roots = _newton(engine, weights, beta, scale)
     if roots.converged[0]:
-        _refuse_flat(engine, weights, roots.beta[0], beta if start is None else _started(engine, weights, None))
+        usual = beta if start is None else _started(engine, weights, None) if usual is None else usual
+        _refuse_flat(engine, weights, roots.beta[0], usual)
         return Root(roots.beta[0], float(roots.norm[0]), int(roots.steps[0]), "newton")
     return _continue(engine, weights, beta, roots)
 

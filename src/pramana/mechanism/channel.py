@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ import numpy as np
 from pramana.arrays import Column, Columns, Float, Int
 from pramana.errors import MechanismError
 from pramana.frames import Kind, Level
+from pramana.kernels.additive import Operator
 from pramana.mechanism.channels.uncertainty import Uncertainty
 from pramana.mechanism.draws.keystream import Keystream
 
@@ -115,6 +117,22 @@ class Channel(ABC):
         """Privacy loss: the largest log ratio of the chances of one released value under two true ones."""
 
     @property
+    def rho(self) -> float:
+        """Privacy loss as concentrated differential privacy, in which Gaussian noise is finite; of an epsilon, ε tanh(ε/2)."""
+        return self.epsilon * math.tanh(self.epsilon / 2)
+
+    @property
+    def delta(self) -> float:
+        """Probability with which noise of bounded support tells two true values apart, where epsilon is infinite for that reason
+        alone; 0 for every other channel."""
+        return 0.0
+
+    @property
+    def smooth_only(self) -> bool:
+        """Whether the functions that can be reverted must be smooth."""
+        return False
+
+    @property
     def context(self) -> tuple[str, ...]:
         """Unperturbed columns on which the randomisation depends."""
         return ()
@@ -150,6 +168,22 @@ class Channel(ABC):
     @abstractmethod
     def revert(self, encoded: Column, context: Columns) -> Nodes:
         """The signed measure whose expectation over the channel is a point mass at the truth."""
+
+    def revert_polynomial(self, encoded: Column, context: Columns, degree: int) -> Nodes:  # noqa: ARG002
+        """The same for polynomials up to a degree, where that asks for less."""
+        return self.revert(encoded, context)
+
+    def noise(self, context: Columns) -> Operator | None:  # noqa: ARG002
+        """What undoes additive noise in exponentials and other functions without nodes; None for every other channel."""
+        return None
+
+    def check_released(self, encoded: Column, context: Columns) -> None:
+        """Refuse released values that the channel cannot have given, where `encode` does not see it."""
+        del encoded, context
+
+    def secrets(self, encoded: Column) -> Int:
+        """A whole number for each true value (n,), by which keyed draws tell true values apart: a code, unless a channel has none."""
+        return encoded
 
     def revert_function(self, function: Callable[[Column], Float], encoded: Column, context: Columns) -> Float:
         """Reversion (n, m) of a function from true values (k,) to (k, m)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,10 +15,11 @@ import numpy as np
 from pramana.arrays import Column, Columns, Int
 from pramana.errors import MechanismError, PramanaWarning, confidential, listing, printable
 from pramana.frames import Level, Schema, Table, Variable, decode, encode, infer_kind, read
-from pramana.frames.levels import is_unsigned
+from pramana.frames.levels import is_number, is_unsigned
 from pramana.frames.replacement import replace_columns
 from pramana.frames.table import require_columns
 from pramana.mechanism.channel import CONDITIONS, Channel, Document
+from pramana.mechanism.channels.noise import AdditiveNoise
 from pramana.mechanism.channels.reports import ReportChannel
 from pramana.mechanism.channels.transition import TransitionMatrix, told_given
 
@@ -44,7 +46,8 @@ class Assignment:
         for position, name in enumerate(self.columns):
             levels = self.component(position)
             joint = len(self.columns) > 1 and levels is not None
-            yield Variable(name, infer_kind(levels) if joint and levels else self.channel.kind, levels)
+            kind = infer_kind(levels) if joint and levels else self.channel.kind
+            yield Variable(name, kind, levels, smooth_only=self.channel.smooth_only)
 
     def values(self, place: int, codes: Column) -> Column:
         """Values of one of the columns, from codes of the channel."""
@@ -86,9 +89,14 @@ class Assignment:
         if len(parts) < len(self.channel.parts):
             raise MechanismError(
                 f"the channel of {listing(self.columns)} is a {type(self.channel).__name__}: this needs transition matrices, "
-                "while Mechanism.perturb and fit work with any channel"
+                "while Mechanism.perturb and fit work with any channel; on a clamped grid noise has one, GeometricNoise(..., bounds=...).clamped()"
             )
         return parts
+
+    @property
+    def noises(self) -> dict[Level | None, AdditiveNoise]:
+        """The noise of every stratum, under None where there are no strata; nothing for a channel with levels."""
+        return {stratum: part for stratum, part in self.channel.parts.items() if isinstance(part, AdditiveNoise)}
 
     @property
     def measured(self) -> bool:
@@ -176,6 +184,11 @@ class Mechanism:
         return [c for a in self.assignments for c in a.columns]
 
     @property
+    def noisy(self) -> list[str]:
+        """The columns that are numbers with noise."""
+        return [c for a in self.assignments if a.channel.levels is None for c in a.columns]
+
+    @property
     def context(self) -> list[str]:
         """The unperturbed columns that decide which matrix applies."""
         return list(dict.fromkeys(c for a in self.assignments for c in a.channel.context))
@@ -204,6 +217,29 @@ class Mechanism:
         if self.unit is not None and self.unit.varies:
             return float("inf")
         return float(sum(a.channel.epsilon for a in self.assignments))
+
+    @property
+    def rho(self) -> float:
+        """Privacy loss of a whole record, or unit, as concentrated differential privacy: finite with Gaussian noise."""
+        if self.unit is not None and self.unit.varies:
+            return float("inf")
+        return float(sum(a.channel.rho for a in self.assignments))
+
+    def epsilon_at(self, delta: float) -> float:
+        """Epsilon of (ε, δ) differential privacy of a whole record, or unit: infinite where δ is too small for uniform noise.
+
+        Columns with an epsilon of their own add it; those with Gaussian noise add ρ + 2√(ρ ln(1/δ)), or all columns do together where
+        that is less. Uniform noise spends its part of δ first.
+        """
+        if not (is_number(delta) and 0 < delta < 1):
+            raise MechanismError(f"delta={delta!r} must lie between 0 and 1")
+        left = delta - sum(a.channel.delta for a in self.assignments)
+        if left <= 0 or (self.unit is not None and self.unit.varies):
+            return float("inf")
+        counted = [a.channel for a in self.assignments if a.channel.delta == 0]
+        pure = sum(c.epsilon for c in counted if math.isfinite(c.epsilon))
+        losses = [(0.0, sum(c.rho for c in counted)), (pure, sum(c.rho for c in counted if math.isinf(c.epsilon)))]
+        return float(min(known + rho + 2 * math.sqrt(rho * math.log(1 / left)) for known, rho in losses))
 
     @property
     def conditional(self) -> list[str]:
@@ -282,7 +318,7 @@ class Mechanism:
         """The frame with the released columns; where reports lie in columns of their own, the true values are taken out."""
         fresh = {c for a in self.assignments for c in a.reported_in}
         gone = [c for a in self.assignments if a.reports for c in a.columns if c not in a.reported_in]
-        return replace_columns(frame, table, released, fresh=fresh, dropped=gone)
+        return replace_columns(frame, table, released, fresh=fresh, dropped=gone, noisy=self.noisy)
 
     def received(self, table: Table) -> Table:
         """The table with reports set aside, under names of their own, and the level of largest weight in their place."""
@@ -390,6 +426,6 @@ def _check_assignment(assignment: Assignment) -> None:
 
 
 def _brief(channel: Channel) -> str:
-    size = f"{len(channel.levels)} levels, " if channel.levels is not None else ""
+    size = f"{len(channel.levels)} levels, " if channel.levels is not None else f"{channel}, "
     by = f" by {', '.join(channel.context)}" if channel.context else ""
     return f"{size}epsilon {channel.epsilon:.3g}{by}{told_given(channel)}"

@@ -45,6 +45,11 @@ class EffectSystem(System):
     family: Family
 
     @property
+    def grows(self) -> bool:
+        """Inverse probabilities do."""
+        return True
+
+    @property
     def shown(self) -> tuple[str, ...]:
         return (self.name,)
 

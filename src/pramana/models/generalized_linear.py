@@ -11,6 +11,7 @@ from pramana.estimating.function import Question
 from pramana.formulas.design import FormulaDesign, Offset, refuse_constant, refuse_unusable
 from pramana.formulas.functions import Functions, Own, own_functions
 from pramana.formulas.parsed import FormulaQuestion
+from pramana.formulas.polynomials import degrees
 from pramana.formulas.response import Response
 from pramana.frames import Schema, Table
 
@@ -61,6 +62,7 @@ class Glm(FormulaQuestion):
             parts=design.parts(),
             response_reads=frozenset(sources),
             offset_reads=frozenset(parsed.offset_variables),
+            degrees=degrees(parsed, schema),
         )
 
 

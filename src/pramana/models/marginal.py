@@ -115,6 +115,10 @@ class MarginsSystem(System):
     def family(self) -> Family:
         return self.model.family
 
+    @property
+    def grows(self) -> bool:
+        return self.family.link in ("log", "cloglog")
+
     def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
         out = {"x": self.model.design_of(columns, n), "y": self.model.response_of(columns, n)}
         self.family.check_response(out["y"], self.model.label)

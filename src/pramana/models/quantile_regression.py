@@ -67,6 +67,10 @@ class QuantileSystem(System):
     def h(self) -> float:
         return self.kernel.h
 
+    @property
+    def rough(self) -> bool:
+        return True
+
     def tuned(self, arrays: Mapping[str, Float], weights: Float, size: float) -> QuantileSystem:
         return replace(self, kernel=Kernel.of(arrays["x"], arrays["y"], weights, size, self.bandwidth))
 

@@ -110,6 +110,9 @@ class Pearson(Smooth):
     def variables(self) -> tuple[str, ...]:
         return (self.x, self.y)
 
+    def degree(self, name: str) -> int:  # noqa: ARG002
+        return 2
+
     def collect(self, records: Records) -> Features:
         values, products = 0.0, 0.0
         weights, (rows, columns) = records.weights.T, np.triu_indices(len(self.moments))

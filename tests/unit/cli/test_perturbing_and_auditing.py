@@ -153,3 +153,14 @@ def test_long_work_shows_a_bar(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     monkeypatch.setattr(csv_blocks, "SIZE", 1000)
     assert run("perturb", "raw.csv", "public.csv", "-m", "m.json").startswith("400 records")
+
+
+def test_noise_from_a_mechanism_file(folder: Path) -> None:
+    pr.Mechanism({"age": pr.LaplaceNoise(0.3), "income": pr.GaussianNoise(0.5)}).save("noise.json")
+    run("perturb", "raw.csv", "public.csv", "--mechanism", "noise.json", "--card")
+    shown = run("audit", "public.csv", "--original", "raw.csv", "--format", "json")
+    laws = [f["message"] for f in json.loads(shown)["findings"] if f["check"] == "transitions"]
+    assert len(laws) == 2
+    assert all("follows its law" in message for message in laws)
+    assert "Best guess at a true value" in run("risk", "raw.csv", "--mechanism", "noise.json", "--keys", "edu")
+    assert "age" in run("fit", "income ~ age + edu", "public.csv")

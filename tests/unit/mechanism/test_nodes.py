@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import pramana as pr
-from laplace import LaplaceChannel
 from pramana.mechanism.channels.transition import SHARED_LEVELS
 
 P = pr.TransitionMatrix(["a", "b", "c"], [[0.8, 0.1, 0.2], [0.1, 0.7, 0.1], [0.1, 0.2, 0.7]])
@@ -52,7 +51,7 @@ def test_strata_stack_their_rows() -> None:
 
 def _examples() -> list[pr.Nodes]:
     by_record = pr.Nodes.by_record((0, 1), np.array([[1.5, -0.5], [-0.5, 1.5], [0.25, 0.75]]), np.array([0, 1, 1]))
-    return [P.revert(CODES, {}), LaplaceChannel(0.3).revert(np.array([1.0, 4.0, 2.0]), {}), by_record]
+    return [P.revert(CODES, {}), pr.LaplaceNoise(0.3).revert(np.array([1.0, 4.0, 2.0]), {}), by_record]
 
 
 @pytest.mark.parametrize("nodes", _examples())
@@ -75,8 +74,8 @@ def test_softening_runs_from_the_released_value_to_the_reversion(nodes: pr.Nodes
 
 
 def test_additive_noise_needs_one_row_for_everybody() -> None:
-    nodes = LaplaceChannel(0.3).revert(np.linspace(0, 1, 50), {})
-    assert nodes.table.shape == (1, 7)
+    nodes = pr.LaplaceNoise(0.3).revert(np.linspace(0, 1, 50), {})
+    assert nodes.table.shape == (1, 5)
     np.testing.assert_allclose(
         nodes.reverted(lambda v: v[:, None] ** 2)[:, 0], np.linspace(0, 1, 50) ** 2 - 0.18, atol=1e-9
     )
@@ -91,7 +90,7 @@ def test_hooks_without_a_default_must_be_written() -> None:
 
 
 def test_a_channel_without_levels_says_that_it_has_no_likelihood() -> None:
-    with pytest.raises(pr.MechanismError, match=r"LaplaceChannel gives no probability.*method='reversion'"):
-        LaplaceChannel(1.0).likelihood(np.array([1.0]), {})
+    with pytest.raises(pr.MechanismError, match=r"LaplaceNoise gives no probability.*method='reversion'"):
+        pr.LaplaceNoise(1.0).likelihood(np.array([1.0]), {})
     with pytest.raises(pr.MechanismError, match=r"'y'.*is a LaplaceLike: give a TransitionMatrix"):
         pr.Mechanism({"y": type("LaplaceLike", (), {})()})

@@ -13,11 +13,13 @@ import pandas as pd
 
 from pramana.arrays import Bool, Column, Float, Int
 from pramana.disclosure.audit.auditing import Finding, verdict
+from pramana.disclosure.audit.noise import DrawnNoise, ReleasedNumbers, step_codes
 from pramana.disclosure.release.streaming import Coding, Tally, cells_of, component
 from pramana.errors import DataError
 from pramana.frames import Level
 from pramana.frames.blocks.stream import MISSING, UNKNOWN, Block, open_reader
 from pramana.frames.dialects import DataFile
+from pramana.frames.files import NULLS
 from pramana.frames.levels import is_number
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 from pramana.mechanism.description.document import PramModel
@@ -32,7 +34,7 @@ def check_contents(path: Path, mechanism: Mechanism, body: PramModel) -> list[Fi
     """One pass over the file: rows, levels and frequencies (of one row a unit, where rows share their draws)."""
     rows = 0
     unknown: dict[str, int] = {}
-    tallies = [Tally(assignment) for assignment in mechanism.assignments]
+    tallies = [ReleasedNumbers(a) if a.noises else Tally(a) for a in mechanism.assignments]
     draws = [_Draws() for _ in tallies]
     try:
         for block in open_reader(path, mechanism.columns).blocks():
@@ -45,7 +47,8 @@ def check_contents(path: Path, mechanism: Mechanism, body: PramModel) -> list[Fi
                 units = _units_of(block, mechanism)
                 for tally, drawn, assignment in zip(tallies, draws, mechanism.assignments, strict=True):
                     cells = cells_of(assignment, block)
-                    tally.add(cells.codes, replace(cells, present=drawn.first(units, cells.codes, cells.present)))
+                    codes = step_codes(assignment, cells, true=False) if assignment.noises else cells.codes
+                    tally.add(cells.codes, replace(cells, present=drawn.first(units, codes, cells.present)))
     except DataError as error:
         return [Finding("levels", "error", str(error))]
     findings = _check_rows(rows, body)
@@ -55,7 +58,15 @@ def check_contents(path: Path, mechanism: Mechanism, body: PramModel) -> list[Fi
             for name, count in unknown.items()
         ]
     findings.append(Finding("levels", "ok", "every value is a level of the description or missing"))
-    return findings + _check_units(mechanism, draws) + _check_possible(mechanism, tallies)
+    findings += _check_units(mechanism, draws)
+    numbers = [tally for tally in tallies if isinstance(tally, ReleasedNumbers)]
+    problems = [problem for column in numbers for problem in column.problems()]
+    told = (
+        f"{len(numbers)} column(s) hold numbers that the noise can have made, as far as they show without the original"
+    )
+    findings += verdict("noise", problems, told) if numbers else []
+    counted = {a.columns: t for a, t in zip(mechanism.assignments, tallies, strict=True) if isinstance(t, Tally)}
+    return findings + (_check_possible(mechanism, counted) if counted else [])
 
 
 def _check_rows(rows: int, body: PramModel) -> list[Finding]:
@@ -68,7 +79,7 @@ def _check_rows(rows: int, body: PramModel) -> list[Finding]:
 
 def _unknown(block: Block, mechanism: Mechanism) -> dict[str, int]:
     out = {}
-    for assignment in mechanism.assignments:
+    for assignment in (a for a in mechanism.assignments if not a.noises):
         for place, name in enumerate(assignment.columns):
             count = int(np.sum(block.codes(name, component(assignment, place)) == UNKNOWN))
             if count:
@@ -93,11 +104,14 @@ def _check_units(mechanism: Mechanism, draws: Sequence[_Draws]) -> list[Finding]
     return verdict("units", problems, f"the rows of each {unit.column!r} have one released value")
 
 
-def _check_possible(mechanism: Mechanism, tallies: list[Tally]) -> list[Finding]:
+def _check_possible(mechanism: Mechanism, tallies: Mapping[tuple[str, ...], Tally]) -> list[Finding]:
     """Reverted frequencies lie in the simplex, up to noise."""
     problems, tested = [], 0
     pairs = [
-        (a, s, m, t[s]) for a, t in zip(mechanism.assignments, tallies, strict=True) for s, m in a.matrices.items()
+        (a, s, m, tallies[a.columns][s])
+        for a in mechanism.assignments
+        if a.columns in tallies
+        for s, m in a.matrices.items()
     ]
     cells = sum(len(m) for *_, m, _ in pairs)
     for assignment, stratum, matrix, counts in pairs:
@@ -180,7 +194,9 @@ class _Transitions:
         self._assignment = assignment
         self._draws = _Draws()
         none = np.empty(0, dtype=np.int64)
-        self._counts = dict.fromkeys(assignment.matrices, _Counts(none, none, none))
+        self._noise = DrawnNoise(assignment) if assignment.noises else None
+        matrices = () if assignment.noises else assignment.matrices
+        self._counts = dict.fromkeys(matrices, _Counts(none, none, none))
 
     def add(self, new: Int, old: Int, units: bool) -> None:
         """Rows of `new` and `old` hold code (negative where missing), stratum and unit."""
@@ -194,6 +210,8 @@ class _Transitions:
         present = new[0] >= 0
         if units:
             present = self._one_draw(new, old, present)
+        if self._noise is not None:
+            self._noise.add(new, old, present)
         for position, stratum in enumerate(self._counts):
             rows = present & (new[1] == position)
             size = len(self._assignment.matrices[stratum])
@@ -214,12 +232,14 @@ class _Transitions:
         return " × ".join(self._assignment.columns) + (f" (stratum {stratum!r})" if stratum is not None else "")
 
     def judged(self) -> list[Finding]:
+        if self._noise is not None:
+            return self._noise.judged()
         matrices = self._assignment.matrices
         return [_judged(self._name(stratum), counts, matrices[stratum]) for stratum, counts in self._counts.items()]
 
     def conditional(self) -> list[Finding]:
         """Matrices made from the original's frequencies whose description does not say so."""
-        matrices = self._assignment.matrices
+        matrices = {} if self._noise is not None else self._assignment.matrices
         lost = [self._name(s) for s, counts in self._counts.items() if _made_from(counts, matrices[s])]
         return [
             Finding(
@@ -375,7 +395,8 @@ def side_by_side(
     path: Path, original: DataFile, mechanism: Mechanism, body: PramModel, link: Int | None
 ) -> Iterator[Pair]:
     """Released records beside their originals; `link` names the original row of each where the rows were moved."""
-    true = _codes(original, mechanism, _codings(mechanism, body))
+    marks = (*NULLS, *(body.missing_marks or ()))
+    true = _codes(original, mechanism, _codings(mechanism, body), marks)
     if link is not None:
         whole = [np.concatenate(parts, axis=1) for parts in zip(*true, strict=True)]
         rows = whole[0].shape[1] if whole else 0
@@ -385,14 +406,19 @@ def side_by_side(
     return _paired(_codes(path, mechanism, {}), true)
 
 
-def _codes(path: DataFile, mechanism: Mechanism, codings: Mapping[str, Coding]) -> Iterator[list[Int]]:
-    for block in open_reader(path, mechanism.columns).blocks():
+def _codes(
+    path: DataFile, mechanism: Mechanism, codings: Mapping[str, Coding], marks: Sequence[str] | None = None
+) -> Iterator[list[Int]]:
+    """Of the released file, or of the original, whose values have codings and marks of missing ones."""
+    for block in open_reader(path, mechanism.columns, marks).blocks():
         units = None if codings else _units_of(block, mechanism)
         unit = np.zeros(block.rows, dtype=np.int64) if units is None else units
         out = []
         for assignment in mechanism.assignments:
             cells = cells_of(assignment, block, codings)
             codes = np.where(cells.present, cells.codes, MISSING)
+            if assignment.noises:
+                codes = step_codes(assignment, cells, true=bool(codings))
             out.append(np.stack([codes, _strata(assignment, cells.context, block.rows), unit]))
         yield out
 

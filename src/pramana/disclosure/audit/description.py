@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pramana.disclosure.audit.auditing import Finding, verdict
+from pramana.disclosure.release.clearance import NEARLY
 from pramana.disclosure.release.description import resource
 from pramana.disclosure.release.ledger import independent_draws, read_ledger, shown, spent
 from pramana.frames.blocks.stream import Layout, Reader
@@ -198,7 +199,7 @@ def check_strength(
 ) -> list[Finding]:
     """Matrices that undo badly, that hide little or nothing, and draws that can be repeated."""
     found = []
-    for assignment in mechanism.assignments:
+    for assignment in (a for a in mechanism.assignments if not a.noises):
         worst = max(m.condition_number for m in assignment.matrices.values())
         if worst > condition_limit:
             why = f"the matrix of {' × '.join(assignment.columns)} has condition number {worst:.3g}, above {condition_limit:g}: estimates will be very noisy"
@@ -206,7 +207,7 @@ def check_strength(
     epsilon, unit = mechanism.epsilon, mechanism.unit
     whose = "record" if unit is None else "unit"
     if not epsilon <= epsilon_limit:
-        why = "values vary within a unit" if unit is not None and unit.varies else "some transitions are impossible"
+        why = "values vary within a unit" if unit is not None and unit.varies else _unbounded(mechanism)
         said = f"infinite ({why})" if math.isinf(epsilon) else f"{epsilon:.3g}"
         told = f"a {whose}'s epsilon is {said}{mechanism.epsilon_condition}, above {epsilon_limit:g}"
         found.append(Finding("epsilon", "warning", told))
@@ -227,11 +228,22 @@ def check_strength(
     )
 
 
+def _unbounded(mechanism: Mechanism) -> str:
+    """Why epsilon is infinite."""
+    noisy = [c for a in mechanism.assignments for c in a.columns if a.noises and math.isinf(a.channel.epsilon)]
+    if not noisy:
+        return "some transitions are impossible"
+    rho = f"; rho is {mechanism.rho:.3g}" if math.isfinite(mechanism.rho) else ""
+    return f"the noise of {', '.join(noisy)} is without bounds or not Laplace's{rho}"
+
+
 def _certain(mechanism: Mechanism) -> Iterator[str]:
-    """Channels, or strata of them, in which every true level is always released as one level."""
+    """Channels, or strata of them, in which every true value is (almost) always released as one value."""
     for assignment in mechanism.assignments:
-        for stratum, matrix in assignment.matrices.items():
-            if np.all(matrix.form.largest == 1):
+        certain = {s: noise.stays >= 1 - NEARLY for s, noise in assignment.noises.items()}
+        certain = certain or {s: bool(np.all(m.form.largest == 1)) for s, m in assignment.matrices.items()}
+        for stratum, always in certain.items():
+            if always:
                 yield " × ".join(assignment.columns) + (f" (stratum {stratum!r})" if stratum is not None else "")
 
 

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float, Int
+from pramana.disclosure.release.streaming import Moments
 from pramana.disclosure.utility.costs import share_inflation
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 from pramana.mechanism.channel import CONDITIONS
 from pramana.mechanism.channels.matrix_forms import Banded, Mixture
+from pramana.mechanism.channels.noise import AdditiveNoise
 from pramana.render import Sheet
 from pramana.render.figures import heat_map, picture
 from pramana.render.pages import Code, Drawing, Heading, Page
@@ -25,7 +27,8 @@ TABLE = 20
 CELLS = 100
 """Most rows and columns of a drawn matrix."""
 
-Counts = Mapping[object, Int]
+DELTA = 1e-6
+"""Probability for which epsilon is stated where no epsilon holds for certain."""
 
 _HOW = {
     "fresh": "The draws come from a cryptographic keystream whose key was never stored: nobody, the publisher included, can repeat them.",
@@ -34,21 +37,20 @@ _HOW = {
 }
 
 
-def card_page(name: str, mechanism: Mechanism, body: Mapping[str, Any], counts: Sequence[Counts]) -> Page:
+def card_page(name: str, mechanism: Mechanism, body: Mapping[str, Any], counts: Sequence[Mapping[object, Any]]) -> Page:
     """What was perturbed, how, what it costs, and how to analyse the file; from published facts and released counts alone.
 
     Of `body`, the `pram` object, the facts about the file as a whole are shown where they are stated: `missing`,
     `missing_level`, `dropped`, `shuffled`, `new_id`, `merged`, `unit` and `allowed`.
     """
     page = Page(f"About {name}")
-    columns = ", ".join(mechanism.columns)
     changes = list(_changes(body))
     page.add(
-        f"Before publication some values of {columns} in this file were replaced at random, with probabilities that are known and "
+        f"Before publication {_done(mechanism)}, with probabilities that are known and "
         f"stated here. All other columns are as collected{', but for what is stated below' if changes else ''}. "
         f"Records: {body['rows']}.",
         Heading("What was perturbed"),
-        _summary(mechanism),
+        *_summary(mechanism),
         _HOW[str(body["randomness"])],
         *_promise(mechanism, body),
     )
@@ -59,23 +61,37 @@ def card_page(name: str, mechanism: Mechanism, body: Mapping[str, Any], counts: 
     page.add(Heading("The probabilities"), *(block for a in mechanism.assignments for block in _matrices(a)))
     page.add(
         Heading("What it costs analysts"),
-        "The variance of an estimated share is this many times what it would be without the randomisation; the effective sample "
+        f"The variance of an estimated {_estimated(mechanism)} is this many times what it would be without the randomisation; the effective sample "
         "size is the number of clean records that would tell as much"
         + (" (not stated where records share their draws)" if mechanism.unit is not None else "")
         + ". Other analyses pay other prices: the software reports them with every fit.",
-        *(s for a, c in zip(mechanism.assignments, counts, strict=True) for s in _costs(a, c, mechanism.unit is None)),
+        *(s for a, c in zip(mechanism.assignments, counts, strict=True) for s in _cost(a, c, mechanism.unit is None)),
         Heading("How to analyse it"),
-        _recipe(name, mechanism.columns[0]),
-        "Counting the released values as if they were true gives biased answers. The description of the randomisation is in "
+        _recipe(name, mechanism),
+        f"{'Taking' if mechanism.noisy else 'Counting'} the released values as if they were true gives biased answers. The description of the randomisation is in "
         f"datapackage.json beside the file; its SHA-256 is {body['sha256']}.",
     )
     return page
 
 
-def _recipe(name: str, column: str) -> Code:
+def _done(mechanism: Mechanism) -> str:
+    replaced = [c for c in mechanism.columns if c not in mechanism.noisy]
+    told = [f"some values of {', '.join(replaced)} in this file were replaced at random"] if replaced else []
+    told += [f"random numbers were added to {', '.join(mechanism.noisy)} in this file"] if mechanism.noisy else []
+    return ", and ".join(told)
+
+
+def _estimated(mechanism: Mechanism) -> str:
+    kinds = {"mean" if a.noises else "share" for a in mechanism.assignments}
+    return " or ".join(sorted(kinds, reverse=True))
+
+
+def _recipe(name: str, mechanism: Mechanism) -> Code:
     """Names as Python texts: JSON's are, and so are the escapes of what cannot be seen."""
-    column, name = (visible(json.dumps(text, ensure_ascii=False)) for text in (column, name))
-    return Code(f'import pramana as pr\nresult = pr.fit(pr.proportions({column}), {name}, "auto")\nprint(result)')
+    first = mechanism.columns[0]
+    column, file = (visible(json.dumps(text, ensure_ascii=False)) for text in (first, name))
+    what = "mean" if first in mechanism.noisy else "proportions"
+    return Code(f'import pramana as pr\nresult = pr.fit(pr.{what}({column}), {file}, "auto")\nprint(result)')
 
 
 def _promise(mechanism: Mechanism, body: Mapping[str, Any]) -> Iterator[str]:
@@ -86,7 +102,8 @@ def _promise(mechanism: Mechanism, body: Mapping[str, Any]) -> Iterator[str]:
         "knows everything else: the odds between any two true values change by a factor of at most e to the power of epsilon. It "
         "says nothing about what the other columns give away, nor about which values are missing."
     )
-    matrices = [(_title(a, s), m) for a in mechanism.assignments for s, m in a.matrices.items()]
+    yield from _of_noise(mechanism, of)
+    matrices = [(_title(a, s), m) for a in mechanism.assignments if not a.noises for s, m in a.matrices.items()]
     for title, matrix in (pair for pair in matrices if not np.isfinite(pair[1].epsilon)):
         yield (
             f"Epsilon is infinite for {title}: some released values rule out some true ones. Among the true values that a released one "
@@ -97,6 +114,21 @@ def _promise(mechanism: Mechanism, body: Mapping[str, Any]) -> Iterator[str]:
             f"Of {', '.join(mechanism.conditional)} something was taken from the confidential file itself{_from_the_file(mechanism)}: "
             "whoever reads the probabilities learns it, and epsilon holds given it."
         )
+
+
+def _of_noise(mechanism: Mechanism, of: str) -> Iterator[str]:
+    """What holds where noise has no epsilon."""
+    unbounded = [c for a in mechanism.assignments for c in a.columns if a.noises and np.isinf(a.channel.epsilon)]
+    if not unbounded:
+        return
+    told = f"Epsilon is infinite for {', '.join(unbounded)}: the noise does not bound how much one released value can tell."
+    rho, known = mechanism.rho, mechanism.epsilon_at(DELTA)
+    if np.isfinite(rho):
+        told += f" All columns {of} together have rho = {rho:.4g} of concentrated differential privacy"
+        told += f", which is epsilon = {known:.4g} but for a probability of {DELTA:g}." if np.isfinite(known) else "."
+    deltas = [f"{a.channel.delta:.3g} ({', '.join(a.columns)})" for a in mechanism.assignments if a.channel.delta > 0]
+    told += f" Two true values are told apart with a probability of up to {', '.join(deltas)}." if deltas else ""
+    yield told
 
 
 def _from_the_file(mechanism: Mechanism) -> str:
@@ -155,22 +187,35 @@ def _missing(body: Mapping[str, Any]) -> Iterator[str | Sheet]:
         yield "No value of the perturbed columns is published as missing."
 
 
-def _summary(mechanism: Mechanism) -> Sheet:
+def _summary(mechanism: Mechanism) -> Iterator[Sheet]:
     rows = []
-    for assignment in mechanism.assignments:
+    for assignment in (a for a in mechanism.assignments if not a.noises):
         for stratum, matrix in assignment.matrices.items():
             keep = matrix.diagonal
             kept = f"{keep.min():.3g}" if np.ptp(keep) < 5e-4 else f"{keep.min():.3g} to {keep.max():.3g}"
             rows.append((_title(assignment, stratum), len(matrix), kept, matrix.epsilon, matrix.condition_number))
     whole = "record" if mechanism.unit is None else mechanism.unit.column
     total = (f"Epsilon of a whole {whole}", f"{mechanism.epsilon:.4g}{mechanism.epsilon_condition}")
-    return Sheet(
-        ("column", "levels", "kept with probability", "epsilon", "condition number"), tuple(rows), facts=(total,)
-    )
+    heads = ("column", "levels", "kept with probability", "epsilon", "condition number")
+    noisy = tuple(_noise_row(_title(a, s), n) for a in mechanism.assignments for s, n in a.noises.items())
+    if rows:
+        yield Sheet(heads, tuple(rows), facts=(total,))
+    if noisy:
+        heads = ("column", "true values clamped to", "rounded to", "standard deviation of the noise", "epsilon")
+        yield Sheet(heads, noisy, facts=() if rows else (total,))
+
+
+def _noise_row(title: str, noise: AdditiveNoise) -> tuple[object, ...]:
+    clamped = "no bounds" if noise.bounds is None else f"{noise.bounds[0]:g} to {noise.bounds[1]:g}"
+    return title, clamped, noise.grid, float(noise.operator.spread), noise.epsilon
 
 
 def _matrices(assignment: Assignment) -> Iterator[str | Sheet | Drawing]:
-    """Every matrix: its rule where it has one, then a table while it is small and a picture where it is wide."""
+    """Every matrix: its rule where it has one, then a table while it is small and a picture where it is wide. Noise in words."""
+    for stratum, noise in assignment.noises.items():
+        yield f"{_title(assignment, stratum)}: {noise.law} was added. Estimates are of the clamped and rounded values."
+    if assignment.noises:
+        return
     for stratum, matrix in assignment.matrices.items():
         title, rule = _title(assignment, stratum), _rule(matrix)
         if rule is not None:
@@ -229,7 +274,23 @@ def _drawing(title: str, matrix: TransitionMatrix) -> Drawing:
     )
 
 
-def _costs(assignment: Assignment, counts: Counts, apart: bool) -> Iterator[str | Sheet]:
+def _cost(assignment: Assignment, counts: Mapping[object, Any], apart: bool) -> Iterator[str | Sheet]:
+    if not assignment.noises:
+        yield from _costs(assignment, counts, apart)
+        return
+    rows = tuple(_noise_cost(_title(assignment, s), n, counts[s], apart) for s, n in assignment.noises.items())
+    heads = ("mean of", "released records", "variance times", *(["effective sample size"] if apart else []))
+    yield Sheet(heads, rows)
+
+
+def _noise_cost(title: str, noise: AdditiveNoise, found: Moments, apart: bool) -> tuple[object, ...]:
+    """The released variance is the true one plus that of the noise."""
+    left = found.variance - float(noise.operator.spread) ** 2
+    factor = found.variance / left if left > 0 else np.inf
+    return (title, found.count, float(factor), *([int(found.count / factor)] if apart else []))
+
+
+def _costs(assignment: Assignment, counts: Mapping[object, Int], apart: bool) -> Iterator[str | Sheet]:
     """By level; `apart` says that every record has a draw of its own, so that records can be counted."""
     for stratum, matrix in assignment.matrices.items():
         if len(matrix) > LARGEST:

@@ -18,6 +18,7 @@ from pramana.disclosure.release.policy import ALLOWANCES, RARE, Balance, Policy
 from pramana.errors import PramanaError, PramanaWarning, listing, suggestion
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 from pramana.mechanism.channels.matrix_forms import Banded, Mixture
+from pramana.mechanism.channels.noise import AdditiveNoise
 
 NEARLY = 1e-3
 """A chance below which something is taken never to happen: one in a thousand hides nobody."""
@@ -39,6 +40,7 @@ class Intent:
     key : fingerprint of the key.
     linked : a link file will say which original record each released one is.
     rare : what is to be said of levels that few people hold; known when all rows were read.
+    legible : what is to be said of numbers whose noise can be rounded away; likewise.
     sketch : the smallest digests of the identifiers of keyed draws; likewise.
     """
 
@@ -55,6 +57,7 @@ class Intent:
     shuffled: bool = False
     linked: bool = False
     rare: str | None = None
+    legible: str | None = None
     sketch: str | None = None
 
     def __post_init__(self) -> None:
@@ -253,6 +256,8 @@ def _sane(intent: Intent, entries: Sequence[Entry], new: Entry) -> Iterator[Obje
     if found := [where for assignment in intent.mechanism.assignments for where in unchanged(assignment)]:
         told = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
         yield Objection("identity", f"values of {told} go out as they are, or merely renamed: lower keep", False)
+    if intent.legible is not None:
+        yield Objection("identity", intent.legible, False)
     if intent.randomness.startswith("seeded"):
         yield Objection("seed", "draws from a seed can be repeated by whoever knows or guesses it: leave it out", False)
     if intent.rare is not None:
@@ -324,9 +329,7 @@ def _forbidden(intent: Intent, policy: Policy) -> Iterator[Objection]:
     for assignment in intent.mechanism.assignments:
         name, channel = listing(assignment.columns), assignment.channel
         if "infinite-epsilon" in policy.forbid and not np.isfinite(ledgers.epsilon_of(intent.mechanism, assignment)):
-            told = (
-                f"epsilon of {name} is infinite: let every level become every other, and values not vary within a unit"
-            )
+            told = f"epsilon of {name} is infinite: {_bounding(assignment)}, and values not vary within a unit"
             yield Objection("infinite-epsilon", told)
         if "conditional-epsilon" in policy.forbid and channel.conditional:
             yield Objection(
@@ -343,15 +346,28 @@ def _strength(intent: Intent, policy: Policy) -> Iterator[Objection]:
     for assignment in known.assignments:
         name, epsilon = listing(assignment.columns), ledgers.epsilon_of(known, assignment)
         if limits.column is not None and _above(epsilon, limits.column):
-            yield Objection("column", f"epsilon of {name} is {_told(epsilon)}, above {limits.column:.4g}: lower keep")
-        largest = max(surest(matrix) for matrix in assignment.matrices.values())
+            yield Objection(
+                "column", f"epsilon of {name} is {_told(epsilon)}, above {limits.column:.4g}: {_weaker(assignment)}"
+            )
+        largest = max(surest(part) for part in (assignment.noises or assignment.matrices).values())
         if limits.keep is not None and _above(largest, limits.keep):
             yield Objection(
-                "keep", f"a level of {name} is kept with {largest:.6g}, above {limits.keep:.6g}: lower keep"
+                "keep", f"a level of {name} is kept with {largest:.6g}, above {limits.keep:.6g}: {_weaker(assignment)}"
             )
     if limits.release is not None and _above(known.epsilon, limits.release):
         said = f"epsilon of a record is {_told(known.epsilon)}, above {limits.release:.4g}: perturb fewer columns, or more strongly"
         yield Objection("release", said)
+
+
+def _weaker(assignment: Assignment) -> str:
+    return "use more noise, or narrower bounds" if assignment.noises else "lower keep"
+
+
+def _bounding(assignment: Assignment) -> str:
+    """What makes epsilon finite."""
+    if assignment.noises:
+        return "give bounds, to which true values are clamped, and use LaplaceNoise, GeometricNoise or KeepOrNoise"
+    return "let every level become every other"
 
 
 def _above(value: float, limit: float) -> bool:
@@ -404,17 +420,24 @@ def unchanged(assignment: Assignment) -> Iterator[str]:
 
     A matrix that only renames levels hides as little as one that keeps them.
     """
+    if assignment.noises:
+        yield from (_where(assignment, s) for s, noise in assignment.noises.items() if noise.stays >= 1 - NEARLY)
+        return
     for stratum, matrix in assignment.matrices.items():
-        where = f" in a stratum of {assignment.channel.context[0]!r}" if stratum is not None else ""
         if published(matrix).all():
-            yield f"{listing(assignment.columns)}{where}"
+            yield _where(assignment, stratum)
             continue
         for place, name in enumerate(assignment.columns if len(assignment.columns) > 1 else ()):
             values = assignment.component(place) or ()
             codes = {value: code for code, value in enumerate(values)}
             own = np.array([codes[level[place]] for level in matrix.levels])  # type: ignore[index]
             if (_stays(matrix, own) >= 1 - NEARLY).all():
-                yield f"{name!r}{where}"
+                yield _where(assignment, stratum, repr(name))
+
+
+def _where(assignment: Assignment, stratum: object, name: str | None = None) -> str:
+    within = f" in a stratum of {assignment.channel.context[0]!r}" if stratum is not None else ""
+    return (name or listing(assignment.columns)) + within
 
 
 def published(matrix: TransitionMatrix) -> Bool:
@@ -452,15 +475,15 @@ def _stays(matrix: TransitionMatrix, codes: Int) -> Float:
     return np.asarray((form.matrix * (codes[:, None] == codes[None, :])).sum(axis=0))
 
 
-def surest(matrix: TransitionMatrix) -> float:
-    """The largest probability with which a level becomes one and the same value."""
-    return float(matrix.form.largest.max())
+def surest(part: TransitionMatrix | AdditiveNoise) -> float:
+    """The largest probability with which a true value becomes one and the same released value."""
+    return float(part.chances.max() if isinstance(part, AdditiveNoise) else part.form.largest.max())
 
 
 def _fixed_levels(mechanism: Mechanism) -> Iterator[str]:
     """A design may ask for levels that never move, such as "not applicable": they are not refused, and not protected."""
     for assignment in mechanism.assignments:
-        for matrix in assignment.matrices.values():
+        for matrix in () if assignment.noises else assignment.matrices.values():
             count = int(published(matrix).sum())
             if 0 < count < len(matrix):
                 yield (

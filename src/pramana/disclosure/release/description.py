@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,7 +33,7 @@ def pram_object(
 ) -> dict[str, Any]:
     """What was done to a file. Never a seed or a key; `facts` are what else is to be said of the release."""
     body = mechanism.document()["pram"] | {"rows": rows, "epsilon": finite(mechanism.epsilon), "randomness": randomness}
-    stated = [*(LIMITS if randomness == "keyed" else ()), *unit_limits(mechanism), *limits]
+    stated = [*(LIMITS if randomness == "keyed" else ()), *unit_limits(mechanism), *noise_limits(mechanism), *limits]
     body |= {"limits": stated} if stated else {}
     body |= {name: value for name, value in facts.items() if value not in (None, False, [], {})}
     try:
@@ -47,6 +48,21 @@ def unit_limits(mechanism: Mechanism) -> list[str]:
     """What must be said where records share their draws."""
     unit = mechanism.unit
     return [] if unit is None else [(VARYING if unit.varies else UNIT).format(column=unit.column)]
+
+
+def noise_limits(mechanism: Mechanism) -> list[str]:
+    """What must be said of noise: estimates are of what it was added to, and no epsilon may hold."""
+    if not mechanism.noisy:
+        return []
+    told = [
+        f"Noise was added to {', '.join(mechanism.noisy)} after clamping and rounding: what is estimated is of the clamped, rounded values."
+    ]
+    unbounded = [c for a in mechanism.assignments for c in a.columns if a.noises and math.isinf(a.channel.epsilon)]
+    if unbounded:
+        rho = f"all columns together have rho = {mechanism.rho:.4g} of concentrated differential privacy"
+        rho = rho if math.isfinite(mechanism.rho) else "nor do all columns together have a finite rho"
+        told.append(f"The noise of {', '.join(unbounded)} has no finite epsilon; {rho}.")
+    return told
 
 
 def inside(body: Mapping[str, Any]) -> dict[bytes, bytes]:
@@ -67,7 +83,13 @@ def resource(
     variables = mechanism.schema.variables
     stated = {} if dialect is None else description(dialect)
     mark = {k: v for k, v in stated.items() if k == "decimalChar"}
-    plain = [field_of(name, variables.get(name), arrow) for name, arrow in columns.items()]
+    numbers = {
+        name: "int64" if all(noise.whole for noise in a.noises.values()) else "double"
+        for a in mechanism.assignments
+        if a.noises
+        for name in a.columns
+    }
+    plain = [field_of(name, variables.get(name), arrow or numbers.get(name, "")) for name, arrow in columns.items()]
     fields = [f | mark if f["type"] == "number" else f for f in plain]
     schema: dict[str, Any] = {"$schema": f"{_PROFILES}/tableschema.json", "fields": fields}
     if kind == "csv":

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pramana.arrays import Int
-from pramana.disclosure.release.clearance import Clearance, Gate, Intent
+from pramana.disclosure.release.clearance import NEARLY, Clearance, Gate, Intent
 from pramana.disclosure.release.description import inside, merged, pram_object, read_package, resource
 from pramana.disclosure.release.handling import Handling, asked
 from pramana.disclosure.release.link import LinkWriter, lies_below, refuse_beside, refuse_ending
 from pramana.disclosure.release.policy import AuditRule, Balance, Policy, checked_policy
-from pramana.disclosure.release.streaming import Coding, FilePerturbation, Tally, component
-from pramana.errors import DataError, MechanismError, PramanaError, confidential
+from pramana.disclosure.release.streaming import Coding, FilePerturbation, Spread, Tally, released_type
+from pramana.errors import DataError, MechanismError, PramanaError, confidential, listing
 from pramana.frames import Level
 from pramana.frames.blocks.stream import Layout, Reader, Writer, open_reader, open_typed, require
 from pramana.frames.dialects import CsvFile, DataFile, data_file
@@ -138,7 +138,8 @@ def release(
 
     The target appears complete or not at all, after its description; the source is never overwritten. Files are read in
     blocks, so their size does not matter. Columns that the mechanism does not name, their order and all types are kept;
-    missing values stay missing unless they are a level, are counted, and are not protected.
+    missing values stay missing unless they are a level, are counted, and are not protected. A number that gets noise has a type that
+    holds it: whole numbers of 64 bits, or fractions where the noise has some.
 
     Parameters
     ----------
@@ -165,7 +166,7 @@ def release(
     ledger : the custodian's own file of releases, to which this one is added before it appears.
     dataset : a name for the records in the ledger, the same for every version of their file.
     policy : an agency's rules, or the TOML file that holds them: what they and the ledger forbid together is refused.
-    allow : what is refused without it: "identity" (a matrix that leaves values as they are), "seed", "second-draw" (other
+    allow : what is refused without it: "identity" (a matrix that leaves values as they are, noise that rounding undoes), "seed", "second-draw" (other
         draws of records that the ledger knows), "unperturbed" (a column clear in one release, perturbed in another),
         "shared-key" (a key that has served other records) and "rare-levels" (a list of levels of which some are held by one or
         two people). Only a ledger can show the third to the fifth.
@@ -267,9 +268,6 @@ def _opened(order: _Order) -> Reader:
         raise MechanismError(
             f"{order.source.name!r} was perturbed already, as its description says: release from the original file"
         )
-    for assignment in order.mechanism.assignments:
-        for place in range(len(assignment.columns)):
-            component(assignment, place)
     reader = _reader(order)
     require(reader, order.mechanism.columns, "the mechanism")
     require(reader, order.mechanism.context, "the mechanism's strata")
@@ -290,9 +288,9 @@ def _refuse_in_public(own: Path, order: _Order, what: str, why: str) -> None:
 
 def _reader(order: _Order) -> Reader:
     known, missing = order.mechanism, order.handling.missing
+    levels = {name: released_type(a, place) for a in known.assignments for place, name in enumerate(a.columns)}
     if (format_of(order.source), format_of(order.target)) != ("csv", "parquet"):
-        return open_reader(order.file, known.columns, missing)
-    levels = {name: component(a, place) for a in known.assignments for place, name in enumerate(a.columns)}
+        return open_reader(order.file, known.columns, missing, {name: levels[name] for name in known.noisy})
     return open_typed(order.file, levels, known.texts, missing)
 
 
@@ -323,14 +321,16 @@ def _released(
         data.settle()
         digest = sha256(data.path)
         gaps = {name: count for name, count in perturbation.missing.items() if count}
-        released = [np.sum(list(tally.values()), axis=0).tolist() for tally in perturbation.counts]
+        released = [tally.released for tally in perturbation.counts]
         kind, known = order.randomness.kind, order.mechanism
         types, size = layout.types(reader), data.path.stat().st_size
         if link is not None:
             link.settle()
         # The ledger first: a release that it does not know must not exist. One that fails after all is taken back.
         sketch = None if order.kept_key is None else perturbation.sketch
-        read = replace(intent, rare=_rare(order, perturbation.held), sketch=sketch)
+        read = replace(
+            intent, rare=_rare(order, perturbation.held), legible=_legible(order, perturbation.units), sketch=sketch
+        )
         with order.gate.recorded(intent, cleared, read, released=digest, rows=rows) as final:
             facts = order.facts(final) | {"missing": gaps, "released": released, "sha256": digest}
             body = pram_object(known, rows=rows, randomness=kind, facts=facts, limits=final.limits)
@@ -372,6 +372,24 @@ def _rare(order: _Order, held: Sequence[Int]) -> str | None:
                 f"levels would tell that they are there: merge them (a design with merge_below, --merge-below {fewest}), unless the "
                 "list was public before the data"
             )
+    return None
+
+
+def _legible(order: _Order, units: Sequence[float | None]) -> str | None:
+    """Numbers that keep a distance from each other are read off where the noise hardly ever takes one as far as half of it."""
+    for assignment, unit in zip(order.mechanism.assignments, units, strict=True):
+        for noise in assignment.noises.values():
+            if not unit:
+                continue
+            half = int(np.ceil(unit / 2 / noise.grid)) - 1
+            near = float(
+                noise.chances[max(noise.chances.size // 2 - half, 0) : noise.chances.size // 2 + half + 1].sum()
+            )
+            if near >= 1 - NEARLY:
+                return (
+                    f"all values of {listing(assignment.columns)} are multiples of {unit:g}, and its noise takes fewer than 1 in {1 / NEARLY:g} of them "
+                    "half as far: rounding undoes it; add more noise"
+                )
     return None
 
 
@@ -457,7 +475,7 @@ def _writer(order: _Order, reader: Any, layout: Layout, part: Part, cleared: Cle
     return ParquetWriter(part.open(), reader, layout, inside(body))
 
 
-def _publish(order: _Order, copies: _Copies, entry: dict[str, Any], counts: list[Tally]) -> None:
+def _publish(order: _Order, copies: _Copies, entry: dict[str, Any], counts: Sequence[Tally | Spread]) -> None:
     """First the description, then the data; where the data cannot follow, the description goes back."""
     package = order.target.with_name(PACKAGE)
     with locked(order.target.parent), ExitStack() as stack:
@@ -471,7 +489,7 @@ def _publish(order: _Order, copies: _Copies, entry: dict[str, Any], counts: list
         publish(*own, described, *cards, copies.data)
 
 
-def _cards(order: _Order, entry: dict[str, Any], counts: list[Tally]) -> Iterator[tuple[Path, str]]:
+def _cards(order: _Order, entry: dict[str, Any], counts: Sequence[Tally | Spread]) -> Iterator[tuple[Path, str]]:
     if order.card:
         from pramana.disclosure.release.card import card_page
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Bool, Columns, Int
-from pramana.errors import DataError, MechanismError
+from pramana.arrays import Bool, Column, Columns, Float, Int
+from pramana.errors import DataError
 from pramana.frames import Level, decode
 from pramana.frames.blocks.stream import MISSING, UNKNOWN, Block, Replacement
 from pramana.mechanism import Assignment, Mechanism
@@ -43,6 +43,8 @@ PLAIN = Coding()
 
 def cells_of(assignment: Assignment, block: Block, codings: Mapping[str, Coding] | None = None) -> Cells:
     """The true codes of an assignment; an unknown value, combination or stratum is an error."""
+    if assignment.noises:
+        return _numbers_of(assignment, block)
     known = codings or {}
     parts = [
         known.get(name, PLAIN).codes(block, name, component(assignment, place))
@@ -55,19 +57,32 @@ def cells_of(assignment: Assignment, block: Block, codings: Mapping[str, Coding]
     return Cells(np.where(present, joined, 0), present, _context(assignment, block, present))
 
 
+def _numbers_of(assignment: Assignment, block: Block) -> Cells:
+    """The true numbers of a column that gets noise; a stand-in where they are missing."""
+    values = block.numbers(assignment.columns[0])
+    present = ~np.isnan(values)
+    return Cells(np.where(present, values, 0.0), present, _context(assignment, block, present))
+
+
 def component(assignment: Assignment, place: int) -> Sequence[Level]:
     """Levels of one of an assignment's columns."""
     levels = assignment.component(place)
-    if levels is None:
-        raise MechanismError(
-            f"column {assignment.columns[place]!r} passes a channel without levels: releases are of transition matrices"
-        )
+    assert levels is not None, "a number with noise has no levels"
     return levels
 
 
+def released_type(assignment: Assignment, place: int) -> Sequence[Level]:
+    """Values of the type that a column is released with: its levels, or a number such as noise makes."""
+    if not assignment.noises:
+        return component(assignment, place)
+    return (0,) if all(noise.whole for noise in assignment.noises.values()) else (0.5,)
+
+
 def components(assignment: Assignment) -> list[Int]:
-    """For every column, from the assignment's code to the column's own."""
-    tables = []
+    """For every column, from the assignment's code to the column's own; nothing for numbers with noise."""
+    tables: list[Int] = []
+    if assignment.noises:
+        return tables
     for place in range(len(assignment.columns)):
         own = {level: code for code, level in enumerate(component(assignment, place))}
         levels = assignment.channel.levels or ()
@@ -114,6 +129,63 @@ def _context(assignment: Assignment, block: Block, present: Bool) -> Columns:
     return {by: decode(np.maximum(codes, 0), strata)}
 
 
+@dataclass(frozen=True)
+class Moments:
+    """Count, mean, and sums of the second, third and fourth powers of distances from it; those of two blocks add."""
+
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+    cubes: float = 0.0
+    fourths: float = 0.0
+
+    @staticmethod
+    def of(values: Float) -> Moments:
+        if not values.size:
+            return Moments()
+        mean = float(values.mean())
+        apart = values - mean
+        return Moments(values.size, mean, *(float(np.sum(apart**p)) for p in (2, 3, 4)))
+
+    def __add__(self, other: Moments) -> Moments:
+        n = self.count + other.count
+        if not (self.count and other.count):
+            return self if self.count else other
+        mean = (self.count * self.mean + other.count * other.mean) / n
+        a, b = self._around(mean), other._around(mean)
+        return Moments(n, mean, *(x + y for x, y in zip(a, b, strict=True)))
+
+    def _around(self, place: float) -> tuple[float, float, float]:
+        d, n = self.mean - place, self.count
+        return (
+            self.squares + n * d**2,
+            self.cubes + 3 * d * self.squares + n * d**3,
+            self.fourths + 4 * d * self.cubes + 6 * d**2 * self.squares + n * d**4,
+        )
+
+    @property
+    def variance(self) -> float:
+        return self.squares / max(self.count - 1, 1)
+
+
+class Spread(dict[object, Moments]):
+    """Released numbers of a column with noise, summed up by stratum (None where there is one noise)."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        self._by = next(iter(assignment.channel.context), None)
+        super().__init__(dict.fromkeys(assignment.channel.parts, Moments()))
+
+    def add(self, values: Column, cells: Cells) -> None:
+        for stratum in self:
+            rows = cells.present if self._by is None else cells.present & (cells.context[self._by] == stratum)
+            self[stratum] += Moments.of(np.asarray(values, dtype=float)[rows])
+
+    @property
+    def released(self) -> list[int]:
+        """How many records have each level: noise has none."""
+        return []
+
+
 class Tally(dict[object, Int]):
     """Released codes of an assignment, counted by stratum (None where there is one matrix)."""
 
@@ -127,6 +199,31 @@ class Tally(dict[object, Int]):
             rows = cells.present if self._by is None else cells.present & (cells.context[self._by] == stratum)
             total += np.bincount(codes[rows], minlength=total.size)
 
+    @property
+    def released(self) -> list[int]:
+        """How many records have each level."""
+        found: list[int] = np.sum(list(self.values()), axis=0).tolist()
+        return found
+
+
+def tally_of(assignment: Assignment) -> Tally | Spread:
+    return Spread(assignment) if assignment.noises else Tally(assignment)
+
+
+UNITS = (10_000.0, 1000.0, 100.0, 10.0, 1.0, 0.1, 0.01)
+"""Distances that true numbers may keep, whose multiples are read off where noise is small next to them."""
+
+
+def coarsest(values: Float, known: float | None) -> float | None:
+    """The largest of `UNITS`, up to the one that is known, of which all numbers are multiples; 0 where there is none."""
+    if not values.size:
+        return known
+    for unit in (u for u in UNITS if known is None or u <= known):
+        places = values / unit
+        if np.all(np.abs(places - np.rint(places)) <= 1e-9 * np.maximum(np.abs(places), 1.0)):
+            return unit
+    return 0.0
+
 
 class FilePerturbation:
     """The mechanism applied to the blocks of a file, with the released codes counted.
@@ -136,6 +233,7 @@ class FilePerturbation:
     counts : released codes of every assignment, by stratum.
     missing : records without a released value, by column.
     held : how many records hold each true level, by assignment.
+    units : of numbers that get noise, a distance that they keep from each other, by assignment; None for other channels.
     """
 
     def __init__(
@@ -145,9 +243,10 @@ class FilePerturbation:
         self._codings = codings
         self._loop = Perturbation(mechanism, source, identifier or "id")
         self._tables = [components(assignment) for assignment in mechanism.assignments]
-        self.counts = [Tally(assignment) for assignment in mechanism.assignments]
+        self.counts = [tally_of(assignment) for assignment in mechanism.assignments]
         self.missing = dict.fromkeys(mechanism.columns, 0)
         self.held = [np.zeros(len(a.channel.levels or ()), dtype=np.int64) for a in mechanism.assignments]
+        self.units: list[float | None] = [None] * len(mechanism.assignments)
 
     def drawn(self, block: Block) -> dict[str, Replacement]:
         """Drawn values of every perturbed column of the next block."""
@@ -156,6 +255,11 @@ class FilePerturbation:
         loop = self._loop.drawn(lambda a: cells_of(a, block, self._codings), identifiers, block.first_row)
         for position, (assignment, cells, drawn) in enumerate(loop):
             self.counts[position].add(drawn, cells)
+            if assignment.noises:
+                self.units[position] = coarsest(cells.codes[cells.present], self.units[position])
+                out[assignment.columns[0]] = Replacement.of_numbers(drawn, cells.present)
+                self.missing[assignment.columns[0]] += block.rows - int(cells.present.sum())
+                continue
             self.held[position] += np.bincount(cells.codes[cells.present], minlength=self.held[position].size)
             for place, name in enumerate(assignment.columns):
                 codes = np.where(cells.present, self._tables[position][place][drawn], MISSING)

@@ -12,6 +12,7 @@ import numpy as np
 from pramana.analysis.question import question
 from pramana.disclosure.release.ledger import Composition, compose
 from pramana.disclosure.reports import Report
+from pramana.disclosure.risk.noise import Guess
 from pramana.disclosure.risk.posterior import ColumnRisk, LevelRisk, column_risk
 from pramana.disclosure.risk.reidentification import Linkage
 from pramana.disclosure.risk.reidentification import link as links
@@ -44,6 +45,7 @@ def column_sheet(column: ColumnRisk) -> Sheet:
     exposure = column.exposure
     given = f",{column.condition}, taken from the confidential data" if column.condition else ""
     facts = [("Epsilon", f"{column.epsilon:.4g}{given}"), *_missing_facts(column)]
+    facts += [] if column.guess is None else _guess_facts(column.guess)
     facts.append(("Posterior of the true value", f"{exposure.mean:.4f} on average over records and draws"))
     facts.append(
         (
@@ -64,6 +66,15 @@ def column_sheet(column: ColumnRisk) -> Sheet:
         tuple(facts),
         tuple(notes),
     )
+
+
+def _guess_facts(guess: Guess) -> list[tuple[str, str]]:
+    off = f"off by {guess.after:.4g} (root mean square); by {guess.before:.4g} without the release"
+    return [
+        ("Noise", guess.law),
+        ("Values that count as one", f"within {guess.step:.3g}"),
+        ("Best guess at a true value", off),
+    ]
 
 
 def _missing_facts(column: ColumnRisk) -> Iterator[tuple[str, str]]:
@@ -192,7 +203,8 @@ class Risk(Report):
         found[0] = _with_whole(found[0], self)
         if self.linkage is not None:
             found.append(linkage_sheet(self.linkage, self.unreleased, self.unit))
-        found.append(tables_sheet(self.utility.tables))
+        if self.utility.tables:
+            found.append(tables_sheet(self.utility.tables))
         if self.utility.analyses:
             found.append(analysis_sheet(self.utility.analyses))
         if self.composition is not None:
@@ -205,7 +217,7 @@ class Risk(Report):
             "left_out": self.left_out,
             "unreleased": list(self.unreleased),
             "epsilon": self.epsilon,
-            "columns": [{**asdict(c), "zeros": c.zeros} for c in self.columns],
+            "columns": [_column_of(c) for c in self.columns],
             "linkage": None if self.linkage is None else asdict(self.linkage),
             "tables": [asdict(t) for t in self.utility.tables],
             "analyses": [row for a in self.utility.analyses for row in rows_of_analysis(a)],
@@ -213,6 +225,12 @@ class Risk(Report):
             if self.composition is None
             else {**asdict(self.composition), "total": self.composition.total},
         }
+
+
+def _column_of(column: ColumnRisk) -> dict[str, Any]:
+    """A guess at a number is said of numbers alone."""
+    held = {**asdict(column), "zeros": column.zeros}
+    return {key: value for key, value in held.items() if key != "guess" or value is not None}
 
 
 def _with_whole(sheet: Sheet, risk: Risk) -> Sheet:
@@ -247,7 +265,7 @@ def risk(
     ----------
     data : the confidential file or frame.
     mechanism : a Mechanism, the path of its description, or that of a design file (TOML).
-    keys : columns by which an attacker knows a person; perturbed ones are matched through P.
+    keys : columns by which an attacker knows a person; perturbed ones are matched through P, those with noise not at all.
     prior : frequencies that an attacker is taken to know, by column; those of the file without them.
     analyses : formulas or estimating functions whose variance is to be weighed (`glm(formula, family)` for other families).
     weights : column of sampling weights of the analyses.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float, Int
+from pramana.disclosure.risk.noise import Guess, Numbers
 from pramana.disclosure.true_records import strata_of
 from pramana.errors import DataError, listing
 from pramana.frames import Level, Table
@@ -17,7 +18,7 @@ from pramana.mechanism import Assignment, TransitionMatrix
 from pramana.mechanism.channels.matrix_forms import Banded, Mixture
 from pramana.mechanism.channels.transition import told_given
 from pramana.mechanism.designs import epsilon_within
-from pramana.mechanism.draws.perturbation import cells_in
+from pramana.mechanism.draws.perturbation import Cells, cells_in
 
 BLOCK = 2_000_000
 """Entries of P looked at in one go."""
@@ -69,6 +70,7 @@ class ColumnRisk:
     ----------
     missing : records with a missing value, which are published as they are; posteriors are over the others.
     bare : those among them of which other columns of the group have a value, published unperturbed.
+    guess : of a number with noise, how well it can be told; None for a column with levels.
     """
 
     columns: tuple[str, ...]
@@ -82,6 +84,7 @@ class ColumnRisk:
     missing: int = 0
     bare: int = 0
     condition: str = ""
+    guess: Guess | None = None
 
     @property
     def name(self) -> str:
@@ -94,7 +97,7 @@ class ColumnRisk:
     @property
     def zeros(self) -> str | None:
         """What structural zeros tell whoever reads the released file."""
-        if np.isfinite(self.epsilon):
+        if np.isfinite(self.epsilon) or self.guess is not None:
             return None
         ruled = max(level.ruled_out for level in self.levels)
         parts = [
@@ -116,6 +119,8 @@ def column_risk(
         raise DataError(
             f"{listing(assignment.columns)} has no value in any of {table.n} records: leave it out of the mechanism"
         )
+    if assignment.noises:
+        return _noise_risk(assignment, table, cells, prior, released)
     codes, strata = cells.codes, strata_of(assignment, cells)
     seen = None if released is None else cells_in(released, assignment).codes
     named = list(assignment.matrices.items())
@@ -143,6 +148,44 @@ def column_risk(
         int(np.sum(~cells.present)),
         int(np.sum(~cells.present & some)),
         told_given(assignment.channel),
+    )
+
+
+def _noise_risk(assignment: Assignment, table: Table, cells: Cells, prior: Any, released: Table | None) -> ColumnRisk:
+    """The same of numbers with noise, whose levels are the true values that occur."""
+    strata = strata_of(assignment, cells)
+    seen = None if released is None else cells_in(released, assignment).codes
+    levels: list[LevelRisk] = []
+    expected, largest, realised = np.zeros(table.n), np.zeros(table.n), np.zeros(table.n)
+    errors, step = np.zeros(2), 0.0
+    for position, (stratum, noise) in enumerate(assignment.noises.items()):
+        rows = np.flatnonzero((strata == position) & cells.present)
+        if not rows.size:
+            continue
+        numbers = Numbers.of(noise, cells.codes[rows], prior, assignment.columns)
+        weight, places = rows.size / table.n, numbers.places(cells.codes[rows])
+        distinct, again = np.unique(places, return_inverse=True)
+        mean, most = numbers.own(distinct)
+        expected[rows], largest[rows] = mean[again], most[again]
+        if seen is not None:
+            realised[rows] = numbers.realised(places, seen[rows])
+        bound = float(np.exp(min(noise.epsilon, 700.0))) if np.isfinite(noise.epsilon) else np.inf
+        for value, share, exposed, known, after, factor, ruled in numbers.telling(rows.size):
+            levels.append(LevelRisk(value, stratum, share * weight, exposed, known, after, factor, bound, ruled))
+        errors, step = errors + rows.size * np.array(numbers.guess()), max(step, numbers.step)
+    before, after = np.sqrt(errors / int(cells.present.sum())).tolist()
+    law = "; ".join(dict.fromkeys(noise.law for noise in assignment.noises.values()))
+    return ColumnRisk(
+        assignment.columns,
+        assignment.channel.epsilon,
+        False,
+        assignment.channel.epsilon,
+        (),
+        tuple(levels),
+        _exposure(expected, largest, np.flatnonzero(cells.present)),
+        None if seen is None else float(realised.max()),
+        int(np.sum(~cells.present)),
+        guess=Guess(law, step, before, after),
     )
 
 

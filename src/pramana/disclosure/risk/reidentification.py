@@ -119,6 +119,12 @@ def key_file(table: Table, mechanism: Mechanism, keys: Sequence[str]) -> KeyFile
             f"keys {listing(keys)} must name columns of the data, each once: the columns are {quoted(listing(table.names, 20))}"
         )
     assignments = tuple(mechanism.used_by(keys))
+    noisy = [c for a in assignments if a.noises for c in a.columns]
+    if noisy:
+        raise DataError(
+            f"the key {noisy[0]!r} gets noise, and links are weighed through transition matrices alone: leave it out of the keys, or "
+            "release it on a clamped grid, as the matrix of GeometricNoise(..., bounds=...).clamped()"
+        )
     hidden_names = {c for a in assignments for c in a.columns}
     context = [c for a in assignments for c in a.channel.context]
     clear_names = tuple(dict.fromkeys([*(k for k in keys if k not in hidden_names), *context]))

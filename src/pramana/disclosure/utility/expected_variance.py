@@ -12,7 +12,7 @@ import numpy as np
 from pramana.arrays import Float, Int
 from pramana.disclosure.true_records import codes_of, groups_of
 from pramana.engines import LocalEngine
-from pramana.errors import DataError, PramanaError
+from pramana.errors import DataError, PramanaError, listing
 from pramana.estimating import EstimatingFunction, Records
 from pramana.estimating.function import Question
 from pramana.frames import Table
@@ -160,6 +160,12 @@ def pilot_of(plan: Question, table: Table, mechanism: Mechanism, weights: str | 
     the privacy part then hold their squares (a rule of any sampling design, as the draws are independent). Records with a
     missing value are left out, as an analyst leaves them out.
     """
+    noisy = [c for a in mechanism.used_by(plan.variables) if a.noises for c in a.columns]
+    if noisy:
+        raise PramanaError(
+            f"the analysis {plan.label!r} uses {listing(noisy)}, which gets noise, and its variance is known beforehand for transition "
+            "matrices alone: leave the analysis out, or perturb the file with a seed, fit and read price_of_privacy()"
+        )
     touched = [c for a in mechanism.used_by(plan.variables) for c in (*a.columns, *a.channel.context)]
     gaps = table.missing({*plan.variables, *touched, *([] if weights is None else [weights])})
     if gaps.all():

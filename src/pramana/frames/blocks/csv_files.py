@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pramana.arrays import Bool, Column, Int
+from pramana.arrays import Bool, Column, Float, Int
 from pramana.errors import DataError, quoted
-from pramana.frames.blocks.stream import MISSING, UNKNOWN, Layout, Replacement
+from pramana.frames.blocks.stream import MISSING, UNKNOWN, Layout, Replacement, refuse_no_numbers
 from pramana.frames.dialects import Dialect, Transcoded, plain
 from pramana.frames.files import NULLS, check_header, ragged, undecodable
 from pramana.frames.levels import Level, is_number
@@ -303,6 +303,20 @@ class CsvBlock:
         distinct = fields.dictionary.to_pylist()
         inside = np.array([field_code(raw, known, levels[0], self.missing, self.dialect) for raw in distinct], np.int64)
         return inside[fields.indices.to_numpy()] if self.rows else np.empty(0, dtype=np.int64)
+
+    def numbers(self, name: str) -> Float:
+        fields = self.fields(name).dictionary_encode()
+        distinct = np.array([self._as_number(raw.decode("utf-8")) for raw in fields.dictionary.to_pylist()], float)
+        values = distinct[fields.indices.to_numpy()] if self.rows else np.empty(0)
+        refuse_no_numbers(np.isinf(values), name, self.first_row)
+        return values
+
+    def _as_number(self, field: str) -> float:
+        """NaN for a mark of a missing value, infinite for what is no number."""
+        if field in self.missing:
+            return np.nan
+        text = with_point(unquoted(field, self.dialect.quote), self.dialect.decimal)
+        return float(text) if _NUMBER.fullmatch(text) else np.inf
 
     def values(self, name: str) -> Column:
         """Whole numbers where a field is written as one, else text: "007" is text, "7" a number, and "7.0" the same number."""

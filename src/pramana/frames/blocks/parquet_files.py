@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from pramana.arrays import Column, Int
+from pramana.arrays import Column, Float, Int
 from pramana.errors import DataError
-from pramana.frames.blocks.stream import MISSING, UNKNOWN, Layout, Replacement
+from pramana.frames.blocks.stream import MISSING, UNKNOWN, Layout, Replacement, refuse_no_numbers
 from pramana.frames.files import check_header, unreadable
 from pramana.frames.levels import Level, is_number
 from pramana.frames.metadata import is_text, pandas_block, published_field
@@ -32,7 +32,13 @@ class ParquetReader:
 
     dialect = None
 
-    def __init__(self, path: Path, text: Sequence[str] = (), missing: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        path: Path,
+        text: Sequence[str] = (),
+        missing: Sequence[str] = (),
+        typed: Mapping[str, Sequence[Level]] | None = None,
+    ) -> None:
         self.path = path
         self._missing = missing
         try:
@@ -43,6 +49,9 @@ class ParquetReader:
             )
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise unreadable(path, error) from None
+        for name in (name for name in typed or () if name in self.schema.names):
+            kind = pa.array(list((typed or {})[name])).type
+            self.schema = self.schema.set(self.schema.names.index(name), self.schema.field(name).with_type(kind))
         self.metadata = plain.metadata
         self._done = 0
         self._listed: dict[str, Any] = {}
@@ -160,6 +169,23 @@ class ParquetBlock:
             found = pc.cast(self.batch.column(name).take(pa.array(unknown)), pa.string(), safe=False).to_pylist()
             codes[unknown[[_is_mark(text, self.missing) for text in found]]] = MISSING
         return codes
+
+    def numbers(self, name: str) -> Float:
+        array = self.batch.column(name)
+        array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+        kind = array.type
+        number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        if not (number or pa.types.is_null(kind)):
+            raise DataError(f"column {name!r} holds no numbers, to which noise could be added: convert it first")
+        gaps = pc.is_null(array, nan_is_null=pa.types.is_floating(kind)).to_numpy(zero_copy_only=False).copy()
+        if self.missing:
+            marks = [*self.missing, *(f"{mark}.0" for mark in self.missing)]
+            texts = pc.cast(array, pa.string(), safe=False)
+            gaps |= pc.is_in(texts, pa.array(marks, pa.string())).to_numpy(zero_copy_only=False)
+        values = np.array(pc.cast(array, pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=float)
+        values[gaps] = np.nan
+        refuse_no_numbers(np.isinf(values), name, self.first_row)
+        return values
 
     def values(self, name: str) -> Column:
         column = self.batch.column(name)

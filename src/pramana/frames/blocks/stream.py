@@ -1,4 +1,4 @@
-"""A file as a stream of blocks whose columns are level codes, whatever its format."""
+"""A file as a stream of blocks whose columns are level codes, or numbers, whatever its format."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pramana.arrays import Column, Int
+import numpy as np
+
+from pramana.arrays import Bool, Column, Float, Int
+from pramana.errors import DataError
 from pramana.frames.dialects import DataFile, Dialect, dialect_of
 from pramana.frames.files import NULLS, existing, require_names
 from pramana.frames.levels import Level
@@ -51,6 +54,12 @@ class Replacement:
     codes: Int
     levels: Sequence[Level]
 
+    @staticmethod
+    def of_numbers(values: Column, present: Bool) -> Replacement:
+        """Numbers (n,), each a level of its own; where one is not present (n,) is a gap."""
+        distinct, codes = np.unique(values, return_inverse=True)
+        return Replacement(np.where(present, codes, MISSING), distinct.tolist() or [0])
+
 
 class Block(Protocol):
     """Some rows of a file."""
@@ -63,6 +72,9 @@ class Block(Protocol):
 
     def codes(self, name: str, levels: Sequence[Level]) -> Int:
         """Position of every value among the levels, MISSING or UNKNOWN."""
+
+    def numbers(self, name: str) -> Float:
+        """The column as numbers (n,), NaN where missing; one that is none is an error by row and count."""
 
     def values(self, name: str) -> Column:
         """The values themselves: numbers, text, or None and NaN where missing."""
@@ -112,7 +124,12 @@ class Writer(Protocol):
     def close(self) -> None: ...
 
 
-def open_reader(file: DataFile, text: Sequence[str] = (), missing: Sequence[str] | None = None) -> Reader:
+def open_reader(
+    file: DataFile,
+    text: Sequence[str] = (),
+    missing: Sequence[str] | None = None,
+    typed: Mapping[str, Sequence[Level]] | None = None,
+) -> Reader:
     """The file as a stream.
 
     Parameters
@@ -120,6 +137,7 @@ def open_reader(file: DataFile, text: Sequence[str] = (), missing: Sequence[str]
     text : the columns that will be asked for by level.
     missing : what stands for a missing value beside an empty field or a null; None takes the usual marks of CSV files, as a
         program that reads them would. A mark that is a level is a level.
+    typed : values of the type that columns have in a copy of the file, where that is not their own.
     """
     path = Path(file)
     if existing(path) == "csv":
@@ -128,16 +146,27 @@ def open_reader(file: DataFile, text: Sequence[str] = (), missing: Sequence[str]
         return CsvReader(path, dialect_of(file), NULLS if missing is None else ("", *missing))
     from pramana.frames.blocks.parquet_files import ParquetReader
 
-    return ParquetReader(path, text, missing or ())
+    return ParquetReader(path, text, missing or (), typed)
 
 
 def open_typed(
     file: DataFile, levels: Mapping[str, Sequence[Level]], text: Collection[str] = (), missing: Sequence[str] = ()
 ) -> Reader:
-    """A CSV file as a stream whose blocks a Parquet writer takes: perturbed columns have levels, those in `text` stay text."""
+    """A CSV file as a stream whose blocks a Parquet writer takes: perturbed columns have the type of their levels (of noise, of any
+    released number), those in `text` stay text."""
     from pramana.frames.blocks.typed_csv import TypedCsvReader
 
     return TypedCsvReader(Path(file), dialect_of(file), levels, text, ("", *missing))
+
+
+def refuse_no_numbers(wrong: Bool, name: str, first_row: int) -> None:
+    """The count is that of the block: the rest of the file was not read."""
+    rows = np.flatnonzero(wrong)
+    if rows.size:
+        raise DataError(
+            f"column {name!r} has at least {rows.size} value(s) that are no finite numbers, first in row {first_row + rows[0]}: noise is added "
+            "to numbers alone; recode them, or declare the mark of a missing value (missing, --missing)"
+        )
 
 
 def require(reader: Reader, names: Sequence[str], why: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pramana.arrays import Column, Int
+from pramana.arrays import Column, Float, Int
 from pramana.errors import DataError, MechanismError
 from pramana.frames.blocks.csv_files import CsvBlock, CsvReader
 from pramana.frames.blocks.parquet_files import ParquetBlock
@@ -128,6 +128,9 @@ class TypedBlock(ParquetBlock):
 
     def codes(self, name: str, levels: Sequence[Level]) -> Int:
         return self.source.codes(name, levels)
+
+    def numbers(self, name: str) -> Float:
+        return self.source.numbers(name)
 
     def values(self, name: str) -> Column:
         return self.source.values(name)

@@ -1,4 +1,4 @@
-"""A channel whose transition matrix depends on an observed, unperturbed column."""
+"""A channel whose transition matrix, or noise, depends on an observed, unperturbed column."""
 
 from __future__ import annotations
 
@@ -10,47 +10,55 @@ import numpy as np
 from pramana.arrays import Column, Columns, Float, Int
 from pramana.errors import DataError, MechanismError, listing
 from pramana.frames import Kind, Level, encode
+from pramana.kernels.additive import ByRecord, Operator
 from pramana.mechanism.channel import Channel, Document, Nodes
+from pramana.mechanism.channels.noise import AdditiveNoise
 from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.draws.keystream import Keystream
 
 
 @dataclass(frozen=True)
 class Stratified(Channel):
-    """One transition matrix for each value of column `by`; all over the same levels.
+    """One channel for each value of column `by`: transition matrices over the same levels, or noise of one kind.
 
+    >>> from pramana import TransitionMatrix
     >>> keep = lambda p: TransitionMatrix.randomized_response(["a", "b"], p)
     >>> Stratified("region", {"north": keep(0.9), "south": keep(0.7)}).context
     ('region',)
     """
 
     by: str
-    strata: Mapping[Level, TransitionMatrix]
+    strata: Mapping[Level, Channel]
 
     def __post_init__(self) -> None:
         if not self.strata:
             raise MechanismError(f"Stratified({self.by!r}, ...) needs at least one stratum")
-        wrong = [v for v in self.strata.values() if not isinstance(v, TransitionMatrix)]
+        wrong = [v for v in self.strata.values() if not isinstance(v, TransitionMatrix | AdditiveNoise)]
         if wrong:
             raise MechanismError(
-                f"a stratum of {self.by!r} is a {type(wrong[0]).__name__}: give a TransitionMatrix for each value of the column"
+                f"a stratum of {self.by!r} is a {type(wrong[0]).__name__}: give a TransitionMatrix, or noise, for each value of the column"
             )
         plain = {k.item() if isinstance(k, np.generic) else k: v for k, v in self.strata.items()}
         object.__setattr__(self, "strata", plain)
         first, *others = self.strata.values()
         for value, other in zip(list(self.strata)[1:], others, strict=True):
+            if type(other) is not type(first):
+                raise MechanismError(
+                    f"stratum {value!r} of {self.by!r} is a {type(other).__name__}, the first stratum a {type(first).__name__}: every "
+                    "stratum needs a channel of one kind"
+                )
             if (other.levels, other.kind) != (first.levels, first.kind):
                 raise MechanismError(
-                    f"stratum {value!r} of {self.by!r} has levels {listing(other.levels)} ({other.kind}), the first "
-                    f"stratum {listing(first.levels)} ({first.kind}): every stratum needs the same levels in the same order"
+                    f"stratum {value!r} of {self.by!r} has levels {listing(other.levels or ())} ({other.kind}), the first "
+                    f"stratum {listing(first.levels or ())} ({first.kind}): every stratum needs the same levels in the same order"
                 )
 
     @property
-    def _first(self) -> TransitionMatrix:
+    def _first(self) -> Channel:
         return next(iter(self.strata.values()))
 
     @property
-    def levels(self) -> tuple[Level, ...]:
+    def levels(self) -> tuple[Level, ...] | None:
         return self._first.levels
 
     @property
@@ -70,39 +78,75 @@ class Stratified(Channel):
         return max(channel.epsilon for channel in self.strata.values())
 
     @property
+    def rho(self) -> float:
+        return max(channel.rho for channel in self.strata.values())
+
+    @property
+    def delta(self) -> float:
+        return max(channel.delta for channel in self.strata.values())
+
+    @property
+    def smooth_only(self) -> bool:
+        return self._first.smooth_only
+
+    @property
     def given(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(what for channel in self.strata.values() for what in channel.given))
 
-    def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Int:
+    def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Column:
         return self._first.encode(columns, names)
 
-    def _rows(self, context: Columns) -> Iterator[tuple[Int, TransitionMatrix]]:
+    def _codes(self, context: Columns) -> Int:
         try:
-            codes = encode(context[self.by], list(self.strata), column=self.by)
+            return encode(context[self.by], list(self.strata), column=self.by)
         except DataError as error:
             raise DataError(
                 f"{error.marked} (every value of the stratifying column needs its transition matrix)"
             ) from None
+
+    def _rows(self, context: Columns) -> Iterator[tuple[Int, Channel]]:
+        codes = self._codes(context)
         for position, channel in enumerate(self.strata.values()):
             yield np.flatnonzero(codes == position), channel
 
-    def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Int:
-        released = np.empty_like(encoded)
-        for rows, channel in self._rows(context):
-            released[rows] = channel.perturb(encoded[rows], context, stream.at(rows))
+    def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Column:
+        parts = [(rows, c.perturb(encoded[rows], context, stream.at(rows))) for rows, c in self._rows(context)]
+        released = np.empty(encoded.size, dtype=np.result_type(*(part for _, part in parts)))
+        for rows, part in parts:
+            released[rows] = part
         return released
 
     def revert(self, encoded: Column, context: Columns) -> Nodes:
-        row, height, parts = np.empty(encoded.size, dtype=np.int64), 0, []
+        return self._stacked(encoded, context, lambda channel, values: channel.revert(values, context))
+
+    def revert_polynomial(self, encoded: Column, context: Columns, degree: int) -> Nodes:
+        return self._stacked(
+            encoded, context, lambda channel, values: channel.revert_polynomial(values, context, degree)
+        )
+
+    def _stacked(self, encoded: Column, context: Columns, reverted: Callable[[Channel, Column], Nodes]) -> Nodes:
+        """The tables of the strata one below the other; nodes are the levels, or the released number plus the stratum's offsets."""
+        row, height, parts, places = np.empty(encoded.size, dtype=np.int64), 0, [], []
         for rows, channel in self._rows(context):
-            parts.append(channel.revert(encoded[rows], context))
+            places.append(rows)
+            parts.append(reverted(channel, encoded[rows]))
             row[rows] = height + parts[-1].row
             height += len(parts[-1].table)
         tables, released = [p.table for p in parts], [p.released for p in parts]
-        return Nodes(self.levels, np.concatenate(tables), row, np.concatenate(released))
+        values: tuple[object, ...] = self.levels or _spliced(parts, places, encoded.size)
+        return Nodes(values, np.concatenate(tables), row, np.concatenate(released))
+
+    def check_released(self, encoded: Column, context: Columns) -> None:
+        for rows, channel in self._rows(context):
+            channel.check_released(encoded[rows], context)
+
+    def noise(self, context: Columns) -> Operator | None:
+        found = [channel.noise(context) for channel in self.strata.values()]
+        operators = [operator for operator in found if operator is not None]
+        return ByRecord(tuple(operators), self._codes(context)) if len(operators) == len(found) else None
 
     def likelihood(self, encoded: Column, context: Columns) -> Float:
-        out = np.empty((encoded.size, len(self.levels)))
+        out = np.empty((encoded.size, len(self.levels or ())))
         for rows, channel in self._rows(context):
             out[rows] = channel.likelihood(encoded[rows], context)
         return out
@@ -119,3 +163,12 @@ class Stratified(Channel):
     def document(self) -> Document:
         strata = [{"value": value, **channel.document()} for value, channel in self.strata.items()]
         return {"channel": "stratified", "by": self.by, "strata": strata}
+
+
+def _spliced(parts: Sequence[Nodes], places: Sequence[Int], n: int) -> tuple[object, ...]:
+    """Numbers of each node (n,), from those of the strata's records."""
+    values = [np.empty(n) for _ in parts[0].values]
+    for part, rows in zip(parts, places, strict=True):
+        for whole, own in zip(values, part.values, strict=True):
+            whole[rows] = np.asarray(own, dtype=float)
+    return tuple(values)

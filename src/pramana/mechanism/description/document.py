@@ -21,6 +21,14 @@ from pramana.mechanism.channels.encodings.hadamard import HadamardResponse
 from pramana.mechanism.channels.encodings.hashing import LocalHashing
 from pramana.mechanism.channels.encodings.subsets import SubsetSelection
 from pramana.mechanism.channels.encodings.unary import UnaryEncoding
+from pramana.mechanism.channels.noise import (
+    DiscreteGaussianNoise,
+    GaussianNoise,
+    GeometricNoise,
+    KeepOrNoise,
+    LaplaceNoise,
+    UniformNoise,
+)
 from pramana.mechanism.channels.rectangular import RectangularMatrix
 from pramana.mechanism.channels.stratified import Stratified
 from pramana.mechanism.channels.transition import TransitionMatrix
@@ -28,8 +36,8 @@ from pramana.mechanism.draws.keystream import RandomnessKind
 from pramana.mechanism.mechanism import Mechanism, Unit
 
 VERSION = "1.2"
-REPORTS_VERSION = "1.3"
-"""Of a description with a channel whose released values are no levels."""
+LATER_VERSION = "1.3"
+"""Of a description with additive noise, or with a channel whose released values are no levels."""
 UNIT_VERSION = "2.0"
 """Of a description with a unit: readers that do not know units must refuse it, for they would understate errors."""
 LATE = ("sha256", "missing", "released")
@@ -186,11 +194,119 @@ class BandStratum(BandModel):
     value: LevelValue
 
 
+Scale = Annotated[float, Field(gt=0)]
+Bounds = Annotated[list[float], Field(min_length=2, max_length=2)] | None
+
+
+class LaplaceModel(ChannelModel):
+    """Noise of scale b, added to values that were clamped to the bounds; likewise those that follow."""
+
+    channel: Literal["laplace_noise"]
+    scale: Scale
+    bounds: Bounds = None
+
+    def built(self) -> Channel:
+        return LaplaceNoise(self.scale, _pair(self.bounds))
+
+
+class GeometricModel(ChannelModel):
+    channel: Literal["geometric_noise"]
+    scale: Scale
+    step: Scale
+    bounds: Bounds = None
+
+    def built(self) -> Channel:
+        return GeometricNoise(self.scale, step=self.step, bounds=self.bounds)
+
+
+class KeepOrNoiseModel(ChannelModel):
+    """The value stays with probability `keep`, else geometric noise is added."""
+
+    channel: Literal["keep_or_noise"]
+    keep: Annotated[float, Field(gt=0, lt=1)]
+    scale: Scale
+    step: Scale
+    bounds: Bounds = None
+
+    def built(self) -> Channel:
+        return KeepOrNoise(self.keep, GeometricNoise(self.scale, step=self.step, bounds=self.bounds))
+
+
+class GaussianModel(ChannelModel):
+    channel: Literal["gaussian_noise"]
+    sd: Scale
+    bounds: Bounds = None
+
+    def built(self) -> Channel:
+        return GaussianNoise(self.sd, _pair(self.bounds))
+
+
+class DiscreteGaussianModel(ChannelModel):
+    channel: Literal["discrete_gaussian_noise"]
+    sd: Scale
+    step: Scale
+    bounds: Bounds = None
+
+    def built(self) -> Channel:
+        return DiscreteGaussianNoise(self.sd, self.step, _pair(self.bounds))
+
+
+class UniformModel(ChannelModel):
+    channel: Literal["uniform_noise"]
+    width: Scale
+    bounds: Bounds = None
+
+    def built(self) -> Channel:
+        return UniformNoise(self.width, _pair(self.bounds))
+
+
+def _pair(bounds: list[float] | None) -> tuple[float, float] | None:
+    return None if bounds is None else (bounds[0], bounds[1])
+
+
+class LaplaceStratum(LaplaceModel):
+    value: LevelValue
+
+
+class GeometricStratum(GeometricModel):
+    value: LevelValue
+
+
+class KeepOrNoiseStratum(KeepOrNoiseModel):
+    value: LevelValue
+
+
+class GaussianStratum(GaussianModel):
+    value: LevelValue
+
+
+class DiscreteGaussianStratum(DiscreteGaussianModel):
+    value: LevelValue
+
+
+class UniformStratum(UniformModel):
+    value: LevelValue
+
+
 class StratifiedModel(ChannelModel):
     channel: Literal["stratified"]
     by: str
     strata: Annotated[
-        list[Annotated[MatrixStratum | MixtureStratum | MeasuredStratum | BandStratum, Field(discriminator="channel")]],
+        list[
+            Annotated[
+                MatrixStratum
+                | MixtureStratum
+                | MeasuredStratum
+                | BandStratum
+                | LaplaceStratum
+                | GeometricStratum
+                | KeepOrNoiseStratum
+                | GaussianStratum
+                | DiscreteGaussianStratum
+                | UniformStratum,
+                Field(discriminator="channel"),
+            ]
+        ],
         FailFast(),
     ]
 
@@ -199,7 +315,7 @@ class StratifiedModel(ChannelModel):
         twice = [value for value, count in Counter(values).items() if count > 1]
         if twice:
             raise MechanismError(f"strata {listing(twice)} of {self.by!r} appear more than once: describe each once")
-        return Stratified(self.by, {s.value: TransitionMatrix.from_document(s.model_dump()) for s in self.strata})
+        return Stratified(self.by, {s.value: s.built() for s in self.strata})
 
 
 Randomization = Annotated[
@@ -212,7 +328,13 @@ Randomization = Annotated[
     | UnaryModel
     | SubsetModel
     | HashingModel
-    | HadamardModel,
+    | HadamardModel
+    | LaplaceModel
+    | GeometricModel
+    | KeepOrNoiseModel
+    | GaussianModel
+    | DiscreteGaussianModel
+    | UniformModel,
     Field(discriminator="channel"),
 ]
 
@@ -288,8 +410,8 @@ def to_document(mechanism: Mechanism) -> Document:
         for a in mechanism.assignments
     ]
     if mechanism.unit is None:
-        reports = any(a.reports for a in mechanism.assignments)
-        return {"pram": {"version": REPORTS_VERSION if reports else VERSION, "channels": channels}}
+        later = any(a.reports for a in mechanism.assignments) or bool(mechanism.noisy)
+        return {"pram": {"version": LATER_VERSION if later else VERSION, "channels": channels}}
     return {"pram": {"version": UNIT_VERSION, "unit": asdict(mechanism.unit), "channels": channels}}
 
 

@@ -151,31 +151,27 @@ class KeyedRecords:
         return out
 
     def _numbers(self, values: Int) -> Words:
-        """AES of the number itself: a permutation, so different numbers never meet."""
-        blocks = np.zeros((values.size, 2), dtype="<u8")
-        blocks[:, 0] = values.view(np.uint64)
-        return _encrypted(self._whole, blocks)
+        return _encrypted_numbers(self._whole, values)
 
 
 class KeyedColumn:
     """The draws of one assignment: a cipher of its own and a digest for every true level."""
 
     def __init__(self, key: Key, columns: tuple[str, ...], channel: Channel) -> None:
-        if channel.levels is None:
-            raise MechanismError(f"column {columns[0]!r} has no levels: keyed draws are for transition matrices")
         where = (*columns, channel_hash(channel))
         secret = key.derived("level", *where)
         self._cipher = _cipher(key.derived("column", *where))
-        levels = b"".join(_digest(canonical(level), secret) for level in channel.levels)
-        self._levels = np.frombuffer(levels, dtype="<u8").reshape(-1, 2)
+        levels = b"".join(_digest(canonical(level), secret) for level in channel.levels or ())
+        self._levels = None if channel.levels is None else np.frombuffer(levels, dtype="<u8").reshape(-1, 2)
+        self._numbers, self._channel = _cipher(secret), channel
         apart = key.derived("stratum", *where)
         strata = b"".join(_digest(canonical(s), apart) for s in channel.parts if s is not None)
         self._strata = np.frombuffer(strata, dtype="<u8").reshape(-1, 2)
 
-    def words(self, digests: Words, codes: Int, strata: Int | None = None) -> RowWords:
-        """Words of each record, from its digest, its true code and its stratum: under another matrix the draw is another. Two come
+    def words(self, digests: Words, codes: Column, strata: Int | None = None) -> RowWords:
+        """Words of each record, from its digest, its true value and its stratum: under another matrix the draw is another. Two come
         from one block; further ones, which reports of many bits need, from the block with its number added."""
-        inputs = digests ^ self._levels[codes]
+        inputs = digests ^ self._of_values(codes, strata)
         inputs = inputs if strata is None else inputs ^ self._strata[strata]
         made: dict[int, Words] = {}
 
@@ -186,6 +182,23 @@ class KeyedColumn:
             return made[block][:, half]
 
         return RowWords(lane)
+
+    def _of_values(self, codes: Column, strata: Int | None) -> Words:
+        """Digests of true levels, or of the numbers that stand for true values without levels."""
+        if self._levels is not None:
+            return self._levels[codes]
+        return _encrypted_numbers(self._numbers, secrets_of(self._channel, codes, strata))
+
+
+def secrets_of(channel: Channel, codes: Column, strata: Int | None) -> Int:
+    """What tells true values apart (n,), as the channel of each record's stratum has it."""
+    if strata is None:
+        return channel.secrets(codes)
+    out = np.zeros(codes.size, dtype=np.int64)
+    for position, part in enumerate(channel.parts.values()):
+        rows = np.flatnonzero(strata == position)
+        out[rows] = part.secrets(codes[rows])
+    return out
 
 
 def canonical(value: Level) -> bytes:
@@ -220,6 +233,13 @@ def _cipher(secret: bytes) -> Any:
 
     # One block at a time and no two alike: the codebook mode is the bare pseudo-random permutation that is wanted here.
     return Cipher(algorithms.AES256(secret), modes.ECB())
+
+
+def _encrypted_numbers(cipher: Any, values: Int) -> Words:
+    """AES of the number itself: a permutation, so different numbers never meet."""
+    blocks = np.zeros((values.size, 2), dtype="<u8")
+    blocks[:, 0] = values.view(np.uint64)
+    return _encrypted(cipher, blocks)
 
 
 def _encrypted(cipher: Any, blocks: Words) -> Words:

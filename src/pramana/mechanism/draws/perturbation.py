@@ -15,7 +15,7 @@ from pramana.arrays import Bool, Column, Columns, Int, Words
 from pramana.errors import DataError, MechanismError
 from pramana.frames import Table, encode
 from pramana.frames.table import is_missing
-from pramana.mechanism.draws.keyed import Key, KeyedColumn, KeyedRecords, Least, OneValue, Repeats, key_of
+from pramana.mechanism.draws.keyed import Key, KeyedColumn, KeyedRecords, Least, OneValue, Repeats, key_of, secrets_of
 from pramana.mechanism.draws.keystream import FreshKeystream, Keystream, RandomnessKind, SeededKeystream, SeededLanes
 from pramana.mechanism.mechanism import Assignment, Mechanism
 
@@ -171,6 +171,9 @@ class Perturbation:
         out = []
         for a in self.mechanism.assignments:
             levels, strata = len(a.channel.levels or ()), len(a.channel.parts)
+            if not levels:
+                out.append(np.zeros(0, dtype=np.int64))
+                continue
             out.append(self._one_value.counts(a.columns, levels * strata).reshape(levels, strata).sum(axis=1))
         return out
 
@@ -178,7 +181,8 @@ class Perturbation:
 def _secret(assignment: Assignment, cells: Cells) -> Int:
     """What must be the same in all records of a unit that have a value: the true code and the stratum."""
     strata = _strata(assignment, cells)
-    return cells.codes if strata is None else cells.codes * len(assignment.channel.parts) + strata
+    values = secrets_of(assignment.channel, cells.codes, strata)
+    return values if strata is None else values * len(assignment.channel.parts) + strata
 
 
 def _strata(assignment: Assignment, cells: Cells) -> Int | None:

@@ -103,17 +103,33 @@ class Perturbed:
     def of(assignment: Assignment, true: Int, released: Int, stratum: Int) -> Perturbed:
         """From codes; more than 32 levels become groups, whose chances are the shares found in the file."""
         name = " × ".join(assignment.columns)
+        if assignment.noises:
+            return _grouped(name, *_ranked(true, released))
         matrices = list(assignment.matrices.values())
         size = len(matrices[0])
         if size <= LEVELS:
             chances = np.concatenate([m.matrix for m in matrices])
             return Perturbed(name, true, released, chances, np.maximum(stratum, 0) * size + np.maximum(released, 0))
-        groups = _groups(true, size)
-        grouped_true, grouped = (np.where(codes < 0, -1, groups[codes]) for codes in (true, released))
-        here = grouped_true >= 0
-        size = int(groups.max()) + 1
-        table = np.bincount(grouped[here] * size + grouped_true[here], minlength=size * size).reshape(size, size) + 0.5
-        return Perturbed(name, grouped_true, grouped, table / table.sum(axis=0), np.maximum(grouped, 0))
+        return _grouped(name, true, released, size)
+
+
+def _ranked(true: Int, released: Int) -> tuple[Int, Int, int]:
+    """Numbers with noise, in steps of a grid, as codes: the true ones that occur in their order, a released one as the nearest."""
+    held = np.unique(true[true >= 0])
+    if not held.size:
+        return true, np.full_like(released, -1), 1
+    between = held[:-1] + np.diff(held) // 2
+    old, new = (np.where(codes < 0, -1, np.searchsorted(between, codes)) for codes in (true, released))
+    return old, new, held.size
+
+
+def _grouped(name: str, true: Int, released: Int, size: int) -> Perturbed:
+    groups = _groups(true, size)
+    grouped_true, grouped = (np.where(codes < 0, -1, groups[codes]) for codes in (true, released))
+    here = grouped_true >= 0
+    size = int(groups.max()) + 1
+    table = np.bincount(grouped[here] * size + grouped_true[here], minlength=size * size).reshape(size, size) + 0.5
+    return Perturbed(name, grouped_true, grouped, table / table.sum(axis=0), np.maximum(grouped, 0))
 
 
 def _groups(true: Int, size: int) -> Int:

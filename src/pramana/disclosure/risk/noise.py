@@ -1,0 +1,182 @@
+"""What a released number with noise says about the true one: Bayes' rule over the true values of the file, on a grid.
+
+Let π be the shares of the true values and p the law of the noise. A number w is released with probability f(w) = Σ_z π(z) p(w − z), and
+the posterior of z is π(z) p(w − z) / f(w). Noise that stands for a continuous one is taken in steps that are small next to it, and
+values within such a step as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pramana.arrays import Float, Int
+from pramana.errors import DataError, listing
+from pramana.frames import Level
+from pramana.frames.levels import is_number
+from pramana.mechanism.channels.noise import AdditiveNoise
+
+FINE = 32
+"""Steps within one standard deviation of a noise that stands for a continuous one: posteriors of intervals are right to 1e-3 of
+themselves."""
+EXACT = 512
+"""The same of a noise on a grid up to which every step counts."""
+WIDEST = 20_000
+"""Most steps between the smallest and the largest true value."""
+RARE = 1e-13
+"""Probability of noise so far out that no draw is expected there; which true value is likeliest then is not asked."""
+EXPECTED = 0.01
+"""Records of this file expected with a released value, from which on it is listed."""
+
+
+@dataclass(frozen=True)
+class Guess:
+    """How well true numbers can be told from released ones.
+
+    Attributes
+    ----------
+    law : the noise in words. step : values that are closer together count as one.
+    before, after : root mean square error of the best guess at a true value, without the release and with it.
+    """
+
+    law: str
+    step: float
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """True numbers of some records under one noise, on a grid of a step: place 0 is the smallest of them.
+
+    Attributes
+    ----------
+    noise : what was added. step : a multiple of the noise's grid.
+    lowest : the smallest true value in steps.
+    prior : share of each true value from the smallest to the largest (R,).
+    """
+
+    noise: AdditiveNoise
+    step: float
+    lowest: int
+    prior: Float
+
+    @classmethod
+    def of(cls, noise: AdditiveNoise, values: Float, prior: Any, columns: tuple[str, ...]) -> Numbers:
+        """With the shares of the values themselves (n,), or those that an attacker is taken to know, by value."""
+        steps = noise.true_steps(values)
+        known = None if prior is None else _given(noise, prior, columns)
+        held = steps if known is None else np.concatenate([steps, known[0]])
+        steps_of_noise = int(float(noise.operator.spread) / noise.grid)
+        fine = 1 if noise.on_grid and steps_of_noise <= EXACT else max(steps_of_noise // FINE, 1)
+        merged = max(fine, -(-int(np.ptp(held)) // WIDEST))
+        places = np.floor_divide(held + merged // 2, merged)
+        lowest = int(places.min())
+        if known is None:
+            shares = np.bincount(places - lowest) / places.size
+        else:
+            shares = np.bincount(places[steps.size :] - lowest, known[1], int(np.ptp(places)) + 1)
+        return cls(noise, merged * noise.grid, lowest, shares)
+
+    @property
+    def _merged(self) -> int:
+        return round(self.step / self.noise.grid)
+
+    @cached_property
+    def law(self) -> Float:
+        """Probabilities (2K + 1,) of −K, …, K steps."""
+        chances = self.noise.chances
+        half = chances.size // 2
+        places = np.floor_divide(np.arange(-half, half + 1) + self._merged // 2, self._merged)
+        reach = int(max(-places.min(), places.max()))
+        return np.asarray(np.bincount(places + reach, chances, 2 * reach + 1), dtype=float)
+
+    @cached_property
+    def _near(self) -> slice:
+        """The part of the law within which draws are expected."""
+        kept = np.flatnonzero(self.law > RARE)
+        return slice(int(kept[0]), int(kept[-1]) + 1)
+
+    @property
+    def half(self) -> int:
+        return self.law.size // 2
+
+    @cached_property
+    def released(self) -> Float:
+        """Expected share of every released value (R + 2K,), from K steps below the smallest true one."""
+        return np.asarray(np.convolve(self.prior, self.law))
+
+    def places(self, values: Float) -> Int:
+        """Of true values (n,) among the prior's."""
+        steps = self.noise.true_steps(values)
+        return np.asarray(np.floor_divide(steps + self._merged // 2, self._merged) - self.lowest)
+
+    def value(self, place: int) -> float:
+        """The number that stands for a step, with no more digits than that takes."""
+        found = (place + self.lowest) * self.step
+        found = found if self.noise.on_grid else round(found, max(2 - int(np.floor(np.log10(self.step))), 0))
+        return int(found) if float(found).is_integer() else float(found)
+
+    def own(self, places: Int) -> tuple[Float, Float]:
+        """Posterior of true values (m,) given what they are released as: expected over the draws, and the largest."""
+        expected, largest = np.zeros(places.size), np.zeros(places.size)
+        law = self.law[self._near]
+        size = max(1, 2_000_000 // law.size)
+        window = np.lib.stride_tricks.sliding_window_view(self.released[self._near.start :], law.size)
+        for low in range(0, places.size, size):
+            rows = places[low : low + size]
+            posterior = _ratio(self.prior[rows, None] * law, window[rows])
+            expected[low : low + size] = posterior @ law
+            largest[low : low + size] = posterior.max(axis=1)
+        return expected, largest
+
+    def realised(self, places: Int, seen: Float) -> Float:
+        """Posterior of the true values (n,) given the released ones."""
+        steps = np.floor_divide(self.noise.released_steps(seen) + self._merged // 2, self._merged) - self.lowest
+        moved = np.clip(steps - places + self.half, -1, self.law.size)
+        law = np.append(self.law, [0.0, 0.0])[moved]  # beyond its reach, or what is left out of it
+        shares = self.released[np.clip(steps + self.half, 0, self.released.size - 1)]
+        return np.where(law > 0, _ratio(self.prior[places] * law, shares), 0.0)
+
+    def telling(self, n: int) -> Iterator[tuple[Level, float, Level, float, float, float, int]]:
+        """For released values that some of n records may have: value, share, the likeliest true one, its prior and posterior, the factor
+        on its odds, and how many true values are ruled out."""
+        held = np.flatnonzero(self.prior > 0)
+        for w in np.flatnonzero(self.released * n >= EXPECTED):
+            law = np.append(self.law, 0.0)[np.clip(w - held, -1, self.law.size)]
+            joint = self.prior[held] * law
+            best = int(np.argmax(joint))
+            share, prior = float(self.released[w]), float(self.prior[held[best]])
+            posterior = float(joint[best] / share)
+            odds = posterior * (1 - prior) / (prior * (1 - posterior)) if 0 < posterior < 1 and prior < 1 else np.inf
+            factor = 1.0 if prior == 1 else float(odds)
+            place = int(w) - self.half
+            yield self.value(place), share, self.value(int(held[best])), prior, posterior, factor, int(np.sum(law == 0))
+
+    def guess(self) -> tuple[float, float]:
+        """Mean square error of the best guess, without the release and with it."""
+        values = (np.arange(self.prior.size) + self.lowest) * self.step
+        values = values - values @ self.prior
+        mean = np.convolve(self.prior * values, self.law)
+        before = float(self.prior @ values**2)
+        return before, max(before - float(np.sum(_ratio(mean**2, self.released))), 0.0)
+
+
+def _ratio(above: Float, below: Float) -> Float:
+    return np.divide(above, below, out=np.zeros(np.broadcast_shapes(above.shape, below.shape)), where=below > 0)
+
+
+def _given(noise: AdditiveNoise, prior: Any, columns: tuple[str, ...]) -> tuple[Int, Float]:
+    """An attacker's frequencies: from a value to its share."""
+    valid = isinstance(prior, Mapping) and bool(prior) and all(is_number(v) for v in (*prior, *prior.values()))
+    shares = np.array(list(prior.values()), dtype=float) if valid else np.empty(0)
+    if not valid or np.any(~(shares >= 0)) or abs(shares.sum() - 1) > 1e-8:
+        raise DataError(
+            f"the prior frequencies of {listing(columns)}, which holds numbers, must be a mapping from values to shares, none negative, that "
+            f"sum to 1: they sum to {shares.sum():.6g}"
+        )
+    return noise.true_steps(np.array(list(prior), dtype=float)), shares

@@ -1,0 +1,572 @@
+"""Generalised linear scores with noise added to covariates, undone in closed form: no nodes for the noisy columns.
+
+With t_j the distance of the true from the released value of noisy column j, the design is x(t) = x₀ + Σ_j x_j t_j and the linear
+predictor η(t) = η + Σ_j c_j t_j. The score is x(t) a(η(t)) (y − μ(η(t))), so that it, its slope and its square need the
+reversions of g, t_j g and t_j t_l g for a few functions g of η alone:
+
+    identity                g = 1, η, η²: by the moments of the inverse
+    log link, V(μ) = μ^p    g = e^{kη}: (e^{kη(t)})* = e^{kη} Π_j (1/M_j)(k c_j), and t_j brings (1/M_j)′ in place of 1/M_j
+    logit                   g = H, H′: derivatives of H where 1/M_j is a polynomial; normal noise by the mixture of Monahan and
+                            Stefanski, H(η) ≈ Σ p_k Φ(s_k η)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pramana.arrays import Column, Float, Int
+from pramana.errors import PramanaError, SolveError
+from pramana.estimating.equation import About, Equation, Note, Solve, paired
+from pramana.estimating.generalized_linear import GeneralizedLinear, PredictorEquation
+from pramana.estimating.records import Records
+from pramana.kernels.additive import Operator
+from pramana.kernels.blocks import gram
+from pramana.kernels.logistic import MIXTURE_REACH, logistic_derivatives, smoothed_derivatives
+from pramana.kernels.predictor import IDENTITY, LOGIT, POWER, Grouped, Packed
+
+DROWNED = 5.0
+"""Ratio of noise to signal, as standard deviations, from which it is remarked on."""
+FEW_NODES = 8
+"""Nodes up to which adding their values one after the other is quicker than a sum over an axis."""
+COARSE = 0.4
+"""Largest step of a grid on the scale of η where normal noise on it is undone as if it were continuous: an H as steep as the
+steepest term of the mixture has frequencies beyond the grid's of exp(−π²/(2 · 1.37² · 0.4²)) = 7e-8, with a share of 0.003."""
+
+
+class Reverted(NamedTuple):
+    """Reversions of g (N,), of t_j g (q, N) and of t_j t_l g (q, q, N)."""
+
+    plain: Float
+    first: Float
+    second: Float
+
+    def __mul__(self, factor: Any) -> Reverted:
+        return Reverted(*(part * factor for part in self))
+
+    def __add__(self, other: Any) -> Reverted:
+        return Reverted(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def softened(self, naive: Float | float, t: float) -> Reverted:
+        if t == 1:
+            return self
+        if t == 0:  # what the noise leaves without an average is of no matter to the naive equation
+            return Reverted(naive * np.ones_like(self.plain), np.zeros_like(self.first), np.zeros_like(self.second))
+        return Reverted((1 - t) * naive + t * self.plain, t * self.first, t * self.second)
+
+
+@dataclass(frozen=True)
+class NoisyRecords(Records):
+    """Records whose columns in `noisy` are as released, with what undoes their noise, and the share of it that is undone."""
+
+    noisy: tuple[str, ...] = ()
+    operators: tuple[Operator, ...] = ()
+    share: float = 1.0
+
+    @classmethod
+    def of(cls, records: Records, noisy: tuple[str, ...], operators: tuple[Operator, ...]) -> NoisyRecords:
+        return cls(**vars(records), noisy=noisy, operators=operators)
+
+    def rows(self, rows: slice) -> NoisyRecords:
+        operators = tuple(o.mapped(lambda v: v[rows]) for o in self.operators)
+        return replace(NoisyRecords.of(super().rows(rows), self.noisy, operators), share=self.share)
+
+    def softened(self, t: float) -> NoisyRecords:
+        softer = super().softened(t)
+        assert isinstance(softer, NoisyRecords)
+        return replace(softer, share=t)
+
+
+@dataclass(frozen=True)
+class NoisyLinear(Equation):
+    """A generalised linear equation with noisy covariates that enter its terms linearly.
+
+    Attributes
+    ----------
+    naive : the equation that takes released numbers for the true ones; other channels are undone in it.
+    records : those of `naive`, with the noise.
+    columns : for every noisy column, the positions (m_j) of the design columns that read it.
+    tilts : their derivatives by it (N, m_j), N = records × nodes; (1, m_j) where all are the same.
+    """
+
+    naive: PredictorEquation
+    records: NoisyRecords
+    columns: tuple[Int, ...]
+    tilts: tuple[Float, ...]
+
+    @classmethod
+    def of(cls, function: GeneralizedLinear, records: NoisyRecords) -> NoisyLinear:
+        naive = function.equation(records)
+        reads = function.reads
+        columns: tuple[Int, ...] = tuple(np.flatnonzero([name in own for own in reads]) for name in records.noisy)
+        tilts = tuple(
+            _tilt(function, records, name, operator, own)
+            for name, operator, own in zip(records.noisy, records.operators, columns, strict=True)
+        )
+        return cls(naive, records, columns, tilts)
+
+    @property
+    def function(self) -> GeneralizedLinear:
+        return self.naive.function
+
+    @property
+    def about(self) -> About:
+        return replace(self.naive.about, curved=False, fades=self.function.family.curve.code != IDENTITY)
+
+    def rows(self, rows: slice) -> NoisyLinear:
+        nodes = len(self.records.nodes)
+        tilts = tuple(
+            t if len(t) == 1 else t.reshape(self.n, nodes, -1)[rows].reshape(-1, t.shape[1]) for t in self.tilts
+        )
+        return NoisyLinear(self.naive.rows(rows), self.records.rows(rows), self.columns, tilts)
+
+    def under(self, records: NoisyRecords) -> NoisyLinear:
+        return NoisyLinear(self.naive.under(records), records, self.columns, self.tilts)
+
+    def start(self, weights: Float, solve: Solve) -> Float:
+        """The root of the naive equation, or where that one starts."""
+        with suppress(SolveError):
+            return solve(self.naive)
+        return self.naive.start(weights, solve)
+
+    def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
+        """Columns of whose spread next to nothing is left without the noise."""
+        return [
+            note
+            for name, operator in zip(self.records.noisy, self.records.operators, strict=True)
+            for note in _drowned(name, self.records.columns[name], float(np.max(operator.spread)), weights)
+        ]
+
+    @cached_property
+    def _operators(self) -> tuple[Operator, ...]:
+        """One number a record and node."""
+        nodes = len(self.records.nodes)
+        return tuple(o.mapped(lambda v: np.repeat(v, nodes)) for o in self.records.operators)
+
+    def _curve(self, beta: Float) -> _Curve:
+        """The one of the last β is kept: solver and inference ask for several sums at one."""
+        known, curve = self._last.get("curve", (None, None))
+        if curve is None or known != beta.tobytes():
+            curve = self._curved(beta)
+            self._last["curve"] = beta.tobytes(), curve
+        return curve
+
+    @cached_property
+    def _last(self) -> dict[str, tuple[bytes, _Curve]]:
+        return {}
+
+    def _curved(self, beta: Float) -> _Curve:
+        """η and its derivatives by the noisy columns, with the functions that the family needs of them."""
+        data = self.naive.data
+        eta = data.eta(beta[None])[0].ravel()
+        own = [t @ beta[columns] for t, columns in zip(self.tilts, self.columns, strict=True)]
+        slopes = np.stack(np.broadcast_arrays(*own))
+        curve = self.function.family.curve
+        common = (eta, slopes, self._operators, self.records.share)
+        if curve.code == POWER:
+            return _Power(*common, curve.shape)
+        return _Logistic(*common) if curve.code == LOGIT else _Identity(*common)
+
+    @cached_property
+    def _weight(self) -> Float:
+        """Signed weights (N,), or a 1 where nothing else is undone."""
+        whole = self.records.table.shape == (1, 1) and self.records.table[0, 0] == 1
+        return np.ones(1) if whole else self.naive.data.weight.ravel()
+
+    def _force(self, curve: _Curve) -> Reverted:
+        """a (S − W μ)."""
+        terms = ((self.naive.data.first.ravel(), curve.a(0)), (-self._weight, curve.mean(0)))
+        return _combined(*terms, pairs=False)
+
+    def _bend(self, curve: _Curve) -> Reverted:
+        """Its derivative by η."""
+        return _combined((self.naive.data.first.ravel(), curve.a(1)), (-self._weight, curve.mean(1)))
+
+    def influence(self, beta: Float) -> Float:
+        with np.errstate(all="ignore"):
+            return self._influence(self._curve(beta))
+
+    def _influence(self, curve: _Curve) -> Float:
+        force = self._force(curve)
+        out = force.plain[:, None] * self.naive.data.design
+        for own, tilt, part in zip(self.columns, self.tilts, force.first, strict=True):
+            out[:, own] += part[:, None] * tilt
+        return _over_nodes(out, len(self.records.nodes))
+
+    def _score(self, curve: _Curve, weights: Float) -> Float:
+        """Σ w φ (d,), without φ of every record."""
+        force, row_weights = self._force(curve), self._row_weights(weights)
+        out = (force.plain * row_weights) @ self.naive.data.design
+        for own, tilt, part in zip(self.columns, self.tilts, force.first, strict=True):
+            moved = part * row_weights
+            out[own] += tilt[0] * moved.sum() if len(tilt) == 1 else moved @ tilt
+        return np.asarray(out)
+
+    def _row_weights(self, weights: Float) -> Float:
+        nodes = len(self.records.nodes)
+        return weights if nodes == 1 else np.repeat(weights, nodes)
+
+    def _gram(self, terms: Reverted, weights: Float) -> Float:
+        """Σ w (x(t) x(t)ᵀ g)* (d, d)."""
+        row_weights = self._row_weights(weights)
+        x = self.naive.data.design
+        out = (x * (terms.plain * row_weights)[:, None]).T @ x
+        for j, (own, tilt) in enumerate(zip(self.columns, self.tilts, strict=True)):
+            side = (tilt * (terms.first[j] * row_weights)[:, None]).T @ x
+            out[own] += side
+            out[:, own] += side.T
+            for k, (other, tilted) in enumerate(zip(self.columns, self.tilts, strict=True)):
+                both = (tilt * (terms.second[j, k] * row_weights)[:, None]).T
+                out[np.ix_(own, other)] += both @ np.broadcast_to(tilted, (both.shape[1], len(other)))
+        return out
+
+    def slope(self, beta: Float, weights: Float) -> Float:
+        with np.errstate(all="ignore"):
+            return self._gram(self._bend(self._curve(beta)), weights)
+
+    def score_and_slope(self, betas: Float, weights: Float, rows: Int | None = None) -> tuple[Float, Float]:
+        betas, weights = paired(betas, weights, rows)
+        scores, slopes = np.empty((len(weights), self.d)), np.empty((len(weights), self.d, self.d))
+        with np.errstate(all="ignore"):
+            for k, (beta, w) in enumerate(zip(betas, weights, strict=True)):
+                curve = self._curve(beta)
+                scores[k], slopes[k] = self._score(curve, w), self._gram(self._bend(curve), w)
+        return scores, slopes
+
+    def grouped(self, groups: int) -> NoisyGroups:
+        size = self.n // groups
+        sets = tuple(self.rows(slice(g * size, (g + 1) * size)) for g in range(groups))
+        return NoisyGroups(self.naive.data, groups, sets)
+
+    def sums(self, beta: Float, weights: Float, squares: Float) -> tuple[Float, Float, Float, Float, Float]:
+        with np.errstate(all="ignore"):
+            curve = self._curve(beta)
+            phi = self._influence(curve)
+            slope = self._gram(self._bend(curve), weights)
+            fourth = np.sum((phi**2 * squares[:, None]) ** 2, axis=0)
+            return weights @ phi, slope, gram(phi, squares), self._clean_outer(curve, squares), fourth
+
+    def record_slopes(self, beta: Float) -> Float:
+        with np.errstate(all="ignore"):
+            bend = self._bend(self._curve(beta))
+            x = self.naive.data.design
+            out = bend.plain[:, None, None] * x[:, :, None] * x[:, None, :]
+            for j, (own, tilt) in enumerate(zip(self.columns, self.tilts, strict=True)):
+                side = (tilt * bend.first[j][:, None])[:, :, None] * x[:, None, :]
+                out[:, own] += side
+                out[:, :, own] += side.transpose(0, 2, 1)
+                for k, (other, tilted) in enumerate(zip(self.columns, self.tilts, strict=True)):
+                    both = (tilt * bend.second[j, k][:, None])[:, :, None] * tilted[:, None, :]
+                    out[:, own[:, None], other] += both
+            return np.asarray(out.reshape(self.n, -1, self.d, self.d).sum(axis=1))
+
+    def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
+        with np.errstate(all="ignore"):
+            return self._record_slope(self._bend(self._curve(beta)), left, right)
+
+    def _record_slope(self, bend: Reverted, left: Float, right: Float) -> Float:
+        x = self.naive.data.design
+        l0, r0 = x @ left, x @ right
+        l1, r1 = ([t @ side[own] for t, own in zip(self.tilts, self.columns, strict=True)] for side in (left, right))
+        out = bend.plain * l0 * r0
+        for j in range(len(self.tilts)):
+            out += bend.first[j] * (l1[j] * r0 + l0 * r1[j])
+            for k in range(len(self.tilts)):
+                out += bend.second[j, k] * l1[j] * r1[k]
+        return np.asarray(out.reshape(self.n, -1).sum(axis=1))
+
+    def clean_outer(self, beta: Float, weights: Float) -> Float:
+        with np.errstate(all="ignore"):
+            return self._clean_outer(self._curve(beta), weights)
+
+    def _clean_outer(self, curve: _Curve, weights: Float) -> Float:
+        data = self.naive.data
+        curve.refuse_far(self.records.noisy)
+        a, b, c = curve.squares()
+        square = _combined((data.second.ravel(), a), (-2 * data.first.ravel(), b), (self._weight, c))
+        return self._gram(square, weights)
+
+
+@dataclass(frozen=True)
+class NoisyGroups(Grouped):
+    """Data sets with noise, each an equation of its own."""
+
+    sets: tuple[NoisyLinear, ...]
+
+    @property
+    def packed(self) -> Packed:
+        raise PramanaError("noise in covariates is undone on the CPU alone: leave out the device")
+
+    def score_and_slope(self, betas: Float, group: Int) -> tuple[Float, Float]:
+        ones = np.ones((1, self.sets[0].n))
+        found = [self.sets[g].score_and_slope(beta[None], ones) for beta, g in zip(betas, group, strict=True)]
+        return np.concatenate([score for score, _ in found]), np.concatenate([slope for _, slope in found])
+
+
+def _combined(*terms: tuple[Float, Reverted | None], pairs: bool = True) -> Reverted:
+    """Σ (moments of the response) · (reverted functions of η); None is a function that is zero. Products t_j t_l where asked for."""
+    known = [(moment, function) for moment, function in terms if function is not None]
+    plain, first = (_summed([(moment, function[part]) for moment, function in known]) for part in (0, 1))
+    second = _summed([(moment, function.second) for moment, function in known]) if pairs else known[0][1].second
+    return Reverted(plain, first, second)
+
+
+def _summed(terms: list[tuple[Float, Float]]) -> Float:
+    """Σ moment · value, without values that are zero for all records."""
+    parts = [moment * value for moment, value in terms if value.shape[-1] > 1 or np.any(value)]
+    return sum(parts[1:], start=parts[0]) if parts else np.zeros_like(terms[0][1])
+
+
+def _over_nodes(values: Float, nodes: int) -> Float:
+    """Sums (n, d) of values (n · nodes, d) over the nodes of each record."""
+    if nodes == 1:
+        return values
+    if nodes > FEW_NODES:
+        return np.asarray(values.reshape(-1, nodes, values.shape[1]).sum(axis=1))
+    return np.asarray(sum((values[k::nodes] for k in range(1, nodes)), start=values[::nodes]))
+
+
+def _drowned(name: str, column: Column, noise: float, weights: Float) -> list[Note]:
+    values = np.asarray(column, dtype=float)
+    spread = float(np.sqrt(np.average((values - np.average(values, weights=weights)) ** 2, weights=weights)))
+    signal = float(np.sqrt(max(spread**2 - noise**2, 0.0)))
+    if noise < DROWNED * signal:
+        return []
+    ratio = f"{noise / signal:.3g} times" if signal > 0 else "all of"
+    message = (
+        f"the noise of {name!r} has a standard deviation of {noise:.4g}, {ratio} what the released values (sd {spread:.4g}) leave for the "
+        "true ones: they hardly tell its effect; use more records, or less noise"
+    )
+    return [("noise-outweighs-signal", "warning", message)]
+
+
+def _tilt(function: GeneralizedLinear, records: Records, name: str, operator: Operator, own: Int) -> Float:
+    """Derivatives (N, m) of the design columns that read a noisy column, in which they are linear."""
+    alone = all(function.reads[place] == {name} for place in own)
+    if alone:  # what is linear in one column has one slope
+        records = records.rows(slice(0, 1))
+    values, step = np.asarray(records.columns[name], dtype=float), float(np.max(operator.spread))
+    moved = replace(records, columns={**records.columns, name: values + step})
+    found = [
+        (function.design_of(moved.at(c), records.n) - function.design_of(records.at(c), records.n))[:, own] / step
+        for c in range(len(records.nodes))
+    ]
+    tilt = np.stack(found, axis=1).reshape(-1, len(own))
+    return tilt[:1] if alone and len(tilt) else tilt
+
+
+@dataclass(frozen=True)
+class _Curve(ABC):
+    """The functions of η that a family's score is made of, reverted.
+
+    Attributes
+    ----------
+    eta : at the released values (N,).
+    slopes : derivatives of η by the noisy columns (q, N), or (q, 1) where all records share them.
+    share : of the noise that is undone.
+    """
+
+    eta: Float
+    slopes: Float
+    operators: tuple[Operator, ...]
+    share: float
+
+    @abstractmethod
+    def a(self, order: int) -> Reverted | None:
+        """a = μ′/V(μ), or its derivative by η; None where that is zero."""
+
+    @abstractmethod
+    def mean(self, order: int) -> Reverted:
+        """aμ, or its derivative."""
+
+    @abstractmethod
+    def squares(self) -> tuple[Reverted, Reverted, Reverted]:
+        """a², a²μ and a²μ²."""
+
+    def refuse_far(self, names: tuple[str, ...]) -> None:
+        """Coefficients so large for the noise that the squares have no average over it are an error; there are none by default."""
+        del names
+
+    def _moment(self, power: int) -> Float:
+        """(t_j^power)*, (q, N), or (q, 1) where all records share them."""
+        return np.stack(np.broadcast_arrays(*(np.atleast_1d(o.moments(power)[power]) for o in self.operators)))
+
+    @cached_property
+    def _second(self) -> Float:
+        return self._moment(2)
+
+    @cached_property
+    def _one(self) -> Reverted:
+        none = np.zeros((len(self.operators), 1))
+        return Reverted(np.ones(1), none, _diagonal(self._second)).softened(1.0, self.share)
+
+
+def _diagonal(values: Float) -> Float:
+    """(q, q, N) from its diagonal (q, N)."""
+    q, n = values.shape
+    out = np.zeros((q, q, n))
+    out[np.arange(q), np.arange(q)] = values
+    return out
+
+
+@dataclass(frozen=True)
+class _Identity(_Curve):
+    """a = 1 and aμ = η: moments of t up to the fourth."""
+
+    def a(self, order: int) -> Reverted | None:
+        return self._one if order == 0 else None
+
+    def mean(self, order: int) -> Reverted:
+        if order > 0:
+            return self._one
+        own = self.slopes * self._second
+        return Reverted(self.eta, own, self.eta * _diagonal(self._second)).softened(self.eta, self.share)
+
+    def squares(self) -> tuple[Reverted, Reverted, Reverted]:
+        c, second = self.slopes, self._second
+        fourth = self._moment(4)
+        spread = np.sum(c**2 * second, axis=0)
+        own = self.eta**2 * second + c**2 * fourth + second * (spread - c**2 * second)
+        cross = np.zeros((len(c), *own.shape)) + 2 * (c * second)[:, None] * (c * second)[None]
+        cross[np.arange(len(c)), np.arange(len(c))] = own
+        square = Reverted(self.eta**2 + spread, 2 * self.eta * c * second, cross).softened(self.eta**2, self.share)
+        return self._one, self.mean(0), square
+
+
+@dataclass(frozen=True)
+class _Power(_Curve):
+    """Log link with V(μ) = μ^p: a = e^{(1−p)η} and aμ = e^{(2−p)η}."""
+
+    power: float
+
+    @cached_property
+    def _known(self) -> dict[float, Reverted]:
+        return {}
+
+    def _exponential(self, k: float) -> Reverted:
+        if k == 0:
+            return self._one
+        if k not in self._known:
+            self._known[k] = self._reverted(k)
+        return self._known[k]
+
+    def _reverted(self, k: float) -> Reverted:
+        """(e^{kη})*, with t_j and t_j t_l."""
+        value = np.exp(k * self.eta)
+        parts = [o.inverse(k * c) for o, c in zip(self.operators, self.slopes, strict=True)]
+        whole = value * np.prod([v for v, _, _ in parts], axis=0)
+        ratio = np.stack([first / v for v, first, _ in parts])
+        second = ratio[:, None] * ratio[None]
+        for j, (v, _, own) in enumerate(parts):
+            second[j, j] = own / v
+        return Reverted(whole, whole * ratio, whole * second).softened(value, self.share)
+
+    def a(self, order: int) -> Reverted | None:
+        k = 1 - self.power
+        return None if k == 0 and order > 0 else self._exponential(k) * k**order
+
+    def mean(self, order: int) -> Reverted:
+        k = 2 - self.power
+        return self._exponential(k) * k**order
+
+    def squares(self) -> tuple[Reverted, Reverted, Reverted]:
+        k = 2 - 2 * self.power
+        return self._exponential(k), self._exponential(k + 1), self._exponential(k + 2)
+
+    def refuse_far(self, names: tuple[str, ...]) -> None:
+        """Variances need the average of a squared exponential."""
+        largest = max(abs(2 - 2 * self.power), abs(4 - 2 * self.power))
+        for name, c, operator in zip(names, self.slopes, self.operators, strict=True):
+            reach, slope, limit = np.broadcast_arrays(np.abs(c) / operator.reach, c, operator.reach)
+            worst = int(np.nanargmax(reach))
+            if largest * reach[worst] >= 1:
+                scale = 1 / limit[worst]
+                raise SolveError(
+                    f"the coefficient of {name!r} is {slope[worst]:.4g} and its noise has a scale of {scale:.4g}: with a log link "
+                    f"{largest:g} times their product must stay below 1 for a variance to exist, and it is {largest * reach[worst]:.4g}. "
+                    "Use less noise, family 'gaussian' or 'binomial', or a transformed covariate"
+                )
+
+
+@dataclass(frozen=True)
+class _Logistic(_Curve):
+    """Logit: a = 1, aμ = H(η), and H² = H − H′."""
+
+    @cached_property
+    def _ladder(self) -> list[Float]:
+        """H with its derivatives, normal noise undone in them."""
+        highest = 1 + 2 * len(self.operators)
+        reached = self._normal
+        if not np.any(reached):
+            return logistic_derivatives(self.eta, highest)
+        with np.errstate(invalid="ignore"):
+            return smoothed_derivatives(self.eta, reached, highest)
+
+    @property
+    def _normal(self) -> Float:
+        """bᵀΣb of the columns with normal noise (N,)."""
+        parts = [o.variance * c**2 for o, c in zip(self.operators, self.slopes, strict=True)]
+        return np.asarray(np.sum(np.broadcast_arrays(*parts), axis=0))
+
+    def _applied(self, order: int, *, pairs: bool = True) -> Reverted:
+        """Of the derivative of H of some order, under the product of the columns' operators; the products t_j t_l where asked for."""
+        sets = [o.in_derivatives(c) for o, c in zip(self.operators, self.slopes, strict=True)]
+        known = [s for s in sets if s is not None]
+
+        def under(powers: tuple[int, ...]) -> Float:
+            series: list[Any] = [1.0]
+            for own, power in zip(known, powers, strict=True):
+                series = _product(series, own[power])
+            terms = (c * self._ladder[order + k] for k, c in enumerate(series) if not (np.isscalar(c) and c == 0))
+            return np.asarray(np.broadcast_to(sum(terms), self.eta.shape))
+
+        q, unit = len(known), np.eye(len(known), dtype=int)
+        first = np.stack([under(tuple(unit[j])) for j in range(q)])
+        second = np.zeros((q, q, 1))
+        if pairs:
+            second = np.stack([np.stack([under(tuple(unit[j] + unit[k])) for k in range(q)]) for j in range(q)])
+        found = Reverted(under((0,) * q), first, second)
+        if self.share == 1:
+            return found
+        # The ladder of normal noise is reverted already: softening goes from the function itself.
+        return found.softened(logistic_derivatives(self.eta, order)[order], self.share)
+
+    def a(self, order: int) -> Reverted | None:
+        return self._one if order == 0 else None
+
+    def mean(self, order: int) -> Reverted:
+        return self._applied(order, pairs=order > 0)  # a score has no products of distances, its slope has
+
+    def squares(self) -> tuple[Reverted, Reverted, Reverted]:
+        mean = self._applied(0)
+        return self._one, mean, mean + self._applied(1) * -1.0
+
+    def refuse_far(self, names: tuple[str, ...]) -> None:
+        worst = float(np.sqrt(np.nanmax(self._normal, initial=0.0)))
+        if worst >= MIXTURE_REACH:
+            raise SolveError(
+                f"the noise of {', '.join(map(repr, names))} has a standard deviation of {worst:.3g} on the scale of the linear predictor, "
+                f"and the logit can be reverted below {MIXTURE_REACH:.3g}: use less noise, LaplaceNoise in its place, or family 'gaussian'"
+            )
+        for name, c, operator in zip(names, self.slopes, self.operators, strict=True):
+            coarse = float(np.nanmax(np.abs(c) * operator.coarseness, initial=0.0))
+            if coarse > COARSE:
+                raise SolveError(
+                    f"the linear predictor moves by {coarse:.3g} within one step of {name!r}, whose normal noise lies on a grid: in a logit it "
+                    f"can be undone up to {COARSE:g}; use a finer step, GeometricNoise, or family 'gaussian'"
+                )
+
+
+def _product(a: list[Any], b: list[Any]) -> list[Any]:
+    """Of two polynomials."""
+    out: list[Any] = [0.0] * (len(a) + len(b) - 1)
+    for i, u in enumerate(a):
+        for k, v in enumerate(b):
+            if not (np.isscalar(v) and v == 0):
+                out[i + k] = out[i + k] + u * v
+    return out

@@ -1,0 +1,109 @@
+"""How additive noise is undone in a function: by nodes that are exact in polynomials, in closed form, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pramana.errors import FormulaError
+from pramana.estimating import Equation, EstimatingFunction, GeneralizedLinear, Records
+from pramana.estimating.noisy import NoisyLinear, NoisyRecords
+from pramana.frames import Table
+from pramana.kernels.additive import HIGHEST, Operator
+from pramana.kernels.predictor import IDENTITY, LOGIT, POWER
+from pramana.mechanism import Assignment, Mechanism, Nodes
+
+BOUNDED = (("gaussian", "identity"), ("binomial", "logit"), ("binomial", "probit"), ("negative-binomial", "log"))
+"""Families whose scores grow no faster than a polynomial, so that their averages over heavy-tailed noise exist."""
+
+
+def undone(function: EstimatingFunction, assignment: Assignment, table: Table) -> Nodes:
+    """The nodes of a channel for a function: fewer, and for every noise, where the function is a polynomial."""
+    channel, (name, *_) = assignment.channel, assignment.columns
+    encoded, context = assignment.encoded(table), assignment.context(table)
+    if channel.levels is not None:
+        return channel.revert(encoded, context)
+    degree = function.degree(name)
+    if degree is not None and 2 * degree > HIGHEST:
+        raise FormulaError(
+            f"the terms in {name!r} ({_kind(assignment)}) are of degree {degree // 2}, and noise is undone up to degree {HIGHEST // 4}: "
+            "leave out the higher powers"
+        )
+    if degree is not None:
+        return channel.revert_polynomial(encoded, context, 2 * degree)  # of the function, and of its square
+    _refuse_rough(function, assignment)
+    _refuse_growing(function, assignment)
+    return channel.revert(encoded, context)
+
+
+def closed_form(function: EstimatingFunction, mechanism: Mechanism | None, table: Table) -> dict[str, Operator]:
+    """The noisy columns that need no nodes, and what undoes each: those that a linear model, a logit or
+    a log link with V(μ) = μ^p reads linearly."""
+    if not isinstance(function, GeneralizedLinear) or mechanism is None or function.parts is None:
+        return {}
+    if function.family.curve.code not in (IDENTITY, LOGIT, POWER):
+        return {}
+    found: dict[str, Operator] = {}
+    for assignment in mechanism.used_by(v for names in function.reads for v in names):
+        operator = assignment.channel.noise(assignment.context(table))
+        if operator is not None and _linear(function, assignment.columns[0], operator):
+            assignment.channel.check_released(assignment.encoded(table), assignment.context(table))
+            found[assignment.columns[0]] = operator
+    mixed = [names for names in function.reads if len(names.intersection(found)) > 1]
+    return {name: operator for name, operator in found.items() if not any(name in names for names in mixed)}
+
+
+def _linear(function: GeneralizedLinear, name: str, operator: Operator) -> bool:
+    """Terms are linear in the column, and nothing else reads it."""
+    elsewhere = function.offset_reads | (function.response_reads or frozenset())
+    known = function.family.curve.code != LOGIT or operator.differential
+    return known and function.degrees.get(name) == 1 and name not in elsewhere
+
+
+def with_noise(records: Records, closed: Mapping[str, Operator]) -> Records:
+    """Records in which the columns with a closed form are as released, with what undoes their noise."""
+    return NoisyRecords.of(records, tuple(closed), tuple(closed.values())) if closed else records
+
+
+def equation_of(function: EstimatingFunction, records: Records) -> Equation:
+    """The equation of records, in closed form where they hold noise."""
+    if not isinstance(records, NoisyRecords):
+        return function.equation(records)
+    assert isinstance(function, GeneralizedLinear)
+    return NoisyLinear.of(function, records)
+
+
+def _refuse_rough(function: EstimatingFunction, assignment: Assignment) -> None:
+    """A step function of a column with Laplace or Gaussian noise cannot be estimated at the usual rate."""
+    if (function.smooth and not function.rough) or not assignment.channel.smooth_only:
+        return
+    name, kind = assignment.columns[0], _kind(assignment)
+    raise FormulaError(
+        f"{', '.join(function.parameters[:3])} is not a smooth function of {name!r}, whose noise ({kind}) can be undone in smooth ones "
+        f"alone: ask for mean({name!r}) or a regression, or have the column released on a grid, clamped, as the matrix of "
+        "GeometricNoise(..., bounds=...).clamped()"
+    )
+
+
+def _refuse_growing(function: EstimatingFunction, assignment: Assignment) -> None:
+    """e^{βz²} has no average over heavy tails, and other curves grow as fast as e^{βz}."""
+    if function.grows and assignment.columns[0] != function.response:
+        raise FormulaError(
+            f"{', '.join(function.parameters[:3])} needs averages of exponentials of {assignment.columns[0]!r} ({_kind(assignment)}), which exist "
+            "for small coefficients alone, and that is not checked here: fit the regression itself, or use a covariate without noise"
+        )
+    if not isinstance(function, GeneralizedLinear) or assignment.columns == (function.response,):
+        return
+    family = function.family
+    if (family.name, family.link) in BOUNDED:
+        return
+    name, degree = assignment.columns[0], function.degrees.get(assignment.columns[0])
+    what = f"terms of degree {degree}" if degree is not None and degree > 1 else "such terms"
+    raise FormulaError(
+        f"family {family.name!r} with link {family.link!r} and {what} in {name!r} ({_kind(assignment)}): its score has no average over the "
+        "noise that could be undone; use terms that are linear in the column with families 'poisson', 'gamma' or 'inverse-gaussian', or "
+        "family 'gaussian' or 'binomial'"
+    )
+
+
+def _kind(assignment: Assignment) -> str:
+    return type(next(iter(assignment.channel.parts.values()))).__name__

@@ -1,0 +1,700 @@
+"""Additive noise: released = true + V, where V is Laplace, geometric, Gaussian or uniform.
+
+True values are clamped to the bounds and rounded to a grid before V is drawn on the same grid, in whole numbers: the low bits of a
+released number say nothing. What is estimated is a property of the clamped and rounded variable.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pramana.arrays import Bool, Column, Columns, Float, Int, Words
+from pramana.errors import DataError, MechanismError, listing, quoted
+from pramana.frames import Kind
+from pramana.frames.levels import EXACT, is_number
+from pramana.kernels.additive import (
+    Gaussian,
+    Geometric,
+    Laplace,
+    LatticeGaussian,
+    Operator,
+    Sometimes,
+    Uniform,
+    moment_nodes,
+    stencil_weights,
+)
+from pramana.mechanism.channel import Channel, Document, Nodes
+from pramana.mechanism.channels.transition import TransitionMatrix
+from pramana.mechanism.draws.integer_noise import (
+    LONGEST,
+    draw_integers,
+    gaussian_cuts,
+    geometric_cuts,
+    uniform_cuts,
+)
+from pramana.mechanism.draws.keystream import Keystream
+
+FINE = 4096
+"""Grid points within one scale of a noise that stands for a continuous one: its moments are right to 5e-9."""
+STENCIL = 128
+"""Nodes within one scale of a Laplace noise, where no closed form is known: truncation (b/128)⁴/90 · b² u⁽⁶⁾, 4e-11 for a function
+that varies on the scale of the noise, and rounding 5 · 128² · 2⁻⁵³ = 1e-11."""
+NODES = 400
+"""Most values that may stand for one released value."""
+OFF_GRID = 1e-6
+"""Of a step: farther than that from the grid is no rounding."""
+CLIPPED = 1e-9
+"""Probability below which released values that pile up at a bound were clipped there."""
+
+
+class AdditiveNoise(Channel):
+    """A number plus noise that does not depend on it.
+
+    Attributes
+    ----------
+    bounds : true values are clamped to them before the noise is added, which makes the privacy loss finite; None for none.
+    grid : what is released is a whole multiple of it.
+    """
+
+    bounds: tuple[float, float] | None
+
+    @property
+    def kind(self) -> Kind:
+        return "numeric"
+
+    @property
+    def levels(self) -> None:
+        return None
+
+    @property
+    @abstractmethod
+    def grid(self) -> float: ...
+
+    @property
+    @abstractmethod
+    def cuts(self) -> Words:
+        """Cut points of the noise in steps of the grid."""
+
+    @property
+    @abstractmethod
+    def operator(self) -> Operator:
+        """What undoes the noise."""
+
+    @property
+    @abstractmethod
+    def law(self) -> str:
+        """The noise in words, for those who read about a release."""
+
+    @property
+    def chances(self) -> Float:
+        """Probabilities (2K + 1,) of −K, …, K steps of the grid, to the last bit those of the draws."""
+        cuts = self.cuts
+        parts = np.concatenate([cuts[:1], np.diff(cuts), np.uint64(0) - cuts[-1:]])
+        return np.asarray(parts.astype(float) / 2.0**64)
+
+    @property
+    def stays(self) -> float:
+        """Probability that a true value, clamped and rounded, is released as it is."""
+        chances = self.chances
+        return float(chances[chances.size // 2])
+
+    @property
+    def whole(self) -> bool:
+        """Whether released values are whole numbers."""
+        return float(self.grid).is_integer()
+
+    @property
+    def smooth_only(self) -> bool:
+        return True
+
+    @property
+    def on_grid(self) -> bool:
+        """Whether released values must lie on the grid: it is part of what was stated, and no device of drawing."""
+        return False
+
+    @property
+    def span(self) -> float:
+        """How far two true values can lie apart; infinite without bounds."""
+        return np.inf if self.bounds is None else self.bounds[1] - self.bounds[0]
+
+    @property
+    def epsilon(self) -> float:
+        return np.inf
+
+    def noise(self, context: Columns) -> Operator:  # noqa: ARG002
+        return self.operator
+
+    def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Float:
+        if len(names) > 1:
+            raise MechanismError(
+                f"{type(self).__name__} adds noise to one column, not to {listing(names)}: give each a channel of its own"
+            )
+        return _numbers(columns[0], names[0])
+
+    def released_steps(self, encoded: Column) -> Int:
+        """Released values (n,) in whole steps of the grid, the nearest where they lie off it."""
+        return np.rint(np.asarray(encoded, dtype=float) / self.grid).astype(np.int64)
+
+    def off_grid(self, encoded: Column) -> Bool:
+        """Which released values (n,) are no multiples of the grid, beyond rounding."""
+        places = np.asarray(encoded, dtype=float) / self.grid
+        return np.asarray(np.abs(places - np.rint(places)) > OFF_GRID)
+
+    def true_steps(self, encoded: Column) -> Int:
+        """True values (n,) clamped, and rounded to whole steps of the grid."""
+        values = np.asarray(encoded, dtype=float)
+        if self.bounds is not None:
+            values = np.clip(values, *self.bounds)
+        steps = np.rint(values / self.grid)
+        if np.abs(steps).max(initial=0.0) > EXACT:
+            raise DataError(
+                f"values more than {EXACT:.0e} steps of {self.grid:.3g} away from 0 cannot be told apart: choose a coarser step or a "
+                "larger scale, or give bounds"
+            )
+        if self.bounds is not None:  # a bound between two grid points is not exceeded by rounding
+            steps = np.clip(steps, np.ceil(self.bounds[0] / self.grid), np.floor(self.bounds[1] / self.grid))
+        return steps.astype(np.int64)
+
+    def secrets(self, encoded: Column) -> Int:
+        return self.true_steps(encoded)
+
+    def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Column:  # noqa: ARG002
+        steps = self.true_steps(encoded)
+        released = steps + draw_integers(self.cuts, steps.size, stream)
+        return released * int(self.grid) if self.whole else released * self.grid
+
+    def revert(self, encoded: Column, context: Columns) -> Nodes:  # noqa: ARG002
+        raise MechanismError(
+            f"{type(self).__name__} is undone in polynomials (means, correlations, family 'gaussian') and where terms are linear in the "
+            f"column, in families {self._families}, which this is not: ask for one of those, or have the column released "
+            "with GeometricNoise or LaplaceNoise"
+        )
+
+    @property
+    def _families(self) -> str:
+        """Those whose scores are reverted in closed form."""
+        return ", ".join(
+            ("'binomial' (logit)",) * self.operator.differential + ("'poisson', 'gamma' and 'inverse-gaussian'",)
+        )
+
+    def revert_polynomial(self, encoded: Column, context: Columns, degree: int) -> Nodes:
+        self.check_released(encoded, context)
+        values = np.asarray(encoded, dtype=float)
+        offsets, weights = moment_nodes(self.operator, degree)
+        return _shared(tuple(values + offset for offset in offsets), weights)
+
+    def check_released(self, encoded: Column, context: Columns) -> None:  # noqa: ARG002
+        values = np.asarray(encoded, dtype=float)
+        if self.on_grid:
+            _refuse_off_grid(values, self.off_grid(values), self.grid)
+        self._refuse_clipped(values)
+
+    def _refuse_clipped(self, values: Float) -> None:
+        """Values that end at a bound, where the noise would have taken some of them beyond."""
+
+    def _bounds_document(self) -> Document:
+        return {} if self.bounds is None else {"bounds": list(self.bounds)}
+
+
+@dataclass(frozen=True)
+class LaplaceNoise(AdditiveNoise):
+    """Laplace noise of a scale b: density exp(−|v|/b)/(2b), variance 2b². Undone by u − b² u″.
+
+    Drawn as geometric noise on a grid of b/4096, so that released numbers have no telling low bits.
+
+    Parameters
+    ----------
+    scale : b.
+    bounds : (lowest, highest): true values are clamped to them first. Epsilon is their distance over b, and infinite without.
+
+    >>> LaplaceNoise(2.0, bounds=(18, 98)).epsilon
+    40.0
+    """
+
+    scale: float
+    bounds: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", _positive("scale", self.scale))
+        object.__setattr__(self, "bounds", _checked_bounds(self.bounds))
+
+    @property
+    def grid(self) -> float:
+        return _power_of_two(self.scale / FINE)
+
+    @property
+    def law(self) -> str:
+        return f"Laplace noise of scale {self.scale:g}"
+
+    @property
+    def cuts(self) -> Words:
+        return geometric_cuts(-self.grid / self.scale)
+
+    @property
+    def operator(self) -> Operator:
+        return Laplace(self.scale)
+
+    @property
+    def epsilon(self) -> float:
+        return self.span / self.scale
+
+    def revert(self, encoded: Column, context: Columns) -> Nodes:
+        """By a central stencil: for smooth functions whose second derivative nobody wrote down."""
+        self.check_released(encoded, context)
+        values, step = np.asarray(encoded, dtype=float), self.scale / STENCIL
+        weights = -float(STENCIL**2) * stencil_weights(4)
+        weights[2] += 1
+        return _shared(tuple(values + k * step for k in range(-2, 3)), weights[None])
+
+    def _refuse_clipped(self, values: Float) -> None:
+        _refuse_piles(values, self.bounds, self.grid / self.scale)
+
+    def document(self) -> Document:
+        return {"channel": "laplace_noise", "scale": self.scale, **self._bounds_document()}
+
+
+@dataclass(frozen=True, init=False)
+class GeometricNoise(AdditiveNoise):
+    """Whole steps of noise with Pr(V = kh) ∝ α^|k|, the Laplace noise of a grid. Undone exactly, for every function of the grid, by
+    u(w) − α/(1 − α)² · (u(w + h) − 2u(w) + u(w − h)).
+
+    Parameters
+    ----------
+    scale : b = h / ln(1/α).
+    alpha : given in place of the scale.
+    step : h, the distance of grid points, to which true values are rounded.
+    bounds : (lowest, highest), multiples of the step: true values are clamped to them first. Epsilon is their distance over b.
+
+    >>> noise = GeometricNoise(alpha=0.5, bounds=(0, 10))
+    >>> round(noise.epsilon, 4), round(noise.scale, 4)
+    (6.9315, 1.4427)
+    """
+
+    scale: float
+    step: float
+    bounds: tuple[float, float] | None
+
+    def __init__(
+        self,
+        scale: float | None = None,
+        *,
+        alpha: float | None = None,
+        step: float = 1.0,
+        bounds: Sequence[float] | None = None,
+    ) -> None:
+        if (scale is None) == (alpha is None):
+            raise MechanismError("GeometricNoise takes either a scale or alpha, which is exp(-step / scale)")
+        object.__setattr__(self, "step", _positive("step", step))
+        if alpha is not None and not (is_number(alpha) and 0 < alpha < 1):
+            raise MechanismError(f"alpha={alpha!r} must lie between 0 and 1")
+        found = -self.step / np.log(alpha) if alpha is not None else _positive("scale", scale)
+        object.__setattr__(self, "scale", float(found))
+        object.__setattr__(self, "bounds", _checked_bounds(bounds, self.step))
+        if 64 * np.log(2) * self.scale / self.step > LONGEST:
+            limit = 64 * np.log(2) * self.scale / LONGEST
+            raise MechanismError(
+                f"step={self.step:g} is too fine for a scale of {self.scale:g}: use {limit:.2g} or more"
+            )
+
+    @property
+    def alpha(self) -> float:
+        """Ratio of the chances of neighbouring values."""
+        return float(np.exp(-self.step / self.scale))
+
+    @property
+    def grid(self) -> float:
+        return self.step
+
+    @property
+    def smooth_only(self) -> bool:
+        return False
+
+    @property
+    def on_grid(self) -> bool:
+        return True
+
+    @property
+    def law(self) -> str:
+        return f"geometric noise of scale {self.scale:g}: k steps of {self.step:g} with a probability in proportion to {self.alpha:.4g}^|k|"
+
+    @property
+    def cuts(self) -> Words:
+        return geometric_cuts(-self.step / self.scale)
+
+    @property
+    def operator(self) -> Operator:
+        return Geometric(self.scale, self.step)
+
+    @property
+    def masses(self) -> Float:
+        """Probabilities of 0, 1, 2, … steps, as far as they count."""
+        ratio = self.step / self.scale
+        count = int(min(np.ceil(64 * np.log(2) / ratio), LONGEST)) + 1
+        return -np.expm1(-ratio) / (1 + np.exp(-ratio)) * np.exp(-ratio * np.arange(count))
+
+    @property
+    def epsilon(self) -> float:
+        return self.span / self.scale
+
+    def revert(self, encoded: Column, context: Columns) -> Nodes:
+        self.check_released(encoded, context)
+        values, ratio = np.asarray(encoded, dtype=float), self.step / self.scale
+        side = -1 / (4 * np.sinh(ratio / 2) ** 2)  # −α/(1 − α)²
+        weights = np.array([[side, 1 - 2 * side, side]])
+        return _shared((values - self.step, values, values + self.step), weights)
+
+    def revert_polynomial(self, encoded: Column, context: Columns, degree: int) -> Nodes:  # noqa: ARG002
+        return self.revert(encoded, context)
+
+    def clamped(self) -> TransitionMatrix:
+        """The transition matrix of a release that was clamped to the bounds once more, after the noise.
+
+        >>> GeometricNoise(alpha=0.5, bounds=(0, 2)).clamped().matrix.round(3)
+        array([[0.667, 0.333, 0.167],
+               [0.167, 0.333, 0.167],
+               [0.167, 0.333, 0.667]])
+        """
+        return _clamped(self, self.masses)
+
+    def _refuse_clipped(self, values: Float) -> None:
+        _refuse_piles(values, self.bounds, self.step / self.scale)
+
+    def document(self) -> Document:
+        return {"channel": "geometric_noise", "scale": self.scale, "step": self.step, **self._bounds_document()}
+
+
+@dataclass(frozen=True)
+class KeepOrNoise(AdditiveNoise):
+    """The value stays with probability `keep`, else geometric noise is added: the sibling of a randomised response for numbers.
+
+    Undone exactly, for every function of the grid, by [u − p E u(w + V′)]/(1 − p), where p = 1 − keep and V′ is geometric with
+    α′/(1 − α′)² = (1 − p) α/(1 − α)²: weights that are bounded, and no differences of u.
+
+    >>> noise = KeepOrNoise(0.6, GeometricNoise(2.0, bounds=(0, 10)))
+    >>> round(noise.epsilon, 3)
+    6.964
+    """
+
+    keep: float
+    inner: GeometricNoise
+
+    def __post_init__(self) -> None:
+        if not (is_number(self.keep) and 0 < self.keep < 1):
+            raise MechanismError(f"keep={self.keep!r} must lie between 0 and 1")
+        if not isinstance(self.inner, GeometricNoise):
+            raise MechanismError(f"KeepOrNoise takes a GeometricNoise, not a {type(self.inner).__name__}: use a grid")
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:  # type: ignore[override]
+        return self.inner.bounds
+
+    @property
+    def grid(self) -> float:
+        return self.inner.step
+
+    @property
+    def smooth_only(self) -> bool:
+        return False
+
+    @property
+    def on_grid(self) -> bool:
+        return True
+
+    @property
+    def law(self) -> str:
+        return f"with probability {1 - self.keep:g} {self.inner.law}, else nothing"
+
+    @property
+    def cuts(self) -> Words:
+        return self.inner.cuts
+
+    @property
+    def chances(self) -> Float:
+        out = (1 - self.keep) * self.inner.chances
+        out[out.size // 2] += self.keep
+        return out
+
+    @property
+    def operator(self) -> Operator:
+        return Sometimes(self.keep, self.inner.operator)
+
+    @property
+    def epsilon(self) -> float:
+        """Of the largest against the smallest chance: a value that stayed, against noise over the whole range."""
+        changed = (1 - self.keep) * float(self.inner.masses[0])
+        return float(np.log((self.keep + changed) / changed) + self.inner.epsilon)
+
+    def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Column:  # noqa: ARG002
+        steps = self.true_steps(encoded)
+        stays = stream.words(steps.size) < np.uint64(min(int(self.keep * 2.0**64), 2**64 - 1))
+        released = steps + np.where(stays, 0, draw_integers(self.cuts, steps.size, stream))
+        return released * int(self.grid) if self.whole else released * self.grid
+
+    def revert(self, encoded: Column, context: Columns) -> Nodes:
+        self.check_released(encoded, context)
+        values, ratio = np.asarray(encoded, dtype=float), self.grid / self.inner.scale
+        # 4 sinh²(ratio′/2) = (1 − α′)²/α′, which is 1/(1 − p) times that of α.
+        within = 2 * np.arcsinh(np.sinh(ratio / 2) / np.sqrt(self.keep))
+        far = int(np.ceil(64 * np.log(2) / within))
+        if 2 * far + 1 > NODES:
+            raise MechanismError(
+                f"{2 * far + 1} values stand for one released value of a noise with a scale of {self.inner.scale / self.grid:.3g} steps, above "
+                f"the limit of {NODES}: ask for a linear model or a log link, or have the column released with a coarser step"
+            )
+        k = np.arange(-far, far + 1)
+        weights = -(1 - self.keep) * np.tanh(within / 2) * np.exp(-within * np.abs(k))
+        weights[far] += 1
+        return _shared(tuple(values + j * self.grid for j in k), weights[None] / self.keep)
+
+    def document(self) -> Document:
+        inner = self.inner
+        return {
+            "channel": "keep_or_noise",
+            "keep": self.keep,
+            "scale": inner.scale,
+            "step": inner.step,
+            **inner._bounds_document(),
+        }
+
+
+@dataclass(frozen=True)
+class GaussianNoise(AdditiveNoise):
+    """Normal noise with standard deviation σ, undone by exp(−σ²/2 · d²/dz²): exact in polynomials and exponentials.
+
+    Drawn as discrete Gaussian noise on a grid of about σ/4096.
+
+    Parameters
+    ----------
+    sd : σ.
+    bounds : (lowest, highest): true values are clamped to them first. Epsilon is infinite; ρ = range²/(2σ²), see `rho`.
+
+    >>> GaussianNoise(10.0, bounds=(0, 20)).rho
+    2.0
+    """
+
+    sd: float
+    bounds: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sd", _positive("sd", self.sd))
+        object.__setattr__(self, "bounds", _checked_bounds(self.bounds))
+
+    @property
+    def grid(self) -> float:
+        return _power_of_two(self.sd / FINE)
+
+    @property
+    def law(self) -> str:
+        return f"normal noise of standard deviation {self.sd:g}"
+
+    @property
+    def cuts(self) -> Words:
+        return gaussian_cuts(self.sd / self.grid)
+
+    @property
+    def operator(self) -> Operator:
+        return Gaussian(self.sd)
+
+    @property
+    def rho(self) -> float:
+        return self.span**2 / (2 * self.sd**2)
+
+    def document(self) -> Document:
+        return {"channel": "gaussian_noise", "sd": self.sd, **self._bounds_document()}
+
+
+@dataclass(frozen=True)
+class DiscreteGaussianNoise(AdditiveNoise):
+    """Whole steps of noise with Pr(V = kh) ∝ exp(−k²h²/(2σ²)). Undone in polynomials and exponentials, exactly, by its own moments.
+
+    Parameters
+    ----------
+    sd : σ, at least one step: below that the noise is almost none.
+    step : h, the distance of grid points, to which true values are rounded.
+    bounds : (lowest, highest), multiples of the step: true values are clamped to them first. Epsilon is infinite; ρ =
+        range²/(2σ²), see `rho`.
+    """
+
+    sd: float
+    step: float = 1.0
+    bounds: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sd", _positive("sd", self.sd))
+        object.__setattr__(self, "step", _positive("step", self.step))
+        object.__setattr__(self, "bounds", _checked_bounds(self.bounds, self.step))
+        if self.sd < self.step:
+            raise MechanismError(f"sd={self.sd:g} is below the step of {self.step:g}: use a finer step, or more noise")
+        if 10 * self.sd / self.step > LONGEST:
+            limit = 10 * self.sd / LONGEST
+            raise MechanismError(f"step={self.step:g} is too fine for an sd of {self.sd:g}: use {limit:.2g} or more")
+
+    @property
+    def grid(self) -> float:
+        return self.step
+
+    @property
+    def on_grid(self) -> bool:
+        return True
+
+    @property
+    def law(self) -> str:
+        return f"normal noise of standard deviation {self.sd:g} in whole steps of {self.step:g}"
+
+    @property
+    def cuts(self) -> Words:
+        return gaussian_cuts(self.sd / self.step)
+
+    @cached_property
+    def masses(self) -> Float:
+        """Probabilities of 0, 1, 2, … steps, as far as they count."""
+        steps = np.arange(int(np.ceil(10 * self.sd / self.step)) + 1)
+        relative = np.exp(-((steps * self.step / self.sd) ** 2) / 2)
+        return np.asarray(relative / (2 * relative.sum() - 1))
+
+    @property
+    def operator(self) -> Operator:
+        return LatticeGaussian(self.step, self.masses, self.sd)
+
+    @property
+    def rho(self) -> float:
+        return self.span**2 / (2 * self.sd**2)
+
+    def clamped(self) -> TransitionMatrix:
+        """The transition matrix of a release that was clamped to the bounds once more, after the noise."""
+        return _clamped(self, self.masses)
+
+    def document(self) -> Document:
+        return {"channel": "discrete_gaussian_noise", "sd": self.sd, "step": self.step, **self._bounds_document()}
+
+
+@dataclass(frozen=True)
+class UniformNoise(AdditiveNoise):
+    """Noise between −width/2 and width/2, all values alike. Undone in polynomials and exponentials.
+
+    It has no epsilon: a released value excludes true ones farther than half the width away. With bounds, two true values are told
+    apart with a probability of at most δ = range/width.
+
+    >>> UniformNoise(50.0, bounds=(0, 20)).delta
+    0.4
+    """
+
+    width: float
+    bounds: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "width", _positive("width", self.width))
+        object.__setattr__(self, "bounds", _checked_bounds(self.bounds))
+
+    @property
+    def grid(self) -> float:
+        return self.width / (8 * FINE + 1)
+
+    @property
+    def law(self) -> str:
+        return f"uniform noise between {-self.width / 2:g} and {self.width / 2:g}"
+
+    @property
+    def cuts(self) -> Words:
+        return uniform_cuts(4 * FINE)
+
+    @property
+    def operator(self) -> Operator:
+        return Uniform(self.width)
+
+    @property
+    def delta(self) -> float:
+        return min(1.0, self.span / self.width)
+
+    def document(self) -> Document:
+        return {"channel": "uniform_noise", "width": self.width, **self._bounds_document()}
+
+
+def _shared(values: tuple[object, ...], weights: Float) -> Nodes:
+    """Nodes with one row of the table for everybody; the released value is the one in the middle."""
+    size = np.asarray(values[0]).size
+    return Nodes(values, weights, np.zeros(size, dtype=np.int64), np.array([len(values) // 2]))
+
+
+def _positive(name: str, value: Any) -> float:
+    if not (is_number(value) and np.isfinite(value) and value > 0):
+        raise MechanismError(f"{name}={value!r} must be a positive number")
+    return float(value)
+
+
+def _checked_bounds(bounds: Sequence[float] | None, step: float | None = None) -> tuple[float, float] | None:
+    if bounds is None:
+        return None
+    found = tuple(bounds) if isinstance(bounds, Sequence) else ()
+    if len(found) != 2 or not all(is_number(v) and np.isfinite(v) for v in found) or not found[0] < found[1]:
+        raise MechanismError(f"bounds={bounds!r} must be two numbers, the lower one first")
+    low, high = (float(v) for v in found)
+    if step is not None and any(abs(v / step - np.rint(v / step)) > OFF_GRID for v in (low, high)):
+        raise MechanismError(f"bounds={bounds!r} are no multiples of the step {step:g}: round them to the grid")
+    return low, high
+
+
+def _power_of_two(value: float) -> float:
+    return float(2.0 ** np.floor(np.log2(value)))
+
+
+def _numbers(column: Column, name: str) -> Float:
+    """A column as finite numbers; text is no number."""
+    values = np.asarray(column)
+    if values.dtype.kind == "O" and all(is_number(v) for v in values.tolist()):
+        values = values.astype(float)
+    if values.dtype.kind not in "iuf":
+        raise DataError(f"column {name!r} holds no numbers, to which noise could be added: convert it first")
+    values = values.astype(float)
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if wrong.size:
+        raise DataError(
+            f"column {name!r} has {wrong.size} missing or infinite value(s), first in row {wrong[0]}: noise needs numbers; set "
+            "them to missing, or leave their records out"
+        )
+    return values
+
+
+def _refuse_off_grid(values: Float, astray: Bool, step: float) -> None:
+    off = np.flatnonzero(astray)
+    if off.size:
+        raise DataError(
+            f"{off.size} of {values.size} released values are no multiples of the step {step:g}, first in row {off[0]} "
+            f"({quoted(f'{values[off[0]]:.10g}')}): they did not pass this channel, or were changed afterwards; use the file as it was "
+            "released, with its own description"
+        )
+
+
+def _refuse_piles(values: Float, bounds: tuple[float, float] | None, ratio: float) -> None:
+    """Of the values at or beyond a bound, a share α = exp(−ratio) lies beyond it, whatever the truth: none beyond and many at it
+    means that the release was clipped after the noise."""
+    for bound, beyond in () if bounds is None else ((bounds[0], values < bounds[0]), (bounds[1], values > bounds[1])):
+        piled = int(np.count_nonzero(values == bound))
+        chance = piled * float(np.log(-np.expm1(-ratio)))
+        if not beyond.any() and chance < np.log(CLIPPED):
+            raise DataError(
+                f"{piled} released values lie at the bound {bound:g} and none beyond it, which has a probability below {CLIPPED:g} under "
+                "this noise: the values were clipped after the noise was added, which it does not say. On a grid describe them by the "
+                "matrix of GeometricNoise(...).clamped(); else use the file as it was before it was clipped"
+            )
+
+
+def _clamped(noise: GeometricNoise | DiscreteGaussianNoise, masses: Float) -> TransitionMatrix:
+    if noise.bounds is None:
+        raise MechanismError(f"{type(noise).__name__} has no bounds to clamp to: give bounds=(lowest, highest)")
+    low, high = (int(np.rint(b / noise.step)) for b in noise.bounds)
+    size = high - low + 1
+    # Pr(V ≥ k steps), from the far end so that small ones stay exact.
+    tails = np.concatenate([np.cumsum(masses[::-1])[::-1], np.zeros(size)])
+    apart = np.subtract.outer(np.arange(size), np.arange(size))
+    matrix = np.concatenate([masses, np.zeros(size)])[np.abs(apart)]
+    matrix[0], matrix[-1] = tails[np.arange(size)], tails[np.arange(size)[::-1]]
+    whole = noise.step.is_integer()
+    levels = [k * int(noise.step) if whole else k * noise.step for k in range(low, high + 1)]
+    return TransitionMatrix.from_columns(levels, matrix / matrix.sum(axis=0), kind="numeric")

@@ -1,0 +1,189 @@
+"""Bad input around columns with noise: the term, the two numbers and the remedy are named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pramana as pr
+
+NOISES: dict[str, Any] = {
+    "laplace": pr.LaplaceNoise(0.5),
+    "geometric": pr.GeometricNoise(0.5),
+    "gaussian": pr.GaussianNoise(0.5),
+    "uniform": pr.UniformNoise(1.0),
+}
+
+
+@pytest.fixture
+def data(rng: np.random.Generator) -> pd.DataFrame:
+    n = 400
+    z, x = np.round(rng.normal(size=n) * 2), rng.normal(size=n)
+    frame = pd.DataFrame({"z": z, "x": x, "y": 1 + 0.5 * z + x + rng.normal(size=n)})
+    frame["b"] = (rng.random(n) < 1 / (1 + np.exp(-0.4 * z))).astype(int)
+    frame["c"] = rng.poisson(np.exp(0.3 * z))
+    return frame
+
+
+def noisy(data: pd.DataFrame, noise: Any) -> tuple[pd.DataFrame, pr.Mechanism]:
+    mechanism = pr.Mechanism({"z": noise})
+    with pytest.warns(UserWarning, match="not secure"):
+        return mechanism.perturb(data, seed=5), mechanism
+
+
+@pytest.mark.parametrize("name", NOISES)
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        ("y ~ log(z)", r"term 'log\(z\)' transforms the column 'z', which holds noise.*added to the logarithm itself"),
+        ("y ~ np.sqrt(z)", r"term 'np.sqrt\(z\)' transforms"),
+        ("y ~ np.exp(z)", r"term 'np.exp\(z\)' transforms"),
+        ("y ~ I(1 / z)", r"term 'I\(1 / z\)' transforms"),
+        ("y ~ I(z ** 0.5)", r"term 'I\(z \*\* 0.5\)' transforms"),
+        ("y ~ C(z)", r"term 'C\(z\)' transforms"),
+        ("y ~ bs(z, df=4)", r"applies bs\(\) to the perturbed column 'z'"),
+        ("y ~ scale(z)", r"applies scale\(\)"),
+        ("log(z) ~ x", r"term 'log\(z\)' transforms"),
+        ("y ~ x + offset(np.exp(z))", r"term 'np.exp\(z\)' transforms"),
+        ("y ~ I(z ** 4)", r"degree 4, and noise is undone up to degree 3"),
+        ("I(z ** 7) ~ x", r"degree 7 in 'z', above 6"),
+    ],
+)
+def test_transforms_that_no_noise_allows(data: pd.DataFrame, name: str, formula: str, message: str) -> None:
+    frame, mechanism = noisy(data, NOISES[name])
+    with pytest.raises(pr.FormulaError, match=message):
+        pr.fit(formula, frame, mechanism)
+
+
+def test_comparisons_are_for_a_grid(data: pd.DataFrame) -> None:
+    frame, mechanism = noisy(data, NOISES["geometric"])
+    assert np.isfinite(pr.fit("y ~ I(z > 1)", frame, mechanism).estimate).all()
+    assert np.isfinite(pr.fit("y ~ x", frame, mechanism, subset="z > 0").estimate).all()
+    for name in ("laplace", "gaussian", "uniform"):
+        frame, mechanism = noisy(data, NOISES[name])
+        with pytest.raises(pr.FormulaError, match=r"term 'I\(z > 1\)' transforms the column 'z'"):
+            pr.fit("y ~ I(z > 1)", frame, mechanism)
+        with pytest.raises(pr.FormulaError, match=r"subset.*'z', which holds noise.*GeometricNoise"):
+            pr.fit("y ~ x", frame, mechanism, subset="z > 0")
+
+
+@pytest.mark.parametrize("name", NOISES)
+@pytest.mark.parametrize(
+    "what", [pr.median("z"), pr.quantile("z", 0.9), pr.gini("z"), pr.proportions("z"), pr.mean("y", by="z")]
+)
+def test_quantiles_and_shares_are_refused_with_what_to_do(data: pd.DataFrame, name: str, what: Any) -> None:
+    frame, mechanism = noisy(data, NOISES[name])
+    with pytest.raises(pr.DataError, match=r"'z' has no levels.*at the usual rate; use mean\('z'\).*clamped\(\)"):
+        pr.fit(what, frame, mechanism)
+
+
+def test_a_quantile_regression_on_laplace_noise_is_refused(data: pd.DataFrame) -> None:
+    frame, mechanism = noisy(data, NOISES["laplace"])
+    with pytest.raises(pr.FormulaError, match=r"not a smooth function of 'z'.*LaplaceNoise"):
+        pr.fit(pr.quantile_regression("y ~ z", 0.5), frame, mechanism)
+    step = pr.from_callable(lambda b, z: ((z <= b[0]) - 0.5)[:, None], ["median"], smooth=False)
+    with pytest.raises(pr.FormulaError, match=r"median is not a smooth function of 'z'"):
+        pr.fit(step, frame, mechanism)
+
+
+def test_values_off_the_grid(data: pd.DataFrame) -> None:
+    mechanism = pr.Mechanism({"z": pr.GeometricNoise(1.0)})
+    off = data.assign(z=data["z"] + np.where(np.arange(len(data)) == 7, 0.25, 0.0))
+    for formula in ("y ~ z", "y ~ I(z ** 2)", "b ~ z"):
+        with pytest.raises(
+            pr.DataError, match=r"1 of 400 released values are no multiples of the step 1, first in row 7"
+        ):
+            pr.fit(formula, off, mechanism)
+
+
+@pytest.mark.parametrize("noise", [pr.GeometricNoise(2.0, bounds=(-4, 4)), pr.LaplaceNoise(2.0, bounds=(-4, 4))])
+def test_values_clipped_after_the_noise(data: pd.DataFrame, noise: Any) -> None:
+    frame, mechanism = noisy(data, noise)
+    assert np.isfinite(pr.fit("y ~ z", frame, mechanism).estimate).all()
+    with pytest.raises(pr.DataError, match=r"lie at the bound -4 and none beyond it.*clipped after the noise"):
+        pr.fit("y ~ z", frame.assign(z=frame["z"].clip(-4, 4)), mechanism)
+
+
+@pytest.mark.parametrize("noise", [pr.LaplaceNoise(0.9), pr.GeometricNoise(0.9)])
+def test_a_coefficient_too_large_for_the_noise_names_both_numbers(data: pd.DataFrame, noise: Any) -> None:
+    frame, mechanism = noisy(data, noise)
+    found, ones = equation(frame, mechanism, "c ~ z", "poisson"), np.ones(len(frame))
+    assert np.isfinite(found.clean_outer(np.array([0.0, 0.5]), ones)).all()
+    message = r"the coefficient of 'z' is 0\.7 and its noise has a scale of 0.9.*below 1.*it is 1\.26"
+    with pytest.raises(pr.SolveError, match=message):
+        found.clean_outer(np.array([0.0, 0.7]), ones)
+
+
+def test_normal_noise_beyond_the_reach_of_the_logit(data: pd.DataFrame) -> None:
+    frame, mechanism = noisy(data, NOISES["gaussian"])
+    with pytest.raises(pr.SolveError, match=r"standard deviation of 2 on the scale.*below 0.732"):
+        equation(frame, mechanism, "b ~ z").clean_outer(np.array([0.0, 4.0]), np.ones(len(frame)))
+    frame, mechanism = noisy(data, pr.DiscreteGaussianNoise(1.0))
+    with pytest.raises(pr.SolveError, match=r"moves by 0.5 within one step of 'z'.*finer step"):
+        equation(frame, mechanism, "b ~ z").clean_outer(np.array([0.0, 0.5]), np.ones(len(frame)))
+
+
+def equation(frame: pd.DataFrame, mechanism: pr.Mechanism, formula: str, family: str = "binomial") -> Any:
+    from pramana.estimators import Reversion
+    from pramana.frames import read
+
+    table = read(frame)
+    function = pr.glm(formula, family).prepare(table, mechanism.schema)
+    return Reversion().bind(function, mechanism, table, np.ones(table.n)).equation
+
+
+@pytest.mark.parametrize(
+    ("name", "formula", "options", "error"),
+    [
+        ("uniform", "b ~ z", {"family": "binomial"}, pr.MechanismError),
+        ("gaussian", "b ~ z + I(z ** 2)", {"family": "binomial"}, pr.MechanismError),
+        ("gaussian", "b ~ z", {"family": "binomial", "link": "probit"}, pr.MechanismError),
+        ("laplace", "b ~ z", {"family": "binomial", "link": "cloglog"}, pr.FormulaError),
+        ("laplace", "c ~ z + I(z ** 2)", {"family": "poisson"}, pr.FormulaError),
+        ("geometric", "c ~ z + I(z ** 2)", {"family": "poisson"}, pr.FormulaError),
+    ],
+)
+def test_families_that_a_noise_does_not_allow(
+    data: pd.DataFrame, name: str, formula: str, options: Any, error: Any
+) -> None:
+    frame, mechanism = noisy(data, NOISES[name])
+    with pytest.raises(error, match=r"UniformNoise|GaussianNoise|LaplaceNoise|GeometricNoise"):
+        pr.fit(formula, frame, mechanism, **options)
+
+
+def test_a_noisy_response_may_lie_where_no_true_one_can(data: pd.DataFrame) -> None:
+    """U is linear in the response: a count with noise, some of it negative, keeps its regression."""
+    mechanism = pr.Mechanism({"c": pr.GeometricNoise(1.0)})
+    with pytest.warns(UserWarning, match="not secure"):
+        frame = mechanism.perturb(data, seed=2)
+    assert (frame["c"] < 0).any()
+    found, clean = (pr.fit("c ~ z", f, m, family="poisson") for f, m in ((frame, mechanism), (data, None)))
+    np.testing.assert_array_less(np.abs(found.estimate - clean.estimate), 4 * found.standard_errors)
+
+
+def test_likelihoods_ask_for_levels(data: pd.DataFrame) -> None:
+    frame, mechanism = noisy(data, NOISES["geometric"])
+    for method in ("likelihood", "model-dependent"):
+        with pytest.raises(pr.MechanismError, match=r"needs levels"):
+            pr.fit("y ~ z", frame, mechanism, method=method)
+
+
+@pytest.mark.parametrize("name", ["laplace", "geometric"])
+def test_exponentials_whose_domain_is_not_checked_are_refused(data: pd.DataFrame, name: str) -> None:
+    frame, mechanism = noisy(data, NOISES[name])
+    for what in (pr.margins("c ~ z", family="poisson"), pr.average_treatment_effect("y", "b", "z")):
+        with pytest.raises(pr.FormulaError, match=r"needs averages of exponentials of 'z'"):
+            pr.fit(what, frame, mechanism)
+    assert np.isfinite(pr.fit(pr.margins("b ~ z", family="binomial"), frame, mechanism).estimate).all()
+
+
+def test_noise_that_drowns_the_signal_is_remarked_on_with_the_ratio(data: pd.DataFrame) -> None:
+    frame, mechanism = noisy(data, pr.LaplaceNoise(30.0))
+    found = pr.fit("y ~ z + x", frame, mechanism)
+    message = next(d.message for d in found.diagnostics if d.code == "noise-outweighs-signal")
+    assert "the noise of 'z' has a standard deviation of 42.43" in message
+    healthy = pr.fit("y ~ z + x", *noisy(data, pr.LaplaceNoise(1.0)))
+    assert "noise-outweighs-signal" not in {d.code for d in healthy.diagnostics}
