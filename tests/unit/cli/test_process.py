@@ -90,6 +90,7 @@ def test_a_mistake_is_one_line_on_stderr_and_exit_code_two(
         (("fit", FORMULA, "absent.csv"), "error: file 'absent.csv' does not exist"),
         (("fit",), "error: Missing argument 'WHAT': see 'pramana fit --help'"),
         (("bogus",), "error: No such command 'bogus': see 'pramana --help'"),
+        (("fit", FORMULA, "public.csv", "--bogus"), "error: No such option: --bogus: see 'pramana fit --help'"),
     ],
 )
 def test_a_mistake_leaves_the_process_with_exit_code_two(
