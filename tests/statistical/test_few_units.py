@@ -112,7 +112,7 @@ def misses(name: str, replicates: int, **asked: Any) -> tuple[list[str], np.ndar
 
 
 def test_the_correction_holds_where_hc0_does_not() -> None:
-    name, size = "120 records, lognormal covariate", 250
+    name, size = "120 records, lognormal covariate", 160
     _, missed = misses(name, size)
     _, large = misses(name, size, inference=pr.Sandwich("HC0"))
     assert missed[:, 2].sum() < 0.05 + 3 * np.sqrt(0.05 * 0.95 / size)

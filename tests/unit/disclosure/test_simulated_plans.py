@@ -69,13 +69,13 @@ def test_a_small_domain_needs_more_than_its_asymptotic_plan() -> None:
 
 
 def test_a_frontier_tells_what_releases_really_lose() -> None:
-    front = pr.frontier(logistic(), "y", [0.6, 0.9], analysis=pr.glm("y ~ x", "binomial"), term="x", simulate=60)
+    front = pr.frontier(logistic(), "y", [0.6, 0.9], analysis=pr.glm("y ~ x", "binomial"), term="x", simulate=40)
     low, high = front.points
     assert low.simulated > 1.3 * low.inflation  # type: ignore[operator]
     assert high.simulated == pytest.approx(high.inflation, rel=0.15)
     assert low.effective == pytest.approx(1 / low.simulated)  # type: ignore[operator]
     assert 0.8 < high.coverage <= 1  # type: ignore[operator]
-    assert "60 releases a design" in str(front)
+    assert "40 releases a design" in str(front)
     assert json.loads(front.summary("json"))["points"][0]["failed"] == low.failed
     assert {"simulated", "error", "coverage"} <= set(front.table)
     assert front.plot().axes
