@@ -19,6 +19,7 @@ from pramana.arrays import Bool, Column, Float, Int
 from pramana.diagnostic import Diagnostic
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
+from pramana.mechanism.channels.noise import AdditiveNoise, characteristic
 from pramana.mechanism.channels.reports import ReportChannel
 from pramana.mechanism.frequencies import reverted_shares, weighed_shares
 
@@ -31,6 +32,8 @@ RECORDS = 10_000
 """Records looked at: of larger files every so many-th, which is plenty for what is looked for."""
 LEVELS, VALUES, PAIRED = 300, 200, 100
 """Most levels of a column, distinct values of a clean column, and pairs of levels of two columns that are tested."""
+FEWEST, FARTHEST = 50, 4.0
+"""Numbers that are tested at all, and the distance z in the test of noise: exp(−16) is 1e-7."""
 CODES = ("filtered-on-perturbed", "derived-from-perturbed", "other-records")
 
 
@@ -72,7 +75,9 @@ def tampered(
     filtered = dict(_impossible(released, counts))
     whole = [column for column in released if column.name not in filtered]  # to a level left alone all columns are tied
     cut = {name: values[::step] for name, values in clean.items()}
-    return (*filtered.values(), *_chosen_reports(reporting, some, counts), *_derived(whole, cut, counts))
+    noisy = [a for a in mechanism.assignments if a.channel.levels is None]
+    chosen = (*_chosen_reports(reporting, some, counts), *_chosen_numbers(noisy, some, counts))
+    return (*filtered.values(), *chosen, *_derived(whole, cut, counts))
 
 
 def _every(table: Table, step: int, names: Sequence[str]) -> Table:
@@ -169,6 +174,47 @@ def _chosen_reports(assignments: Sequence[Assignment], table: Table, counts: Flo
         if shares[worst] < -slack[worst]:
             name = assignment.columns[0]
             yield _unlikely(repr(name), name, channel.levels[worst], float(shares[worst]), float(slack[worst]))
+
+
+def _chosen_numbers(assignments: Sequence[Assignment], table: Table, counts: Float) -> Iterator[Diagnostic]:
+    """Numbers that no truth plus the noise has made: |E e^{iu(Z + V)}| is at most |E e^{iuV}|, and the mean of n such values is
+    farther than z/√n from what it estimates with a chance of about exp(−z²)."""
+    for assignment in assignments:
+        name, channel = assignment.columns[0], assignment.channel
+        by = next(iter(channel.context), None)
+        rows = ~table.missing([name, *channel.context]) & (counts > 0)
+        try:
+            values = np.asarray(table.column(name)[rows], dtype=float)
+        except (TypeError, ValueError):  # no numbers: refused where they are used
+            continue
+        place = np.zeros(values.size, dtype=np.int64)
+        if by is not None:
+            place = _places(table.column(by)[rows], tuple(channel.parts))
+        for k, part in enumerate(channel.parts.values()):
+            own = (place == k) & np.isfinite(values)
+            if (
+                isinstance(part, AdditiveNoise)
+                and own.sum() >= FEWEST
+                and _sharper(values[own], counts[rows][own], part)
+            ):
+                yield _clipped(name)
+                break
+
+
+def _sharper(values: Float, counts: Float, noise: AdditiveNoise) -> bool:
+    u, most = characteristic(noise)
+    n = counts.sum()
+    found = np.abs(np.exp(1j * np.outer(u, values)) @ counts) / n
+    return bool(np.any(found > np.abs(most) + FARTHEST / np.sqrt(n)))
+
+
+def _clipped(name: str) -> Diagnostic:
+    message = (
+        f"the released values of {name!r} vary less than its noise alone makes numbers vary: they were clipped or records were left out by "
+        "them after the noise was added, or the noise was smaller than stated. Estimates from them are wrong: use the "
+        f"numbers and the records as released, and {name!r} in the formula"
+    )
+    return Diagnostic(CODES[0], "warning", message)
 
 
 def _derived(released: Sequence[_Released], clean: Mapping[str, Column], counts: Float) -> Iterator[Diagnostic]:

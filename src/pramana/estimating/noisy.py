@@ -15,7 +15,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import mul
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -459,8 +460,8 @@ class _Power(_Curve):
         """(e^{kη})*, with t_j and t_j t_l."""
         value = np.exp(k * self.eta)
         parts = [o.inverse(k * c) for o, c in zip(self.operators, self.slopes, strict=True)]
-        whole = value * np.prod([v for v, _, _ in parts], axis=0)
-        ratio = np.stack([first / v for v, first, _ in parts])
+        whole = value * reduce(mul, (v for v, _, _ in parts))
+        ratio = np.stack(np.broadcast_arrays(*(first / v for v, first, _ in parts)))  # numbers, or by record
         second = ratio[:, None] * ratio[None]
         for j, (v, _, own) in enumerate(parts):
             second[j, j] = own / v

@@ -41,6 +41,7 @@ def remarks(engine: Engine, root: Root, found: Uncertainty, *, split: bool) -> l
         *([] if found.judged is None else weakness(engine, found.judged, found.limits)),
         *([NOTHING_RANDOM] if found.known else []),
         *found.own.remarks(names),
+        *_mute(engine, found),
         *_few_units(engine, found),
         *(open_ended(names, linear.limits) if isinstance(linear, Inverted) else []),
         *_resting_on_one(engine, found.small),
@@ -128,6 +129,17 @@ def _few_units(engine: Engine, found: Uncertainty) -> list[Diagnostic]:
     if isinstance(chosen, Sandwich) and not chosen.small_sample:
         return few_clusters(engine.sampling.live_groups, "use inference=pr.Sandwich(), whose intervals are those of t")
     return too_few_clusters(engine.sampling.live_groups)
+
+
+def _mute(engine: Engine, found: Uncertainty) -> list[Diagnostic]:
+    names = [repr(p) for p, mute in zip(engine.about.parameters, found.mute, strict=True) if mute]
+    if not names:
+        return []
+    message = (
+        f"every released record says the same of {', '.join(names[:5])}, which noise makes all but impossible: no standard error is "
+        "given; is this the mechanism by which the records were perturbed, and are they all there?"
+    )
+    return [Diagnostic("no-variation", "error", message)]
 
 
 def _resting_on_one(engine: Engine, small: SmallSample | None) -> list[Diagnostic]:

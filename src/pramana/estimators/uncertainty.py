@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from pramana.analysis.task import Task
-from pramana.arrays import Float
+from pramana.arrays import Bool, Float
 from pramana.engines import Engine, Totals
 from pramana.errors import PramanaError, SolveError
 from pramana.estimating.rounding import ROUNDING
@@ -52,6 +52,7 @@ class Uncertainty:
     measured : how P was measured, or None where it is known.
     added : (d, d), what measuring P adds to the covariance.
     known : nothing is random.
+    mute : parameters of which every record says the same although it was perturbed, so that none shows a variance (d,).
     """
 
     chosen: Inference
@@ -67,6 +68,7 @@ class Uncertainty:
     measured: Measured | None
     added: Float | None
     known: bool
+    mute: Bool
 
     @property
     def kind(self) -> str:
@@ -113,10 +115,16 @@ def uncertainty(
     interval = Interval(method, task, engine, root.beta, worth, df, level)
     own = Owned.none(engine.d) if known or measured is not None else own_limits(interval, chosen)
     covariance = own.filled(covariance)
-    judged = _judged(engine, root, linear if method.reverts else None, large)
+    judged = _judged(task, engine, root, linear if method.reverts else None, large)
     limits = linear.limits if isinstance(linear, Inverted) else _limits(interval, own, chosen, judged, small, measured)
     covariance = covariance if small is None else small.blanked(covariance)
-    return Uncertainty(chosen, linear, large, covariance, df, small, draws, own, judged, limits, measured, added, known)
+    mute = np.zeros(engine.d, dtype=bool)
+    if linear is not None and method.reverts and not known:
+        mute = _mute(linear) & ~own.still
+    covariance = np.where(mute[:, None] | mute, np.nan, covariance)
+    return Uncertainty(
+        chosen, linear, large, covariance, df, small, draws, own, judged, limits, measured, added, known, mute
+    )
 
 
 SHARED_LIMIT = 5e8
@@ -294,11 +302,19 @@ def _degrees_of_freedom(chosen: Inference, engine: Engine, small: SmallSample | 
     return None
 
 
-def _judged(engine: Engine, root: Root, linear: Linear | None, covariance: Float) -> Identification | None:
+def _mute(linear: Linear) -> Bool:
+    """Scores (d,) that are 0 for every record, up to rounding, where the truth behind them cannot be the same for all."""
+    outer, privacy = np.diag(linear.totals.outer), np.diag(linear.totals.privacy)
+    return np.asarray(outer <= ROUNDING**2 * np.abs(privacy)) & (privacy != 0)
+
+
+def _judged(task: Task, engine: Engine, root: Root, linear: Linear | None, covariance: Float) -> Identification | None:
     """What the noise has left to estimate; None where no noise is undone, or the equation is a step function."""
     if linear is None or not engine.about.smooth or not perturbed(linear.totals):
         return None
-    return identification(engine, root.beta, linear.totals, covariance)
+    used = [] if task.mechanism is None else task.mechanism.used_by(task.function.variables)
+    additive = any(assignment.channel.levels is None for assignment in used)
+    return identification(engine, root.beta, linear.totals, covariance, additive=additive)
 
 
 def _limits(

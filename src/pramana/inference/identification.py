@@ -46,8 +46,10 @@ class Identification:
     divisor: str = ""
 
 
-def identification(engine: Engine, beta: Float, totals: Totals, covariance: Float) -> Identification:
-    """Of every parameter at the root, whose covariance is (d, d).
+def identification(
+    engine: Engine, beta: Float, totals: Totals, covariance: Float, *, additive: bool = False
+) -> Identification:
+    """Of every parameter at the root, whose covariance is (d, d); `additive` where noise was added to a number that is used.
 
     An equation names the blocks of its slope (d, d) that are minus a curvature, and may be judged by another one that has the
     same regressors. A slope without such blocks is taken for a curvature of either sign where it is symmetric.
@@ -64,7 +66,7 @@ def identification(engine: Engine, beta: Float, totals: Totals, covariance: Floa
     for block in judge.about.curvatures:
         places = np.arange(engine.d)[slice(None) if block is None else block]
         try:
-            found = _signals(judge, beta, totals, places)
+            found = _signals(judge, beta, totals, places, additive=additive)
             negative = _negative(totals.slope[np.ix_(places, places)], either=block is None) | (found == 0)
             found = np.where(negative, 0.0, found)
         except np.linalg.LinAlgError:
@@ -93,7 +95,7 @@ def _negative(slope: Float, *, either: bool) -> Bool:
     return wrong if wrong.any() else np.abs(vectors[:, 0]) > 0.3
 
 
-def _signals(engine: Engine, beta: Float, totals: Totals, places: Int) -> Float:
+def _signals(engine: Engine, beta: Float, totals: Totals, places: Int, *, additive: bool) -> Float:
     """Of the parameters at these places (k,), the others of their block solved for.
 
     With the score of parameter j along its profile, c ᵀ Σ φ at β + δD, where D = J⁻¹e_j / (J⁻¹)_jj and c likewise by rows, the
@@ -126,7 +128,9 @@ def _signals(engine: Engine, beta: Float, totals: Totals, places: Int) -> Float:
     moments = times * few.slope_moments(beta, left @ units, right @ units)
     nothing = np.abs(effective) <= ROUNDING * np.sqrt(engine.n * moments[0])  # of the sizes of the slope's terms
     found = signals(*moments)
-    if np.all(found >= SAFE):
+    if additive or np.all(
+        found >= SAFE
+    ):  # the slope of released numbers, taken for true, varies with the noise as well
         return found
     plain = times * few.softened(0.0).slope_moments(beta, left @ units, right @ units)
     return signals(*np.where(np.abs(moments[0] - plain[0]) > NOISY * moments[0], moments, 0.0))

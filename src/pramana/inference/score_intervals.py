@@ -12,7 +12,7 @@ from pramana.engines import Engine
 from pramana.errors import SolveError
 from pramana.kernels.newton import newton
 
-_FAR = 2.0**24
+FAR = 2.0**24
 CLOSE = 1e-4
 """Relative change of an end that leaves its square, as curves through three points converge."""
 ROOTLESS = 1e-3
@@ -87,7 +87,7 @@ class _Walk:
 
     def __init__(self, profile: _Profile, step: float) -> None:
         self.centre, self.step = float(profile.beta[profile.index]), step
-        self.far = np.sqrt(profile.statistic(self.centre + step * _FAR))
+        self.far = np.sqrt(profile.statistic(self.centre + step * FAR))
         self.known: dict[float, float] = {}
         profile.reset()
         self.profile = profile
@@ -100,7 +100,7 @@ class _Walk:
         high = 1.0
         while self.root(high) <= limit:
             high *= 2
-            if high > _FAR:
+            if high > FAR:
                 return nowhere
         high = min(d for d, root in self.known.items() if root > limit)
         low = max((d for d in self.known if d < high), default=0.0)

@@ -16,7 +16,7 @@ from pramana.estimating.equation import About
 from pramana.inference.identification import SAFE, WANTED, Identification
 from pramana.inference.limits import Limits
 from pramana.inference.options import Sandwich
-from pramana.inference.score_intervals import Reference, score_intervals, score_statistic
+from pramana.inference.score_intervals import FAR, Reference, score_intervals, score_statistic
 
 USUAL = 0.95
 LEVELS = (0.9, USUAL, 0.99)
@@ -88,12 +88,18 @@ def limits_of(
         return None
     rows = [int(j) for j in np.flatnonzero(held)]
     zero = np.full(engine.d, np.nan)
-    zero[rows] = [np.sign(beta[j]) * reference.t(score_statistic(engine, beta, j, 0.0, extra), j) for j in rows]
+    zero[rows] = [np.sign(beta[j]) * reference.t(_of_zero(engine, beta, errors, j, extra), j) for j in rows]
     asked = sorted(levels)
     limits = score_intervals(engine, beta, errors, np.stack([reference.critical(a) for a in asked]), rows, extra)
     values = dict(zip(asked, limits, strict=True))
     kind = "score" if held.all() else "auto" if held.any() else "wald"
     return ScoreLimits(kind, chosen.level, values, zero)
+
+
+def _of_zero(engine: Engine, beta: Float, errors: Float, j: int, extra: Callable[[Float], Float] | None) -> float:
+    """The statistic of the hypothesis that a parameter is 0: no larger than far out, since an interval covers the gaps within it."""
+    away = beta[j] - np.copysign(max(errors[j], 1e-12) * FAR, beta[j])
+    return min(score_statistic(engine, beta, j, 0.0, extra), score_statistic(engine, beta, j, float(away), extra))
 
 
 def described(limits: Limits | None, about: About, interval: str) -> str:

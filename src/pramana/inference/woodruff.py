@@ -13,7 +13,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from pramana.arrays import Float
+from pramana.arrays import Bool, Float
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine, Totals
 from pramana.engines.sampling import Sampling
@@ -24,6 +24,9 @@ from pramana.inference.sandwich import Linear
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999)
 """Levels of which a result knows the limits without the data."""
+
+NUDGE = 1e-9
+"""Of all weights: less than that is not a record."""
 
 SHRINKINGS = 12
 """Halvings of an interval that is open, until it gives a standard error."""
@@ -94,6 +97,8 @@ def inverted(engine: Engine, totals: Totals, options: Woodruff) -> Inverted:
     deviation = np.sqrt(np.clip(np.diag(totals.meat), 0.0, None))
     spread = deviation * np.sqrt(_between(engine.sampling))
     low, high = _limits(engine, np.outer(reach, spread))
+    first, last = _outermost(engine, totals)
+    low, high = np.where(first, -np.inf, low), np.where(last, np.inf, high)
     values = {level: np.column_stack(pair) for level, *pair in zip(levels, low, high, strict=True)}
     errors = _standard_errors(engine, spread, reach[levels.index(options.level)])
     scale = np.divide(errors, deviation, out=np.zeros_like(errors), where=deviation > 0)
@@ -133,6 +138,13 @@ def _limits(engine: Engine, moves: Float) -> tuple[Float, Float]:
     """Lower and upper limits (k, d) where the score is so far (k, d) from zero; it falls as β rises."""
     low, high = np.split(engine.inverted(np.concatenate([moves, -moves])), 2)
     return low, high
+
+
+def _outermost(engine: Engine, totals: Totals) -> tuple[Bool, Bool]:
+    """Whether a quantile (d,) is the smallest or the largest value there is: then no record lies beyond to set a limit."""
+    nudge = NUDGE * engine.sampling.row_weights.sum()
+    first, last = engine.inverted(np.stack([totals.score + nudge, totals.score - nudge]))
+    return ~np.isfinite(first), ~np.isfinite(last)
 
 
 def _standard_errors(engine: Engine, spread: Float, reach: float) -> Float:

@@ -163,7 +163,8 @@ def corrections(shares: Float, back: Float) -> tuple[Float, Float]:
         roots = (1 - np.minimum(values, LARGEST)) ** -0.5
         out[large] = (vectors * roots[:, None, :]) @ vectors.transpose(0, 2, 1)
         along = (back @ vectors) ** 2 / np.sum(back**2, axis=1)[:, None]
-        alone[large] = np.einsum("njk,nk->nj", along, (values > ALONE).astype(float))
+        whole = np.abs(values - 1) < 1 - ALONE  # beyond 1 are signed shares, which other units take back
+        alone[large] = np.einsum("njk,nk->nj", along, whole.astype(float))
     return out, alone
 
 

@@ -233,7 +233,7 @@ def test_what_noise_cannot_be_added_to() -> None:
         mechanism.perturb({"z": np.array([1.0, np.inf])})
     with pytest.raises(pr.DataError, match=r"steps of .* cannot be told apart"):
         mechanism.perturb({"z": np.array([1e15])})
-    with pytest.raises(pr.MechanismError, match=r"LaplaceNoise adds noise to one column, not to 'a', 'b'"):
+    with pytest.raises(pr.MechanismError, match=r"noise is added to one column, not to 'a', 'b'"):
         pr.Mechanism({("a", "b"): pr.LaplaceNoise(1.0)}).perturb({"a": np.ones(2), "b": np.ones(2)})
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,10 @@ from pramana.mechanism.draws.keystream import Keystream
 
 FINE = 4096
 """Grid points within one scale of a noise that stands for a continuous one: its moments are right to 5e-9."""
+SMALLEST, LARGEST = 1e-12, 1e12
+"""Of scales, steps and widths: so that what is released, in steps of a grid, can be counted."""
+ARGUMENTS = tuple(np.arange(1, 13) / 2)
+"""Over the standard deviation of the noise: where released numbers are compared with it."""
 STENCIL = 128
 """Nodes within one scale of a Laplace noise, where no closed form is known: truncation (b/128)⁴/90 · b² u⁽⁶⁾, 4e-11 for a function
 that varies on the scale of the noise, and rounding 5 · 128² · 2⁻⁵³ = 1e-11."""
@@ -49,8 +53,33 @@ NODES = 400
 """Most values that may stand for one released value."""
 OFF_GRID = 1e-6
 """Of a step: farther than that from the grid is no rounding."""
+RARE = 1e-9
+"""Probability of a noise that is not reckoned with: tables of whole numbers are rough below 2⁻⁶⁴."""
 CLIPPED = 1e-9
 """Probability below which released values that pile up at a bound were clipped there."""
+
+
+@lru_cache(maxsize=64)
+def characteristic(channel: AdditiveNoise) -> tuple[Float, Float]:
+    """Arguments u (k,), on the scale of the noise, and E e^{iuV} (k,), which is real: the noise is symmetric."""
+    chances = channel.chances
+    values = (np.arange(chances.size) - chances.size // 2) * channel.grid
+    u = np.array(ARGUMENTS) / np.sqrt(chances @ values**2)
+    return u, np.array([chances @ np.cos(a * values) for a in u])
+
+
+@lru_cache(maxsize=64)
+def continuing(channel: AdditiveNoise) -> tuple[tuple[int, float], ...]:
+    """For 0 steps, and for as many as the noise has standard deviations of: least of Pr(V > k + steps | V ≥ k) for noise that comes
+    near a bound from anywhere within; 0 where it has an end there."""
+    chances = channel.chances
+    tails = np.cumsum(chances[::-1])[::-1][chances.size // 2 :]  # of 0, 1, … steps or more
+    apart = int(min(channel.span / channel.grid, float(np.count_nonzero(tails > RARE) - 1))) + 1
+    found = []
+    for steps in (0, int(np.sqrt(2 * (tails[1:] @ (2 * np.arange(tails.size - 1) + 1))))):
+        beyond = np.append(tails[steps + 1 :], np.zeros(steps + 1))
+        found.append((steps, float((beyond / tails)[:apart].min())))
+    return tuple(found)
 
 
 class AdditiveNoise(Channel):
@@ -131,10 +160,6 @@ class AdditiveNoise(Channel):
         return self.operator
 
     def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Float:
-        if len(names) > 1:
-            raise MechanismError(
-                f"{type(self).__name__} adds noise to one column, not to {listing(names)}: give each a channel of its own"
-            )
         return _numbers(columns[0], names[0])
 
     def released_steps(self, encoded: Column) -> Int:
@@ -193,10 +218,23 @@ class AdditiveNoise(Channel):
         values = np.asarray(encoded, dtype=float)
         if self.on_grid:
             _refuse_off_grid(values, self.off_grid(values), self.grid)
-        self._refuse_clipped(values)
+        if self.bounds is not None:
+            self._refuse_clipped(values, self.bounds)
 
-    def _refuse_clipped(self, values: Float) -> None:
-        """Values that end at a bound, where the noise would have taken some of them beyond."""
+    def _refuse_clipped(self, values: Float, bounds: tuple[float, float]) -> None:
+        """Of the values at a bound or near it, at least a share lies beyond: many of them and none beyond means that the release was clipped
+        or filtered after the noise."""
+        for bound, inwards in ((bounds[0], values - bounds[0]), (bounds[1], bounds[1] - values)):
+            for steps, on in () if inwards.min(initial=0.0) < 0 else continuing(self):
+                near = int(np.count_nonzero(inwards <= steps * self.grid))
+                if near * np.log1p(-on) < np.log(CLIPPED):
+                    where = f"within {steps * self.grid:.4g} of" if steps else "at"
+                    raise DataError(
+                        f"{near} released values lie {where} the bound {bound:g} and none beyond it, which has a probability below "
+                        f"{CLIPPED:g} under this noise: the values were clipped, or records left out by them, after the noise was added, "
+                        "which it does not say. Use the file as it was before that; values clipped on a grid are described by "
+                        "the matrix of GeometricNoise(...).clamped()"
+                    )
 
     def _bounds_document(self) -> Document:
         return {} if self.bounds is None else {"bounds": list(self.bounds)}
@@ -252,9 +290,6 @@ class LaplaceNoise(AdditiveNoise):
         weights[2] += 1
         return _shared(tuple(values + k * step for k in range(-2, 3)), weights[None])
 
-    def _refuse_clipped(self, values: Float) -> None:
-        _refuse_piles(values, self.bounds, self.grid / self.scale)
-
     def document(self) -> Document:
         return {"channel": "laplace_noise", "scale": self.scale, **self._bounds_document()}
 
@@ -296,6 +331,11 @@ class GeometricNoise(AdditiveNoise):
         found = -self.step / np.log(alpha) if alpha is not None else _positive("scale", scale)
         object.__setattr__(self, "scale", float(found))
         object.__setattr__(self, "bounds", _checked_bounds(bounds, self.step))
+        if self.step > 40 * self.scale:
+            raise MechanismError(
+                f"scale={self.scale:g} is so small beside a step of {self.step:g} that no value would ever change: use "
+                f"{self.step / 40:.2g} or more, or a finer step"
+            )
         if 64 * np.log(2) * self.scale / self.step > LONGEST:
             limit = 64 * np.log(2) * self.scale / LONGEST
             raise MechanismError(
@@ -361,9 +401,6 @@ class GeometricNoise(AdditiveNoise):
                [0.167, 0.333, 0.667]])
         """
         return _clamped(self, self.masses)
-
-    def _refuse_clipped(self, values: Float) -> None:
-        _refuse_piles(values, self.bounds, self.step / self.scale)
 
     def document(self) -> Document:
         return {"channel": "geometric_noise", "scale": self.scale, "step": self.step, **self._bounds_document()}
@@ -625,6 +662,8 @@ def _shared(values: tuple[object, ...], weights: Float) -> Nodes:
 def _positive(name: str, value: Any) -> float:
     if not (is_number(value) and np.isfinite(value) and value > 0):
         raise MechanismError(f"{name}={value!r} must be a positive number")
+    if not SMALLEST <= value <= LARGEST:
+        raise MechanismError(f"{name}={value!r} must lie between {SMALLEST:g} and {LARGEST:g}: use other units")
     return float(value)
 
 
@@ -669,20 +708,6 @@ def _refuse_off_grid(values: Float, astray: Bool, step: float) -> None:
             f"({quoted(f'{values[off[0]]:.10g}')}): they did not pass this channel, or were changed afterwards; use the file as it was "
             "released, with its own description"
         )
-
-
-def _refuse_piles(values: Float, bounds: tuple[float, float] | None, ratio: float) -> None:
-    """Of the values at or beyond a bound, a share α = exp(−ratio) lies beyond it, whatever the truth: none beyond and many at it
-    means that the release was clipped after the noise."""
-    for bound, beyond in () if bounds is None else ((bounds[0], values < bounds[0]), (bounds[1], values > bounds[1])):
-        piled = int(np.count_nonzero(values == bound))
-        chance = piled * float(np.log(-np.expm1(-ratio)))
-        if not beyond.any() and chance < np.log(CLIPPED):
-            raise DataError(
-                f"{piled} released values lie at the bound {bound:g} and none beyond it, which has a probability below {CLIPPED:g} under "
-                "this noise: the values were clipped after the noise was added, which it does not say. On a grid describe them by the "
-                "matrix of GeometricNoise(...).clamped(); else use the file as it was before it was clipped"
-            )
 
 
 def _clamped(noise: GeometricNoise | DiscreteGaussianNoise, masses: Float) -> TransitionMatrix:

@@ -132,7 +132,9 @@ class Stratified(Channel):
             parts.append(reverted(channel, encoded[rows]))
             row[rows] = height + parts[-1].row
             height += len(parts[-1].table)
-        tables, released = [p.table for p in parts], [p.released for p in parts]
+        most = max(len(p.values) for p in parts)  # a stratum with fewer nodes repeats its last with a weight of 0
+        tables = [np.pad(p.table, ((0, 0), (0, most - p.table.shape[1]))) for p in parts]
+        released = [p.released for p in parts]
         values: tuple[object, ...] = self.levels or _spliced(parts, places, encoded.size)
         return Nodes(values, np.concatenate(tables), row, np.concatenate(released))
 
@@ -167,8 +169,9 @@ class Stratified(Channel):
 
 def _spliced(parts: Sequence[Nodes], places: Sequence[Int], n: int) -> tuple[object, ...]:
     """Numbers of each node (n,), from those of the strata's records."""
-    values = [np.empty(n) for _ in parts[0].values]
+    values = [np.empty(n) for _ in range(max(len(part.values) for part in parts))]
     for part, rows in zip(parts, places, strict=True):
-        for whole, own in zip(values, part.values, strict=True):
+        padded = [*part.values, *[part.values[-1]] * (len(values) - len(part.values))]
+        for whole, own in zip(values, padded, strict=True):
             whole[rows] = np.asarray(own, dtype=float)
     return tuple(values)

@@ -276,7 +276,7 @@ def published(name: str, value: object, level: float) -> tuple[float, float]:
 
 
 def _of_so_many(name: str, chance: float, people: Any) -> tuple[float, float]:
-    if not (people == round(people) and people >= 1):
+    if not (np.isfinite(people) and people == round(people) and people >= 1):
         raise MechanismError(f"{name}: {people!r} people is no number that an estimate can come from: give a whole one")
     return (chance, float(people)) if 0 < chance < 1 else _with_jeffreys(chance, float(people))
 
