@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Bool, Column, Columns, Float, Int, Words
-from pramana.errors import DataError, MechanismError, listing, quoted
+from pramana.errors import DataError, MechanismError, quoted
 from pramana.frames import Kind
 from pramana.frames.levels import EXACT, is_number
 from pramana.kernels.additive import (
