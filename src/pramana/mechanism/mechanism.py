@@ -156,11 +156,11 @@ class Mechanism:
             )
         self.assignments = tuple(Assignment(_columns_of(key), channel) for key, channel in channels.items())
         for assignment in self.assignments:
+            _check_assignment(assignment)
             if assignment.channel.levels is None and len(assignment.columns) > 1:
                 raise MechanismError(
                     f"noise is added to one column, not to {listing(assignment.columns)}: give each a channel of its own"
                 )
-            _check_assignment(assignment)
         self.unit = Unit(unit) if isinstance(unit, str) else unit
         self._refuse_overlap()
 
