@@ -47,7 +47,8 @@ def same(one: Any, other: Any, tolerance: float = 1e-7) -> None:
         one.covariance, other.covariance, rtol=tolerance, atol=tolerance * np.diag(one.covariance).max()
     )
     np.testing.assert_allclose(one.interval(), other.interval(), rtol=1e2 * tolerance, atol=1e2 * tolerance)
-    assert [d.code for d in one.diagnostics] == [d.code for d in other.diagnostics]
+    codes = [[d.code for d in r.diagnostics if d.code != "filtered-on-perturbed"] for r in (one, other)]
+    assert codes[0] == codes[1]  # but that numbers without noise are told from those with some
     if one.degrees_of_freedom is not None:
         np.testing.assert_allclose(one.degrees_of_freedom, other.degrees_of_freedom, rtol=1e2 * tolerance)
 

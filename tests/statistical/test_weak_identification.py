@@ -18,7 +18,7 @@ from pramana.estimators.reversion import Reversion
 from pramana.inference import Sandwich, solve
 from pramana.inference.identification import SAFE, WANTED, identification
 from pramana.inference.sandwich import bread, sandwich_covariance
-from pramana.inference.score_intervals import _FAR, _Profile
+from pramana.inference.score_intervals import FAR, _Profile
 
 Log = Callable[[str, object], None]
 Z, CRITICAL = 1.959964, 3.841459
@@ -51,7 +51,7 @@ def _rejected(engine: Engine, beta: np.ndarray, j: int, value: float, error: flo
     side = np.sign(beta[j] - value)
     if _Profile(engine, beta, j).statistic(value) <= CRITICAL:
         return 0.0
-    far = _Profile(engine, beta, j).statistic(beta[j] - side * error * _FAR)
+    far = _Profile(engine, beta, j).statistic(beta[j] - side * error * FAR)
     return float(side * (far > CRITICAL))  # an infinite interval covers a gap
 
 

@@ -21,7 +21,7 @@ from pramana.inference import resampling as resampled
 from pramana.inference import sandwich as linearised
 from pramana.inference.averaged_slope import averaged_slope
 from pramana.inference.few_units import SmallSample, small_sample
-from pramana.inference.identification import SAFE, Identification, identification, perturbed
+from pramana.inference.identification import NOISY, SAFE, Identification, identification, perturbed
 from pramana.inference.limits import Limits
 from pramana.inference.resampling import Draws, resample
 from pramana.inference.sandwich import Linear
@@ -29,6 +29,8 @@ from pramana.inference.score_intervals import Reference
 from pramana.inference.survey import refuse_correction, refuse_step_target
 from pramana.inference.weak_intervals import described, limits_of
 from pramana.inference.woodruff import Inverted, degrees_of_freedom, inverted
+from pramana.mechanism import Assignment
+from pramana.mechanism.channels.noise import AdditiveNoise
 
 Inference: TypeAlias = Sandwich | Resampling | Jackknife | Woodruff | deleted.Replicates
 
@@ -308,12 +310,19 @@ def _mute(linear: Linear) -> Bool:
     return np.asarray(outer <= ROUNDING**2 * np.abs(privacy)) & (privacy != 0)
 
 
+def _counts(noisy: Assignment, task: Task) -> bool:
+    """Whether noise makes up more than a small part of the variance of released numbers."""
+    parts = [part for part in noisy.channel.parts.values() if isinstance(part, AdditiveNoise)]
+    spread = max(float(np.max(part.operator.spread)) for part in parts)
+    return spread**2 > NOISY**2 * float(np.var(noisy.encoded(task.table)))
+
+
 def _judged(task: Task, engine: Engine, root: Root, linear: Linear | None, covariance: Float) -> Identification | None:
     """What the noise has left to estimate; None where no noise is undone, or the equation is a step function."""
     if linear is None or not engine.about.smooth or not perturbed(linear.totals):
         return None
     used = [] if task.mechanism is None else task.mechanism.used_by(task.function.variables)
-    additive = any(assignment.channel.levels is None for assignment in used)
+    additive = any(_counts(assignment, task) for assignment in used if assignment.channel.levels is None)
     return identification(engine, root.beta, linear.totals, covariance, additive=additive)
 
 

@@ -49,7 +49,8 @@ class Identification:
 def identification(
     engine: Engine, beta: Float, totals: Totals, covariance: Float, *, additive: bool = False
 ) -> Identification:
-    """Of every parameter at the root, whose covariance is (d, d); `additive` where noise was added to a number that is used.
+    """Of every parameter at the root, whose covariance is (d, d); `additive` where noise that counts was added
+    to a number that is used.
 
     An equation names the blocks of its slope (d, d) that are minus a curvature, and may be judged by another one that has the
     same regressors. A slope without such blocks is taken for a curvature of either sign where it is symmetric.
@@ -128,9 +129,7 @@ def _signals(engine: Engine, beta: Float, totals: Totals, places: Int, *, additi
     moments = times * few.slope_moments(beta, left @ units, right @ units)
     nothing = np.abs(effective) <= ROUNDING * np.sqrt(engine.n * moments[0])  # of the sizes of the slope's terms
     found = signals(*moments)
-    if additive or np.all(
-        found >= SAFE
-    ):  # the slope of released numbers, taken for true, varies with the noise as well
+    if additive or np.all(found >= SAFE):  # numbers taken for true would have a slope that varies with their noise
         return found
     plain = times * few.softened(0.0).slope_moments(beta, left @ units, right @ units)
     return signals(*np.where(np.abs(moments[0] - plain[0]) > NOISY * moments[0], moments, 0.0))

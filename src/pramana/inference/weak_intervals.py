@@ -88,7 +88,10 @@ def limits_of(
         return None
     rows = [int(j) for j in np.flatnonzero(held)]
     zero = np.full(engine.d, np.nan)
-    zero[rows] = [np.sign(beta[j]) * reference.t(_of_zero(engine, beta, errors, j, extra), j) for j in rows]
+    limit = reference.critical(chosen.level)
+    zero[rows] = [
+        np.sign(beta[j]) * reference.t(_of_zero(engine, beta, errors, j, float(limit[j]), extra), j) for j in rows
+    ]
     asked = sorted(levels)
     limits = score_intervals(engine, beta, errors, np.stack([reference.critical(a) for a in asked]), rows, extra)
     values = dict(zip(asked, limits, strict=True))
@@ -96,10 +99,14 @@ def limits_of(
     return ScoreLimits(kind, chosen.level, values, zero)
 
 
-def _of_zero(engine: Engine, beta: Float, errors: Float, j: int, extra: Callable[[Float], Float] | None) -> float:
-    """The statistic of the hypothesis that a parameter is 0: no larger than far out, since an interval covers the gaps within it."""
+def _of_zero(
+    engine: Engine, beta: Float, errors: Float, j: int, limit: float, extra: Callable[[Float], Float] | None
+) -> float:
+    """The statistic of the hypothesis that a parameter is 0. Where values far out are within the limit, an interval covers the gap before
+    them, and 0 is no less possible than they are."""
     away = beta[j] - np.copysign(max(errors[j], 1e-12) * FAR, beta[j])
-    return min(score_statistic(engine, beta, j, 0.0, extra), score_statistic(engine, beta, j, float(away), extra))
+    here, far = (score_statistic(engine, beta, j, value, extra) for value in (0.0, float(away)))
+    return min(here, far) if far <= limit else here
 
 
 def described(limits: Limits | None, about: About, interval: str) -> str:

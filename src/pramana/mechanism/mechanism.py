@@ -157,10 +157,6 @@ class Mechanism:
         self.assignments = tuple(Assignment(_columns_of(key), channel) for key, channel in channels.items())
         for assignment in self.assignments:
             _check_assignment(assignment)
-            if assignment.channel.levels is None and len(assignment.columns) > 1:
-                raise MechanismError(
-                    f"noise is added to one column, not to {listing(assignment.columns)}: give each a channel of its own"
-                )
         self.unit = Unit(unit) if isinstance(unit, str) else unit
         self._refuse_overlap()
 
@@ -420,6 +416,8 @@ def _check_assignment(assignment: Assignment) -> None:
             f"the {type(channel).__name__} of {listing(columns)} reports one variable: give it the variable's name, and the columns of the "
             f"reports as {type(channel).__name__}(..., columns=[...])"
         )
+    if len(columns) > 1 and channel.levels is None:
+        raise MechanismError(f"noise is added to one column, not to {listing(columns)}: give each a channel of its own")
     if len(columns) > 1 and channel.levels is not None:
         wrong = [v for v in channel.levels if not (isinstance(v, tuple) and len(v) == len(columns))]
         if wrong:
