@@ -19,7 +19,7 @@ from pramana.arrays import Bool, Column, Float, Int
 from pramana.diagnostic import Diagnostic
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
-from pramana.mechanism.channels.noise import AdditiveNoise, characteristic
+from pramana.mechanism.channels.additive_noise import AdditiveNoise, characteristic
 from pramana.mechanism.channels.reports import ReportChannel
 from pramana.mechanism.frequencies import reverted_shares, weighed_shares
 

@@ -30,7 +30,7 @@ from pramana.inference.survey import refuse_correction, refuse_step_target
 from pramana.inference.weak_intervals import described, limits_of
 from pramana.inference.woodruff import Inverted, degrees_of_freedom, inverted
 from pramana.mechanism import Assignment
-from pramana.mechanism.channels.noise import AdditiveNoise
+from pramana.mechanism.channels.additive_noise import AdditiveNoise
 
 Inference: TypeAlias = Sandwich | Resampling | Jackknife | Woodruff | deleted.Replicates
 

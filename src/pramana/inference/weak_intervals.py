@@ -87,26 +87,25 @@ def limits_of(
     if not held.any() and chosen.level == USUAL:
         return None
     rows = [int(j) for j in np.flatnonzero(held)]
-    zero = np.full(engine.d, np.nan)
-    limit = reference.critical(chosen.level)
-    zero[rows] = [
-        np.sign(beta[j]) * reference.t(_of_zero(engine, beta, errors, j, float(limit[j]), extra), j) for j in rows
-    ]
     asked = sorted(levels)
-    limits = score_intervals(engine, beta, errors, np.stack([reference.critical(a) for a in asked]), rows, extra)
+    critical = {level: reference.critical(level) for level in asked}
+    limits = score_intervals(engine, beta, errors, np.stack(list(critical.values())), rows, extra)
     values = dict(zip(asked, limits, strict=True))
+    zero = np.full(engine.d, np.nan)
+    for j in rows:
+        found = score_statistic(engine, beta, j, 0.0, extra)
+        low, high = values[chosen.level][j]
+        if found > critical[chosen.level][j] and low <= 0 <= high:
+            found = min(found, _far_out(engine, beta, errors, j, extra))
+        zero[j] = np.sign(beta[j]) * reference.t(found, j)
     kind = "score" if held.all() else "auto" if held.any() else "wald"
     return ScoreLimits(kind, chosen.level, values, zero)
 
 
-def _of_zero(
-    engine: Engine, beta: Float, errors: Float, j: int, limit: float, extra: Callable[[Float], Float] | None
-) -> float:
-    """The statistic of the hypothesis that a parameter is 0. Where values far out are within the limit, an interval covers the gap before
-    them, and 0 is no less possible than they are."""
+def _far_out(engine: Engine, beta: Float, errors: Float, j: int, extra: Callable[[Float], Float] | None) -> float:
+    """The statistic beyond a gap in the accepted values in which 0 lies: the interval covers it, and 0 is no less possible."""
     away = beta[j] - np.copysign(max(errors[j], 1e-12) * FAR, beta[j])
-    here, far = (score_statistic(engine, beta, j, value, extra) for value in (0.0, float(away)))
-    return min(here, far) if far <= limit else here
+    return score_statistic(engine, beta, j, float(away), extra)
 
 
 def described(limits: Limits | None, about: About, interval: str) -> str:

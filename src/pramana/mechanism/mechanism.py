@@ -19,7 +19,7 @@ from pramana.frames.levels import is_number, is_unsigned
 from pramana.frames.replacement import replace_columns
 from pramana.frames.table import require_columns
 from pramana.mechanism.channel import CONDITIONS, Channel, Document
-from pramana.mechanism.channels.noise import AdditiveNoise
+from pramana.mechanism.channels.additive_noise import AdditiveNoise
 from pramana.mechanism.channels.reports import ReportChannel
 from pramana.mechanism.channels.transition import TransitionMatrix, told_given
 

@@ -133,6 +133,8 @@ def test_noise_that_depends_on_the_true_value_is_found(folder: Path) -> None:
     [
         (lambda w: w + 0.25, "geometric", r"3998 value\(s\) are no multiples of the step 1"),
         (lambda w: w.clip(0, 200), "geometric low", r"lie at the bound 0 and none beyond it"),
+        (lambda w: w.clip(0, 200), "gaussian low", r"lie at the bound 0 and none beyond it"),
+        (lambda w: w.where(w > 0), "laplace low", r"of the bound 0 and none beyond it"),
         (lambda w: w * 0 + 20, "geometric", r"variance of 0, and their noise alone has"),
         (lambda w: w + 400, "geometric", r"lie farther from the bounds than the noise reaches"),
         (lambda w: w + 190, "geometric", r"outside of their bounds 0 to 200"),
@@ -142,7 +144,12 @@ def test_noise_that_depends_on_the_true_value_is_found(folder: Path) -> None:
 def test_changed_numbers_are_found_without_the_original(folder: Path, change: Any, noise: str, message: str) -> None:
     import re
 
-    wide = {**NOISES, "geometric low": pr.GeometricNoise(30.0, bounds=(0, 200))}[noise]
+    low = {
+        "geometric low": pr.GeometricNoise(30.0, bounds=(0, 200)),
+        "gaussian low": pr.GaussianNoise(30.0, bounds=(0, 200)),
+        "laplace low": pr.LaplaceNoise(30.0, bounds=(0, 200)),
+    }
+    wide = {**NOISES, **low}[noise]
     path = released(folder, wide)
     frame = pd.read_csv(path)
     frame["wage"] = change(frame["wage"])

@@ -12,7 +12,7 @@ from pramana.arrays import Bool, Column, Float, Int
 from pramana.disclosure.audit.auditing import Finding, Severity
 from pramana.disclosure.release.streaming import Moments
 from pramana.mechanism import Assignment
-from pramana.mechanism.channels.noise import CLIPPED, AdditiveNoise, GeometricNoise, LaplaceNoise
+from pramana.mechanism.channels.additive_noise import AdditiveNoise
 from pramana.mechanism.draws.perturbation import Cells
 
 ALPHA = 1e-6
@@ -52,8 +52,7 @@ class _Held:
     moments: Moments = field(default_factory=Moments)
     off_grid: int = 0
     impossible: int = 0
-    at: Int = field(default_factory=lambda: np.zeros(2, dtype=np.int64))
-    beyond: Int = field(default_factory=lambda: np.zeros(2, dtype=np.int64))
+    at_bounds: Int = field(default_factory=lambda: np.zeros((2, 3), dtype=np.int64))
 
     def add(self, values: Float, noise: AdditiveNoise) -> None:
         self.moments += Moments.of(values)
@@ -63,8 +62,7 @@ class _Held:
         low, high = noise.bounds
         reach = (noise.chances.size // 2 + 0.5) * noise.grid
         self.impossible += int(np.sum((values < low - reach) | (values > high + reach)))
-        self.at += [int(np.sum(values == low)), int(np.sum(values == high))]
-        self.beyond += [int(np.sum(values < low)), int(np.sum(values > high))]
+        self.at_bounds += noise.at_bounds(values)
 
 
 class ReleasedNumbers:
@@ -105,14 +103,15 @@ def _misplaced(held: _Held, noise: AdditiveNoise) -> Iterator[tuple[Severity, st
             "error",
             f"{held.impossible} value(s) lie farther from the bounds than the noise reaches: these values were not made with it",
         )
-    ratio = noise.grid / noise.scale if isinstance(noise, LaplaceNoise | GeometricNoise) else np.inf
-    for bound, at, beyond in zip(noise.bounds or (), held.at, held.beyond, strict=False):
-        if not beyond and at * np.log(-np.expm1(-ratio)) < np.log(CLIPPED):
-            yield (
-                "error",
-                f"{at} value(s) lie at the bound {bound:g} and none beyond it: they were clipped after the noise was added, which the "
-                "description does not say",
-            )
+    clipped = noise.clipped(held.at_bounds)
+    if clipped is not None:
+        bound, near, within = clipped
+        where = f"within {within:.4g} of" if within else "at"
+        yield (
+            "error",
+            f"{near} value(s) lie {where} the bound {bound:g} and none beyond it: they were clipped, or records left out by them, after the "
+            "noise was added, which the description does not say",
+        )
 
 
 def _unlikely(held: _Held, noise: AdditiveNoise) -> Iterator[tuple[Severity, str]]:
@@ -139,9 +138,7 @@ def _unlikely(held: _Held, noise: AdditiveNoise) -> Iterator[tuple[Severity, str
 
 def _fourth(noise: AdditiveNoise) -> float:
     """E V⁴."""
-    chances = noise.chances
-    steps = (np.arange(chances.size) - chances.size // 2) * noise.grid
-    return float(chances @ steps**4)
+    return float(noise.chances @ noise.values**4)
 
 
 class DrawnNoise:

@@ -13,8 +13,8 @@ from pramana.disclosure.release.streaming import Moments
 from pramana.disclosure.utility.costs import share_inflation
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 from pramana.mechanism.channel import CONDITIONS
+from pramana.mechanism.channels.additive_noise import AdditiveNoise
 from pramana.mechanism.channels.matrix_forms import Banded, Mixture
-from pramana.mechanism.channels.noise import AdditiveNoise
 from pramana.render import Sheet
 from pramana.render.figures import heat_map, picture
 from pramana.render.pages import Code, Drawing, Heading, Page

@@ -17,8 +17,8 @@ from pramana.disclosure.release.ledger import Entry
 from pramana.disclosure.release.policy import ALLOWANCES, RARE, Balance, Policy
 from pramana.errors import PramanaError, PramanaWarning, listing, suggestion
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
+from pramana.mechanism.channels.additive_noise import AdditiveNoise
 from pramana.mechanism.channels.matrix_forms import Banded, Mixture
-from pramana.mechanism.channels.noise import AdditiveNoise
 
 NEARLY = 1e-3
 """A chance below which something is taken never to happen: one in a thousand hides nobody."""

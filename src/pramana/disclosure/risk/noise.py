@@ -18,7 +18,7 @@ from pramana.arrays import Float, Int
 from pramana.errors import DataError, listing
 from pramana.frames import Level
 from pramana.frames.levels import is_number
-from pramana.mechanism.channels.noise import AdditiveNoise
+from pramana.mechanism.channels.additive_noise import AdditiveNoise
 
 FINE = 32
 """Steps within one standard deviation of a noise that stands for a continuous one: posteriors of intervals are right to 1e-3 of

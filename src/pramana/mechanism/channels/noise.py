@@ -1,23 +1,17 @@
-"""Additive noise: released = true + V, where V is Laplace, geometric, Gaussian or uniform.
-
-True values are clamped to the bounds and rounded to a grid before V is drawn on the same grid, in whole numbers: the low bits of a
-released number say nothing. What is estimated is a property of the clamped and rounded variable.
-"""
+"""Laplace, geometric, Gaussian and uniform noise, and noise that is added now and then."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Bool, Column, Columns, Float, Int, Words
-from pramana.errors import DataError, MechanismError, quoted
-from pramana.frames import Kind
-from pramana.frames.levels import EXACT, is_number
+from pramana.arrays import Column, Columns, Float, Words
+from pramana.errors import MechanismError
+from pramana.frames.levels import is_number
 from pramana.kernels.additive import (
     Gaussian,
     Geometric,
@@ -26,10 +20,10 @@ from pramana.kernels.additive import (
     Operator,
     Sometimes,
     Uniform,
-    moment_nodes,
     stencil_weights,
 )
-from pramana.mechanism.channel import Channel, Document, Nodes
+from pramana.mechanism.channel import Document, Nodes
+from pramana.mechanism.channels.additive_noise import OFF_GRID, AdditiveNoise, shared_nodes
 from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.draws.integer_noise import (
     LONGEST,
@@ -44,200 +38,13 @@ FINE = 4096
 """Grid points within one scale of a noise that stands for a continuous one: its moments are right to 5e-9."""
 SMALLEST, LARGEST = 1e-12, 1e12
 """Of scales, steps and widths: so that what is released, in steps of a grid, can be counted."""
-ARGUMENTS = tuple(np.arange(1, 13) / 2)
-"""Over the standard deviation of the noise: where released numbers are compared with it."""
+COARSEST = 40
+"""Scales in a step from which a geometric noise is never drawn: α is below 2⁻⁵⁷."""
 STENCIL = 128
 """Nodes within one scale of a Laplace noise, where no closed form is known: truncation (b/128)⁴/90 · b² u⁽⁶⁾, 4e-11 for a function
 that varies on the scale of the noise, and rounding 5 · 128² · 2⁻⁵³ = 1e-11."""
 NODES = 400
 """Most values that may stand for one released value."""
-OFF_GRID = 1e-6
-"""Of a step: farther than that from the grid is no rounding."""
-RARE = 1e-9
-"""Probability of a noise that is not reckoned with: tables of whole numbers are rough below 2⁻⁶⁴."""
-CLIPPED = 1e-9
-"""Probability below which released values that pile up at a bound were clipped there."""
-
-
-@lru_cache(maxsize=64)
-def characteristic(channel: AdditiveNoise) -> tuple[Float, Float]:
-    """Arguments u (k,), on the scale of the noise, and E e^{iuV} (k,), which is real: the noise is symmetric."""
-    chances = channel.chances
-    values = (np.arange(chances.size) - chances.size // 2) * channel.grid
-    u = np.array(ARGUMENTS) / np.sqrt(chances @ values**2)
-    return u, np.array([chances @ np.cos(a * values) for a in u])
-
-
-@lru_cache(maxsize=64)
-def continuing(channel: AdditiveNoise) -> tuple[tuple[int, float], ...]:
-    """For 0 steps, and for as many as the noise has standard deviations of: least of Pr(V > k + steps | V ≥ k) for noise that comes
-    near a bound from anywhere within; 0 where it has an end there."""
-    chances = channel.chances
-    tails = np.cumsum(chances[::-1])[::-1][chances.size // 2 :]  # of 0, 1, … steps or more
-    apart = int(min(channel.span / channel.grid, float(np.count_nonzero(tails > RARE) - 1))) + 1
-    found = []
-    for steps in (0, int(np.sqrt(2 * (tails[1:] @ (2 * np.arange(tails.size - 1) + 1))))):
-        beyond = np.append(tails[steps + 1 :], np.zeros(steps + 1))
-        found.append((steps, float((beyond / tails)[:apart].min())))
-    return tuple(found)
-
-
-class AdditiveNoise(Channel):
-    """A number plus noise that does not depend on it.
-
-    Attributes
-    ----------
-    bounds : true values are clamped to them before the noise is added, which makes the privacy loss finite; None for none.
-    grid : what is released is a whole multiple of it.
-    """
-
-    bounds: tuple[float, float] | None
-
-    @property
-    def kind(self) -> Kind:
-        return "numeric"
-
-    @property
-    def levels(self) -> None:
-        return None
-
-    @property
-    @abstractmethod
-    def grid(self) -> float: ...
-
-    @property
-    @abstractmethod
-    def cuts(self) -> Words:
-        """Cut points of the noise in steps of the grid."""
-
-    @property
-    @abstractmethod
-    def operator(self) -> Operator:
-        """What undoes the noise."""
-
-    @property
-    @abstractmethod
-    def law(self) -> str:
-        """The noise in words, for those who read about a release."""
-
-    @property
-    def chances(self) -> Float:
-        """Probabilities (2K + 1,) of −K, …, K steps of the grid, to the last bit those of the draws."""
-        cuts = self.cuts
-        parts = np.concatenate([cuts[:1], np.diff(cuts), np.uint64(0) - cuts[-1:]])
-        return np.asarray(parts.astype(float) / 2.0**64)
-
-    @property
-    def stays(self) -> float:
-        """Probability that a true value, clamped and rounded, is released as it is."""
-        chances = self.chances
-        return float(chances[chances.size // 2])
-
-    @property
-    def whole(self) -> bool:
-        """Whether released values are whole numbers."""
-        return float(self.grid).is_integer()
-
-    @property
-    def smooth_only(self) -> bool:
-        return True
-
-    @property
-    def on_grid(self) -> bool:
-        """Whether released values must lie on the grid: it is part of what was stated, and no device of drawing."""
-        return False
-
-    @property
-    def span(self) -> float:
-        """How far two true values can lie apart; infinite without bounds."""
-        return np.inf if self.bounds is None else self.bounds[1] - self.bounds[0]
-
-    @property
-    def epsilon(self) -> float:
-        return np.inf
-
-    def noise(self, context: Columns) -> Operator:  # noqa: ARG002
-        return self.operator
-
-    def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Float:
-        return _numbers(columns[0], names[0])
-
-    def released_steps(self, encoded: Column) -> Int:
-        """Released values (n,) in whole steps of the grid, the nearest where they lie off it."""
-        return np.rint(np.asarray(encoded, dtype=float) / self.grid).astype(np.int64)
-
-    def off_grid(self, encoded: Column) -> Bool:
-        """Which released values (n,) are no multiples of the grid, beyond rounding."""
-        places = np.asarray(encoded, dtype=float) / self.grid
-        return np.asarray(np.abs(places - np.rint(places)) > OFF_GRID)
-
-    def true_steps(self, encoded: Column) -> Int:
-        """True values (n,) clamped, and rounded to whole steps of the grid."""
-        values = np.asarray(encoded, dtype=float)
-        if self.bounds is not None:
-            values = np.clip(values, *self.bounds)
-        steps = np.rint(values / self.grid)
-        if np.abs(steps).max(initial=0.0) > EXACT:
-            raise DataError(
-                f"values more than {EXACT:.0e} steps of {self.grid:.3g} away from 0 cannot be told apart: choose a coarser step or a "
-                "larger scale, or give bounds"
-            )
-        if self.bounds is not None:  # a bound between two grid points is not exceeded by rounding
-            steps = np.clip(steps, np.ceil(self.bounds[0] / self.grid), np.floor(self.bounds[1] / self.grid))
-        return steps.astype(np.int64)
-
-    def secrets(self, encoded: Column) -> Int:
-        return self.true_steps(encoded)
-
-    def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Column:  # noqa: ARG002
-        steps = self.true_steps(encoded)
-        released = steps + draw_integers(self.cuts, steps.size, stream)
-        return released * int(self.grid) if self.whole else released * self.grid
-
-    def revert(self, encoded: Column, context: Columns) -> Nodes:  # noqa: ARG002
-        raise MechanismError(
-            f"{type(self).__name__} is undone in polynomials (means, correlations, family 'gaussian') and where terms are linear in the "
-            f"column, in families {self._families}, which this is not: ask for one of those, or have the column released "
-            "with GeometricNoise or LaplaceNoise"
-        )
-
-    @property
-    def _families(self) -> str:
-        """Those whose scores are reverted in closed form."""
-        return ", ".join(
-            ("'binomial' (logit)",) * self.operator.differential + ("'poisson', 'gamma' and 'inverse-gaussian'",)
-        )
-
-    def revert_polynomial(self, encoded: Column, context: Columns, degree: int) -> Nodes:
-        self.check_released(encoded, context)
-        values = np.asarray(encoded, dtype=float)
-        offsets, weights = moment_nodes(self.operator, degree)
-        return _shared(tuple(values + offset for offset in offsets), weights)
-
-    def check_released(self, encoded: Column, context: Columns) -> None:  # noqa: ARG002
-        values = np.asarray(encoded, dtype=float)
-        if self.on_grid:
-            _refuse_off_grid(values, self.off_grid(values), self.grid)
-        if self.bounds is not None:
-            self._refuse_clipped(values, self.bounds)
-
-    def _refuse_clipped(self, values: Float, bounds: tuple[float, float]) -> None:
-        """Of the values at a bound or near it, at least a share lies beyond: many of them and none beyond means that the release was clipped
-        or filtered after the noise."""
-        for bound, inwards in ((bounds[0], values - bounds[0]), (bounds[1], bounds[1] - values)):
-            for steps, on in () if inwards.min(initial=0.0) < 0 else continuing(self):
-                near = int(np.count_nonzero(inwards <= steps * self.grid))
-                if near * np.log1p(-on) < np.log(CLIPPED):
-                    where = f"within {steps * self.grid:.4g} of" if steps else "at"
-                    raise DataError(
-                        f"{near} released values lie {where} the bound {bound:g} and none beyond it, which has a probability below "
-                        f"{CLIPPED:g} under this noise: the values were clipped, or records left out by them, after the noise was added, "
-                        "which it does not say. Use the file as it was before that; values clipped on a grid are described by "
-                        "the matrix of GeometricNoise(...).clamped()"
-                    )
-
-    def _bounds_document(self) -> Document:
-        return {} if self.bounds is None else {"bounds": list(self.bounds)}
 
 
 @dataclass(frozen=True)
@@ -288,7 +95,7 @@ class LaplaceNoise(AdditiveNoise):
         values, step = np.asarray(encoded, dtype=float), self.scale / STENCIL
         weights = -float(STENCIL**2) * stencil_weights(4)
         weights[2] += 1
-        return _shared(tuple(values + k * step for k in range(-2, 3)), weights[None])
+        return shared_nodes(tuple(values + k * step for k in range(-2, 3)), weights[None])
 
     def document(self) -> Document:
         return {"channel": "laplace_noise", "scale": self.scale, **self._bounds_document()}
@@ -331,10 +138,10 @@ class GeometricNoise(AdditiveNoise):
         found = -self.step / np.log(alpha) if alpha is not None else _positive("scale", scale)
         object.__setattr__(self, "scale", float(found))
         object.__setattr__(self, "bounds", _checked_bounds(bounds, self.step))
-        if self.step > 40 * self.scale:
+        if self.step > COARSEST * self.scale:
             raise MechanismError(
                 f"scale={self.scale:g} is so small beside a step of {self.step:g} that no value would ever change: use "
-                f"{self.step / 40:.2g} or more, or a finer step"
+                f"{self.step / COARSEST:.2g} or more, or a finer step"
             )
         if 64 * np.log(2) * self.scale / self.step > LONGEST:
             limit = 64 * np.log(2) * self.scale / LONGEST
@@ -387,7 +194,7 @@ class GeometricNoise(AdditiveNoise):
         values, ratio = np.asarray(encoded, dtype=float), self.step / self.scale
         side = -1 / (4 * np.sinh(ratio / 2) ** 2)  # −α/(1 − α)²
         weights = np.array([[side, 1 - 2 * side, side]])
-        return _shared((values - self.step, values, values + self.step), weights)
+        return shared_nodes((values - self.step, values, values + self.step), weights)
 
     def revert_polynomial(self, encoded: Column, context: Columns, degree: int) -> Nodes:  # noqa: ARG002
         return self.revert(encoded, context)
@@ -487,7 +294,7 @@ class KeepOrNoise(AdditiveNoise):
         k = np.arange(-far, far + 1)
         weights = -(1 - self.keep) * np.tanh(within / 2) * np.exp(-within * np.abs(k))
         weights[far] += 1
-        return _shared(tuple(values + j * self.grid for j in k), weights[None] / self.keep)
+        return shared_nodes(tuple(values + j * self.grid for j in k), weights[None] / self.keep)
 
     def document(self) -> Document:
         inner = self.inner
@@ -653,12 +460,6 @@ class UniformNoise(AdditiveNoise):
         return {"channel": "uniform_noise", "width": self.width, **self._bounds_document()}
 
 
-def _shared(values: tuple[object, ...], weights: Float) -> Nodes:
-    """Nodes with one row of the table for everybody; the released value is the one in the middle."""
-    size = np.asarray(values[0]).size
-    return Nodes(values, weights, np.zeros(size, dtype=np.int64), np.array([len(values) // 2]))
-
-
 def _positive(name: str, value: Any) -> float:
     if not (is_number(value) and np.isfinite(value) and value > 0):
         raise MechanismError(f"{name}={value!r} must be a positive number")
@@ -681,33 +482,6 @@ def _checked_bounds(bounds: Sequence[float] | None, step: float | None = None) -
 
 def _power_of_two(value: float) -> float:
     return float(2.0 ** np.floor(np.log2(value)))
-
-
-def _numbers(column: Column, name: str) -> Float:
-    """A column as finite numbers; text is no number."""
-    values = np.asarray(column)
-    if values.dtype.kind == "O" and all(is_number(v) for v in values.tolist()):
-        values = values.astype(float)
-    if values.dtype.kind not in "iuf":
-        raise DataError(f"column {name!r} holds no numbers, to which noise could be added: convert it first")
-    values = values.astype(float)
-    wrong = np.flatnonzero(~np.isfinite(values))
-    if wrong.size:
-        raise DataError(
-            f"column {name!r} has {wrong.size} missing or infinite value(s), first in row {wrong[0]}: noise needs numbers; set "
-            "them to missing, or leave their records out"
-        )
-    return values
-
-
-def _refuse_off_grid(values: Float, astray: Bool, step: float) -> None:
-    off = np.flatnonzero(astray)
-    if off.size:
-        raise DataError(
-            f"{off.size} of {values.size} released values are no multiples of the step {step:g}, first in row {off[0]} "
-            f"({quoted(f'{values[off[0]]:.10g}')}): they did not pass this channel, or were changed afterwards; use the file as it was "
-            "released, with its own description"
-        )
 
 
 def _clamped(noise: GeometricNoise | DiscreteGaussianNoise, masses: Float) -> TransitionMatrix:

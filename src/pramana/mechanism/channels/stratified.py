@@ -12,7 +12,7 @@ from pramana.errors import DataError, MechanismError, listing
 from pramana.frames import Kind, Level, encode
 from pramana.kernels.additive import ByRecord, Operator
 from pramana.mechanism.channel import Channel, Document, Nodes
-from pramana.mechanism.channels.noise import AdditiveNoise
+from pramana.mechanism.channels.additive_noise import AdditiveNoise
 from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.draws.keystream import Keystream
 

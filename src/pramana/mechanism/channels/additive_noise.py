@@ -1,0 +1,259 @@
+"""What every additive noise shares: released = true + V.
+
+True values are clamped to the bounds and rounded to a grid before V is drawn on the same grid, in whole numbers: the low bits of a
+released number say nothing. What is estimated is a property of the clamped and rounded variable.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from pramana.arrays import Bool, Column, Columns, Float, Int, Words
+from pramana.errors import DataError, MechanismError, quoted
+from pramana.frames import Kind
+from pramana.frames.levels import EXACT, is_number
+from pramana.kernels.additive import Operator, moment_nodes
+from pramana.mechanism.channel import Channel, Document, Nodes
+from pramana.mechanism.draws.integer_noise import draw_integers
+from pramana.mechanism.draws.keystream import Keystream
+
+ARGUMENTS = np.arange(1, 13) / 2
+"""Over the standard deviation of the noise: where released numbers are compared with it."""
+OFF_GRID = 1e-6
+"""Of a step: farther than that from the grid is no rounding."""
+RARE = 1e-9
+"""Probability of a noise that is not reckoned with: tables of whole numbers are rough below 2⁻⁶⁴."""
+CLIPPED = 1e-9
+"""Probability below which released values that pile up at a bound were clipped there."""
+
+
+class AdditiveNoise(Channel):
+    """A number plus noise that does not depend on it.
+
+    Attributes
+    ----------
+    bounds : true values are clamped to them before the noise is added, which makes the privacy loss finite; None for none.
+    grid : what is released is a whole multiple of it.
+    """
+
+    bounds: tuple[float, float] | None
+
+    @property
+    def kind(self) -> Kind:
+        return "numeric"
+
+    @property
+    def levels(self) -> None:
+        return None
+
+    @property
+    @abstractmethod
+    def grid(self) -> float: ...
+
+    @property
+    @abstractmethod
+    def cuts(self) -> Words:
+        """Cut points of the noise in steps of the grid."""
+
+    @property
+    @abstractmethod
+    def operator(self) -> Operator:
+        """What undoes the noise."""
+
+    @property
+    @abstractmethod
+    def law(self) -> str:
+        """The noise in words, for those who read about a release."""
+
+    @property
+    def chances(self) -> Float:
+        """Probabilities (2K + 1,) of −K, …, K steps of the grid, to the last bit those of the draws."""
+        cuts = self.cuts
+        parts = np.concatenate([cuts[:1], np.diff(cuts), np.uint64(0) - cuts[-1:]])
+        return np.asarray(parts.astype(float) / 2.0**64)
+
+    @property
+    def values(self) -> Float:
+        """Of the noise (2K + 1,), whose probabilities are `chances`."""
+        half = self.chances.size // 2
+        return np.asarray(np.arange(-half, half + 1) * self.grid, dtype=float)
+
+    @property
+    def stays(self) -> float:
+        """Probability that a true value, clamped and rounded, is released as it is."""
+        chances = self.chances
+        return float(chances[chances.size // 2])
+
+    @property
+    def whole(self) -> bool:
+        """Whether released values are whole numbers."""
+        return float(self.grid).is_integer()
+
+    @property
+    def smooth_only(self) -> bool:
+        return True
+
+    @property
+    def on_grid(self) -> bool:
+        """Whether released values must lie on the grid: it is part of what was stated, and no device of drawing."""
+        return False
+
+    @property
+    def span(self) -> float:
+        """How far two true values can lie apart; infinite without bounds."""
+        return np.inf if self.bounds is None else self.bounds[1] - self.bounds[0]
+
+    @property
+    def epsilon(self) -> float:
+        return np.inf
+
+    def noise(self, context: Columns) -> Operator:  # noqa: ARG002
+        return self.operator
+
+    def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Float:
+        return _numbers(columns[0], names[0])
+
+    def released_steps(self, encoded: Column) -> Int:
+        """Released values (n,) in whole steps of the grid, the nearest where they lie off it."""
+        return np.rint(np.asarray(encoded, dtype=float) / self.grid).astype(np.int64)
+
+    def off_grid(self, encoded: Column) -> Bool:
+        """Which released values (n,) are no multiples of the grid, beyond rounding."""
+        places = np.asarray(encoded, dtype=float) / self.grid
+        return np.asarray(np.abs(places - np.rint(places)) > OFF_GRID)
+
+    def true_steps(self, encoded: Column) -> Int:
+        """True values (n,) clamped, and rounded to whole steps of the grid."""
+        values = np.asarray(encoded, dtype=float)
+        if self.bounds is not None:
+            values = np.clip(values, *self.bounds)
+        steps = np.rint(values / self.grid)
+        if np.abs(steps).max(initial=0.0) > EXACT:
+            raise DataError(
+                f"values more than {EXACT:.0e} steps of {self.grid:.3g} away from 0 cannot be told apart: choose a coarser step or a "
+                "larger scale, or give bounds"
+            )
+        if self.bounds is not None:  # a bound between two grid points is not exceeded by rounding
+            steps = np.clip(steps, np.ceil(self.bounds[0] / self.grid), np.floor(self.bounds[1] / self.grid))
+        return steps.astype(np.int64)
+
+    def secrets(self, encoded: Column) -> Int:
+        return self.true_steps(encoded)
+
+    def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Column:  # noqa: ARG002
+        steps = self.true_steps(encoded)
+        released = steps + draw_integers(self.cuts, steps.size, stream)
+        return released * int(self.grid) if self.whole else released * self.grid
+
+    def revert(self, encoded: Column, context: Columns) -> Nodes:  # noqa: ARG002
+        raise MechanismError(
+            f"{type(self).__name__} is undone in polynomials (means, correlations, family 'gaussian') and where terms are linear in the "
+            f"column, in families {self._families}, which this is not: ask for one of those, or have the column released "
+            "with GeometricNoise or LaplaceNoise"
+        )
+
+    @property
+    def _families(self) -> str:
+        """Those whose scores are reverted in closed form."""
+        return ", ".join(
+            ("'binomial' (logit)",) * self.operator.differential + ("'poisson', 'gamma' and 'inverse-gaussian'",)
+        )
+
+    def revert_polynomial(self, encoded: Column, context: Columns, degree: int) -> Nodes:
+        self.check_released(encoded, context)
+        values = np.asarray(encoded, dtype=float)
+        offsets, weights = moment_nodes(self.operator, degree)
+        return shared_nodes(tuple(values + offset for offset in offsets), weights)
+
+    def check_released(self, encoded: Column, context: Columns) -> None:  # noqa: ARG002
+        values = np.asarray(encoded, dtype=float)
+        if self.on_grid:
+            _refuse_off_grid(values, self.off_grid(values), self.grid)
+        found = self.clipped(self.at_bounds(values))
+        if found is not None:
+            bound, near, within = found
+            where = f"within {within:.4g} of" if within else "at"
+            raise DataError(
+                f"{near} released values lie {where} the bound {bound:g} and none beyond it, which has a probability below {CLIPPED:g} under "
+                "this noise: the values were clipped, or records left out by them, after the noise was added, which it does not say. Use "
+                "the file as it was before that; values clipped on a grid are described by the matrix of "
+                "GeometricNoise(...).clamped()"
+            )
+
+    def at_bounds(self, values: Float) -> Int:
+        """Released values beyond, at, and within a standard deviation of the lower and the upper bound (2, 3), which add over blocks."""
+        if self.bounds is None:
+            return np.zeros((2, 3), dtype=np.int64)
+        inwards = np.stack([values - self.bounds[0], self.bounds[1] - values])
+        near = [np.count_nonzero(inwards <= steps * self.grid, axis=1) for steps, _ in continuing(self)]
+        return np.stack([np.count_nonzero(inwards < 0, axis=1), *near], axis=1)
+
+    def clipped(self, held: Int) -> tuple[float, int, float] | None:
+        """A bound, values at most so far from it, and that distance, where chance hardly leaves so many near and none beyond: they
+        were clipped or filtered after the noise, which takes at least a known share of them beyond. None elsewhere."""
+        for bound, (beyond, *counts) in zip(self.bounds or (), held.tolist(), strict=False):
+            for near, (steps, on) in zip(counts, continuing(self), strict=True):
+                if not beyond and near * np.log1p(-on) < np.log(CLIPPED):
+                    return bound, near, steps * self.grid
+        return None
+
+    def _bounds_document(self) -> Document:
+        return {} if self.bounds is None else {"bounds": list(self.bounds)}
+
+
+@lru_cache(maxsize=64)
+def characteristic(noise: AdditiveNoise) -> tuple[Float, Float]:
+    """Arguments u (k,), on the scale of the noise, and E e^{iuV} (k,), which is real: the noise is symmetric."""
+    chances, values, u = noise.chances, noise.values, ARGUMENTS / noise.operator.spread
+    return u, np.array([chances @ np.cos(a * values) for a in u])
+
+
+@lru_cache(maxsize=64)
+def continuing(noise: AdditiveNoise) -> tuple[tuple[int, float], ...]:
+    """For 0 steps, and for a standard deviation in steps: least of Pr(V > k + steps | V ≥ k) for noise that comes near a bound from
+    anywhere within; 0 where it has an end there."""
+    chances = noise.chances
+    tails = np.cumsum(chances[::-1])[::-1][chances.size // 2 :]  # of 0, 1, … steps or more
+    apart = int(min(noise.span / noise.grid, float(np.count_nonzero(tails > RARE) - 1))) + 1
+    found = []
+    for steps in (0, int(float(noise.operator.spread) / noise.grid)):
+        beyond = np.append(tails[steps + 1 :], np.zeros(steps + 1))
+        found.append((steps, float((beyond / tails)[:apart].min())))
+    return tuple(found)
+
+
+def shared_nodes(values: tuple[object, ...], weights: Float) -> Nodes:
+    """Nodes with one row of the table for everybody; the released value is the one in the middle."""
+    size = np.asarray(values[0]).size
+    return Nodes(values, weights, np.zeros(size, dtype=np.int64), np.array([len(values) // 2]))
+
+
+def _numbers(column: Column, name: str) -> Float:
+    """A column as finite numbers; text is no number."""
+    values = np.asarray(column)
+    if values.dtype.kind == "O" and all(is_number(v) for v in values.tolist()):
+        values = values.astype(float)
+    if values.dtype.kind not in "iuf":
+        raise DataError(f"column {name!r} holds no numbers, to which noise could be added: convert it first")
+    values = values.astype(float)
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if wrong.size:
+        raise DataError(
+            f"column {name!r} has {wrong.size} missing or infinite value(s), first in row {wrong[0]}: noise needs numbers; set "
+            "them to missing, or leave their records out"
+        )
+    return values
+
+
+def _refuse_off_grid(values: Float, astray: Bool, step: float) -> None:
+    off = np.flatnonzero(astray)
+    if off.size:
+        raise DataError(
+            f"{off.size} of {values.size} released values are no multiples of the step {step:g}, first in row {off[0]} "
+            f"({quoted(f'{values[off[0]]:.10g}')}): they did not pass this channel, or were changed afterwards; use the file as it was "
+            "released, with its own description"
+        )
