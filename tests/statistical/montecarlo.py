@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -48,13 +50,24 @@ class Setting:
 
 @dataclass(frozen=True)
 class Replicates:
-    """Estimates, standard errors and coverage of the truth, each (R, d)."""
+    """Of R samples with an answer.
+
+    Attributes
+    ----------
+    estimates, errors, sides : (R, d); a side is -1 where the interval lies below the truth, 1 where above, 0 where it covers.
+    flagged : (R,), whether a fit carries a warning or an error.
+    refused : samples without an answer.
+    inference : the kind of standard errors and intervals that most fits have.
+    """
 
     parameters: tuple[str, ...]
     truth: np.ndarray
     estimates: np.ndarray
     errors: np.ndarray
-    covered: np.ndarray
+    sides: np.ndarray
+    flagged: np.ndarray
+    refused: int = 0
+    inference: str = ""
 
     @property
     def size(self) -> int:
@@ -78,7 +91,16 @@ class Replicates:
 
     @property
     def coverage(self) -> np.ndarray:
-        return self.covered.mean(axis=0)
+        return 1 - self.below - self.above
+
+    @property
+    def below(self) -> np.ndarray:
+        """Share of the intervals (d,) that lie below the truth."""
+        return np.asarray((self.sides < 0).mean(axis=0))
+
+    @property
+    def above(self) -> np.ndarray:
+        return np.asarray((self.sides > 0).mean(axis=0))
 
     @property
     def spread_ratio(self) -> np.ndarray:
@@ -102,11 +124,22 @@ class Replicates:
             "z": self.z,
             "SD": self.spread,
             "SE / SD": self.spread_ratio,
-            "coverage": self.coverage,
+            **self._intervals(),
         }
         if against is not None:
             columns["z, P off by 0.05"] = against.z
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def interval_rows(self) -> list[dict[str, Any]]:
+        """One row a parameter about the intervals alone."""
+        size, d = self.size + self.refused, len(self.parameters)
+        columns = {"inference": [self.inference] * d, "parameter": self.parameters, "replicates": [size] * d}
+        columns |= {**self._intervals(), "refused": [self.refused / size] * d}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def _intervals(self) -> dict[str, Any]:
+        shares = {"below": self.below, "above": self.above, "coverage": self.coverage}
+        return shares | {"flagged": [float(self.flagged.mean())] * len(self.parameters)}
 
 
 def samples(setting: Setting, replicates: int, seed: int) -> Iterator[tuple[Data, Data]]:
@@ -142,15 +175,25 @@ def _own_draws(options: dict[str, Any], number: int) -> dict[str, Any]:
     )
 
 
-def gather(results: Iterable[pr.Result], truth: tuple[float, ...]) -> Replicates:
-    estimates, errors, covered, parameters = [], [], [], ()
-    for result in results:
-        limits = result.interval()
-        parameters = result.parameters
-        estimates.append(result.estimate)
-        errors.append(result.standard_errors)
-        covered.append((limits[:, 0] <= truth) & (np.asarray(truth) <= limits[:, 1]))
-    return Replicates(parameters, np.asarray(truth), np.array(estimates), np.array(errors), np.array(covered))
+def gather(results: Iterable[pr.Result | None], truth: tuple[float, ...]) -> Replicates:
+    """What the fits found; None stands for a refusal."""
+    every = list(results)
+    fits = [result for result in every if result is not None]
+    return Replicates(
+        fits[0].parameters,
+        np.asarray(truth),
+        np.array([r.estimate for r in fits]),
+        np.array([r.standard_errors for r in fits]),
+        np.array([sides(r.interval(), truth) for r in fits]),
+        np.array([bool(r.flags) for r in fits]),
+        len(every) - len(fits),
+        Counter(re.sub(r" \(.*?\)|,? [^,]*\d.*| for '.*", "", r.inference) for r in fits).most_common(1)[0][0],
+    )
+
+
+def sides(limits: np.ndarray, truth: Any) -> np.ndarray:
+    """-1 where an interval lies below the truth, 1 where above, 0 where it covers."""
+    return 1 * (limits[..., 0] > truth) - 1 * (limits[..., 1] < truth)
 
 
 def check_bias(found: Replicates) -> None:

@@ -17,6 +17,7 @@ from montecarlo import (
     check_spread,
     replicate,
     samples,
+    sides,
 )
 
 import pramana as pr
@@ -100,8 +101,8 @@ def predicted(setting: settings.Setting, replicates: int, mechanism: pr.Mechanis
     frames: list[Any] = [setting.fit(data, mechanism).predict(settings.NEW) for data in released]
     found = np.array([[f[c] for c in ("prediction", "std_error", "conf_low", "conf_high")] for f in frames])
     truth = np.array(setting.truth)
-    covered = (found[:, 2] <= truth) & (truth <= found[:, 3])
-    return Replicates(("x = -1, g = 1", "x = 1, g = 0"), truth, found[:, 0], found[:, 1], covered)
+    missed = sides(found[:, 2:].swapaxes(1, 2), truth)
+    return Replicates(("x = -1, g = 1", "x = 1, g = 0"), truth, found[:, 0], found[:, 1], missed, np.zeros(len(found)))
 
 
 @lengths(80)
@@ -123,5 +124,5 @@ def test_the_median_of_perturbed_levels_is_the_right_level_and_another_under_a_w
     )
     # Six standard errors separate the share of the lowest level from one half under the true matrix.
     assert np.all(right.estimates == 10)
-    assert np.all(right.covered)
+    assert np.all(right.sides == 0)
     assert np.mean(wrong.estimates == 0) > 0.5

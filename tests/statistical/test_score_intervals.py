@@ -47,7 +47,7 @@ def within(share: float, expected: float, replicates: int) -> bool:
     return bool(abs(share - expected) < BOUND * error + COVERAGE_ALLOWANCE)
 
 
-@pytest.mark.parametrize("replicates", [40, pytest.param(1000, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("replicates", [40, pytest.param(2000, marks=pytest.mark.verify)])
 @pytest.mark.parametrize("effect", [1.0, 2.5], ids=lambda effect: f"effect {effect}")
 def test_score_intervals_cover_where_the_reverted_variance_is_near_zero(
     effect: float, replicates: int, record_property: Log
@@ -66,7 +66,7 @@ def test_score_intervals_cover_where_the_reverted_variance_is_near_zero(
         assert fails == (effect == 2.5)
 
 
-@pytest.mark.parametrize("replicates", [40, pytest.param(600, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("replicates", [40, pytest.param(2000, marks=pytest.mark.verify)])
 def test_score_intervals_cover_in_simulation_a1(replicates: int, record_property: Log) -> None:
     found = coverages(settings.simulation_a1(0.75, 1000), replicates, 402)
     record_property("rows", rows(found, replicates))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
+from montecarlo import gather
 from scipy.special import ndtri
 
 import pramana as pr
@@ -107,34 +108,23 @@ QUANTILES = {
 }
 
 
-def rows(case: Case, replicates: int, seed: int) -> list[dict[str, Any]]:
-    """Shares of intervals that lie wholly above and below the truth, parameter by parameter, and of fits without a root."""
+def fits(case: Case, replicates: int, seed: int) -> Iterator[pr.Result | None]:
     channel = pr.TransitionMatrix.binary(case.keep, case.keep)
-    above, below, parameters = [], [], ()
     for child in np.random.SeedSequence(seed).spawn(replicates):
         data = case.draw(np.random.default_rng(child))
         mechanism = pr.Mechanism({name: channel for name in ("g", "z") if name in data})
         try:
-            result = pr.fit(case.what, data, mechanism, **case.options)
+            yield pr.fit(case.what, data, mechanism, **case.options)
         except pr.SolveError:  # a jagged score may have no root: refused, and counted
-            continue
-        low, high = result.interval().T
-        above.append(low > case.truth)
-        below.append(high < case.truth)
-        parameters = result.parameters
-    missed, refused = (np.mean(above, axis=0), np.mean(below, axis=0)), 1 - len(above) / replicates
-    return [
-        {"parameter": p, "replicates": replicates, "refused": refused, "coverage": 1 - a - b, "above": a, "below": b}
-        for p, a, b in zip(parameters, *missed, strict=True)
-    ]
+            yield None
 
 
 def check(case: Case, replicates: int, seed: int, log: Log, most: float) -> None:
-    found = rows(case, replicates, seed)
-    log("rows", found)
+    found = gather(fits(case, replicates, seed), case.truth)
+    log("rows", found.interval_rows())
     chance = 3 * np.sqrt(0.95 * 0.05 / replicates)
-    assert all(row["refused"] < 0.02 for row in found), found
-    assert all(0.93 - chance <= row["coverage"] <= most + chance for row in found), found
+    assert found.refused < 0.02 * replicates
+    assert np.all((found.coverage >= 0.93 - chance) & (found.coverage <= most + chance)), found.interval_rows()
 
 
 @pytest.mark.parametrize("name", ["median, n 500"])

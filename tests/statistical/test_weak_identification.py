@@ -74,17 +74,19 @@ def tails(missed: np.ndarray) -> tuple[float, float]:
 
 
 def table(setting: Faint, found: np.ndarray, rootless: int) -> list[dict[str, object]]:
-    """A row for each parameter: misses of either interval and of the one that is shown, below and above the truth."""
+    """A row for each parameter: misses of either interval, and, without a name, of the one that is shown, below and above the truth."""
     rows: list[dict[str, object]] = []
     for j, truth in enumerate(setting.truth):
         signal, shown, wald, score = found[:, j].T
         silent = np.where(signal < WANTED, 0.0, wald)
         row: dict[str, object] = {"parameter": j + 1, "truth": truth, "samples": len(found), "no root": rootless}
         row["signal"] = float(np.median(signal))
-        kinds = {"Wald": wald, "score": score, "auto": np.where(shown > 0, score, wald), "Wald unflagged": silent}
+        kinds = {"Wald": wald, "score": score, "Wald unflagged": silent}
         for name, missed in kinds.items():
-            row[f"{name} low"], row[f"{name} high"] = tails(missed)
-        rows.append({**row, "shows score": float(shown.mean()), "flagged": float((signal < WANTED).mean())})
+            row[f"{name} below"], row[f"{name} above"] = tails(missed)
+        below, above = tails(np.where(shown > 0, score, wald))
+        row |= {"shows score": float(shown.mean()), "below": below, "above": above, "coverage": 1 - below - above}
+        rows.append({**row, "flagged": float((signal < WANTED).mean())})
     return rows
 
 
@@ -94,19 +96,19 @@ def error(share: float, replicates: int) -> float:
 
 
 def check_shown(row: dict[str, Any], replicates: int) -> None:
-    auto, score = row["auto low"] + row["auto high"], row["score low"] + row["score high"]
+    auto, score = row["below"] + row["above"], row["score below"] + row["score above"]
     assert auto <= max(score, 0.05) + 0.005 + error(0.02, replicates), (
         "Wald's intervals above the threshold cost coverage"
     )
-    side, most = max(row["auto low"], row["auto high"]), max(0.04, row["score low"], row["score high"])
+    side, most = max(row["below"], row["above"]), max(0.04, row["score below"], row["score above"])
     assert side <= most + error(0.04, replicates), "the misses are on one side"
 
 
 def check_flags(row: dict[str, Any], replicates: int) -> None:
-    silent = row["Wald unflagged low"], row["Wald unflagged high"]
+    silent = row["Wald unflagged below"], row["Wald unflagged above"]
     assert sum(silent) <= 0.07 + error(0.07, replicates), "misses without a word"
     assert max(silent) <= 0.05 + error(0.05, replicates), "misses on one side without a word"
-    healthy = all(abs(row[f"Wald {side}"] - 0.025) <= 0.006 for side in ("low", "high"))
+    healthy = all(abs(row[f"Wald {side}"] - 0.025) <= 0.006 for side in ("below", "above"))
     assert not healthy or row["flagged"] <= 0.05 + error(0.05, replicates), "a healthy fit is flagged"
 
 
@@ -146,10 +148,10 @@ def silence(setting: Faint, replicates: int, seed: int) -> dict[str, Any]:
         "truth": setting.truth[0],
         "samples": len(wald),
         "no root": rootless,
-        "Wald low": low,
-        "Wald high": high,
-        "Wald unflagged low": under,
-        "Wald unflagged high": over,
+        "Wald below": low,
+        "Wald above": high,
+        "Wald unflagged below": under,
+        "Wald unflagged above": over,
         "flagged": float(flag.mean()),
     }
 
