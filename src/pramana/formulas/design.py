@@ -96,7 +96,7 @@ class FormulaDesign:
             design.offset(node, design.frame({**clean, **design._pilot(table.n)}, table.n), table.n)
         _refuse_repeated(design.names)
         _refuse_more_columns(parsed, design.names, table.n)
-        computed = [f for f in factors if not isinstance(f, Name)]
+        computed = [f for f in factors if not isinstance(f, Name) and not _coding(f)]
         if any(described[v] is not None for f in computed for v in names(f)):
             some = min(table.n, 2 * max([50, *(len(v.levels or ()) for v in described.values() if v is not None)]))
             design._refuse_coupled({name: values[:some] for name, values in clean.items()}, some)
@@ -245,6 +245,11 @@ class FormulaDesign:
     def offset(self, node: Node, frame: Any, n: int) -> Float:
         """One offset expression (n,) for the records of a frame; its transforms keep what they learnt."""
         return one_number(node, frame, n, "offset", self.state, self.parsed.own)
+
+
+def _coding(factor: Node) -> bool:
+    """Whether a factor is C() of a column, which has its levels beforehand: no row of it depends on other rows."""
+    return isinstance(factor, Call) and factor.function == "C" and isinstance(factor.arguments[0], Name)
 
 
 def _checked_column(table: Table, name: str) -> Column:
