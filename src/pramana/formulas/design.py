@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain, combinations
 from typing import Any
 
@@ -85,20 +86,36 @@ class FormulaDesign:
     @classmethod
     def fit(cls, parsed: ParsedFormula, table: Table, schema: Schema) -> FormulaDesign:
         described = {name: schema.variables.get(name) for name in parsed.covariates}
+        clean = {name: _checked_column(table, name) for name, v in described.items() if v is None}
+        categories = {name: table.categories(name) for name in clean}
+        if parsed.own or any(map(learning, parsed.offsets)) or _learns(parsed, clean, categories):
+            design = cls._learned(parsed, described, categories, clean, table.n)
+        else:
+            kinds = tuple(type(level) for v in described.values() if v is not None for level in v.levels or ())
+            design = _of_numbers(parsed, tuple(described.items()), kinds)
+        _refuse_more_columns(parsed, design.names, table.n)
+        return design
+
+    @classmethod
+    def _learned(
+        cls,
+        parsed: ParsedFormula,
+        described: Mapping[str, Variable | None],
+        categories: Mapping[str, list[Any] | None],
+        clean: Columns,
+        n: int,
+    ) -> FormulaDesign:
+        """From the clean columns (n,); the perturbed ones run through their levels."""
         factors = parsed.factors.values()
         wrapped = frozenset(v for f in factors if "C" in calls(f) for v in names(f))
-        clean = {name: _checked_column(table, name) for name, v in described.items() if v is None}
-        design = cls(parsed, None, described, {name: table.categories(name) for name in clean}, wrapped, {})
-        design = replace(design, spec=design._learn(clean, table.n))
-        for node in filter(
-            learning, parsed.offsets
-        ):  # from all records, once; such an offset reads no perturbed column
-            design.offset(node, design.frame({**clean, **design._pilot(table.n)}, table.n), table.n)
+        design = cls(parsed, None, described, categories, wrapped, {})
+        design = replace(design, spec=design._spec_of({**clean, **design._pilot(n)}, n))
+        for node in filter(learning, parsed.offsets):  # once; such an offset reads no perturbed column
+            design.offset(node, design.frame({**clean, **design._pilot(n)}, n), n)
         _refuse_repeated(design.names)
-        _refuse_more_columns(parsed, design.names, table.n)
         computed = [f for f in factors if not isinstance(f, Name) and not _coding(f)]
         if any(described[v] is not None for f in computed for v in names(f)):
-            some = min(table.n, 2 * max([50, *(len(v.levels or ()) for v in described.values() if v is not None)]))
+            some = min(n, 2 * _enough(described.values()))
             design._refuse_coupled({name: values[:some] for name, values in clean.items()}, some)
         return design
 
@@ -118,20 +135,12 @@ class FormulaDesign:
                 "rank or the like), but its true values are not in the data: use constants instead"
             )
 
-    def _learn(self, clean: Columns, n: int) -> Any:
-        """Show formulaic every level once, so that no level is ever unseen; all records only where a transform learns."""
+    def _spec_of(self, columns: Columns, n: int) -> Any:
+        """What formulaic learns from columns in which every level is seen, so that none is ever new."""
         import pandas as pd
 
         factors = self.parsed.factors
-        learns = any(
-            not isinstance(f, Name) or self.categories[v] is not None or clean[v].dtype.kind not in "iuf"
-            for f in factors.values()
-            for v in names(f)
-            if v in clean
-        )
-        levels = [len(v.levels or ()) for v in self.described.values() if v is not None]
-        count = n if learns else min(n, max([50, *levels]))
-        frame = self.frame({**{k: v[:count] for k, v in clean.items()}, **self._pilot(count)}, count)
+        frame = self.frame(columns, n)
         methods = {text: "literal" if isinstance(f, Literal) else "lookup" for text, f in factors.items()}
         terms = Formula([Term([Factor(f, eval_method=methods[f]) for f in term]) for term in self.parsed.terms])
         values = self._values(frame)
@@ -245,6 +254,30 @@ class FormulaDesign:
     def offset(self, node: Node, frame: Any, n: int) -> Float:
         """One offset expression (n,) for the records of a frame; its transforms keep what they learnt."""
         return one_number(node, frame, n, "offset", self.state, self.parsed.own)
+
+
+@lru_cache(maxsize=64)
+def _of_numbers(
+    parsed: ParsedFormula,
+    described: tuple[tuple[str, Variable | None], ...],
+    kinds: tuple[type, ...],  # noqa: ARG001  # 1, 1.0 and True are equal
+) -> FormulaDesign:
+    """The design whose clean columns are numbers, used as they are: the same for whatever records."""
+    n = _enough(v for _, v in described)
+    clean = {name: np.linspace(0.0, 1.0, n) for name, v in described if v is None}
+    return FormulaDesign._learned(parsed, dict(described), dict.fromkeys(clean), clean, n)
+
+
+def _learns(parsed: ParsedFormula, clean: Columns, categories: Mapping[str, list[Any] | None]) -> bool:
+    """Whether the design depends on the clean columns: on their levels, or on what a transform sees."""
+    numbers = all(categories[name] is None and values.dtype.kind in "iuf" for name, values in clean.items())
+    computed = [f for f in parsed.factors.values() if not isinstance(f, Name)]
+    return not numbers or any(v in clean for f in computed for v in names(f))
+
+
+def _enough(described: Iterable[Variable | None]) -> int:
+    """Records in which every perturbed column can run through its levels."""
+    return max([50, *(len(v.levels or ()) for v in described if v is not None)])
 
 
 def _coding(factor: Node) -> bool:
