@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain, combinations
 from typing import Any
 
@@ -28,6 +28,8 @@ from pramana.formulas.polynomials import refuse_transformed
 from pramana.formulas.tree import Call, Literal, Name, Node, calls, learning, names, walk, written
 from pramana.frames import Schema, Table, Variable, decode, encode
 
+KEPT, KEPT_RECORDS = 64, 256
+"""Rows that are kept for the next fit: so many sets, each of so few records."""
 COLUMNS = 5_000
 """Most columns of a design: what a person can read, and far more than records can tell apart."""
 
@@ -203,6 +205,7 @@ class FormulaDesign:
     def variables(self) -> tuple[str, ...]:
         return tuple(self.described)
 
+    @cached_property
     def parts(self) -> tuple[Part, ...]:
         """What each column is made of."""
         out: list[Part] = []
@@ -256,6 +259,31 @@ class FormulaDesign:
         return one_number(node, frame, n, "offset", self.state, self.parsed.own)
 
 
+class NumbersDesign(FormulaDesign):
+    """Clean columns are numbers, used as they are: a row is a product of them and of what the hidden levels give, which is kept."""
+
+    @cached_property
+    def _kept(self) -> dict[tuple[Any, ...], Float]:
+        return {}
+
+    def __call__(self, columns: Mapping[str, object], n: int) -> Float:
+        hidden = [name for name, v in self.described.items() if v is not None]
+        if n > KEPT_RECORDS or any(self.described[name].levels is None for name in hidden):  # type: ignore[union-attr]
+            return super().__call__(columns, n)
+        at = {name: broadcast(columns[name], n) for name in hidden}
+        key = (n, *(tuple(values.tolist()) for values in at.values()))
+        if key not in self._kept:
+            if len(self._kept) >= KEPT:
+                self._kept.clear()
+            ones = dict.fromkeys((name for name in self.described if name not in at), np.ones(n))
+            self._kept[key] = super().__call__({**ones, **at}, n)
+        out = self._kept[key].copy()
+        for j, part in enumerate(self.parts):
+            for name in part.reads.difference(at):
+                out[:, j] *= broadcast(columns[name], n)
+        return out
+
+
 @lru_cache(maxsize=64)
 def _of_numbers(
     parsed: ParsedFormula,
@@ -265,7 +293,7 @@ def _of_numbers(
     """The design whose clean columns are numbers, used as they are: the same for whatever records."""
     n = _enough(v for _, v in described)
     clean = {name: np.linspace(0.0, 1.0, n) for name, v in described if v is None}
-    return FormulaDesign._learned(parsed, dict(described), dict.fromkeys(clean), clean, n)
+    return NumbersDesign._learned(parsed, dict(described), dict.fromkeys(clean), clean, n)
 
 
 def _learns(parsed: ParsedFormula, clean: Columns, categories: Mapping[str, list[Any] | None]) -> bool:
