@@ -215,6 +215,11 @@ def test_a_false_epsilon_of_noise_is_seen(tmp_path: Path) -> None:
         (lambda: pr.KeepOrNoise(0.5, pr.LaplaceNoise(1.0)), r"takes a GeometricNoise, not a LaplaceNoise"),  # type: ignore[arg-type]
         (lambda: pr.GeometricNoise(1.0).clamped(), r"has no bounds to clamp to"),
         (
+            lambda: pr.GeometricNoise(100, bounds=(0, 100_000)).clamped(),
+            r"hold 100001 multiples of the step 1, and .* at most 5000 levels: use a step of 20 or more, or narrower bounds",
+        ),
+        (lambda: pr.DiscreteGaussianNoise(100, bounds=(0, 100_000)).clamped(), r"at most 5000 levels"),
+        (
             lambda: pr.Stratified("h", {0: pr.LaplaceNoise(1.0), 1: pr.GaussianNoise(1.0)}),
             r"stratum 1 of 'h' is a GaussianNoise, the first stratum a LaplaceNoise",
         ),

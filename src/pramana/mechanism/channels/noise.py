@@ -45,6 +45,8 @@ STENCIL = 128
 that varies on the scale of the noise, and rounding 5 · 128² · 2⁻⁵³ = 1e-11."""
 NODES = 400
 """Most values that may stand for one released value."""
+CLAMPED = 5_000
+"""Most grid points between the bounds of a noise that becomes a transition matrix: 200 MB, and a minute for its condition number."""
 
 
 @dataclass(frozen=True)
@@ -489,6 +491,11 @@ def _clamped(noise: GeometricNoise | DiscreteGaussianNoise, masses: Float) -> Tr
         raise MechanismError(f"{type(noise).__name__} has no bounds to clamp to: give bounds=(lowest, highest)")
     low, high = (int(np.rint(b / noise.step)) for b in noise.bounds)
     size = high - low + 1
+    if size > CLAMPED:
+        raise MechanismError(
+            f"bounds={noise.bounds!r} hold {size} multiples of the step {noise.step:g}, and a transition matrix of noise has at most {CLAMPED} "
+            f"levels: use a step of {(high - low) * noise.step / (CLAMPED - 1):.2g} or more, or narrower bounds"
+        )
     # Pr(V ≥ k steps), from the far end so that small ones stay exact.
     tails = np.concatenate([np.cumsum(masses[::-1])[::-1], np.zeros(size)])
     apart = np.subtract.outer(np.arange(size), np.arange(size))
