@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         DiscreteGaussianNoise,
         GaussianNoise,
         GeometricNoise,
+        JointGaussianNoise,
         KeepOrNoise,
         LaplaceNoise,
         Mechanism,

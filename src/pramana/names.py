@@ -23,6 +23,7 @@ HOME = {
     "GeometricNoise": "mechanism",
     "KeepOrNoise": "mechanism",
     "GaussianNoise": "mechanism",
+    "JointGaussianNoise": "mechanism",
     "DiscreteGaussianNoise": "mechanism",
     "UniformNoise": "mechanism",
     "Unit": "mechanism",

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import mul
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from pramana.errors import PramanaError, SolveError
 from pramana.estimating.equation import About, Equation, Note, Solve, paired
 from pramana.estimating.generalized_linear import GeneralizedLinear, PredictorEquation
 from pramana.estimating.records import Records
-from pramana.kernels.additive import Operator
+from pramana.kernels.additive import Displacement, Operator
 from pramana.kernels.blocks import gram
 from pramana.kernels.logistic import MIXTURE_REACH, logistic_derivatives, smoothed_derivatives
 from pramana.kernels.predictor import IDENTITY, LOGIT, POWER, Grouped, Packed
@@ -63,19 +63,33 @@ class Reverted(NamedTuple):
 
 @dataclass(frozen=True)
 class NoisyRecords(Records):
-    """Records whose columns in `noisy` are as released, with what undoes their noise, and the share of it that is undone."""
+    """Records whose columns in `noisy` are as released.
+
+    Attributes
+    ----------
+    operators : what undoes each of as many independent noises.
+    mixing : (q, q), from these to the noise of the columns; the identity unless columns share a noise.
+    share : of the noise that is undone.
+    """
 
     noisy: tuple[str, ...] = ()
     operators: tuple[Operator, ...] = ()
+    mixing: Float = field(default_factory=lambda: np.eye(0))
     share: float = 1.0
 
     @classmethod
-    def of(cls, records: Records, noisy: tuple[str, ...], operators: tuple[Operator, ...]) -> NoisyRecords:
-        return cls(**vars(records), noisy=noisy, operators=operators)
+    def of(cls, records: Records, noisy: tuple[str, ...], displaced: Displacement) -> NoisyRecords:
+        return cls(**vars(records), noisy=noisy, operators=displaced.operators, mixing=displaced.mixing)
+
+    @property
+    def spreads(self) -> Float:
+        """Largest standard deviation (q,) of the noise of each column."""
+        return np.sqrt(self.mixing**2 @ np.array([float(np.max(o.spread)) ** 2 for o in self.operators]))
 
     def rows(self, rows: slice) -> NoisyRecords:
         operators = tuple(o.mapped(lambda v: v[rows]) for o in self.operators)
-        return replace(NoisyRecords.of(super().rows(rows), self.noisy, operators), share=self.share)
+        displaced = Displacement(operators, self.mixing)
+        return replace(NoisyRecords.of(super().rows(rows), self.noisy, displaced), share=self.share)
 
     def softened(self, t: float) -> NoisyRecords:
         softer = super().softened(t)
@@ -91,7 +105,7 @@ class NoisyLinear(Equation):
     ----------
     naive : the equation that takes released numbers for the true ones; other channels are undone in it.
     records : those of `naive`, with the noise.
-    columns : for every noisy column, the positions (m_j) of the design columns that read it.
+    columns : for every independent noise, the positions (m_j) of the design columns that it moves.
     tilts : their derivatives by it (N, m_j), N = records × nodes; (1, m_j) where all are the same.
     """
 
@@ -106,10 +120,10 @@ class NoisyLinear(Equation):
         reads = function.reads
         columns: tuple[Int, ...] = tuple(np.flatnonzero([name in own for own in reads]) for name in records.noisy)
         tilts = tuple(
-            _tilt(function, records, name, operator, own)
-            for name, operator, own in zip(records.noisy, records.operators, columns, strict=True)
+            _tilt(function, records, name, spread, own)
+            for name, spread, own in zip(records.noisy, records.spreads.tolist(), columns, strict=True)
         )
-        return cls(naive, records, columns, tilts)
+        return cls(naive, records, *_mixed(records.mixing, columns, tilts))
 
     @property
     def function(self) -> GeneralizedLinear:
@@ -139,8 +153,8 @@ class NoisyLinear(Equation):
         """Columns of whose spread next to nothing is left without the noise."""
         return [
             note
-            for name, operator in zip(self.records.noisy, self.records.operators, strict=True)
-            for note in _drowned(name, self.records.columns[name], float(np.max(operator.spread)), weights)
+            for name, spread in zip(self.records.noisy, self.records.spreads.tolist(), strict=True)
+            for note in _drowned(name, self.records.columns[name], spread, weights)
         ]
 
     @cached_property
@@ -346,12 +360,27 @@ def _drowned(name: str, column: Column, noise: float, weights: Float) -> list[No
     return [("noise-outweighs-signal", "warning", message)]
 
 
-def _tilt(function: GeneralizedLinear, records: Records, name: str, operator: Operator, own: Int) -> Float:
+def _mixed(
+    mixing: Float, columns: tuple[Int, ...], tilts: tuple[Float, ...]
+) -> tuple[tuple[Int, ...], tuple[Float, ...]]:
+    """Design columns and their derivatives by the independent noises, from those by the noisy columns."""
+    out = []
+    for shares in mixing.T:
+        moved = [(columns[j], share * tilts[j]) for j, share in enumerate(shares) if share != 0]
+        own: Int = np.unique(np.concatenate([places for places, _ in moved]))
+        tilt = np.zeros((max(len(part) for _, part in moved), own.size))
+        for places, part in moved:
+            tilt[:, np.searchsorted(own, places)] += part
+        out.append((own, tilt))
+    return tuple(own for own, _ in out), tuple(tilt for _, tilt in out)
+
+
+def _tilt(function: GeneralizedLinear, records: Records, name: str, step: float, own: Int) -> Float:
     """Derivatives (N, m) of the design columns that read a noisy column, in which they are linear."""
     alone = all(function.reads[place] == {name} for place in own)
     if alone:  # what is linear in one column has one slope
         records = records.rows(slice(0, 1))
-    values, step = np.asarray(records.columns[name], dtype=float), float(np.max(operator.spread))
+    values = np.asarray(records.columns[name], dtype=float)
     moved = replace(records, columns={**records.columns, name: values + step})
     found = [
         (function.design_of(moved.at(c), records.n) - function.design_of(records.at(c), records.n))[:, own] / step

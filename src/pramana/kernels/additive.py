@@ -338,6 +338,34 @@ class ByRecord(Operator):
         return list(out)
 
 
+@dataclass(frozen=True)
+class Displacement:
+    """How far the released values of q columns lie from the true ones: `mixing` (q, q) times q independent noises.
+
+    Attributes
+    ----------
+    operators : what undoes each of the independent noises.
+    """
+
+    operators: tuple[Operator, ...]
+    mixing: Float
+
+    @classmethod
+    def alone(cls, operator: Operator) -> Displacement:
+        """Of one column."""
+        return cls((operator,), np.eye(1))
+
+    @classmethod
+    def together(cls, parts: Sequence[Displacement]) -> Displacement:
+        """Of all columns of several channels."""
+        operators = tuple(o for part in parts for o in part.operators)
+        mixing, first = np.zeros((len(operators), len(operators))), 0
+        for part in parts:
+            last = first + len(part.operators)
+            mixing[first:last, first:last], first = part.mixing, last
+        return cls(operators, mixing)
+
+
 def reciprocal(series: list[Number]) -> list[Number]:
     """Coefficients of 1/f of a power series f with f(0) = 1."""
     out: list[Number] = [1.0]

@@ -68,12 +68,12 @@ class LaplaceNoise(AdditiveNoise):
     bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _positive("scale", self.scale))
-        object.__setattr__(self, "bounds", _checked_bounds(self.bounds))
+        object.__setattr__(self, "scale", positive("scale", self.scale))
+        object.__setattr__(self, "bounds", checked_bounds(self.bounds))
 
     @property
     def grid(self) -> float:
-        return _power_of_two(self.scale / FINE)
+        return power_of_two(self.scale / FINE)
 
     @property
     def law(self) -> str:
@@ -97,7 +97,7 @@ class LaplaceNoise(AdditiveNoise):
         values, step = np.asarray(encoded, dtype=float), self.scale / STENCIL
         weights = -float(STENCIL**2) * stencil_weights(4)
         weights[2] += 1
-        return shared_nodes(tuple(values + k * step for k in range(-2, 3)), weights[None])
+        return shared_nodes(tuple(values + k * step for k in range(-2, 3)), weights[None], values.size)
 
     def document(self) -> Document:
         return {"channel": "laplace_noise", "scale": self.scale, **self._bounds_document()}
@@ -134,12 +134,12 @@ class GeometricNoise(AdditiveNoise):
     ) -> None:
         if (scale is None) == (alpha is None):
             raise MechanismError("GeometricNoise takes either a scale or alpha, which is exp(-step / scale)")
-        object.__setattr__(self, "step", _positive("step", step))
+        object.__setattr__(self, "step", positive("step", step))
         if alpha is not None and not (is_number(alpha) and 0 < alpha < 1):
             raise MechanismError(f"alpha={alpha!r} must lie between 0 and 1")
-        found = -self.step / np.log(alpha) if alpha is not None else _positive("scale", scale)
+        found = -self.step / np.log(alpha) if alpha is not None else positive("scale", scale)
         object.__setattr__(self, "scale", float(found))
-        object.__setattr__(self, "bounds", _checked_bounds(bounds, self.step))
+        object.__setattr__(self, "bounds", checked_bounds(bounds, self.step))
         if self.step > COARSEST * self.scale:
             raise MechanismError(
                 f"scale={self.scale:g} is so small beside a step of {self.step:g} that no value would ever change: use "
@@ -196,7 +196,7 @@ class GeometricNoise(AdditiveNoise):
         values, ratio = np.asarray(encoded, dtype=float), self.step / self.scale
         side = -1 / (4 * np.sinh(ratio / 2) ** 2)  # −α/(1 − α)²
         weights = np.array([[side, 1 - 2 * side, side]])
-        return shared_nodes((values - self.step, values, values + self.step), weights)
+        return shared_nodes((values - self.step, values, values + self.step), weights, values.size)
 
     def revert_polynomial(self, encoded: Column, context: Columns, degree: int) -> Nodes:  # noqa: ARG002
         return self.revert(encoded, context)
@@ -296,7 +296,7 @@ class KeepOrNoise(AdditiveNoise):
         k = np.arange(-far, far + 1)
         weights = -(1 - self.keep) * np.tanh(within / 2) * np.exp(-within * np.abs(k))
         weights[far] += 1
-        return shared_nodes(tuple(values + j * self.grid for j in k), weights[None] / self.keep)
+        return shared_nodes(tuple(values + j * self.grid for j in k), weights[None] / self.keep, values.size)
 
     def document(self) -> Document:
         inner = self.inner
@@ -328,12 +328,12 @@ class GaussianNoise(AdditiveNoise):
     bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sd", _positive("sd", self.sd))
-        object.__setattr__(self, "bounds", _checked_bounds(self.bounds))
+        object.__setattr__(self, "sd", positive("sd", self.sd))
+        object.__setattr__(self, "bounds", checked_bounds(self.bounds))
 
     @property
     def grid(self) -> float:
-        return _power_of_two(self.sd / FINE)
+        return power_of_two(self.sd / FINE)
 
     @property
     def law(self) -> str:
@@ -372,9 +372,9 @@ class DiscreteGaussianNoise(AdditiveNoise):
     bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sd", _positive("sd", self.sd))
-        object.__setattr__(self, "step", _positive("step", self.step))
-        object.__setattr__(self, "bounds", _checked_bounds(self.bounds, self.step))
+        object.__setattr__(self, "sd", positive("sd", self.sd))
+        object.__setattr__(self, "step", positive("step", self.step))
+        object.__setattr__(self, "bounds", checked_bounds(self.bounds, self.step))
         if self.sd < self.step:
             raise MechanismError(f"sd={self.sd:g} is below the step of {self.step:g}: use a finer step, or more noise")
         if 10 * self.sd / self.step > LONGEST:
@@ -435,8 +435,8 @@ class UniformNoise(AdditiveNoise):
     bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "width", _positive("width", self.width))
-        object.__setattr__(self, "bounds", _checked_bounds(self.bounds))
+        object.__setattr__(self, "width", positive("width", self.width))
+        object.__setattr__(self, "bounds", checked_bounds(self.bounds))
 
     @property
     def grid(self) -> float:
@@ -462,7 +462,8 @@ class UniformNoise(AdditiveNoise):
         return {"channel": "uniform_noise", "width": self.width, **self._bounds_document()}
 
 
-def _positive(name: str, value: Any) -> float:
+def positive(name: str, value: Any) -> float:
+    """A number above zero that can be counted in steps."""
     if not (is_number(value) and np.isfinite(value) and value > 0):
         raise MechanismError(f"{name}={value!r} must be a positive number")
     if not SMALLEST <= value <= LARGEST:
@@ -470,7 +471,8 @@ def _positive(name: str, value: Any) -> float:
     return float(value)
 
 
-def _checked_bounds(bounds: Sequence[float] | None, step: float | None = None) -> tuple[float, float] | None:
+def checked_bounds(bounds: Sequence[float] | None, step: float | None = None) -> tuple[float, float] | None:
+    """Two numbers, on the grid of the step where there is one; None for none."""
     if bounds is None:
         return None
     found = tuple(bounds) if isinstance(bounds, Sequence) else ()
@@ -482,7 +484,8 @@ def _checked_bounds(bounds: Sequence[float] | None, step: float | None = None) -
     return low, high
 
 
-def _power_of_two(value: float) -> float:
+def power_of_two(value: float) -> float:
+    """The largest that is not above a value."""
     return float(2.0 ** np.floor(np.log2(value)))
 
 

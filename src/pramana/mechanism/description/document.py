@@ -21,6 +21,7 @@ from pramana.mechanism.channels.encodings.hadamard import HadamardResponse
 from pramana.mechanism.channels.encodings.hashing import LocalHashing
 from pramana.mechanism.channels.encodings.subsets import SubsetSelection
 from pramana.mechanism.channels.encodings.unary import UnaryEncoding
+from pramana.mechanism.channels.joint_noise import JointGaussianNoise
 from pramana.mechanism.channels.noise import (
     DiscreteGaussianNoise,
     GaussianNoise,
@@ -241,6 +242,17 @@ class GaussianModel(ChannelModel):
         return GaussianNoise(self.sd, _pair(self.bounds))
 
 
+class JointGaussianModel(ChannelModel):
+    """Normal noise with a covariance, for as many columns as it has rows; bounds for each of them."""
+
+    channel: Literal["joint_gaussian_noise"]
+    covariance: Annotated[list[Annotated[list[float], FailFast()]], Field(min_length=2), FailFast()]
+    bounds: list[Annotated[list[float], Field(min_length=2, max_length=2)]] | None = None
+
+    def built(self) -> Channel:
+        return JointGaussianNoise(self.covariance, self.bounds)
+
+
 class DiscreteGaussianModel(ChannelModel):
     channel: Literal["discrete_gaussian_noise"]
     sd: Scale
@@ -333,6 +345,7 @@ Randomization = Annotated[
     | GeometricModel
     | KeepOrNoiseModel
     | GaussianModel
+    | JointGaussianModel
     | DiscreteGaussianModel
     | UniformModel,
     Field(discriminator="channel"),
