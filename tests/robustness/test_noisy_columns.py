@@ -143,7 +143,8 @@ def equation(frame: pd.DataFrame, mechanism: pr.Mechanism, formula: str, family:
 @pytest.mark.parametrize(
     ("name", "formula", "options", "error"),
     [
-        ("uniform", "b ~ z", {"family": "binomial"}, pr.MechanismError),
+        ("uniform", "b ~ z", {"family": "binomial", "link": "probit"}, pr.MechanismError),
+        ("uniform", "b ~ z + I(z ** 2)", {"family": "binomial"}, pr.MechanismError),
         ("gaussian", "b ~ z + I(z ** 2)", {"family": "binomial"}, pr.MechanismError),
         ("gaussian", "b ~ z", {"family": "binomial", "link": "probit"}, pr.MechanismError),
         ("laplace", "b ~ z", {"family": "binomial", "link": "cloglog"}, pr.FormulaError),

@@ -13,6 +13,7 @@ reversions of g, t_j g and t_j t_l g for a few functions g of η alone:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
@@ -28,7 +29,7 @@ from pramana.estimating.generalized_linear import GeneralizedLinear, PredictorEq
 from pramana.estimating.records import Records
 from pramana.kernels.additive import Displacement, Operator
 from pramana.kernels.blocks import gram
-from pramana.kernels.logistic import MIXTURE_REACH, logistic_derivatives, smoothed_derivatives
+from pramana.kernels.logistic import MIXTURE_REACH, STEEPNESS, logistic_derivatives, smoothed_derivatives
 from pramana.kernels.predictor import IDENTITY, LOGIT, POWER, Grouped, Packed
 
 DROWNED = 5.0
@@ -528,34 +529,45 @@ class _Logistic(_Curve):
     """Logit: a = 1, aμ = H(η), and H² = H − H′."""
 
     @cached_property
-    def _ladder(self) -> list[Float]:
-        """H with its derivatives, normal noise undone in them."""
+    def _ladders(self) -> Sequence[Sequence[Float]]:
+        """H with its derivatives, normal noise undone in them; where a noise is undone by shifts, as it reverts g, t·g and t²·g."""
         highest = 1 + 2 * len(self.operators)
-        reached = self._normal
-        if not np.any(reached):
-            return logistic_derivatives(self.eta, highest)
-        with np.errstate(invalid="ignore"):
-            return smoothed_derivatives(self.eta, reached, highest)
+        for operator, c in zip(self.operators, self.slopes, strict=True):
+            if operator.shifts:
+                steepest = 1 - STEEPNESS.max() ** 2 * float(np.nanmax(self._normal, initial=0.0))
+                steepness = float(1 / np.sqrt(max(steepest, 1e-12)))
+                alike = c[:1] if np.ptp(c) == 0 and self._normal.size == 1 else c  # one table for all records
+                return tuple(map(tuple, operator.shifted(self._ladder, self.eta, alike, highest, steepness)))
+        return [self._ladder(self.eta, highest)]
 
-    @property
+    def _ladder(self, eta: Float, highest: int) -> list[Float]:
+        if not np.any(self._normal):
+            return logistic_derivatives(eta, highest)
+        with np.errstate(invalid="ignore"):
+            return smoothed_derivatives(eta, self._normal, highest)
+
+    @cached_property
     def _normal(self) -> Float:
         """bᵀΣb of the columns with normal noise (N,)."""
-        parts = [o.variance * c**2 for o, c in zip(self.operators, self.slopes, strict=True)]
-        return np.asarray(np.sum(np.broadcast_arrays(*parts), axis=0))
+        parts = [o.variance * c**2 for o, c in zip(self.operators, self.slopes, strict=True) if np.any(o.variance)]
+        return np.asarray(np.sum(np.broadcast_arrays(*parts), axis=0)) if parts else np.zeros(1)
 
     def _applied(self, order: int, *, pairs: bool = True) -> Reverted:
         """Of the derivative of H of some order, under the product of the columns' operators; the products t_j t_l where asked for."""
         sets = [o.in_derivatives(c) for o, c in zip(self.operators, self.slopes, strict=True)]
-        known = [s for s in sets if s is not None]
 
         def under(powers: tuple[int, ...]) -> Float:
             series: list[Any] = [1.0]
-            for own, power in zip(known, powers, strict=True):
-                series = _product(series, own[power])
-            terms = (c * self._ladder[order + k] for k, c in enumerate(series) if not (np.isscalar(c) and c == 0))
+            ladder = self._ladders[0]
+            for own, power in zip(sets, powers, strict=True):
+                if own is None:  # by shifts
+                    ladder = self._ladders[power]
+                else:
+                    series = _product(series, own[power])
+            terms = (c * ladder[order + k] for k, c in enumerate(series) if not (np.isscalar(c) and c == 0))
             return np.asarray(np.broadcast_to(sum(terms), self.eta.shape))
 
-        q, unit = len(known), np.eye(len(known), dtype=int)
+        q, unit = len(sets), np.eye(len(sets), dtype=int)
         first = np.stack([under(tuple(unit[j])) for j in range(q)])
         second = np.zeros((q, q, 1))
         if pairs:

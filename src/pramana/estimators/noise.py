@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
+import numpy as np
+
 from pramana.errors import FormulaError, listing
 from pramana.estimating import Equation, EstimatingFunction, GeneralizedLinear, Records
 from pramana.estimating.noisy import NoisyLinear, NoisyRecords
@@ -53,6 +55,8 @@ def closed_form(function: EstimatingFunction, mechanism: Mechanism | None, table
         if displaced is not None and _linear(function, assignment.columns, displaced):
             assignment.channel.check_released(assignment.encoded(table), assignment.context(table))
             found[assignment.columns] = displaced
+    if function.family.curve.code == LOGIT:
+        found = _one_shifting(found)
     every = {name for columns in found for name in columns}
     mixed = {name for names in function.reads if len(names & every) > 1 for name in names}
     return {columns: displaced for columns, displaced in found.items() if not mixed.intersection(columns)}
@@ -61,8 +65,16 @@ def closed_form(function: EstimatingFunction, mechanism: Mechanism | None, table
 def _linear(function: GeneralizedLinear, columns: tuple[str, ...], displaced: Displacement) -> bool:
     """Terms are linear in the columns, and nothing else reads them."""
     elsewhere = function.offset_reads | (function.response_reads or frozenset())
-    known = function.family.curve.code != LOGIT or all(o.differential for o in displaced.operators)
+    known = function.family.curve.code != LOGIT or all(o.differential or o.shifts for o in displaced.operators)
     return known and all(function.degrees.get(name) == 1 for name in columns) and not elsewhere.intersection(columns)
+
+
+def _one_shifting(found: Mapping[tuple[str, ...], Displacement]) -> dict[tuple[str, ...], Displacement]:
+    """With one alone of the columns whose noise a logit undoes by shifts, for two would be sums of sums: a uniform one first, which has no
+    nodes either."""
+    shifting = [columns for columns, displaced in found.items() if any(o.shifts for o in displaced.operators)]
+    shifting.sort(key=lambda columns: np.all(np.isfinite(found[columns].operators[0].reach)))
+    return {columns: displaced for columns, displaced in found.items() if columns not in shifting[1:]}
 
 
 def with_noise(records: Records, closed: Closed) -> Records:

@@ -148,9 +148,10 @@ class AdditiveNoise(Channel):
     @property
     def _families(self) -> str:
         """Those whose scores are reverted in closed form."""
-        return ", ".join(
-            ("'binomial' (logit)",) * self.operator.differential + ("'poisson', 'gamma' and 'inverse-gaussian'",)
-        )
+        logit = ("'binomial' (logit)",) * self.operator.differential + (
+            "'binomial' (logit, of one such column)",
+        ) * self.operator.shifts
+        return ", ".join((*logit, "'poisson', 'gamma' and 'inverse-gaussian'"))
 
     def revert_polynomial(self, encoded: Column, context: Columns, degree: int) -> Nodes:
         self.check_released(encoded, context)

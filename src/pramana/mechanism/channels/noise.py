@@ -84,7 +84,7 @@ class LaplaceNoise(AdditiveNoise):
         return geometric_cuts(-self.grid / self.scale)
 
     @property
-    def operator(self) -> Operator:
+    def operator(self) -> Laplace:
         return Laplace(self.scale)
 
     @property
@@ -177,7 +177,7 @@ class GeometricNoise(AdditiveNoise):
         return geometric_cuts(-self.step / self.scale)
 
     @property
-    def operator(self) -> Operator:
+    def operator(self) -> Geometric:
         return Geometric(self.scale, self.step)
 
     @property
@@ -217,10 +217,10 @@ class GeometricNoise(AdditiveNoise):
 
 @dataclass(frozen=True)
 class KeepOrNoise(AdditiveNoise):
-    """The value stays with probability `keep`, else geometric noise is added: the sibling of a randomised response for numbers.
+    """The value stays with probability `keep`, else geometric or Laplace noise is added: the sibling of a randomised response for numbers.
 
-    Undone exactly, for every function of the grid, by [u − p E u(w + V′)]/(1 − p), where p = 1 − keep and V′ is geometric with
-    α′/(1 − α′)² = (1 − p) α/(1 − α)²: weights that are bounded, and no differences of u.
+    Undone by [u − p E u(w + V′)]/(1 − p), where p = 1 − keep: weights that are bounded, and no differences of u. V′ is geometric with
+    α′/(1 − α′)² = (1 − p) α/(1 − α)², exactly and for every function of the grid, or Laplace with scale b√(1 − p), for smooth functions.
 
     >>> noise = KeepOrNoise(0.6, GeometricNoise(2.0, bounds=(0, 10)))
     >>> round(noise.epsilon, 3)
@@ -228,13 +228,16 @@ class KeepOrNoise(AdditiveNoise):
     """
 
     keep: float
-    inner: GeometricNoise
+    inner: GeometricNoise | LaplaceNoise
 
     def __post_init__(self) -> None:
         if not (is_number(self.keep) and 0 < self.keep < 1):
             raise MechanismError(f"keep={self.keep!r} must lie between 0 and 1")
-        if not isinstance(self.inner, GeometricNoise):
-            raise MechanismError(f"KeepOrNoise takes a GeometricNoise, not a {type(self.inner).__name__}: use a grid")
+        if not isinstance(self.inner, GeometricNoise | LaplaceNoise):
+            raise MechanismError(
+                f"KeepOrNoise takes a GeometricNoise or a LaplaceNoise, not a {type(self.inner).__name__}: what is added now and then by "
+                "another one cannot be undone in closed form"
+            )
 
     @property
     def bounds(self) -> tuple[float, float] | None:  # type: ignore[override]
@@ -242,15 +245,15 @@ class KeepOrNoise(AdditiveNoise):
 
     @property
     def grid(self) -> float:
-        return self.inner.step
+        return self.inner.grid
 
     @property
     def smooth_only(self) -> bool:
-        return False
+        return self.inner.smooth_only
 
     @property
     def on_grid(self) -> bool:
-        return True
+        return self.inner.on_grid
 
     @property
     def law(self) -> str:
@@ -267,13 +270,14 @@ class KeepOrNoise(AdditiveNoise):
         return out
 
     @property
-    def operator(self) -> Operator:
+    def operator(self) -> Sometimes:
         return Sometimes(self.keep, self.inner.operator)
 
     @property
     def epsilon(self) -> float:
-        """Of the largest against the smallest chance: a value that stayed, against noise over the whole range."""
-        changed = (1 - self.keep) * float(self.inner.masses[0])
+        """Of the largest against the smallest chance: a value that stayed, against noise over the whole range. It is finite because
+        what is released lies on a grid, also that of b/4096 of a Laplace noise."""
+        changed = (1 - self.keep) * np.tanh(self.grid / self.inner.scale / 2)
         return float(np.log((self.keep + changed) / changed) + self.inner.epsilon)
 
     def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Column:  # noqa: ARG002
@@ -284,28 +288,29 @@ class KeepOrNoise(AdditiveNoise):
 
     def revert(self, encoded: Column, context: Columns) -> Nodes:
         self.check_released(encoded, context)
-        values, ratio = np.asarray(encoded, dtype=float), self.grid / self.inner.scale
-        # 4 sinh²(ratio′/2) = (1 − α′)²/α′, which is 1/(1 − p) times that of α.
-        within = 2 * np.arcsinh(np.sinh(ratio / 2) / np.sqrt(self.keep))
-        far = int(np.ceil(64 * np.log(2) / within))
-        if 2 * far + 1 > NODES:
+        values = np.asarray(encoded, dtype=float)
+        # On a grid every point counts; on a continuum functions are taken to vary on the scale of the noise, or more slowly.
+        offsets, chances = self.operator.noise.within(self.keep, np.inf if self.on_grid else 0.0)
+        if offsets.size > NODES:
             raise MechanismError(
-                f"{2 * far + 1} values stand for one released value of a noise with a scale of {self.inner.scale / self.grid:.3g} steps, above "
-                f"the limit of {NODES}: ask for a linear model or a log link, or have the column released with a coarser step"
+                f"{offsets.size} values stand for one released value of a noise with a scale of {self.inner.scale / self.grid:.3g} steps, above "
+                f"the limit of {NODES}: ask for a linear model, a log link or a logit with terms that are linear in the column, or have the column "
+                "released with a coarser step"
             )
-        k = np.arange(-far, far + 1)
-        weights = -(1 - self.keep) * np.tanh(within / 2) * np.exp(-within * np.abs(k))
-        weights[far] += 1
-        return shared_nodes(tuple(values + j * self.grid for j in k), weights[None] / self.keep, values.size)
+        weights = -(1 - self.keep) * chances
+        if not self.on_grid:
+            offsets, weights = (np.insert(part, offsets.size // 2, 0.0) for part in (offsets, weights))
+        weights[weights.size // 2] += 1
+        return shared_nodes(tuple(values + v for v in offsets), weights[None] / self.keep, values.size)
 
     def document(self) -> Document:
-        inner = self.inner
+        step = {"step": self.inner.step} if isinstance(self.inner, GeometricNoise) else {}
         return {
             "channel": "keep_or_noise",
             "keep": self.keep,
-            "scale": inner.scale,
-            "step": inner.step,
-            **inner._bounds_document(),
+            "scale": self.inner.scale,
+            **step,
+            **self.inner._bounds_document(),
         }
 
 

@@ -221,15 +221,17 @@ class GeometricModel(ChannelModel):
 
 
 class KeepOrNoiseModel(ChannelModel):
-    """The value stays with probability `keep`, else geometric noise is added."""
+    """The value stays with probability `keep`, else geometric noise is added; without a step Laplace noise."""
 
     channel: Literal["keep_or_noise"]
     keep: Annotated[float, Field(gt=0, lt=1)]
     scale: Scale
-    step: Scale
+    step: Scale | None = None
     bounds: Bounds = None
 
     def built(self) -> Channel:
+        if self.step is None:
+            return KeepOrNoise(self.keep, LaplaceNoise(self.scale, _pair(self.bounds)))
         return KeepOrNoise(self.keep, GeometricNoise(self.scale, step=self.step, bounds=self.bounds))
 
 
