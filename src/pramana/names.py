@@ -72,6 +72,7 @@ HOME = {
     "lr_test": "estimators",
     "ForwardCorrection": "estimators",
     "BackwardCorrection": "estimators",
+    "ConditionalScore": "estimators",
     "Result": "result",
     "Comparison": "comparison",
     "Diagnostic": "diagnostic",

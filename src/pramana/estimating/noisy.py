@@ -159,7 +159,7 @@ class NoisyLinear(Equation):
         ]
 
     @cached_property
-    def _operators(self) -> tuple[Operator, ...]:
+    def operators(self) -> tuple[Operator, ...]:
         """One number a record and node."""
         nodes = len(self.records.nodes)
         return tuple(o.mapped(lambda v: np.repeat(v, nodes)) for o in self.records.operators)
@@ -183,25 +183,25 @@ class NoisyLinear(Equation):
         own = [t @ beta[columns] for t, columns in zip(self.tilts, self.columns, strict=True)]
         slopes = np.stack(np.broadcast_arrays(*own))
         curve = self.function.family.curve
-        common = (eta, slopes, self._operators, self.records.share)
+        common = (eta, slopes, self.operators, self.records.share)
         if curve.code == POWER:
             return _Power(*common, curve.shape)
         return _Logistic(*common) if curve.code == LOGIT else _Identity(*common)
 
     @cached_property
-    def _weight(self) -> Float:
+    def weight(self) -> Float:
         """Signed weights (N,), or a 1 where nothing else is undone."""
         whole = self.records.table.shape == (1, 1) and self.records.table[0, 0] == 1
         return np.ones(1) if whole else self.naive.data.weight.ravel()
 
     def _force(self, curve: _Curve) -> Reverted:
         """a (S − W μ)."""
-        terms = ((self.naive.data.first.ravel(), curve.a(0)), (-self._weight, curve.mean(0)))
+        terms = ((self.naive.data.first.ravel(), curve.a(0)), (-self.weight, curve.mean(0)))
         return _combined(*terms, pairs=False)
 
     def _bend(self, curve: _Curve) -> Reverted:
         """Its derivative by η."""
-        return _combined((self.naive.data.first.ravel(), curve.a(1)), (-self._weight, curve.mean(1)))
+        return _combined((self.naive.data.first.ravel(), curve.a(1)), (-self.weight, curve.mean(1)))
 
     def influence(self, beta: Float) -> Float:
         with np.errstate(all="ignore"):
@@ -304,7 +304,7 @@ class NoisyLinear(Equation):
         data = self.naive.data
         curve.refuse_far(self.records.noisy)
         a, b, c = curve.squares()
-        square = _combined((data.second.ravel(), a), (-2 * data.first.ravel(), b), (self._weight, c))
+        square = _combined((data.second.ravel(), a), (-2 * data.first.ravel(), b), (self.weight, c))
         return self._gram(square, weights)
 
 
@@ -531,7 +531,7 @@ class _Logistic(_Curve):
     @cached_property
     def _ladders(self) -> Sequence[Sequence[Float]]:
         """H with its derivatives, normal noise undone in them; where a noise is undone by shifts, as it reverts g, t·g and t²·g."""
-        highest = 1 + 2 * len(self.operators)
+        highest = 1 + 2 * sum(not o.shifts for o in self.operators)
         for operator, c in zip(self.operators, self.slopes, strict=True):
             if operator.shifts:
                 steepest = 1 - STEEPNESS.max() ** 2 * float(np.nanmax(self._normal, initial=0.0))
@@ -543,8 +543,9 @@ class _Logistic(_Curve):
     def _ladder(self, eta: Float, highest: int) -> list[Float]:
         if not np.any(self._normal):
             return logistic_derivatives(eta, highest)
+        variance = self._normal if self._normal.size == 1 else np.broadcast_to(self._normal, eta.shape).ravel()
         with np.errstate(invalid="ignore"):
-            return smoothed_derivatives(eta, self._normal, highest)
+            return [part.reshape(eta.shape) for part in smoothed_derivatives(eta.ravel(), variance, highest)]
 
     @cached_property
     def _normal(self) -> Float:

@@ -302,7 +302,7 @@ class Sometimes(Operator):
         points = self.noise.within(self.keep, float(np.nanmax(np.abs(c), initial=0.0)) * steepness)
         if points[0].size > MOST_POINTS:
             return np.full((3, highest + 1, eta.size), np.nan)
-        return kept(ladder, eta, c, highest, self.keep, points)
+        return kept(ladder, eta, c, highest, self.keep, points, steepness)
 
     @property
     def reach(self) -> Number:

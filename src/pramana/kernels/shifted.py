@@ -16,13 +16,17 @@ from pramana.arrays import Bool, Float
 from pramana.kernels.logistic import expanded
 
 Ladder = Callable[[Float, int], list[Float]]
-"""From arguments (N,) to a function and its derivatives up to an order."""
+"""From arguments (…, N) to a function and its derivatives up to an order."""
 FAR = 40.0
 """Where H is 0 or 1 to the last bit."""
 SHORT = 0.15
 """Half a width of the noise, on the scale of η, up to which a power series of twelve terms in d/dη is right to 2e-10."""
 LONGEST = 10_000
 """Shifts that a sum may have; beyond, in the middle of a search, the answer is no number."""
+BLOCK = 1 << 16
+"""Numbers that are looked at together."""
+KNOTS = 16
+"""Places within a unit of η at which sums are tabulated, more where the ladder is steep."""
 STRETCH, POINTS = 4.0, 12
 """Length of a panel on the scale of η, or of the noise, and the points that stand for it: right to 1e-12."""
 
@@ -38,7 +42,7 @@ def uniform(ladder: Ladder, eta: Float, half: Float, highest: int, steepness: fl
     if np.all(short):
         return _series(ladder, eta, half, highest)
     if half.size == 1:
-        return expanded(lambda points, order: _summed(ladder, points, half, order), eta, highest)
+        return expanded(lambda points, order: _summed(ladder, points, half, order), eta, highest, KNOTS * steepness)
     out = np.empty((3, highest + 1, eta.size))
     for rows, way in ((short, _series), (~short, _summed)):
         out[:, :, rows] = way(of_rows(ladder, rows), eta[rows], half[rows], highest)
@@ -49,9 +53,9 @@ def of_rows(ladder: Ladder, rows: Bool) -> Ladder:
     """The ladder of some records, each of which may have its own."""
 
     def some(eta: Float, highest: int) -> list[Float]:
-        whole = np.zeros(rows.size)
-        whole[rows] = eta
-        return [part[rows] for part in ladder(whole, highest)]
+        whole = np.zeros((*eta.shape[:-1], rows.size))
+        whole[..., rows] = eta
+        return [part[..., rows] for part in ladder(whole, highest)]
 
     return some
 
@@ -75,17 +79,22 @@ def _summed(ladder: Ladder, eta: Float, half: Float, highest: int) -> Float:
     count = (float(np.abs(eta).max()) + FAR) / float(half.min()) / 2 + 1
     if not count < LONGEST:
         return out + np.nan
-    for odd in range(1, 2 * int(count) + 1, 2):
-        below, above = ladder(eta - odd * half, highest + 1), ladder(eta + odd * half, highest + 1)
+    for odd in _some(np.arange(1.0, 2 * int(count) + 1, 2), eta.size):
+        below, above = ladder(eta - odd[:, None] * half, highest + 1), ladder(eta + odd[:, None] * half, highest + 1)
         above[0] = above[0] - 1
         for order in range(highest + 1):
             rise, fall = below[order + 1] + above[order + 1], below[order + 1] - above[order + 1]
-            out[0, order] += half * fall
-            out[1, order] += below[order] - above[order] - odd * half * rise
-            out[2, order] += odd**2 * half * fall - 2 * odd * (below[order] + above[order])
+            out[0, order] += half * fall.sum(axis=0)
+            out[1, order] += (below[order] - above[order]).sum(axis=0) - half * (odd @ rise)
+            out[2, order] += half * (odd**2 @ fall) - 2 * (odd @ (below[order] + above[order]))
     out[0, 0] += 1 / 2
     out[2, 0] -= 1 / 6
     return out
+
+
+def _some(values: Float, n: int) -> list[Float]:
+    """Few enough at a time for arrays of n records each."""
+    return np.array_split(values, max(1, -(-values.size * n // BLOCK)))
 
 
 def _coefficients(count: int) -> Float:
@@ -100,19 +109,21 @@ def _coefficients(count: int) -> Float:
 COEFFICIENTS = _coefficients(12)
 
 
-def kept(ladder: Ladder, eta: Float, c: Float, highest: int, keep: float, points: tuple[Float, Float]) -> Float:
+def kept(
+    ladder: Ladder, eta: Float, c: Float, highest: int, keep: float, points: tuple[Float, Float], steepness: float = 1.0
+) -> Float:
     """[g − (1 − keep) E g(η + cV)]/keep, and −(1 − keep)/keep E V^p g(η + cV) for p = 1 and 2, by points and weights of V: (3, highest + 1, N)."""
 
     def averaged(eta: Float, order: int) -> Float:
         out = np.zeros((3, order + 1, eta.size))
-        for point, weight in zip(*points, strict=True):
-            steps = np.stack(ladder(eta + c * point, order))
-            for power in range(3):
-                out[power] -= (1 - keep) / keep * weight * point**power * steps
+        for places, weights in zip(*(_some(part, eta.size) for part in points), strict=True):
+            factors = -(1 - keep) / keep * weights * places ** np.arange(3)[:, None]
+            for k, values in enumerate(ladder(eta + places[:, None] * c, order)):
+                out[:, k] += factors @ values
         out[0] += np.stack(ladder(eta, order)) / keep
         return out
 
-    return expanded(averaged, eta, highest) if c.size == 1 else averaged(eta, highest)
+    return expanded(averaged, eta, highest, KNOTS * steepness) if c.size == 1 else averaged(eta, highest)
 
 
 def laplace_points(scale: float, slope: float) -> tuple[Float, Float]:
