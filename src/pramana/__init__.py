@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pramana.estimating.families import negative_binomial
     from pramana.estimators import (
         BackwardCorrection,
+        ConditionalScore,
         ForwardCorrection,
         Likelihood,
         LikelihoodResult,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         DiscreteGaussianNoise,
         GaussianNoise,
         GeometricNoise,
+        JointGaussianNoise,
         KeepOrNoise,
         LaplaceNoise,
         Mechanism,

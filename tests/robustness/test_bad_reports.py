@@ -57,6 +57,9 @@ RECTANGLE = pr.RectangularMatrix(["a", "b"], [[0.5, 0.2], [0.2, 0.5], [0.3, 0.3]
         (HADAMARD, {"v": [0, 8]}, "row 1: 8. A report is a whole number from 0 to 7"),
         (HADAMARD, {"v": [0, 0.5]}, r"row 1: 0\.5"),
         (HADAMARD, {"v": ["a", "b"]}, "row 0: 'a'"),
+        (HADAMARD, {"v": np.array([True, False])}, r"2 value\(s\) that are no reports.*row 0: True. A report is a whole number"),
+        (HADAMARD, {"v": np.array([3, True], dtype=object)}, "row 1: True"),
+        (PAIR, {"seed": [3, 4], "value": np.array([True, False])}, "column 'value'.*row 0: True"),
         (RECTANGLE, {"v": ["a", "x"]}, r"1 value\(s\) that are not levels.*'x'"),
     ],
 )  # fmt: skip

@@ -121,6 +121,11 @@ def test_normal_noise_beyond_the_reach_of_the_logit(data: pd.DataFrame) -> None:
     frame, mechanism = noisy(data, NOISES["gaussian"])
     with pytest.raises(pr.SolveError, match=r"standard deviation of 2 on the scale.*below 0.732"):
         equation(frame, mechanism, "b ~ z").clean_outer(np.array([0.0, 4.0]), np.ones(len(frame)))
+    joint = pr.Mechanism({("z", "x"): pr.JointGaussianNoise([[0.25, 0.1], [0.1, 0.25]])})
+    with pytest.raises(
+        pr.SolveError, match=r"noise of 'z', 'x' has a standard deviation of 0.837 on the scale.*below 0.732"
+    ):
+        equation(data, joint, "b ~ z + x").clean_outer(np.array([0.0, 1.0, 1.0]), np.ones(len(data)))
     frame, mechanism = noisy(data, pr.DiscreteGaussianNoise(1.0))
     with pytest.raises(pr.SolveError, match=r"moves by 0.5 within one step of 'z'.*finer step"):
         equation(frame, mechanism, "b ~ z").clean_outer(np.array([0.0, 0.5]), np.ones(len(frame)))
@@ -138,7 +143,8 @@ def equation(frame: pd.DataFrame, mechanism: pr.Mechanism, formula: str, family:
 @pytest.mark.parametrize(
     ("name", "formula", "options", "error"),
     [
-        ("uniform", "b ~ z", {"family": "binomial"}, pr.MechanismError),
+        ("uniform", "b ~ z", {"family": "binomial", "link": "probit"}, pr.MechanismError),
+        ("uniform", "b ~ z + I(z ** 2)", {"family": "binomial"}, pr.MechanismError),
         ("gaussian", "b ~ z + I(z ** 2)", {"family": "binomial"}, pr.MechanismError),
         ("gaussian", "b ~ z", {"family": "binomial", "link": "probit"}, pr.MechanismError),
         ("laplace", "b ~ z", {"family": "binomial", "link": "cloglog"}, pr.FormulaError),

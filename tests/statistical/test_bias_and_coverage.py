@@ -88,7 +88,28 @@ def test_laplace_noise_composed_with_a_matrix(replicates: int, record_property: 
 @pytest.mark.parametrize("replicates", [60, pytest.param(2000, marks=pytest.mark.verify)])
 @pytest.mark.parametrize(
     ("family", "noise"),
-    [("gaussian", "geometric"), ("poisson", "gaussian"), ("binomial", "gaussian"), ("binomial", "laplace")],
+    [
+        ("gaussian", "geometric"),
+        ("poisson", "gaussian"),
+        ("binomial", "gaussian"),
+        ("binomial", "laplace"),
+    ],
 )
 def test_a_noisy_covariate_beside_a_matrix(family: str, noise: str, replicates: int, record_property: Log) -> None:
     check(settings.noisy_covariate(family, noise), replicates, 111, record_property)
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("noise", ["uniform", "kept"])
+def test_a_noisy_covariate_undone_by_shifts(noise: str, record_property: Log) -> None:
+    check(settings.noisy_covariate("binomial", noise), 2000, 114, record_property)
+
+
+@pytest.mark.parametrize("replicates", [40, pytest.param(2000, marks=pytest.mark.verify)])
+def test_noise_that_columns_share(replicates: int, record_property: Log) -> None:
+    check(settings.shared_noise(), replicates, 112, record_property)
+
+
+@pytest.mark.parametrize("replicates", [40, pytest.param(2000, marks=pytest.mark.verify)])
+def test_a_conditional_score_beyond_the_reach_of_reversion(replicates: int, record_property: Log) -> None:
+    check(settings.beyond_the_mixture(), replicates, 113, record_property)

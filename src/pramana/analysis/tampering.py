@@ -75,7 +75,7 @@ def tampered(
     filtered = dict(_impossible(released, counts))
     whole = [column for column in released if column.name not in filtered]  # to a level left alone all columns are tied
     cut = {name: values[::step] for name, values in clean.items()}
-    noisy = [a for a in mechanism.assignments if a.channel.levels is None]
+    noisy = [margin for a in mechanism.assignments if a.channel.levels is None for margin in a.margins]
     chosen = (*_chosen_reports(reporting, some, counts), *_chosen_numbers(noisy, some, counts))
     return (*filtered.values(), *chosen, *_derived(whole, cut, counts))
 

@@ -35,7 +35,7 @@ class GeneralizedLinear(EstimatingFunction):
     parts : what each design column is made of, where known.
     average : the mean of the response, without any regressor.
     offset_reads, response_reads : the variables behind the offset and the response; None where that is not known.
-    degrees : of the design as a polynomial in each column with noise, where it is one.
+    degrees : of the design, or the response, as a polynomial in each column with noise, where it is one.
     """
 
     parameters: tuple[str, ...]
@@ -59,10 +59,12 @@ class GeneralizedLinear(EstimatingFunction):
         return tuple(part.reads for part in self.parts or ())
 
     def degree(self, name: str) -> int | None:
-        """A linear model's score x (y − xᵀβ) is twice as high as its terms, and alone a polynomial."""
+        """A linear model's score x (y − xᵀβ) is twice as high as its terms, as high as its response, and alone a polynomial."""
         elsewhere = self.offset_reads | (self.response_reads or frozenset())
         linear = (self.family.name, self.family.link) == ("gaussian", "identity")
-        return 2 * self.degrees[name] if linear and name in self.degrees and name not in elsewhere else None
+        if not linear or name not in self.degrees or (name in elsewhere and name != self.response):
+            return None
+        return self.degrees[name] * (1 if name == self.response else 2)
 
     @property
     def prediction(self) -> GeneralizedLinear:

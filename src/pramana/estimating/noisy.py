@@ -13,8 +13,9 @@ reversions of g, t_j g and t_j t_l g for a few functions g of η alone:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import mul
 from typing import Any, NamedTuple
@@ -26,9 +27,9 @@ from pramana.errors import PramanaError, SolveError
 from pramana.estimating.equation import About, Equation, Note, Solve, paired
 from pramana.estimating.generalized_linear import GeneralizedLinear, PredictorEquation
 from pramana.estimating.records import Records
-from pramana.kernels.additive import Operator
+from pramana.kernels.additive import Displacement, Operator
 from pramana.kernels.blocks import gram
-from pramana.kernels.logistic import MIXTURE_REACH, logistic_derivatives, smoothed_derivatives
+from pramana.kernels.logistic import MIXTURE_REACH, STEEPNESS, logistic_derivatives, smoothed_derivatives
 from pramana.kernels.predictor import IDENTITY, LOGIT, POWER, Grouped, Packed
 
 DROWNED = 5.0
@@ -63,19 +64,33 @@ class Reverted(NamedTuple):
 
 @dataclass(frozen=True)
 class NoisyRecords(Records):
-    """Records whose columns in `noisy` are as released, with what undoes their noise, and the share of it that is undone."""
+    """Records whose columns in `noisy` are as released.
+
+    Attributes
+    ----------
+    operators : what undoes each of as many independent noises.
+    mixing : (q, q), from these to the noise of the columns; the identity unless columns share a noise.
+    share : of the noise that is undone.
+    """
 
     noisy: tuple[str, ...] = ()
     operators: tuple[Operator, ...] = ()
+    mixing: Float = field(default_factory=lambda: np.eye(0))
     share: float = 1.0
 
     @classmethod
-    def of(cls, records: Records, noisy: tuple[str, ...], operators: tuple[Operator, ...]) -> NoisyRecords:
-        return cls(**vars(records), noisy=noisy, operators=operators)
+    def of(cls, records: Records, noisy: tuple[str, ...], displaced: Displacement) -> NoisyRecords:
+        return cls(**vars(records), noisy=noisy, operators=displaced.operators, mixing=displaced.mixing)
+
+    @property
+    def spreads(self) -> Float:
+        """Largest standard deviation (q,) of the noise of each column."""
+        return np.sqrt(self.mixing**2 @ np.array([float(np.max(o.spread)) ** 2 for o in self.operators]))
 
     def rows(self, rows: slice) -> NoisyRecords:
         operators = tuple(o.mapped(lambda v: v[rows]) for o in self.operators)
-        return replace(NoisyRecords.of(super().rows(rows), self.noisy, operators), share=self.share)
+        displaced = Displacement(operators, self.mixing)
+        return replace(NoisyRecords.of(super().rows(rows), self.noisy, displaced), share=self.share)
 
     def softened(self, t: float) -> NoisyRecords:
         softer = super().softened(t)
@@ -91,7 +106,7 @@ class NoisyLinear(Equation):
     ----------
     naive : the equation that takes released numbers for the true ones; other channels are undone in it.
     records : those of `naive`, with the noise.
-    columns : for every noisy column, the positions (m_j) of the design columns that read it.
+    columns : for every independent noise, the positions (m_j) of the design columns that it moves.
     tilts : their derivatives by it (N, m_j), N = records × nodes; (1, m_j) where all are the same.
     """
 
@@ -106,10 +121,10 @@ class NoisyLinear(Equation):
         reads = function.reads
         columns: tuple[Int, ...] = tuple(np.flatnonzero([name in own for own in reads]) for name in records.noisy)
         tilts = tuple(
-            _tilt(function, records, name, operator, own)
-            for name, operator, own in zip(records.noisy, records.operators, columns, strict=True)
+            _tilt(function, records, name, spread, own)
+            for name, spread, own in zip(records.noisy, records.spreads.tolist(), columns, strict=True)
         )
-        return cls(naive, records, columns, tilts)
+        return cls(naive, records, *_mixed(records.mixing, columns, tilts))
 
     @property
     def function(self) -> GeneralizedLinear:
@@ -139,12 +154,12 @@ class NoisyLinear(Equation):
         """Columns of whose spread next to nothing is left without the noise."""
         return [
             note
-            for name, operator in zip(self.records.noisy, self.records.operators, strict=True)
-            for note in _drowned(name, self.records.columns[name], float(np.max(operator.spread)), weights)
+            for name, spread in zip(self.records.noisy, self.records.spreads.tolist(), strict=True)
+            for note in _drowned(name, self.records.columns[name], spread, weights)
         ]
 
     @cached_property
-    def _operators(self) -> tuple[Operator, ...]:
+    def operators(self) -> tuple[Operator, ...]:
         """One number a record and node."""
         nodes = len(self.records.nodes)
         return tuple(o.mapped(lambda v: np.repeat(v, nodes)) for o in self.records.operators)
@@ -168,25 +183,25 @@ class NoisyLinear(Equation):
         own = [t @ beta[columns] for t, columns in zip(self.tilts, self.columns, strict=True)]
         slopes = np.stack(np.broadcast_arrays(*own))
         curve = self.function.family.curve
-        common = (eta, slopes, self._operators, self.records.share)
+        common = (eta, slopes, self.operators, self.records.share)
         if curve.code == POWER:
             return _Power(*common, curve.shape)
         return _Logistic(*common) if curve.code == LOGIT else _Identity(*common)
 
     @cached_property
-    def _weight(self) -> Float:
+    def weight(self) -> Float:
         """Signed weights (N,), or a 1 where nothing else is undone."""
         whole = self.records.table.shape == (1, 1) and self.records.table[0, 0] == 1
         return np.ones(1) if whole else self.naive.data.weight.ravel()
 
     def _force(self, curve: _Curve) -> Reverted:
         """a (S − W μ)."""
-        terms = ((self.naive.data.first.ravel(), curve.a(0)), (-self._weight, curve.mean(0)))
+        terms = ((self.naive.data.first.ravel(), curve.a(0)), (-self.weight, curve.mean(0)))
         return _combined(*terms, pairs=False)
 
     def _bend(self, curve: _Curve) -> Reverted:
         """Its derivative by η."""
-        return _combined((self.naive.data.first.ravel(), curve.a(1)), (-self._weight, curve.mean(1)))
+        return _combined((self.naive.data.first.ravel(), curve.a(1)), (-self.weight, curve.mean(1)))
 
     def influence(self, beta: Float) -> Float:
         with np.errstate(all="ignore"):
@@ -289,7 +304,7 @@ class NoisyLinear(Equation):
         data = self.naive.data
         curve.refuse_far(self.records.noisy)
         a, b, c = curve.squares()
-        square = _combined((data.second.ravel(), a), (-2 * data.first.ravel(), b), (self._weight, c))
+        square = _combined((data.second.ravel(), a), (-2 * data.first.ravel(), b), (self.weight, c))
         return self._gram(square, weights)
 
 
@@ -346,12 +361,27 @@ def _drowned(name: str, column: Column, noise: float, weights: Float) -> list[No
     return [("noise-outweighs-signal", "warning", message)]
 
 
-def _tilt(function: GeneralizedLinear, records: Records, name: str, operator: Operator, own: Int) -> Float:
+def _mixed(
+    mixing: Float, columns: tuple[Int, ...], tilts: tuple[Float, ...]
+) -> tuple[tuple[Int, ...], tuple[Float, ...]]:
+    """Design columns and their derivatives by the independent noises, from those by the noisy columns."""
+    out = []
+    for shares in mixing.T:
+        moved = [(columns[j], share * tilts[j]) for j, share in enumerate(shares) if share != 0]
+        own: Int = np.unique(np.concatenate([places for places, _ in moved]))
+        tilt = np.zeros((max(len(part) for _, part in moved), own.size))
+        for places, part in moved:
+            tilt[:, np.searchsorted(own, places)] += part
+        out.append((own, tilt))
+    return tuple(own for own, _ in out), tuple(tilt for _, tilt in out)
+
+
+def _tilt(function: GeneralizedLinear, records: Records, name: str, step: float, own: Int) -> Float:
     """Derivatives (N, m) of the design columns that read a noisy column, in which they are linear."""
     alone = all(function.reads[place] == {name} for place in own)
     if alone:  # what is linear in one column has one slope
         records = records.rows(slice(0, 1))
-    values, step = np.asarray(records.columns[name], dtype=float), float(np.max(operator.spread))
+    values = np.asarray(records.columns[name], dtype=float)
     moved = replace(records, columns={**records.columns, name: values + step})
     found = [
         (function.design_of(moved.at(c), records.n) - function.design_of(records.at(c), records.n))[:, own] / step
@@ -499,34 +529,46 @@ class _Logistic(_Curve):
     """Logit: a = 1, aμ = H(η), and H² = H − H′."""
 
     @cached_property
-    def _ladder(self) -> list[Float]:
-        """H with its derivatives, normal noise undone in them."""
-        highest = 1 + 2 * len(self.operators)
-        reached = self._normal
-        if not np.any(reached):
-            return logistic_derivatives(self.eta, highest)
-        with np.errstate(invalid="ignore"):
-            return smoothed_derivatives(self.eta, reached, highest)
+    def _ladders(self) -> Sequence[Sequence[Float]]:
+        """H with its derivatives, normal noise undone in them; where a noise is undone by shifts, as it reverts g, t·g and t²·g."""
+        highest = 1 + 2 * sum(not o.shifts for o in self.operators)
+        for operator, c in zip(self.operators, self.slopes, strict=True):
+            if operator.shifts:
+                steepest = 1 - STEEPNESS.max() ** 2 * float(np.nanmax(self._normal, initial=0.0))
+                steepness = float(1 / np.sqrt(max(steepest, 1e-12)))
+                alike = c[:1] if np.ptp(c) == 0 and self._normal.size == 1 else c  # one table for all records
+                return tuple(map(tuple, operator.shifted(self._ladder, self.eta, alike, highest, steepness)))
+        return [self._ladder(self.eta, highest)]
 
-    @property
+    def _ladder(self, eta: Float, highest: int) -> list[Float]:
+        if not np.any(self._normal):
+            return logistic_derivatives(eta, highest)
+        variance = self._normal if self._normal.size == 1 else np.broadcast_to(self._normal, eta.shape).ravel()
+        with np.errstate(invalid="ignore"):
+            return [part.reshape(eta.shape) for part in smoothed_derivatives(eta.ravel(), variance, highest)]
+
+    @cached_property
     def _normal(self) -> Float:
         """bᵀΣb of the columns with normal noise (N,)."""
-        parts = [o.variance * c**2 for o, c in zip(self.operators, self.slopes, strict=True)]
-        return np.asarray(np.sum(np.broadcast_arrays(*parts), axis=0))
+        parts = [o.variance * c**2 for o, c in zip(self.operators, self.slopes, strict=True) if np.any(o.variance)]
+        return np.asarray(np.sum(np.broadcast_arrays(*parts), axis=0)) if parts else np.zeros(1)
 
     def _applied(self, order: int, *, pairs: bool = True) -> Reverted:
         """Of the derivative of H of some order, under the product of the columns' operators; the products t_j t_l where asked for."""
         sets = [o.in_derivatives(c) for o, c in zip(self.operators, self.slopes, strict=True)]
-        known = [s for s in sets if s is not None]
 
         def under(powers: tuple[int, ...]) -> Float:
             series: list[Any] = [1.0]
-            for own, power in zip(known, powers, strict=True):
-                series = _product(series, own[power])
-            terms = (c * self._ladder[order + k] for k, c in enumerate(series) if not (np.isscalar(c) and c == 0))
+            ladder = self._ladders[0]
+            for own, power in zip(sets, powers, strict=True):
+                if own is None:  # by shifts
+                    ladder = self._ladders[power]
+                else:
+                    series = _product(series, own[power])
+            terms = (c * ladder[order + k] for k, c in enumerate(series) if not (np.isscalar(c) and c == 0))
             return np.asarray(np.broadcast_to(sum(terms), self.eta.shape))
 
-        q, unit = len(known), np.eye(len(known), dtype=int)
+        q, unit = len(sets), np.eye(len(sets), dtype=int)
         first = np.stack([under(tuple(unit[j])) for j in range(q)])
         second = np.zeros((q, q, 1))
         if pairs:

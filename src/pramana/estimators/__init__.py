@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pramana.errors import PramanaError, suggestion
+from pramana.estimators.conditional_score import ConditionalScore
 from pramana.estimators.corrections import BackwardCorrection, ForwardCorrection
 from pramana.estimators.likelihood.maximum import Likelihood
 from pramana.estimators.likelihood.outcome import LikelihoodRatioTest, LikelihoodResult, lr_test
@@ -16,6 +17,7 @@ from pramana.estimators.reversion import Reversion
 __all__ = [
     "BackwardCorrection",
     "Binding",
+    "ConditionalScore",
     "EquationMethod",
     "ForwardCorrection",
     "Likelihood",
@@ -40,6 +42,7 @@ KNOWN: dict[str, Callable[[], Method]] = {
     "em": Likelihood,
     "forward": ForwardCorrection,
     "backward": BackwardCorrection,
+    "conditional-score": ConditionalScore,
 }
 """Estimators by name: a new one is registered here."""
 

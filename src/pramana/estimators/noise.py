@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
-from pramana.errors import FormulaError
+import numpy as np
+
+from pramana.errors import FormulaError, listing
 from pramana.estimating import Equation, EstimatingFunction, GeneralizedLinear, Records
 from pramana.estimating.noisy import NoisyLinear, NoisyRecords
 from pramana.frames import Table
-from pramana.kernels.additive import HIGHEST, Operator
+from pramana.kernels.additive import HIGHEST, Displacement
 from pramana.kernels.predictor import IDENTITY, LOGIT, POWER
 from pramana.mechanism import Assignment, Mechanism, Nodes
 
@@ -18,14 +21,15 @@ BOUNDED = (("gaussian", "identity"), ("binomial", "logit"), ("binomial", "probit
 
 def undone(function: EstimatingFunction, assignment: Assignment, table: Table) -> Nodes:
     """The nodes of a channel for a function: fewer, and for every noise, where the function is a polynomial."""
-    channel, (name, *_) = assignment.channel, assignment.columns
+    channel = assignment.channel
     encoded, context = assignment.encoded(table), assignment.context(table)
     if channel.levels is not None:
         return channel.revert(encoded, context)
-    degree = function.degree(name)
+    own = [function.degree(name) for name in assignment.columns]
+    degree = None if None in own else sum(power for power in own if power is not None)
     if degree is not None and 2 * degree > HIGHEST:
         raise FormulaError(
-            f"the terms in {name!r} ({_kind(assignment)}) are of degree {degree // 2}, and noise is undone up to degree {HIGHEST // 4}: "
+            f"the terms in {listing(assignment.columns)} ({_kind(assignment)}) are of degree {degree // 2}, and noise is undone up to degree {HIGHEST // 4}: "
             "leave out the higher powers"
         )
     if degree is not None:
@@ -35,33 +39,50 @@ def undone(function: EstimatingFunction, assignment: Assignment, table: Table) -
     return channel.revert(encoded, context)
 
 
-def closed_form(function: EstimatingFunction, mechanism: Mechanism | None, table: Table) -> dict[str, Operator]:
-    """The noisy columns that need no nodes, and what undoes each: those that a linear model, a logit or
-    a log link with V(μ) = μ^p reads linearly."""
+Closed: TypeAlias = Mapping[tuple[str, ...], Displacement]
+"""Noisy columns that need no nodes, by channel, and what undoes their noise."""
+
+
+def closed_form(function: EstimatingFunction, mechanism: Mechanism | None, table: Table) -> Closed:
+    """The columns that a linear model, a logit or a log link with V(μ) = μ^p reads linearly."""
     if not isinstance(function, GeneralizedLinear) or mechanism is None or function.parts is None:
         return {}
     if function.family.curve.code not in (IDENTITY, LOGIT, POWER):
         return {}
-    found: dict[str, Operator] = {}
-    for assignment in mechanism.used_by(v for names in function.reads for v in names):
-        operator = assignment.channel.noise(assignment.context(table))
-        if operator is not None and _linear(function, assignment.columns[0], operator):
+    found: dict[tuple[str, ...], Displacement] = {}
+    for assignment in mechanism.used_by(function.variables):
+        displaced = assignment.channel.noise(assignment.context(table))
+        if displaced is not None and _linear(function, assignment.columns, displaced):
             assignment.channel.check_released(assignment.encoded(table), assignment.context(table))
-            found[assignment.columns[0]] = operator
-    mixed = [names for names in function.reads if len(names.intersection(found)) > 1]
-    return {name: operator for name, operator in found.items() if not any(name in names for names in mixed)}
+            found[assignment.columns] = displaced
+    if function.family.curve.code == LOGIT:
+        found = _one_shifting(found)
+    every = {name for columns in found for name in columns}
+    mixed = {name for names in function.reads if len(names & every) > 1 for name in names}
+    return {columns: displaced for columns, displaced in found.items() if not mixed.intersection(columns)}
 
 
-def _linear(function: GeneralizedLinear, name: str, operator: Operator) -> bool:
-    """Terms are linear in the column, and nothing else reads it."""
+def _linear(function: GeneralizedLinear, columns: tuple[str, ...], displaced: Displacement) -> bool:
+    """Terms are linear in the columns, and nothing else reads them."""
     elsewhere = function.offset_reads | (function.response_reads or frozenset())
-    known = function.family.curve.code != LOGIT or operator.differential
-    return known and function.degrees.get(name) == 1 and name not in elsewhere
+    known = function.family.curve.code != LOGIT or all(o.differential or o.shifts for o in displaced.operators)
+    return known and all(function.degrees.get(name) == 1 for name in columns) and not elsewhere.intersection(columns)
 
 
-def with_noise(records: Records, closed: Mapping[str, Operator]) -> Records:
+def _one_shifting(found: Mapping[tuple[str, ...], Displacement]) -> dict[tuple[str, ...], Displacement]:
+    """With one alone of the columns whose noise a logit undoes by shifts, for two would be sums of sums: a uniform one first, which has no
+    nodes either."""
+    shifting = [columns for columns, displaced in found.items() if any(o.shifts for o in displaced.operators)]
+    shifting.sort(key=lambda columns: np.all(np.isfinite(found[columns].operators[0].reach)))
+    return {columns: displaced for columns, displaced in found.items() if columns not in shifting[1:]}
+
+
+def with_noise(records: Records, closed: Closed) -> Records:
     """Records in which the columns with a closed form are as released, with what undoes their noise."""
-    return NoisyRecords.of(records, tuple(closed), tuple(closed.values())) if closed else records
+    if not closed:
+        return records
+    columns = tuple(name for own in closed for name in own)
+    return NoisyRecords.of(records, columns, Displacement.together(list(closed.values())))
 
 
 def equation_of(function: EstimatingFunction, records: Records) -> Equation:

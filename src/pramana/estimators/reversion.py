@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +17,10 @@ from pramana.estimating.factored import FactoredRecords
 from pramana.estimating.records import ResponseNodes
 from pramana.estimators.factoring import factored_equation
 from pramana.estimators.method import Binding, EquationMethod
-from pramana.estimators.noise import closed_form, equation_of, undone, with_noise
+from pramana.estimators.noise import Closed, closed_form, equation_of, undone, with_noise
 from pramana.formulas.subset import Subset
 from pramana.frames import Table, decode
-from pramana.kernels.additive import HIGHEST, Operator
+from pramana.kernels.additive import HIGHEST
 from pramana.mechanism import Assignment, Mechanism, Nodes
 
 FAINT = 4.0
@@ -105,7 +106,7 @@ def reverted_records(
     *,
     collapse: bool = True,
     subset: Subset | None = None,
-    closed: Mapping[str, Operator] | None = None,
+    closed: Closed | None = None,
 ) -> Records:
     """Records spread over the candidate true values of every perturbed variable that the function, or a subset, uses.
 
@@ -116,7 +117,7 @@ def reverted_records(
     variables = tuple(dict.fromkeys((*function.variables, *conditions)))
     used = mechanism.used_by(variables) if mechanism is not None else []
     alone = [a for a in used if collapse and a.columns == (function.response,) and function.response not in conditions]
-    left = set(closed or ())
+    left = {name for columns in closed or () for name in columns}
     spread = [a for a in used if a not in alone and not left.intersection(a.columns)]
     _refuse_too_many(spread, table.n)
     perturbed = {c for a in used for c in a.columns} - left
@@ -196,6 +197,9 @@ def _marginal(
     """Values by column, table and released nodes, with joint columns that the function does not use summed out."""
     if len(assignment.columns) == 1:
         return [{assignment.columns[0]: v} for v in nodes.values], nodes.table, nodes.released
+    if assignment.channel.levels is None:  # noise in all of these columns, which the function uses
+        moved: list[Any] = [dict(zip(assignment.columns, v, strict=True)) for v in nodes.values]  # type: ignore[call-overload]
+        return moved, nodes.table, nodes.released
     kept = [i for i, name in enumerate(assignment.columns) if name in variables]
     keys = [tuple(value[i] for i in kept) for value in nodes.values]  # type: ignore[index]
     distinct = list(dict.fromkeys(keys))

@@ -322,7 +322,7 @@ def _judged(task: Task, engine: Engine, root: Root, linear: Linear | None, covar
     if linear is None or not engine.about.smooth or not perturbed(linear.totals):
         return None
     used = [] if task.mechanism is None else task.mechanism.used_by(task.function.variables)
-    additive = any(_counts(assignment, task) for assignment in used if assignment.channel.levels is None)
+    additive = any(_counts(margin, task) for a in used if a.channel.levels is None for margin in a.margins)
     return identification(engine, root.beta, linear.totals, covariance, additive=additive)
 
 

@@ -76,9 +76,16 @@ def refuse_transformed(parsed: ParsedFormula, schema: Schema) -> None:
 
 
 def degrees(parsed: ParsedFormula, schema: Schema) -> dict[str, int]:
-    """Degree of the terms in each column with noise, where they are polynomials."""
-    noisy = [v for v in parsed.covariates if schema.perturbed(v) and schema[v].levels is None]
-    found = {name: [_summed(degree(parsed.factors[f], name) for f in term) for term in parsed.terms] for name in noisy}
+    """Degree of the terms, or of the response, in each column with noise, where they are polynomials."""
+    own = [*parsed.covariates, *parsed.response_variables]
+    noisy = [v for v in own if schema.perturbed(v) and schema[v].levels is None]
+    found = {
+        name: [
+            *(_summed(degree(parsed.factors[f], name) for f in term) for term in parsed.terms),
+            degree(parsed.response, name),
+        ]
+        for name in noisy
+    }
     return {name: max(d for d in own if d is not None) for name, own in found.items() if None not in own}
 
 

@@ -15,10 +15,13 @@ from typing import TypeAlias
 import numpy as np
 
 from pramana.arrays import Float, Int
+from pramana.kernels.shifted import Ladder, geometric_points, kept, laplace_points, of_rows, uniform
 
 Number: TypeAlias = Float | float
 Series: TypeAlias = list[Number]
 """A polynomial in the derivative by the linear predictor: coefficients from the lowest, one for all records or one a record."""
+MOST_POINTS = 20_000
+"""That stand for a noise; beyond, in the middle of a search, the answer is no number."""
 HIGHEST = 12
 """Degree of the polynomials that nodes revert: the squared score of a cubic in a linear model."""
 
@@ -54,6 +57,15 @@ class Operator(ABC):
         applied to g, after the normal convolution is undone (see `variance`); None where 1/M is no polynomial."""
         del c
         return None
+
+    @property
+    def shifts(self) -> bool:
+        """Whether `shifted` says anything."""
+        return False
+
+    def shifted(self, ladder: Ladder, eta: Float, c: Float, highest: int, steepness: float) -> Float:
+        """Reversions of g, t·g and t²·g for g(η + ct), for H and its derivatives as the ladder has them: (3, highest + 1, N)."""
+        raise NotImplementedError
 
     @property
     def variance(self) -> Number:
@@ -100,6 +112,10 @@ class Laplace(Operator):
         square = np.where(np.abs(s) * self.scale < 1, np.asarray(self.scale) ** 2, np.nan)
         return 1 - square * s**2, -2 * square * s, -2 * square
 
+    def within(self, keep: float, slope: float) -> tuple[Float, Float]:
+        """Points and weights of the noise that undoes this one where it was added with probability 1 − keep: scale b√keep."""
+        return laplace_points(float(self.scale) * np.sqrt(keep), slope)
+
     def in_derivatives(self, c: Float) -> tuple[Series, Series, Series]:
         square = self.scale**2
         return [1.0, 0.0, -square * c**2], [0.0, -2 * square * c], [-2 * square]
@@ -124,6 +140,12 @@ class Geometric(Operator):
     @property
     def reach(self) -> Number:
         return 1 / self.scale
+
+    def within(self, keep: float, slope: float) -> tuple[Float, Float]:
+        """Points and weights of the noise that undoes this one where it was added with probability 1 − keep: α′/(1 − α′)² = keep ·
+        α/(1 − α)², and (1 − α)²/α = 4 sinh²(h/2b)."""
+        ratio = float(self.step / self.scale)
+        return geometric_points(2 * np.arcsinh(np.sinh(ratio / 2) / np.sqrt(keep)), float(self.step), slope)
 
     def series(self) -> list[Number]:
         terms = [self.step ** (2 * k) / factorial(2 * k) for k in range(1, HIGHEST // 2 + 1)]
@@ -175,6 +197,17 @@ class Uniform(Operator):
     @property
     def spread(self) -> Number:
         return self.width / np.sqrt(12)
+
+    @property
+    def shifts(self) -> bool:
+        return True
+
+    def shifted(self, ladder: Ladder, eta: Float, c: Float, highest: int, steepness: float) -> Float:
+        half = np.asarray(self.width, dtype=float) / 2
+        found = uniform(ladder, eta, np.abs(c) * half, highest, steepness)
+        found[1] *= half * np.sign(c)
+        found[2] *= half**2
+        return found
 
     def series(self) -> list[Number]:
         powers = [(self.width / 2) ** (2 * k) / factorial(2 * k + 1) for k in range(HIGHEST // 2 + 1)]
@@ -255,11 +288,21 @@ class Sometimes(Operator):
     """Noise that is added with probability 1 − keep: M = keep + (1 − keep) M_V, which is positive, whatever keep is."""
 
     keep: float
-    noise: Operator
+    noise: Geometric | Laplace
 
     @property
     def spread(self) -> Number:
         return np.sqrt(1 - self.keep) * self.noise.spread
+
+    @property
+    def shifts(self) -> bool:
+        return True
+
+    def shifted(self, ladder: Ladder, eta: Float, c: Float, highest: int, steepness: float) -> Float:
+        points = self.noise.within(self.keep, float(np.nanmax(np.abs(c), initial=0.0)) * steepness)
+        if points[0].size > MOST_POINTS:
+            return np.full((3, highest + 1, eta.size), np.nan)
+        return kept(ladder, eta, c, highest, self.keep, points, steepness)
 
     @property
     def reach(self) -> Number:
@@ -307,6 +350,18 @@ class ByRecord(Operator):
     def differential(self) -> bool:
         return all(o.differential for o in self.operators)
 
+    @property
+    def shifts(self) -> bool:
+        return all(o.shifts for o in self.operators)
+
+    def shifted(self, ladder: Ladder, eta: Float, c: Float, highest: int, steepness: float) -> Float:
+        c, out = np.broadcast_to(c, self.place.shape), np.empty((3, highest + 1, eta.size))
+        for position, operator in enumerate(self.operators):
+            rows = self.place == position
+            own = of_rows(ladder, rows)
+            out[:, :, rows] = operator.shifted(own, eta[rows], c[rows], highest, steepness)
+        return out
+
     def mapped(self, change: Callable[[Int], Int]) -> ByRecord:
         return replace(self, place=change(self.place))
 
@@ -336,6 +391,34 @@ class ByRecord(Operator):
             for k, coefficient in enumerate(part):
                 out[k, rows] = np.broadcast_to(coefficient, n)[rows]
         return list(out)
+
+
+@dataclass(frozen=True)
+class Displacement:
+    """How far the released values of q columns lie from the true ones: `mixing` (q, q) times q independent noises.
+
+    Attributes
+    ----------
+    operators : what undoes each of the independent noises.
+    """
+
+    operators: tuple[Operator, ...]
+    mixing: Float
+
+    @classmethod
+    def alone(cls, operator: Operator) -> Displacement:
+        """Of one column."""
+        return cls((operator,), np.eye(1))
+
+    @classmethod
+    def together(cls, parts: Sequence[Displacement]) -> Displacement:
+        """Of all columns of several channels."""
+        operators = tuple(o for part in parts for o in part.operators)
+        mixing, first = np.zeros((len(operators), len(operators))), 0
+        for part in parts:
+            last = first + len(part.operators)
+            mixing[first:last, first:last], first = part.mixing, last
+        return cls(operators, mixing)
 
 
 def reciprocal(series: list[Number]) -> list[Number]:

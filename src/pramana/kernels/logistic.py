@@ -7,6 +7,7 @@ that undoing it turns Φ(st) into Φ(st/√(1 − s²τ²)), for sτ < 1.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import factorial
 
 import numpy as np
@@ -79,23 +80,37 @@ def smoothed_derivatives(eta: Float, variance: Float, highest: int) -> list[Floa
     if variance.size > 1 or eta.size < TABULATED or not left > 0 or not np.all(np.isfinite(eta)):
         return _mixture_derivatives(eta, variance, highest)
     finer = KNOTS * max(1.0, STEEPNESS.max() / np.sqrt(left) / 2)  # as steep as the steepest term has become
+    return list(expanded(lambda t, order: np.stack(_mixture_derivatives(t, variance, order)), eta, highest, finer))
+
+
+def expanded(function: Callable[[Float, int], Float], eta: Float, highest: int, finer: float = KNOTS) -> Float:
+    """Derivatives (…, highest + 1, N) of functions of η, by Taylor's series around knots where these are fewer than the records.
+
+    Parameters
+    ----------
+    function : from arguments (K,) and an order to the derivatives (…, order + 1, K).
+    """
+    if not (eta.size and np.all(np.isfinite(eta))):
+        return function(eta, highest)
     low, high = (round(finer * float(edge)) for edge in (eta.min(), eta.max()))
     if high - low > eta.size:
-        return _mixture_derivatives(eta, variance, highest)
+        return function(eta, highest)
     knots = np.arange(low, high + 1) / finer
-    table = np.stack(_mixture_derivatives(knots, variance, highest + TERMS))
+    table = function(knots, highest + TERMS)
     place = np.rint(finer * eta).astype(np.int64) - low
     apart = eta - knots[place]
-    return [_expanded(table[order : order + TERMS + 1], place, apart) for order in range(highest + 1)]
+    series = [_expanded(table[..., order : order + TERMS + 1, :], place, apart) for order in range(highest + 1)]
+    return np.stack(series, axis=-2)
 
 
 def _expanded(derivatives: Float, place: Int, apart: Float) -> Float:
-    """Taylor's series from derivatives (TERMS + 1, knots) at each record's knot."""
-    out = derivatives[-1][place] / factorial(len(derivatives) - 1)
-    for k in range(len(derivatives) - 2, -1, -1):
+    """Taylor's series (…, N) from derivatives (…, TERMS + 1, knots) at each record's knot."""
+    last = derivatives.shape[-2] - 1
+    out = derivatives[..., last, :][..., place] / factorial(last)
+    for k in range(last - 1, -1, -1):
         out *= apart
-        out += (derivatives[k] / factorial(k))[place]
-    return out
+        out += (derivatives[..., k, :] / factorial(k))[..., place]
+    return np.asarray(out)
 
 
 def _mixture_derivatives(eta: Float, variance: Float, highest: int) -> list[Float]:

@@ -2,6 +2,7 @@
 
 from pramana.mechanism import designs, imports
 from pramana.mechanism.channel import Channel, Nodes
+from pramana.mechanism.channels.joint_noise import JointGaussianNoise
 from pramana.mechanism.channels.noise import (
     DiscreteGaussianNoise,
     GaussianNoise,
@@ -20,6 +21,7 @@ __all__ = [
     "DiscreteGaussianNoise",
     "GaussianNoise",
     "GeometricNoise",
+    "JointGaussianNoise",
     "KeepOrNoise",
     "LaplaceNoise",
     "Mechanism",

@@ -13,7 +13,7 @@ import numpy as np
 from pramana.arrays import Column, Columns, Float, Int
 from pramana.errors import MechanismError
 from pramana.frames import Kind, Level
-from pramana.kernels.additive import Operator
+from pramana.kernels.additive import Displacement
 from pramana.mechanism.channels.uncertainty import Uncertainty
 from pramana.mechanism.draws.keystream import Keystream
 
@@ -173,7 +173,16 @@ class Channel(ABC):
         """The same for polynomials up to a degree, where that asks for less."""
         return self.revert(encoded, context)
 
-    def noise(self, context: Columns) -> Operator | None:  # noqa: ARG002
+    @property
+    def dimension(self) -> int:
+        """How many columns a channel without levels covers."""
+        return 1
+
+    def margin(self, places: Sequence[int]) -> Channel:  # noqa: ARG002
+        """The channel of some of the columns that it covers; joint levels stay together."""
+        return self
+
+    def noise(self, context: Columns) -> Displacement | None:  # noqa: ARG002
         """What undoes additive noise in exponentials and other functions without nodes; None for every other channel."""
         return None
 

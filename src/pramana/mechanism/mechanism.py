@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,7 +53,7 @@ class Assignment:
         """Values of one of the columns, from codes of the channel."""
         levels = self.channel.levels
         if levels is None:
-            return codes
+            return codes if codes.ndim == 1 else codes[:, place]
         return decode(codes, levels if len(self.columns) == 1 else [level[place] for level in levels])  # type: ignore[index]
 
     def released(self, drawn: Column) -> dict[str, Column]:
@@ -81,6 +81,18 @@ class Assignment:
                 f"{self.columns[0]!r} was released as reports of a {type(self.channel).__name__}, which are no levels, and {why}: use "
                 "method='reversion' or 'likelihood', in compare methods=['reversion', 'likelihood']"
             )
+
+    def margin(self, wanted: Collection[str]) -> Assignment:
+        """The part that concerns some of the columns: joint noise in others need not be known, while joint levels stay together."""
+        places = [k for k, name in enumerate(self.columns) if name in wanted]
+        if self.channel.levels is not None or len(places) == len(self.columns):
+            return self
+        return Assignment(tuple(self.columns[k] for k in places), self.channel.margin(places))
+
+    @property
+    def margins(self) -> list[Assignment]:
+        """Joint noise column by column; every other assignment as it is."""
+        return [self] if self.channel.levels is not None else [self.margin([name]) for name in self.columns]
 
     @property
     def matrices(self) -> dict[Level | None, TransitionMatrix]:
@@ -262,9 +274,9 @@ class Mechanism:
         return Mechanism(channels, unit)
 
     def used_by(self, variables: Iterable[str]) -> list[Assignment]:
-        """The assignments that touch any of the variables."""
+        """The assignments that touch any of the variables, joint noise as far as it does."""
         wanted = set(variables)
-        return [a for a in self.assignments if wanted.intersection(a.columns)]
+        return [a.margin(wanted) for a in self.assignments if wanted.intersection(a.columns)]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Mechanism) and self.document() == other.document()
@@ -397,6 +409,16 @@ def refuse_measured(mechanism: Mechanism | None, purpose: str) -> None:
         )
 
 
+def refuse_joint_noise(mechanism: Mechanism, purpose: str) -> None:
+    """Where noise is looked at column by column."""
+    found = [a for a in mechanism.assignments if a.channel.levels is None and a.channel.dimension > 1]
+    if found:
+        raise MechanismError(
+            f"the columns {listing(found[0].columns)} share one noise, and {purpose}: use Mechanism.perturb and mechanism.save, whose frame and "
+            "description fit reads, or give each column a noise of its own"
+        )
+
+
 def _columns_of(key: object) -> tuple[str, ...]:
     columns = (key,) if isinstance(key, str) else key if isinstance(key, tuple) else ()
     if not columns or not all(isinstance(c, str) for c in columns):
@@ -416,8 +438,15 @@ def _check_assignment(assignment: Assignment) -> None:
             f"the {type(channel).__name__} of {listing(columns)} reports one variable: give it the variable's name, and the columns of the "
             f"reports as {type(channel).__name__}(..., columns=[...])"
         )
-    if len(columns) > 1 and channel.levels is None:
-        raise MechanismError(f"noise is added to one column, not to {listing(columns)}: give each a channel of its own")
+    if channel.levels is None and len(columns) != channel.dimension:
+        if channel.dimension == 1:
+            raise MechanismError(
+                f"noise is added to one column, not to {listing(columns)}: give each a channel of its own, or JointGaussianNoise(covariance) to "
+                "all of them"
+            )
+        raise MechanismError(
+            f"the {type(channel).__name__} of {listing(columns)} has a covariance of {channel.dimension} columns: name as many, in its order"
+        )
     if len(columns) > 1 and channel.levels is not None:
         wrong = [v for v in channel.levels if not (isinstance(v, tuple) and len(v) == len(columns))]
         if wrong:

@@ -185,7 +185,7 @@ def test_moments_of_blocks_add(rng: np.random.Generator) -> None:
         (
             ["1", "2", "3"],
             pr.LaplaceNoise(0.05),
-            r"all values of 'wage' are multiples of 1, and its noise.*rounding undoes it",
+            r"all values of 'wage' are round numbers, and its noise.*rounding undoes it",
         ),
         (["1", "2", "3"], pr.GeometricNoise(0.1), r"values of 'wage' go out as they are"),
         (["1.5", "2", "3"], pr.KeepOrNoise(0.9999, pr.GeometricNoise(2.0)), r"values of 'wage' go out as they are"),
@@ -227,3 +227,18 @@ def test_policies_bound_noise_by_its_epsilon(frame: pd.DataFrame, tmp_path: Path
     kept = pr.Mechanism({"wage": pr.KeepOrNoise(0.9, pr.GeometricNoise(2.0))})
     with pytest.raises(pr.PramanaError, match=r"kept with 0\.9\d*, above 0\.8: use more noise"):
         released(frame, tmp_path, kept, policy=ruled("version = 1\n[limits]\nkeep = 0.8\n"))
+
+
+@pytest.mark.parametrize("values", [["40000"], ["0", "0", "0"], ["40000", "", "40000"]])
+def test_one_number_alone_keeps_no_distance(tmp_path: Path, values: list[str]) -> None:
+    """Noise of 30 hides a wage of 40 000, though that is a multiple of 10 000, and no message says so; noise of 0.05 hides no whole number."""
+    (tmp_path / "raw.csv").write_text("wage,n\n" + "".join(f"{v},1\n" for v in values))
+    pr.release(tmp_path / "raw.csv", tmp_path / "a.csv", pr.Mechanism({"wage": pr.LaplaceNoise(30.0)}))
+    with pytest.raises(pr.PramanaError, match="all values of 'wage' are round numbers") as caught:
+        pr.release(tmp_path / "raw.csv", tmp_path / "b.csv", pr.Mechanism({"wage": pr.LaplaceNoise(0.05)}))
+    assert "0000" not in str(caught.value)
+
+
+def test_a_column_without_numbers_is_no_round_one(tmp_path: Path) -> None:
+    (tmp_path / "raw.csv").write_text("wage,n\n,1\n,2\n")
+    pr.release(tmp_path / "raw.csv", tmp_path / "a.csv", pr.Mechanism({"wage": pr.LaplaceNoise(0.05)}))

@@ -212,8 +212,16 @@ def test_a_false_epsilon_of_noise_is_seen(tmp_path: Path) -> None:
         (lambda: pr.DiscreteGaussianNoise(0.5), r"sd=0.5 is below the step of 1: use a finer step"),
         (lambda: pr.DiscreteGaussianNoise(1e6), r"step=1 is too fine for an sd of 1e\+06"),
         (lambda: pr.KeepOrNoise(1.0, pr.GeometricNoise(1.0)), r"keep=1.0 must lie between 0 and 1"),
-        (lambda: pr.KeepOrNoise(0.5, pr.LaplaceNoise(1.0)), r"takes a GeometricNoise, not a LaplaceNoise"),  # type: ignore[arg-type]
+        (
+            lambda: pr.KeepOrNoise(0.5, pr.UniformNoise(1.0)),
+            r"takes a GeometricNoise or a LaplaceNoise, not a UniformNoise",
+        ),  # type: ignore[arg-type]
         (lambda: pr.GeometricNoise(1.0).clamped(), r"has no bounds to clamp to"),
+        (
+            lambda: pr.GeometricNoise(100, bounds=(0, 100_000)).clamped(),
+            r"hold 100001 multiples of the step 1, and .* at most 5000 levels: use a step of 20 or more, or narrower bounds",
+        ),
+        (lambda: pr.DiscreteGaussianNoise(100, bounds=(0, 100_000)).clamped(), r"at most 5000 levels"),
         (
             lambda: pr.Stratified("h", {0: pr.LaplaceNoise(1.0), 1: pr.GaussianNoise(1.0)}),
             r"stratum 1 of 'h' is a GaussianNoise, the first stratum a LaplaceNoise",
@@ -248,3 +256,21 @@ def test_chances_are_those_of_the_draws(name: str) -> None:
     assert noise.stays == chances[chances.size // 2]
     if isinstance(noise, pr.GeometricNoise):
         np.testing.assert_allclose(chances[chances.size // 2 :][:20], noise.masses[:20], rtol=1e-12)
+
+
+def test_a_value_stays_or_gets_laplace_noise(tmp_path: Path) -> None:
+    """Shares and spread of 100 000 draws, the description, and a loss that the chances on the grid have."""
+    noise = pr.KeepOrNoise(0.7, pr.LaplaceNoise(2.0, bounds=(0.0, 10.0)))
+    mechanism = pr.Mechanism({"z": noise})
+    with pytest.warns(UserWarning, match="not secure"):
+        v = mechanism.perturb({"z": np.full(100_000, 5.0)}, seed=2)["z"] - 5.0
+    assert np.mean(v == 0) == pytest.approx(0.7 + 0.3 / 8192, abs=0.006)
+    assert np.mean(np.abs(v[v != 0])) == pytest.approx(2.0, rel=0.03)
+    assert float(noise.operator.spread) == pytest.approx(np.sqrt(0.3 * 8))
+    mechanism.save(tmp_path / "kept.json")
+    assert pr.Mechanism.load(tmp_path / "kept.json") == mechanism
+    p, far = noise.chances, round(10 / noise.grid)
+    assert noise.epsilon == pytest.approx(np.log(p[p.size // 2] / p[p.size // 2 + far]), rel=1e-9)
+    assert noise.smooth_only
+    with pytest.raises(pr.DataError, match="has no levels"):
+        pr.fit(pr.median("z"), {"z": 5.0 + v}, mechanism)

@@ -16,7 +16,7 @@ from pramana.disclosure.release.description import inside, merged, pram_object, 
 from pramana.disclosure.release.handling import Handling, asked
 from pramana.disclosure.release.link import LinkWriter, lies_below, refuse_beside, refuse_ending
 from pramana.disclosure.release.policy import AuditRule, Balance, Policy, checked_policy
-from pramana.disclosure.release.streaming import Coding, FilePerturbation, Spread, Tally, released_type
+from pramana.disclosure.release.streaming import Coding, Distances, FilePerturbation, Spread, Tally, released_type
 from pramana.errors import DataError, MechanismError, PramanaError, confidential, listing
 from pramana.frames import Level
 from pramana.frames.blocks.stream import Layout, Reader, Writer, open_reader, open_typed, require
@@ -329,7 +329,7 @@ def _released(
         # The ledger first: a release that it does not know must not exist. One that fails after all is taken back.
         sketch = None if order.kept_key is None else perturbation.sketch
         read = replace(
-            intent, rare=_rare(order, perturbation.held), legible=_legible(order, perturbation.units), sketch=sketch
+            intent, rare=_rare(order, perturbation.held), legible=_legible(order, perturbation.distances), sketch=sketch
         )
         with order.gate.recorded(intent, cleared, read, released=digest, rows=rows) as final:
             facts = order.facts(final) | {"missing": gaps, "released": released, "sha256": digest}
@@ -375,20 +375,20 @@ def _rare(order: _Order, held: Sequence[Int]) -> str | None:
     return None
 
 
-def _legible(order: _Order, units: Sequence[float | None]) -> str | None:
+def _legible(order: _Order, distances: Sequence[Distances]) -> str | None:
     """Numbers that keep a distance from each other are read off where the noise hardly ever takes one as far as half of it."""
-    for assignment, unit in zip(order.mechanism.assignments, units, strict=True):
+    for assignment, found in zip(order.mechanism.assignments, distances, strict=True):
         for noise in assignment.noises.values():
-            if not unit:
+            half = int(np.ceil(found.apart / 2 / noise.grid)) - 1
+            if half < 0:
                 continue
-            half = int(np.ceil(unit / 2 / noise.grid)) - 1
             near = float(
                 noise.chances[max(noise.chances.size // 2 - half, 0) : noise.chances.size // 2 + half + 1].sum()
             )
             if near >= 1 - NEARLY:
                 return (
-                    f"all values of {listing(assignment.columns)} are multiples of {unit:g}, and its noise takes fewer than 1 in {1 / NEARLY:g} of them "
-                    "half as far: rounding undoes it; add more noise"
+                    f"all values of {listing(assignment.columns)} are round numbers, and its noise takes fewer than 1 in {1 / NEARLY:g} of them "
+                    "half as far as the next one: rounding undoes it; add more noise"
                 )
     return None
 

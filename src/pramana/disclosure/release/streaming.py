@@ -214,15 +214,31 @@ UNITS = (10_000.0, 1000.0, 100.0, 10.0, 1.0, 0.1, 0.01)
 """Distances that true numbers may keep, whose multiples are read off where noise is small next to them."""
 
 
-def coarsest(values: Float, known: float | None) -> float | None:
-    """The largest of `UNITS`, up to the one that is known, of which all numbers are multiples; 0 where there is none."""
-    if not values.size:
-        return known
-    for unit in (u for u in UNITS if known is None or u <= known):
-        places = values / unit
-        if np.all(np.abs(places - np.rint(places)) <= 1e-9 * np.maximum(np.abs(places), 1.0)):
-            return unit
-    return 0.0
+@dataclass(frozen=True)
+class Distances:
+    """The largest of `UNITS` of which all numbers so far are multiples (0 where there is none), and the range of the numbers."""
+
+    unit: float = UNITS[0]
+    lowest: float = np.inf
+    highest: float = -np.inf
+
+    def joined(self, values: Float) -> Distances:
+        if not values.size:
+            return self
+        unit = next((u for u in UNITS if u <= self.unit and _all_multiples(values, u)), 0.0)
+        return Distances(unit, min(self.lowest, float(values.min())), max(self.highest, float(values.max())))
+
+    @property
+    def apart(self) -> float:
+        """How far numbers lie apart; 0 where nothing is known. One number alone keeps no distance, and counts as a whole number at most."""
+        if self.lowest > self.highest:
+            return 0.0
+        return self.unit if self.lowest < self.highest else min(self.unit, 1.0)
+
+
+def _all_multiples(values: Float, unit: float) -> bool:
+    places = values / unit
+    return bool(np.all(np.abs(places - np.rint(places)) <= 1e-9 * np.maximum(np.abs(places), 1.0)))
 
 
 class FilePerturbation:
@@ -233,7 +249,7 @@ class FilePerturbation:
     counts : released codes of every assignment, by stratum.
     missing : records without a released value, by column.
     held : how many records hold each true level, by assignment.
-    units : of numbers that get noise, a distance that they keep from each other, by assignment; None for other channels.
+    distances : that numbers which get noise keep from each other, by assignment.
     """
 
     def __init__(
@@ -246,7 +262,7 @@ class FilePerturbation:
         self.counts = [tally_of(assignment) for assignment in mechanism.assignments]
         self.missing = dict.fromkeys(mechanism.columns, 0)
         self.held = [np.zeros(len(a.channel.levels or ()), dtype=np.int64) for a in mechanism.assignments]
-        self.units: list[float | None] = [None] * len(mechanism.assignments)
+        self.distances = [Distances()] * len(mechanism.assignments)
 
     def drawn(self, block: Block) -> dict[str, Replacement]:
         """Drawn values of every perturbed column of the next block."""
@@ -256,7 +272,7 @@ class FilePerturbation:
         for position, (assignment, cells, drawn) in enumerate(loop):
             self.counts[position].add(drawn, cells)
             if assignment.noises:
-                self.units[position] = coarsest(cells.codes[cells.present], self.units[position])
+                self.distances[position] = self.distances[position].joined(cells.codes[cells.present])
                 out[assignment.columns[0]] = Replacement.of_numbers(drawn, cells.present)
                 self.missing[assignment.columns[0]] += block.rows - int(cells.present.sum())
                 continue

@@ -16,7 +16,7 @@ from pramana.arrays import Bool, Column, Columns, Float, Int, Words
 from pramana.errors import DataError, MechanismError, quoted
 from pramana.frames import Kind
 from pramana.frames.levels import EXACT, is_number
-from pramana.kernels.additive import Operator, moment_nodes
+from pramana.kernels.additive import Displacement, Operator, moment_nodes
 from pramana.mechanism.channel import Channel, Document, Nodes
 from pramana.mechanism.draws.integer_noise import draw_integers
 from pramana.mechanism.draws.keystream import Keystream
@@ -111,11 +111,11 @@ class AdditiveNoise(Channel):
     def epsilon(self) -> float:
         return np.inf
 
-    def noise(self, context: Columns) -> Operator:  # noqa: ARG002
-        return self.operator
+    def noise(self, context: Columns) -> Displacement:  # noqa: ARG002
+        return Displacement.alone(self.operator)
 
     def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Float:
-        return _numbers(columns[0], names[0])
+        return numbers_in(columns[0], names[0])
 
     def released_steps(self, encoded: Column) -> Int:
         """Released values (n,) in whole steps of the grid, the nearest where they lie off it."""
@@ -128,18 +128,7 @@ class AdditiveNoise(Channel):
 
     def true_steps(self, encoded: Column) -> Int:
         """True values (n,) clamped, and rounded to whole steps of the grid."""
-        values = np.asarray(encoded, dtype=float)
-        if self.bounds is not None:
-            values = np.clip(values, *self.bounds)
-        steps = np.rint(values / self.grid)
-        if np.abs(steps).max(initial=0.0) > EXACT:
-            raise DataError(
-                f"values more than {EXACT:.0e} steps of {self.grid:.3g} away from 0 cannot be told apart: choose a coarser step or a "
-                "larger scale, or give bounds"
-            )
-        if self.bounds is not None:  # a bound between two grid points is not exceeded by rounding
-            steps = np.clip(steps, np.ceil(self.bounds[0] / self.grid), np.floor(self.bounds[1] / self.grid))
-        return steps.astype(np.int64)
+        return steps_of(np.asarray(encoded, dtype=float), self.bounds, self.grid)
 
     def secrets(self, encoded: Column) -> Int:
         return self.true_steps(encoded)
@@ -159,15 +148,16 @@ class AdditiveNoise(Channel):
     @property
     def _families(self) -> str:
         """Those whose scores are reverted in closed form."""
-        return ", ".join(
-            ("'binomial' (logit)",) * self.operator.differential + ("'poisson', 'gamma' and 'inverse-gaussian'",)
-        )
+        logit = ("'binomial' (logit)",) * self.operator.differential + (
+            "'binomial' (logit, of one such column)",
+        ) * self.operator.shifts
+        return ", ".join((*logit, "'poisson', 'gamma' and 'inverse-gaussian'"))
 
     def revert_polynomial(self, encoded: Column, context: Columns, degree: int) -> Nodes:
         self.check_released(encoded, context)
         values = np.asarray(encoded, dtype=float)
         offsets, weights = moment_nodes(self.operator, degree)
-        return shared_nodes(tuple(values + offset for offset in offsets), weights)
+        return shared_nodes(tuple(values + offset for offset in offsets), weights, values.size)
 
     def check_released(self, encoded: Column, context: Columns) -> None:  # noqa: ARG002
         values = np.asarray(encoded, dtype=float)
@@ -226,13 +216,27 @@ def continuing(noise: AdditiveNoise) -> tuple[tuple[int, float], ...]:
     return tuple(found)
 
 
-def shared_nodes(values: tuple[object, ...], weights: Float) -> Nodes:
-    """Nodes with one row of the table for everybody; the released value is the one in the middle."""
-    size = np.asarray(values[0]).size
-    return Nodes(values, weights, np.zeros(size, dtype=np.int64), np.array([len(values) // 2]))
+def shared_nodes(values: tuple[object, ...], weights: Float, n: int) -> Nodes:
+    """Nodes of n records with one row of the table for everybody; the released value is the one in the middle."""
+    return Nodes(values, weights, np.zeros(n, dtype=np.int64), np.array([len(values) // 2]))
 
 
-def _numbers(column: Column, name: str) -> Float:
+def steps_of(values: Float, bounds: tuple[float, float] | None, grid: float) -> Int:
+    """Numbers (n,) clamped, and rounded to whole steps of a grid."""
+    if bounds is not None:
+        values = np.clip(values, *bounds)
+    steps = np.rint(values / grid)
+    if np.abs(steps).max(initial=0.0) > EXACT:
+        raise DataError(
+            f"values more than {EXACT:.0e} steps of {grid:.3g} away from 0 cannot be told apart: choose a coarser step or a "
+            "larger scale, or give bounds"
+        )
+    if bounds is not None:  # a bound between two grid points is not exceeded by rounding
+        steps = np.clip(steps, np.ceil(bounds[0] / grid), np.floor(bounds[1] / grid))
+    return steps.astype(np.int64)
+
+
+def numbers_in(column: Column, name: str) -> Float:
     """A column as finite numbers; text is no number."""
     values = np.asarray(column)
     if values.dtype.kind == "O" and all(is_number(v) for v in values.tolist()):

@@ -45,6 +45,8 @@ STENCIL = 128
 that varies on the scale of the noise, and rounding 5 · 128² · 2⁻⁵³ = 1e-11."""
 NODES = 400
 """Most values that may stand for one released value."""
+CLAMPED = 5_000
+"""Most grid points between the bounds of a noise that becomes a transition matrix: 200 MB, and a minute for its condition number."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +68,12 @@ class LaplaceNoise(AdditiveNoise):
     bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _positive("scale", self.scale))
-        object.__setattr__(self, "bounds", _checked_bounds(self.bounds))
+        object.__setattr__(self, "scale", positive("scale", self.scale))
+        object.__setattr__(self, "bounds", checked_bounds(self.bounds))
 
     @property
     def grid(self) -> float:
-        return _power_of_two(self.scale / FINE)
+        return power_of_two(self.scale / FINE)
 
     @property
     def law(self) -> str:
@@ -82,7 +84,7 @@ class LaplaceNoise(AdditiveNoise):
         return geometric_cuts(-self.grid / self.scale)
 
     @property
-    def operator(self) -> Operator:
+    def operator(self) -> Laplace:
         return Laplace(self.scale)
 
     @property
@@ -95,7 +97,7 @@ class LaplaceNoise(AdditiveNoise):
         values, step = np.asarray(encoded, dtype=float), self.scale / STENCIL
         weights = -float(STENCIL**2) * stencil_weights(4)
         weights[2] += 1
-        return shared_nodes(tuple(values + k * step for k in range(-2, 3)), weights[None])
+        return shared_nodes(tuple(values + k * step for k in range(-2, 3)), weights[None], values.size)
 
     def document(self) -> Document:
         return {"channel": "laplace_noise", "scale": self.scale, **self._bounds_document()}
@@ -132,12 +134,12 @@ class GeometricNoise(AdditiveNoise):
     ) -> None:
         if (scale is None) == (alpha is None):
             raise MechanismError("GeometricNoise takes either a scale or alpha, which is exp(-step / scale)")
-        object.__setattr__(self, "step", _positive("step", step))
+        object.__setattr__(self, "step", positive("step", step))
         if alpha is not None and not (is_number(alpha) and 0 < alpha < 1):
             raise MechanismError(f"alpha={alpha!r} must lie between 0 and 1")
-        found = -self.step / np.log(alpha) if alpha is not None else _positive("scale", scale)
+        found = -self.step / np.log(alpha) if alpha is not None else positive("scale", scale)
         object.__setattr__(self, "scale", float(found))
-        object.__setattr__(self, "bounds", _checked_bounds(bounds, self.step))
+        object.__setattr__(self, "bounds", checked_bounds(bounds, self.step))
         if self.step > COARSEST * self.scale:
             raise MechanismError(
                 f"scale={self.scale:g} is so small beside a step of {self.step:g} that no value would ever change: use "
@@ -175,7 +177,7 @@ class GeometricNoise(AdditiveNoise):
         return geometric_cuts(-self.step / self.scale)
 
     @property
-    def operator(self) -> Operator:
+    def operator(self) -> Geometric:
         return Geometric(self.scale, self.step)
 
     @property
@@ -194,7 +196,7 @@ class GeometricNoise(AdditiveNoise):
         values, ratio = np.asarray(encoded, dtype=float), self.step / self.scale
         side = -1 / (4 * np.sinh(ratio / 2) ** 2)  # −α/(1 − α)²
         weights = np.array([[side, 1 - 2 * side, side]])
-        return shared_nodes((values - self.step, values, values + self.step), weights)
+        return shared_nodes((values - self.step, values, values + self.step), weights, values.size)
 
     def revert_polynomial(self, encoded: Column, context: Columns, degree: int) -> Nodes:  # noqa: ARG002
         return self.revert(encoded, context)
@@ -215,10 +217,10 @@ class GeometricNoise(AdditiveNoise):
 
 @dataclass(frozen=True)
 class KeepOrNoise(AdditiveNoise):
-    """The value stays with probability `keep`, else geometric noise is added: the sibling of a randomised response for numbers.
+    """The value stays with probability `keep`, else geometric or Laplace noise is added: the sibling of a randomised response for numbers.
 
-    Undone exactly, for every function of the grid, by [u − p E u(w + V′)]/(1 − p), where p = 1 − keep and V′ is geometric with
-    α′/(1 − α′)² = (1 − p) α/(1 − α)²: weights that are bounded, and no differences of u.
+    Undone by [u − p E u(w + V′)]/(1 − p), where p = 1 − keep: weights that are bounded, and no differences of u. V′ is geometric with
+    α′/(1 − α′)² = (1 − p) α/(1 − α)², exactly and for every function of the grid, or Laplace with scale b√(1 − p), for smooth functions.
 
     >>> noise = KeepOrNoise(0.6, GeometricNoise(2.0, bounds=(0, 10)))
     >>> round(noise.epsilon, 3)
@@ -226,13 +228,16 @@ class KeepOrNoise(AdditiveNoise):
     """
 
     keep: float
-    inner: GeometricNoise
+    inner: GeometricNoise | LaplaceNoise
 
     def __post_init__(self) -> None:
         if not (is_number(self.keep) and 0 < self.keep < 1):
             raise MechanismError(f"keep={self.keep!r} must lie between 0 and 1")
-        if not isinstance(self.inner, GeometricNoise):
-            raise MechanismError(f"KeepOrNoise takes a GeometricNoise, not a {type(self.inner).__name__}: use a grid")
+        if not isinstance(self.inner, GeometricNoise | LaplaceNoise):
+            raise MechanismError(
+                f"KeepOrNoise takes a GeometricNoise or a LaplaceNoise, not a {type(self.inner).__name__}: what is added now and then by "
+                "another one cannot be undone in closed form"
+            )
 
     @property
     def bounds(self) -> tuple[float, float] | None:  # type: ignore[override]
@@ -240,15 +245,15 @@ class KeepOrNoise(AdditiveNoise):
 
     @property
     def grid(self) -> float:
-        return self.inner.step
+        return self.inner.grid
 
     @property
     def smooth_only(self) -> bool:
-        return False
+        return self.inner.smooth_only
 
     @property
     def on_grid(self) -> bool:
-        return True
+        return self.inner.on_grid
 
     @property
     def law(self) -> str:
@@ -265,13 +270,14 @@ class KeepOrNoise(AdditiveNoise):
         return out
 
     @property
-    def operator(self) -> Operator:
+    def operator(self) -> Sometimes:
         return Sometimes(self.keep, self.inner.operator)
 
     @property
     def epsilon(self) -> float:
-        """Of the largest against the smallest chance: a value that stayed, against noise over the whole range."""
-        changed = (1 - self.keep) * float(self.inner.masses[0])
+        """Of the largest against the smallest chance: a value that stayed, against noise over the whole range. It is finite because
+        what is released lies on a grid, also that of b/4096 of a Laplace noise."""
+        changed = (1 - self.keep) * np.tanh(self.grid / self.inner.scale / 2)
         return float(np.log((self.keep + changed) / changed) + self.inner.epsilon)
 
     def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Column:  # noqa: ARG002
@@ -282,28 +288,29 @@ class KeepOrNoise(AdditiveNoise):
 
     def revert(self, encoded: Column, context: Columns) -> Nodes:
         self.check_released(encoded, context)
-        values, ratio = np.asarray(encoded, dtype=float), self.grid / self.inner.scale
-        # 4 sinh²(ratio′/2) = (1 − α′)²/α′, which is 1/(1 − p) times that of α.
-        within = 2 * np.arcsinh(np.sinh(ratio / 2) / np.sqrt(self.keep))
-        far = int(np.ceil(64 * np.log(2) / within))
-        if 2 * far + 1 > NODES:
+        values = np.asarray(encoded, dtype=float)
+        # On a grid every point counts; on a continuum functions are taken to vary on the scale of the noise, or more slowly.
+        offsets, chances = self.operator.noise.within(self.keep, np.inf if self.on_grid else 0.0)
+        if offsets.size > NODES:
             raise MechanismError(
-                f"{2 * far + 1} values stand for one released value of a noise with a scale of {self.inner.scale / self.grid:.3g} steps, above "
-                f"the limit of {NODES}: ask for a linear model or a log link, or have the column released with a coarser step"
+                f"{offsets.size} values stand for one released value of a noise with a scale of {self.inner.scale / self.grid:.3g} steps, above "
+                f"the limit of {NODES}: ask for a linear model, a log link or a logit with terms that are linear in the column, or have the column "
+                "released with a coarser step"
             )
-        k = np.arange(-far, far + 1)
-        weights = -(1 - self.keep) * np.tanh(within / 2) * np.exp(-within * np.abs(k))
-        weights[far] += 1
-        return shared_nodes(tuple(values + j * self.grid for j in k), weights[None] / self.keep)
+        weights = -(1 - self.keep) * chances
+        if not self.on_grid:
+            offsets, weights = (np.insert(part, offsets.size // 2, 0.0) for part in (offsets, weights))
+        weights[weights.size // 2] += 1
+        return shared_nodes(tuple(values + v for v in offsets), weights[None] / self.keep, values.size)
 
     def document(self) -> Document:
-        inner = self.inner
+        step = {"step": self.inner.step} if isinstance(self.inner, GeometricNoise) else {}
         return {
             "channel": "keep_or_noise",
             "keep": self.keep,
-            "scale": inner.scale,
-            "step": inner.step,
-            **inner._bounds_document(),
+            "scale": self.inner.scale,
+            **step,
+            **self.inner._bounds_document(),
         }
 
 
@@ -326,12 +333,12 @@ class GaussianNoise(AdditiveNoise):
     bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sd", _positive("sd", self.sd))
-        object.__setattr__(self, "bounds", _checked_bounds(self.bounds))
+        object.__setattr__(self, "sd", positive("sd", self.sd))
+        object.__setattr__(self, "bounds", checked_bounds(self.bounds))
 
     @property
     def grid(self) -> float:
-        return _power_of_two(self.sd / FINE)
+        return power_of_two(self.sd / FINE)
 
     @property
     def law(self) -> str:
@@ -370,9 +377,9 @@ class DiscreteGaussianNoise(AdditiveNoise):
     bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sd", _positive("sd", self.sd))
-        object.__setattr__(self, "step", _positive("step", self.step))
-        object.__setattr__(self, "bounds", _checked_bounds(self.bounds, self.step))
+        object.__setattr__(self, "sd", positive("sd", self.sd))
+        object.__setattr__(self, "step", positive("step", self.step))
+        object.__setattr__(self, "bounds", checked_bounds(self.bounds, self.step))
         if self.sd < self.step:
             raise MechanismError(f"sd={self.sd:g} is below the step of {self.step:g}: use a finer step, or more noise")
         if 10 * self.sd / self.step > LONGEST:
@@ -433,8 +440,8 @@ class UniformNoise(AdditiveNoise):
     bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "width", _positive("width", self.width))
-        object.__setattr__(self, "bounds", _checked_bounds(self.bounds))
+        object.__setattr__(self, "width", positive("width", self.width))
+        object.__setattr__(self, "bounds", checked_bounds(self.bounds))
 
     @property
     def grid(self) -> float:
@@ -460,7 +467,8 @@ class UniformNoise(AdditiveNoise):
         return {"channel": "uniform_noise", "width": self.width, **self._bounds_document()}
 
 
-def _positive(name: str, value: Any) -> float:
+def positive(name: str, value: Any) -> float:
+    """A number above zero that can be counted in steps."""
     if not (is_number(value) and np.isfinite(value) and value > 0):
         raise MechanismError(f"{name}={value!r} must be a positive number")
     if not SMALLEST <= value <= LARGEST:
@@ -468,7 +476,8 @@ def _positive(name: str, value: Any) -> float:
     return float(value)
 
 
-def _checked_bounds(bounds: Sequence[float] | None, step: float | None = None) -> tuple[float, float] | None:
+def checked_bounds(bounds: Sequence[float] | None, step: float | None = None) -> tuple[float, float] | None:
+    """Two numbers, on the grid of the step where there is one; None for none."""
     if bounds is None:
         return None
     found = tuple(bounds) if isinstance(bounds, Sequence) else ()
@@ -480,7 +489,8 @@ def _checked_bounds(bounds: Sequence[float] | None, step: float | None = None) -
     return low, high
 
 
-def _power_of_two(value: float) -> float:
+def power_of_two(value: float) -> float:
+    """The largest that is not above a value."""
     return float(2.0 ** np.floor(np.log2(value)))
 
 
@@ -489,6 +499,11 @@ def _clamped(noise: GeometricNoise | DiscreteGaussianNoise, masses: Float) -> Tr
         raise MechanismError(f"{type(noise).__name__} has no bounds to clamp to: give bounds=(lowest, highest)")
     low, high = (int(np.rint(b / noise.step)) for b in noise.bounds)
     size = high - low + 1
+    if size > CLAMPED:
+        raise MechanismError(
+            f"bounds={noise.bounds!r} hold {size} multiples of the step {noise.step:g}, and a transition matrix of noise has at most {CLAMPED} "
+            f"levels: use a step of {(high - low) * noise.step / (CLAMPED - 1):.2g} or more, or narrower bounds"
+        )
     # Pr(V ≥ k steps), from the far end so that small ones stay exact.
     tails = np.concatenate([np.cumsum(masses[::-1])[::-1], np.zeros(size)])
     apart = np.subtract.outer(np.arange(size), np.arange(size))

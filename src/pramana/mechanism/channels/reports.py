@@ -85,15 +85,15 @@ def refuse_report(values: Column, bad: Int, column: str, expected: str, remedy: 
 
 
 def whole_numbers(values: Column, column: str, limit: int, expected: str, remedy: str) -> Int:
-    """A column of whole numbers from 0 to below the limit."""
+    """A column of whole numbers from 0 to below the limit; text and truth values are none."""
     if values.dtype.kind in "iu":
         bad = np.flatnonzero((values < 0) | (values > limit - 1))
     else:
         import pandas as pd
 
         numbers = pd.to_numeric(pd.Series(values), errors="coerce").to_numpy(dtype=float)
-        text = np.array([isinstance(v, str) for v in values], dtype=bool)
-        bad = np.flatnonzero(text | ~((numbers >= 0) & (numbers < limit) & (numbers == np.floor(numbers))))
+        other = np.array([isinstance(v, str | bool | np.bool_) for v in values], dtype=bool)
+        bad = np.flatnonzero(other | ~((numbers >= 0) & (numbers < limit) & (numbers == np.floor(numbers))))
     refuse_report(values, bad, column, expected, remedy)
     return np.asarray([int(v) for v in values] if values.dtype == object else values, dtype=np.int64)
 

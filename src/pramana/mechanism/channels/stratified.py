@@ -10,7 +10,7 @@ import numpy as np
 from pramana.arrays import Column, Columns, Float, Int
 from pramana.errors import DataError, MechanismError, listing
 from pramana.frames import Kind, Level, encode
-from pramana.kernels.additive import ByRecord, Operator
+from pramana.kernels.additive import ByRecord, Displacement
 from pramana.mechanism.channel import Channel, Document, Nodes
 from pramana.mechanism.channels.additive_noise import AdditiveNoise
 from pramana.mechanism.channels.transition import TransitionMatrix
@@ -142,10 +142,12 @@ class Stratified(Channel):
         for rows, channel in self._rows(context):
             channel.check_released(encoded[rows], context)
 
-    def noise(self, context: Columns) -> Operator | None:
+    def noise(self, context: Columns) -> Displacement | None:
         found = [channel.noise(context) for channel in self.strata.values()]
-        operators = [operator for operator in found if operator is not None]
-        return ByRecord(tuple(operators), self._codes(context)) if len(operators) == len(found) else None
+        operators = [operator for part in found if part is not None for operator in part.operators]
+        if len(operators) < len(found):
+            return None
+        return Displacement.alone(ByRecord(tuple(operators), self._codes(context)))
 
     def likelihood(self, encoded: Column, context: Columns) -> Float:
         out = np.empty((encoded.size, len(self.levels or ())))

@@ -21,6 +21,7 @@ from pramana.mechanism.channels.encodings.hadamard import HadamardResponse
 from pramana.mechanism.channels.encodings.hashing import LocalHashing
 from pramana.mechanism.channels.encodings.subsets import SubsetSelection
 from pramana.mechanism.channels.encodings.unary import UnaryEncoding
+from pramana.mechanism.channels.joint_noise import JointGaussianNoise
 from pramana.mechanism.channels.noise import (
     DiscreteGaussianNoise,
     GaussianNoise,
@@ -220,15 +221,17 @@ class GeometricModel(ChannelModel):
 
 
 class KeepOrNoiseModel(ChannelModel):
-    """The value stays with probability `keep`, else geometric noise is added."""
+    """The value stays with probability `keep`, else geometric noise is added; without a step Laplace noise."""
 
     channel: Literal["keep_or_noise"]
     keep: Annotated[float, Field(gt=0, lt=1)]
     scale: Scale
-    step: Scale
+    step: Scale | None = None
     bounds: Bounds = None
 
     def built(self) -> Channel:
+        if self.step is None:
+            return KeepOrNoise(self.keep, LaplaceNoise(self.scale, _pair(self.bounds)))
         return KeepOrNoise(self.keep, GeometricNoise(self.scale, step=self.step, bounds=self.bounds))
 
 
@@ -239,6 +242,17 @@ class GaussianModel(ChannelModel):
 
     def built(self) -> Channel:
         return GaussianNoise(self.sd, _pair(self.bounds))
+
+
+class JointGaussianModel(ChannelModel):
+    """Normal noise with a covariance, for as many columns as it has rows; bounds for each of them."""
+
+    channel: Literal["joint_gaussian_noise"]
+    covariance: Annotated[list[Annotated[list[float], FailFast()]], Field(min_length=2), FailFast()]
+    bounds: list[Annotated[list[float], Field(min_length=2, max_length=2)]] | None = None
+
+    def built(self) -> Channel:
+        return JointGaussianNoise(self.covariance, self.bounds)
 
 
 class DiscreteGaussianModel(ChannelModel):
@@ -333,6 +347,7 @@ Randomization = Annotated[
     | GeometricModel
     | KeepOrNoiseModel
     | GaussianModel
+    | JointGaussianModel
     | DiscreteGaussianModel
     | UniformModel,
     Field(discriminator="channel"),

@@ -54,7 +54,7 @@ class SeededBlocks(Source):
         self._lanes = [SeededLanes(seed, position) for position in range(assignments)]
 
     def stream(self, position: int, codes: Column, digests: Words | None, strata: Int | None) -> Keystream:  # noqa: ARG002
-        return self._lanes[position].block(codes.size)
+        return self._lanes[position].block(len(codes))
 
 
 class Keyed(Source):
