@@ -12,6 +12,7 @@ HOME = {
     "CsvFile": "frames.dialects",
     "Dialect": "frames.dialects",
     "TransitionMatrix": "mechanism",
+    "FreeMatrix": "mechanism.channels.free",
     "RectangularMatrix": "mechanism.channels.rectangular",
     "UnaryEncoding": "mechanism.channels.encodings.unary",
     "SubsetSelection": "mechanism.channels.encodings.subsets",
