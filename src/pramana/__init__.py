@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         ModelDependent,
         Naive,
         Reversion,
+        Validated,
         lr_test,
     )
     from pramana.estimators.tables.without_negative_cells import table_em, to_simplex

@@ -65,6 +65,7 @@ HOME = {
     "Woodruff": "inference",
     "SurveyDesign": "inference",
     "Reversion": "estimators",
+    "Validated": "estimators",
     "Naive": "estimators",
     "ModelDependent": "estimators",
     "Likelihood": "estimators",

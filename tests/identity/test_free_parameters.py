@@ -13,8 +13,9 @@ from pramana.analysis.question import question
 from pramana.analysis.task import Task
 from pramana.engines import LocalEngine, local
 from pramana.estimating.equation import central_slopes
-from pramana.estimators.free_parameters import FreeEquation, Groups
+from pramana.estimators.free_parameters import Groups
 from pramana.estimators.reversion import Reversion
+from pramana.estimators.stack import Stack
 from pramana.inference import solve
 
 DESIGNS = {
@@ -52,14 +53,14 @@ def test_averaging_over_group_and_answer_returns_the_function(levels: int, group
     """Σ_{g,i} r_g P_g(t)[i, j] L[k, gi] = 1{j = k}, whatever the weights D of the left inverse; and its derivative is that of the reversion."""
     rng = np.random.default_rng(levels + 10 * groups)
     channel = random_design(rng, levels, groups, free)
-    found = Groups.of(channel, rng.integers(5, 90, (groups, levels)).astype(float))
+    found = Groups.of(channel, rng.integers(5, 90, (groups, levels)).astype(float), "z")
     t, pi, r = rng.dirichlet(np.ones(free + 1))[1:], rng.dirichlet(np.ones(levels)), rng.dirichlet(np.ones(groups))
     at = np.concatenate([t, pi[1:], r[1:]])
-    table, change = found.reversion(at)
+    (table,), change = found.tables(at)
     joint = (r[:, None, None] * channel.chances(t)).reshape(-1, levels)
     np.testing.assert_allclose(table.T @ joint, np.eye(levels), atol=1e-9)
     np.testing.assert_allclose(table.sum(axis=1), 1, atol=1e-9)
-    slow = central_slopes(lambda v: found.reversion(v)[0], at)
+    slow = central_slopes(lambda v: found.tables(v)[0], at)
     np.testing.assert_allclose(change, np.moveaxis(slow, -1, 0), atol=1e-6 * np.abs(slow).max())
     score, slope = found.equations(at)
     slow = central_slopes(lambda v: found.equations(v)[0], at)
@@ -102,10 +103,10 @@ def test_shares_are_the_closed_forms(name: str) -> None:
         assert (1 - share) * (1 - free) == pytest.approx(1 - share - (y2 - y1) / 0.5, rel=1e-9)
 
 
-def bound(what: Any, data: pd.DataFrame, mechanism: pr.Mechanism, **options: Any) -> FreeEquation:
+def bound(what: Any, data: pd.DataFrame, mechanism: pr.Mechanism, **options: Any) -> Stack:
     task = Task.read(question(what, **options), data, mechanism)
     equation = Reversion().bind(task.function, mechanism, task.table, np.ones(len(data))).equation
-    assert isinstance(equation, FreeEquation)
+    assert isinstance(equation, Stack)
     return equation
 
 

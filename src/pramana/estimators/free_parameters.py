@@ -14,16 +14,16 @@ D), solved exactly where there are as many shares as unknowns. In t and r, dL = 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from pramana.arrays import Float, Int
+from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
 from pramana.errors import DataError, PramanaError, SolveError, listing, quoted
-from pramana.estimating import Equation
-from pramana.estimating.equation import About, Note, Solve, paired
+from pramana.estimating.equation import Note
 from pramana.estimators.method import Binding
+from pramana.estimators.stack import Cells, Stack, refuse_unsuited
 from pramana.frames import Table
 from pramana.kernels.blocks import by_group
 from pramana.mechanism import Assignment, Mechanism
@@ -38,7 +38,7 @@ OUTSIDE = 2.0
 
 
 @dataclass(frozen=True)
-class Groups:
+class Groups(Cells):
     """The channel, its cells (group and answer), and what is learned from their counts.
 
     Attributes
@@ -52,9 +52,27 @@ class Groups:
     shares: Float
     t: Float
     levels: Float
+    named: str
+    """The column with the answers."""
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        return self.channel.parameters
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        own, by = self.channel.levels[1:], self.channel.by
+        return (
+            *(f"share of {self.named} = {level}" for level in own),
+            *(f"share of {by} = {value}" for value in self.channel.values[1:]),
+        )
+
+    @property
+    def naive(self) -> Float:
+        return np.tile(np.eye(len(self.channel.levels)), (1, len(self.channel.values), 1))
 
     @classmethod
-    def of(cls, channel: FreeMatrix, counts: Float) -> Groups:
+    def of(cls, channel: FreeMatrix, counts: Float, named: str) -> Groups:
         """From the counts of answers (G, K): minimum chi-square by Gauss–Newton."""
         sizes = counts.sum(axis=1, keepdims=True)
         observed, spread = counts / sizes, np.maximum(counts, 0.5) / sizes
@@ -76,11 +94,10 @@ class Groups:
             left, gradient = parts(value)
             if np.abs(step).max() <= 1e-13:
                 break
-        return cls(channel, spread, sizes[:, 0] / sizes.sum(), value[size - 1 :], value[: size - 1])
+        return cls(channel, spread, sizes[:, 0] / sizes.sum(), value[size - 1 :], value[: size - 1], named)
 
     @property
     def start(self) -> Float:
-        """t, shares of the levels and of the groups, but for the first of each."""
         return np.concatenate([self.t, self.levels, self.shares[1:]])
 
     def split(self, nuisance: Float) -> tuple[Float, Float, Float]:
@@ -89,8 +106,7 @@ class Groups:
         t, pi, r = np.split(nuisance, [free, free + size - 1])
         return t, _whole(pi), _whole(r)
 
-    def reversion(self, nuisance: Float) -> tuple[Float, Float]:
-        """Weights (cells, K) of the levels, and their derivatives (d, cells, K) by t, shares of levels (0), and of groups."""
+    def tables(self, nuisance: Float) -> tuple[Float, Float]:
         t, _, r = self.split(nuisance)
         size, chances = len(self.channel.levels), self.channel.chances(t)
         joint = (r[:, None, None] * chances).reshape(-1, size)
@@ -102,7 +118,7 @@ class Groups:
         beyond = (np.eye(len(joint)) - joint @ inverse) * weight[:, None]
         change = inner @ moved.transpose(0, 2, 1) @ beyond - inverse @ moved @ inverse
         even = np.eye(size) - 1 / size  # columns of a left inverse sum to 1, whatever D is
-        return (even @ inverse + 1 / size).T, (even @ change).transpose(0, 2, 1)
+        return (even @ inverse + 1 / size).T[None], (even @ change).transpose(0, 2, 1)[:, None]
 
     def _by_t(self, r: Float) -> Float:
         size = len(self.channel.levels)
@@ -116,7 +132,6 @@ class Groups:
         return moved.reshape(count - 1, -1, size)
 
     def equations(self, nuisance: Float) -> tuple[Float, Float]:
-        """The equations for t, π and r by cell (cells, d), and their slopes (cells, d, d)."""
         t, pi, r = self.split(nuisance)
         count, size = len(r), len(pi)
         left = np.eye(size) - (self.channel.chances(t) @ pi)[:, None, :]  # (G, answer, K)
@@ -128,6 +143,10 @@ class Groups:
         slope[:, :m, :m] = -np.einsum("gia,gib->gab", lefts, gradient)
         slope[:, m:, m:] = -np.eye(count - 1)
         return np.hstack([own, members - r[1:]]), np.repeat(slope, size, axis=0)
+
+    def remarks(self, nuisance: Float, errors: Float) -> list[Note]:
+        told = zip(self.free, nuisance, errors, strict=False)
+        return [note for name, value, error in told for note in _of_share(name, float(value), float(error))]
 
     @property
     def weighted(self) -> Float:
@@ -143,137 +162,6 @@ class Groups:
 def _whole(others: Float) -> Float:
     """Shares with the first of them, which are 1 together."""
     return np.concatenate([[1 - others.sum()], others])
-
-
-@dataclass(frozen=True)
-class FreeRecords:
-    """So many records, of which a share of the noise is undone."""
-
-    n: int
-    undone: float = 1.0
-    combinations: int = 1
-
-    def softened(self, t: float) -> FreeRecords:
-        return replace(self, undone=t)
-
-
-@dataclass(frozen=True)
-class FreeEquation(Equation):
-    """The stack of the module's docstring.
-
-    Attributes
-    ----------
-    inner : the question's equation, reverted where the search starts.
-    pinned : the same with the k-th level for everybody's truth, one for each level.
-    cell : (n,), group and answer of each record.
-    named : the column with the answers.
-    alone : no other column of the question is perturbed.
-    """
-
-    records: FreeRecords
-    inner: Equation
-    pinned: tuple[Equation, ...]
-    cell: Int
-    groups: Groups
-    named: str
-    alone: bool
-
-    @property
-    def about(self) -> About:
-        own, channel = self.inner.about, self.groups.channel
-        hidden = [f"share of {self.named} = {level}" for level in channel.levels[1:]]
-        hidden += [f"share of {channel.by} = {value}" for value in channel.values[1:]]
-        return About(
-            (*own.parameters, *channel.parameters, *hidden),
-            shown=(*(own.shown or own.parameters), *channel.parameters),
-            profiled=False,
-            curvatures=tuple(slice(*block.indices(self.inner.d)) for block in own.curvatures if block is not None),
-            rising=own.rising,
-            fades=own.fades,
-            nodes=own.nodes * len(self.pinned),
-            whole=own.whole,
-            exponentials=None if own.exponentials is None else (*own.exponentials, *channel.parameters),
-            free=channel.parameters,
-            facts=own.facts,
-        )
-
-    def rows(self, rows: slice) -> FreeEquation:
-        cell = self.cell[rows]
-        return replace(
-            self,
-            records=replace(self.records, n=cell.size),
-            inner=self.inner.rows(rows),
-            pinned=tuple(part.rows(rows) for part in self.pinned),
-            cell=cell,
-        )
-
-    def under(self, records: FreeRecords) -> FreeEquation:
-        return replace(self, records=records)
-
-    def learned(self, weights: Float, size: float) -> FreeEquation:
-        inner, *pinned = (part.learned(weights, size) for part in (self.inner, *self.pinned))
-        return replace(self, inner=inner, pinned=tuple(pinned))
-
-    def start(self, weights: Float, solve: Solve) -> Float:  # noqa: ARG002
-        return np.concatenate([solve(self.inner), self.groups.start])
-
-    def started(self, given: Float | None) -> Float | None:
-        return None if given is None else np.concatenate([given, self.groups.start])
-
-    def _table(self, nuisance: Float) -> tuple[Float, Float]:
-        """Weights of the levels by cell, and their derivatives, with a share of the noise undone."""
-        table, change = self.groups.reversion(nuisance)
-        naive = np.tile(np.eye(table.shape[1]), (len(table) // table.shape[1], 1))
-        return (1 - self.records.undone) * naive + self.records.undone * table, self.records.undone * change
-
-    def influence(self, beta: Float) -> Float:
-        own, nuisance = self._split(beta)
-        weights, others = self._table(nuisance)[0][self.cell], self.groups.equations(nuisance)[0]
-        phi = sum(w[:, None] * part.influence(own) for w, part in zip(weights.T, self.pinned, strict=True))
-        return np.hstack([np.asarray(phi), others[self.cell]])
-
-    def score_and_slope(self, betas: Float, weights: Float, rows: Int | None = None) -> tuple[Float, Float]:
-        betas, weights = paired(betas, weights, rows)
-        with np.errstate(all="ignore"):
-            found = [self._score_and_slope(b, w) for b, w in zip(betas, weights, strict=True)]
-        scores, slopes = zip(*found, strict=True)
-        return np.stack(scores), np.stack(slopes)
-
-    def slope(self, beta: Float, weights: Float) -> Float:
-        return self._score_and_slope(beta, weights)[1]
-
-    def _score_and_slope(self, beta: Float, weights: Float) -> tuple[Float, Float]:
-        own, nuisance = self._split(beta)
-        (table, change), (others, bends) = self._table(nuisance), self.groups.equations(nuisance)
-        counts = np.bincount(self.cell, weights=weights, minlength=len(table))
-        sums = np.stack(
-            [by_group(part.influence(own) * weights[:, None], self.cell, len(table)) for part in self.pinned], axis=1
-        )  # (cells, K, p)
-        p, slope = own.size, np.zeros((beta.size, beta.size))
-        for k, part in enumerate(self.pinned):
-            slope[:p, :p] += part.slope(own, weights * table[self.cell, k])
-        slope[:p, p:] = np.einsum("sck,ckp->ps", change, sums)
-        slope[p:, p:] = np.einsum("c,cab->ab", counts, bends)
-        return np.concatenate([np.einsum("ck,ckp->p", table, sums), counts @ others]), slope
-
-    def clean_outer(self, beta: Float, weights: Float) -> Float:
-        """With true values there would be no t to estimate: all of its variance is the randomisation's."""
-        own, nuisance = self._split(beta)
-        table, out = self._table(nuisance)[0][self.cell], np.zeros((beta.size, beta.size))
-        for k, part in enumerate(self.pinned):  # without other perturbed columns nothing of a part is left to revert
-            outer = part.outer if self.alone else part.clean_outer
-            out[: own.size, : own.size] += outer(own, weights * table[:, k])
-        return out
-
-    def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:
-        p = self.inner.d
-        t, errors = beta[p:], np.sqrt(np.diag(covariance)[p:])
-        told = zip(self.groups.channel.parameters, t, errors, strict=False)
-        found = [note for name, value, error in told for note in _of_share(name, float(value), float(error))]
-        return [*self.inner.remarks(beta[:p], weights, covariance[:p, :p]), *found]
-
-    def _split(self, beta: Float) -> tuple[Float, Float]:
-        return beta[: self.inner.d], beta[self.inner.d :]
 
 
 def _of_share(name: str, value: float, error: float) -> list[Note]:
@@ -344,16 +232,15 @@ class Free:
         cell, size = channel.cells(self.assignment.encoded(table), self.assignment.context(table)), len(channel.levels)
         counts = by_group(weights[:, None], cell, len(channel.values) * size).reshape(-1, size)
         _refuse_empty(channel, counts, name)
-        groups = Groups.of(channel, counts)
+        groups = Groups.of(channel, counts, name)
         _refuse_unidentified(groups, name)
-        begin = groups.reversion(groups.start)[0]
+        begin = groups.tables(groups.start)[0][0]
         held = [begin, *(np.tile(unit, (len(begin), 1)) for unit in np.eye(size))]
         first, *others = (bind(self.mechanism.with_channel(self.assignment, channel.holding(h))) for h in held)
         pinned = tuple(other.equation for other in others)
-        learned = [part.learned(weights, float(table.n)) for part in (first.equation, *pinned)]
-        _refuse_unsuited(learned[0], learned[1:], begin[cell], name)
-        records = FreeRecords(table.n, 1.0, first.equation.records.combinations)
-        equation = FreeEquation(records, first.equation, pinned, cell, groups, name, not self.others)
+        equation = Stack.of(first.equation, pinned, cell, groups, alone=not self.others)
+        why = f"estimated together with the free parameters of {name}: ask for means, shares or a regression, or give the parameters values with matrix.at(...), see band"
+        refuse_unsuited(equation, weights, why)
         return Binding(equation, None, {**first.facts, **self._facts}, (*first.notes, self._note))
 
     @property
@@ -407,22 +294,3 @@ def _relative(matrix: Float) -> float:
     """The smallest singular value over the largest."""
     values = np.linalg.svd(matrix, compute_uv=False)
     return float(values[-1] / values[0])
-
-
-def _refuse_unsuited(inner: Equation, pinned: Sequence[Equation], weights: Float, name: str) -> None:
-    """Only equations whose φ is a sum over the levels are stacked."""
-    about = inner.about
-    if not about.smooth or about.sums or about.sharp is not None or about.averaged is not None:
-        raise PramanaError(
-            f"{quoted(listing(about.parameters, 3))} is a {'sum' if about.sums else 'step function'}, which is not estimated together with the free "
-            f"parameters of {name}: ask for means, shares or a regression, or give the parameters values with matrix.at(...), see band"
-        )
-    beta = np.linspace(0.1, 0.2, inner.d)
-    with np.errstate(all="ignore"):
-        whole = inner.influence(beta)
-        total = sum(w[:, None] * part.influence(beta) for w, part in zip(weights.T, pinned, strict=True))
-    if not np.allclose(whole, np.asarray(total), rtol=1e-6, atol=1e-8 * max(float(np.abs(whole).max(initial=0)), 1.0)):
-        raise PramanaError(
-            f"{quoted(listing(about.parameters, 3))} is a function of moments, which is not estimated together with the free parameters of "
-            f"{name}: ask for means, shares or a regression, or give the parameters values with matrix.at(...), see band"
-        )

@@ -246,7 +246,7 @@ def prevalence_limits(measured: Measured | None, beta: Float, level: float) -> P
 def taken_as_known(result: Fitted, method: Method, task: Task) -> Fitted:
     """The result, with a warning where the method uses a measured matrix as if it were known."""
     found = measured_by(task)
-    if not found or isinstance(method, Reversion) or method.takes_as_true:
+    if not found or method.adds_measurement or method.takes_as_true:
         return result
     names = listing([name for name, _ in _told(found)])
     message = (

@@ -45,6 +45,10 @@ class Reversion(EquationMethod):
         return True
 
     @property
+    def adds_measurement(self) -> bool:
+        return True
+
+    @property
     def repeats(self) -> bool:
         return True
 
