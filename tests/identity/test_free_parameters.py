@@ -103,6 +103,37 @@ def test_shares_are_the_closed_forms(name: str) -> None:
         assert (1 - share) * (1 - free) == pytest.approx(1 - share - (y2 - y1) / 0.5, rel=1e-9)
 
 
+def test_errors_of_the_free_parameters_are_the_published_ones() -> None:
+    """RRreg's standard errors of t (lie detector), of the harmless question, and of the share of cheaters γ = (1 − π)(1 − honest), also with
+    forced answers in both directions (Ostapczuk et al. 2009)."""
+    found: dict[str, pr.Result] = {}
+    shares: dict[str, Any] = {}
+    for name, (channel, t) in DESIGNS.items():
+        data = answers(channel, t, 3)
+        found[name] = pr.fit(pr.mean("z"), data, pr.Mechanism({"z": channel}))
+        y = data.groupby("g")["z"].mean().to_numpy()
+        shares[name] = (*y, *(y * (1 - y) / data.groupby("g").size().to_numpy()))
+    y1, y2, v1, v2 = shares["stochastic lie detector"]
+    p1, p2 = 0.2, 0.7
+    own = (p1 - p2) / (p1 - p2 + y1 - y2) ** 2
+    error = np.sqrt(v1 * (own * (p2 + y2 - 1)) ** 2 + v2 * (own * (p1 + y1 - 1)) ** 2)
+    assert found["stochastic lie detector"].standard_errors[1] == pytest.approx(error, rel=1e-9)
+    y1, y2, v1, v2 = shares["unrelated question"]
+    error = np.sqrt(0.8**2 * v1 + 0.3**2 * v2) / 0.5
+    assert found["unrelated question"].standard_errors[1] == pytest.approx(error, rel=1e-9)
+    chances = {"cheating detection": (0.25, 0.0, 0.75, 0.0), "cheating detection, both ways": (0.25, 0.1, 0.6, 0.2)}
+    for name, p in chances.items():
+        (y1, y2, v1, v2), below = shares[name], p[2] * (1 - p[1]) - p[0] * (1 - p[3])
+        pi = (p[2] * y1 - p[0] * y2) / below
+        gamma = -((p[0] - y1) * (1 - p[2] - p[3]) - (p[2] - y2) * (1 - p[0] - p[1])) / below
+        error = np.sqrt((1 - p[2] - p[3]) ** 2 * v1 + (1 - p[0] - p[1]) ** 2 * v2) / abs(below)
+        share, honest = found[name].estimate
+        assert share == pytest.approx(pi, rel=1e-9)
+        assert (1 - share) * (1 - honest) == pytest.approx(gamma, rel=1e-9)
+        slope = np.array([honest - 1, share - 1])
+        assert np.sqrt(slope @ found[name].covariance @ slope) == pytest.approx(error, rel=1e-9)
+
+
 def bound(what: Any, data: pd.DataFrame, mechanism: pr.Mechanism, **options: Any) -> Stack:
     task = Task.read(question(what, **options), data, mechanism)
     equation = Reversion().bind(task.function, mechanism, task.table, np.ones(len(data))).equation
