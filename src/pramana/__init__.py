@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         ModelDependent,
         Naive,
         Reversion,
+        Validated,
         lr_test,
     )
     from pramana.estimators.tables.without_negative_cells import table_em, to_simplex
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from pramana.mechanism.channels.encodings.hashing import LocalHashing
     from pramana.mechanism.channels.encodings.subsets import SubsetSelection
     from pramana.mechanism.channels.encodings.unary import UnaryEncoding
+    from pramana.mechanism.channels.free import FreeMatrix
     from pramana.mechanism.channels.rectangular import RectangularMatrix
     from pramana.mechanism.designs.design_file import Design, read_design
     from pramana.models.effects import average_treatment_effect

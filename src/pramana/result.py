@@ -62,6 +62,7 @@ class Result(Shown):
     model : what `predict` needs of a generalised linear model, or None.
     log_scale : whether the parameters are logarithms, so that `exponentiate` makes ratios of them.
     exponentials : names of the exponentials of the parameters, where they change; None elsewhere.
+    free : parameters of the mechanism that were estimated along; they are shares, whatever the scale of the others.
     shares : which parameters are the cells of one table, or None.
     df : degrees of freedom of t intervals and tests, one number or one for each parameter (d,); None for the normal.
     unsplit : why there is no `privacy`; empty where there is.
@@ -87,6 +88,7 @@ class Result(Shown):
     df: float | Float | None = None
     log_scale: bool = True
     exponentials: tuple[str, ...] | None = None
+    free: tuple[str, ...] = ()
     shares: Shares | None = None
     unsplit: str = ""
     again: Callable[..., Result] | None = field(default=None, repr=False, compare=False)
@@ -186,7 +188,8 @@ class Result(Shown):
                 "models with link 'logit', 'log' or 'cloglog'"
             )
         if exponentiate:
-            for row, name in zip(rows, self.exponentials or self.parameters, strict=True):
+            named = zip(rows, self.exponentials or self.parameters, strict=True)
+            for row, name in [(r, n) for r, n in named if r["term"] not in self.free]:
                 _refuse_overflow(row)
                 ratio = float(np.exp(row["estimate"]))
                 row.update(term=name, estimate=ratio, std_error=ratio * row["std_error"])

@@ -49,6 +49,7 @@ class About:
     plausible : smallest and largest value that makes sense, or None.
     tables : consecutive groups of this many shown parameters are shares, or counts, of one table; None elsewhere.
     exponentials : what the exponentials of the shown parameters are called, where their names change; else None.
+    free : parameters of the mechanism that are estimated along with those of the question, and listed after them.
     facts : what was chosen and how, for the head of the result.
     """
 
@@ -73,6 +74,7 @@ class About:
     plausible: tuple[float, float] | None = None
     tables: int | None = None
     exponentials: tuple[str, ...] | None = None
+    free: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -205,6 +207,10 @@ class Equation(ABC):
     def start(self, weights: Float, solve: Solve) -> Float:  # noqa: ARG002
         """A starting value (d,), perhaps from the root of an easier equation."""
         return np.zeros(self.d)
+
+    def started(self, given: Float | None) -> Float | None:
+        """A starting value (d,) from one that was given for the parameters of the question, or None where none was."""
+        return given
 
     @property
     def direct(self) -> Direct | None:

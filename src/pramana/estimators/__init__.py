@@ -13,6 +13,7 @@ from pramana.estimators.method import Binding, EquationMethod, Method
 from pramana.estimators.model_dependent import ModelDependent
 from pramana.estimators.naive import Naive
 from pramana.estimators.reversion import Reversion
+from pramana.estimators.validated import Validated
 
 __all__ = [
     "BackwardCorrection",
@@ -27,6 +28,7 @@ __all__ = [
     "ModelDependent",
     "Naive",
     "Reversion",
+    "Validated",
     "lr_test",
     "method_of",
 ]

@@ -29,7 +29,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
     _refuse_few(engine)
     whole = unsplit(method, task, engine)
     chosen = chosen_inference(task.options.inference, engine, binding.rebind is not None)
-    root = solve(engine, start=task.start)
+    root = solve(engine, start=engine.equation.started(task.start))
     found = uncertainty(method, task, engine, root, chosen, binding.rebind, split=not whole)
     parts, about = found.linear if method.reverts else None, engine.about
     result = Result(
@@ -55,6 +55,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
         df=found.df,
         shares=_shares(engine),
         exponentials=about.exponentials,
+        free=about.free,
         log_scale=task.plan.log_scale,
         model=Prediction.of(task.function.prediction),
     )
@@ -62,7 +63,8 @@ def estimate(method: EquationMethod, task: Task) -> Result:
     result = result if about.size is None else multiplied(result, about.size)
     result = result if about.shown is None else shown_only(result, about.shown)
     result = replace(result, diagnostics=(*result.diagnostics, *wholly_outside(engine, result)))
-    return replace(result, again=MarginsAgain.of(method, task, result.estimate))
+    own = result.estimate[: len(result.estimate) - len(about.free)]
+    return replace(result, again=MarginsAgain.of(method, task, own))
 
 
 def _refuse_few(engine: Engine) -> None:

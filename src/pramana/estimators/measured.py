@@ -11,7 +11,7 @@ records nor a finite population correction makes it smaller.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -31,7 +31,7 @@ from pramana.estimators.reversion import Reversion, reverted_records
 from pramana.frames import Kind, Level
 from pramana.inference.prevalence import PrevalenceLimits, Screened
 from pramana.inference.resampling import Draws
-from pramana.mechanism import Assignment, Channel, Mechanism, Nodes
+from pramana.mechanism import Assignment, Channel, Nodes
 from pramana.mechanism.channel import Document
 from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.channels.uncertainty import NEARLY_SINGULAR
@@ -150,8 +150,7 @@ class Measured:
         assert mechanism is not None
         if self._only(assignment):
             return self.engine.scores_by(lambda e, _rows: e.at_node(beta, k), codes, groups)
-        channels = {a.columns: Pinned(a.channel, k) if a is assignment else a.channel for a in mechanism.assignments}
-        pinned = Mechanism(_by_name(channels), mechanism.unit)
+        pinned = mechanism.with_channel(assignment, Pinned(assignment.channel, k))
         if isinstance(self.engine.equation.records, FactoredRecords):
             factored = factored_equation(task.function, pinned, task.table)
             assert factored is not None
@@ -247,7 +246,7 @@ def prevalence_limits(measured: Measured | None, beta: Float, level: float) -> P
 def taken_as_known(result: Fitted, method: Method, task: Task) -> Fitted:
     """The result, with a warning where the method uses a measured matrix as if it were known."""
     found = measured_by(task)
-    if not found or isinstance(method, Reversion) or method.takes_as_true:
+    if not found or method.adds_measurement or method.takes_as_true:
         return result
     names = listing([name for name, _ in _told(found)])
     message = (
@@ -269,7 +268,3 @@ def _told(assignments: Sequence[Assignment]) -> Iterator[tuple[str, str]]:
     for name, matrix in _matrices(assignments):
         assert matrix.uncertainty is not None
         yield name, matrix.uncertainty.told
-
-
-def _by_name(channels: Mapping[tuple[str, ...], Channel]) -> dict[str | tuple[str, ...], Channel]:
-    return {names[0] if len(names) == 1 else names: channel for names, channel in channels.items()}

@@ -52,6 +52,11 @@ class Method(ABC):
         return False
 
     @property
+    def adds_measurement(self) -> bool:
+        """Whether standard errors hold the uncertainty of a matrix that was measured."""
+        return False
+
+    @property
     def has_model(self) -> bool:
         """Whether it assumes a model that `specification` can test against reversion."""
         return False

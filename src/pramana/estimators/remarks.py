@@ -6,6 +6,7 @@ import numpy as np
 
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine
+from pramana.estimating.equation import About
 from pramana.estimating.rounding import ROUNDING
 from pramana.estimators.uncertainty import Uncertainty
 from pramana.inference import Root, Sandwich
@@ -54,7 +55,7 @@ def _of_the_root(engine: Engine, root: Root, found: Uncertainty, *, split: bool)
     if root.path == "continuation":
         out.append(Diagnostic("continuation", "info", "Newton needed a continuation in the noise to find this root"))
     if found.linear is not None and split:
-        out += _privacy_sign(found.linear)
+        out += _privacy_sign(found.linear, engine.about)
     out += _outside(engine, root)
     of_the_equation = [Diagnostic(*note) for note in engine.remarks(root.beta, found.large)]  # type: ignore[arg-type]
     out += [note for note in of_the_equation if not _settled(note, found.linear)]
@@ -71,8 +72,11 @@ def _rootless(draws: Draws) -> list[Diagnostic]:
     return [Diagnostic("rootless", severity, message)]  # type: ignore[arg-type]
 
 
-def _privacy_sign(linear: Linear) -> list[Diagnostic]:
-    values = np.linalg.eigvalsh((linear.privacy + linear.privacy.T) / 2)
+def _privacy_sign(linear: Linear, about: About) -> list[Diagnostic]:
+    """Of the parameters that are shown: nuisance has no share to be read."""
+    kept = [k for k, name in enumerate(about.parameters) if about.shown is None or name in about.shown]
+    privacy = linear.privacy[np.ix_(kept, kept)]
+    values = np.linalg.eigvalsh((privacy + privacy.T) / 2)
     whole = linear.inverse @ linear.totals.outer @ linear.inverse.T
     if values[0] >= -1e-8 * max(float(np.diag(whole).max()), 1e-300):
         return []

@@ -16,6 +16,7 @@ from pramana.estimating import Equation, EstimatingFunction, Records, ResponseMo
 from pramana.estimating.factored import FactoredRecords
 from pramana.estimating.records import ResponseNodes
 from pramana.estimators.factoring import factored_equation
+from pramana.estimators.free_parameters import Free
 from pramana.estimators.method import Binding, EquationMethod
 from pramana.estimators.noise import Closed, closed_form, equation_of, undone, with_noise
 from pramana.formulas.subset import Subset
@@ -45,6 +46,10 @@ class Reversion(EquationMethod):
         return True
 
     @property
+    def adds_measurement(self) -> bool:
+        return True
+
+    @property
     def repeats(self) -> bool:
         return True
 
@@ -54,6 +59,14 @@ class Reversion(EquationMethod):
         mechanism: Mechanism | None,
         table: Table,
         weights: Float,
+    ) -> Binding:
+        free = Free.of(mechanism, function.variables, () if self.subset is None else self.subset.variables)
+        if free is not None:
+            return free.stacked(table, weights, lambda known: self._bound(function, known, table, weights))
+        return self._bound(function, mechanism, table, weights)
+
+    def _bound(
+        self, function: EstimatingFunction, mechanism: Mechanism | None, table: Table, weights: Float
     ) -> Binding:
         closed = closed_form(function, mechanism, table)
         if self.subset is not None or closed:

@@ -18,6 +18,7 @@ from pramana.arrays import Float
 from pramana.errors import MechanismError, listing, suggestion
 from pramana.frames import Kind, Level
 from pramana.frames.levels import is_number
+from pramana.mechanism.cell_keys import CellKeys
 from pramana.mechanism.channel import Channel, Conditional
 from pramana.mechanism.channels.checks import checked_epsilon
 from pramana.mechanism.channels.encodings.hashing import LocalHashing
@@ -201,6 +202,21 @@ def diffprivlib(mechanism: str, **parameters: Any) -> TransitionMatrix:
         return known[mechanism](**parameters)
     except TypeError as error:
         raise MechanismError(f"parameters of {mechanism}: {str(error).partition('() ')[2]}") from None
+
+
+def ptable(table: Any) -> CellKeys:
+    """The cell-key noise of the R package ptable (as of 1.0.0) for published tables of counts: `ptab@pTable`, with columns i, j and p.
+
+    Its `total` sums published counts with given weights: noise has mean zero and a known variance. Its `matrix` is a channel for a column of
+    such counts, where no small ones are blocked (`js = 0`).
+
+    >>> noise = ptable({"i": [0, 1, 1, 1, 2, 2, 2], "j": [0, 0, 1, 2, 1, 2, 3], "p": [1, 0.25, 0.5, 0.25, 0.25, 0.5, 0.25]})
+    >>> noise
+    CellKeys(counts moved by at most 1, variance 0.5)
+    >>> noise.total([12, 7, 30], weights=[1, 1, -1])
+    CellSum(estimate=-11.0, standard_error=1.224744871391589, reach=3.0)
+    """
+    return CellKeys.of(table)
 
 
 def _binary(*, epsilon: float, value0: Level, value1: Level) -> TransitionMatrix:

@@ -101,7 +101,7 @@ class Assignment:
         if len(parts) < len(self.channel.parts):
             raise MechanismError(
                 f"the channel of {listing(self.columns)} is a {type(self.channel).__name__}: this needs transition matrices, "
-                "while Mechanism.perturb and fit work with any channel; on a clamped grid noise has one, GeometricNoise(..., bounds=...).clamped()"
+                "while Mechanism.perturb and fit work with any channel; on a clamped grid noise has one, GeometricNoise(..., bounds=...).clamped(), and a FreeMatrix where its parameters have values, matrix.at(...)"
             )
         return parts
 
@@ -270,8 +270,12 @@ class Mechanism:
 
     def with_unit(self, unit: Unit | str | None) -> Mechanism:
         """The same channels, drawn once for all records of a unit."""
-        channels = {a.columns if len(a.columns) > 1 else a.columns[0]: a.channel for a in self.assignments}
-        return Mechanism(channels, unit)
+        return Mechanism({_key(a): a.channel for a in self.assignments}, unit)
+
+    def with_channel(self, assignment: Assignment, channel: Channel) -> Mechanism:
+        """The same with another channel for one of the assignments."""
+        channels = {_key(a): channel if a is assignment else a.channel for a in self.assignments}
+        return Mechanism(channels, self.unit)
 
     def used_by(self, variables: Iterable[str]) -> list[Assignment]:
         """The assignments that touch any of the variables, joint noise as far as it does."""
@@ -342,10 +346,7 @@ class Mechanism:
     @property
     def of_truth(self) -> Mechanism:
         """For the true file: its columns hold levels, where the released one has reports."""
-        return Mechanism(
-            {a.columns if len(a.columns) > 1 else a.columns[0]: _of_truth(a.channel) for a in self.assignments},
-            self.unit,
-        )
+        return Mechanism({_key(a): _of_truth(a.channel) for a in self.assignments}, self.unit)
 
     def document(self) -> Document:
         """The versioned description, in JSON types."""
@@ -417,6 +418,11 @@ def refuse_joint_noise(mechanism: Mechanism, purpose: str) -> None:
             f"the columns {listing(found[0].columns)} share one noise, and {purpose}: use Mechanism.perturb and mechanism.save, whose frame and "
             "description fit reads, or give each column a noise of its own"
         )
+
+
+def _key(assignment: Assignment) -> str | tuple[str, ...]:
+    """Under which a dictionary of channels has it."""
+    return assignment.columns if len(assignment.columns) > 1 else assignment.columns[0]
 
 
 def _columns_of(key: object) -> tuple[str, ...]:

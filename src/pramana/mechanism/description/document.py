@@ -21,6 +21,7 @@ from pramana.mechanism.channels.encodings.hadamard import HadamardResponse
 from pramana.mechanism.channels.encodings.hashing import LocalHashing
 from pramana.mechanism.channels.encodings.subsets import SubsetSelection
 from pramana.mechanism.channels.encodings.unary import UnaryEncoding
+from pramana.mechanism.channels.free import FreeMatrix
 from pramana.mechanism.channels.joint_noise import JointGaussianNoise
 from pramana.mechanism.channels.noise import (
     DiscreteGaussianNoise,
@@ -38,7 +39,7 @@ from pramana.mechanism.mechanism import Mechanism, Unit
 
 VERSION = "1.2"
 LATER_VERSION = "1.3"
-"""Of a description with additive noise, or with a channel whose released values are no levels."""
+"""Of a description with additive noise, with a channel whose released values are no levels, or with free parameters."""
 UNIT_VERSION = "2.0"
 """Of a description with a unit: readers that do not know units must refuse it, for they would understate errors."""
 LATE = ("sha256", "missing", "released")
@@ -131,6 +132,36 @@ class RectangularModel(ChannelModel):
     def built(self) -> Channel:
         build = RectangularMatrix if self.orientation == "columns" else RectangularMatrix.from_rows
         return build(self.levels, self.matrix, released=self.released, frequencies=self.frequencies, kind=self.kind)
+
+
+class FreeGroup(_Model):
+    """The matrices of one group: that of those who are left, then one for each parameter."""
+
+    value: LevelValue
+    matrices: Annotated[list[list[Annotated[list[float], FailFast()]]], FailFast()]
+
+
+class FreeModel(ChannelModel):
+    """A share of people, unknown, answers by each of the matrices, the rest by the first; people were assigned to groups at random."""
+
+    channel: Literal["free_matrix"]
+    kind: KindName | None = None
+    levels: PlainLevels
+    orientation: Literal["columns"]
+    parameters: Annotated[list[str], Field(min_length=1), FailFast()]
+    by: str
+    groups: Annotated[list[FreeGroup], Field(min_length=1), FailFast()]
+
+    def built(self) -> Channel:
+        _refuse_twice([g.value for g in self.groups], f"groups of {self.by!r}")
+        groups = {g.value: g.matrices for g in self.groups}
+        return FreeMatrix(self.by, groups, self.parameters, levels=self.levels, kind=self.kind)
+
+
+def _refuse_twice(values: list[LevelValue], what: str) -> None:
+    twice = [value for value, count in Counter(values).items() if count > 1]
+    if twice:
+        raise MechanismError(f"{what} {listing(twice)} appear more than once: describe each once")
 
 
 class EncodingModel(ChannelModel):
@@ -325,10 +356,7 @@ class StratifiedModel(ChannelModel):
     ]
 
     def built(self) -> Channel:
-        values = [s.value for s in self.strata]
-        twice = [value for value, count in Counter(values).items() if count > 1]
-        if twice:
-            raise MechanismError(f"strata {listing(twice)} of {self.by!r} appear more than once: describe each once")
+        _refuse_twice([s.value for s in self.strata], f"strata of {self.by!r}")
         return Stratified(self.by, {s.value: s.built() for s in self.strata})
 
 
@@ -339,6 +367,7 @@ Randomization = Annotated[
     | BandModel
     | StratifiedModel
     | RectangularModel
+    | FreeModel
     | UnaryModel
     | SubsetModel
     | HashingModel
@@ -425,7 +454,9 @@ def to_document(mechanism: Mechanism) -> Document:
         for a in mechanism.assignments
     ]
     if mechanism.unit is None:
-        later = any(a.reports for a in mechanism.assignments) or bool(mechanism.noisy)
+        later = bool(mechanism.noisy) or any(
+            a.reports or isinstance(a.channel, FreeMatrix) for a in mechanism.assignments
+        )
         return {"pram": {"version": LATER_VERSION if later else VERSION, "channels": channels}}
     return {"pram": {"version": UNIT_VERSION, "unit": asdict(mechanism.unit), "channels": channels}}
 

@@ -12,12 +12,15 @@ from pramana.mechanism.designs.privacy import (
 )
 from pramana.mechanism.designs.structures import band, blocks, restricted
 from pramana.mechanism.designs.surveys import (
+    cheating_detection,
     crosswise,
     forced_response,
     kuk,
     mangat,
     mangat_singh,
+    stochastic_lie_detector,
     unrelated_question,
+    unrelated_question_unknown,
     warner,
 )
 
@@ -28,6 +31,7 @@ __all__ = [
     "block_design",
     "blocks",
     "by_stratum",
+    "cheating_detection",
     "crosswise",
     "difference_set_sizes",
     "epsilon_within",
@@ -40,7 +44,9 @@ __all__ = [
     "observed_combinations",
     "per_level",
     "restricted",
+    "stochastic_lie_detector",
     "total_variance",
     "unrelated_question",
+    "unrelated_question_unknown",
     "warner",
 ]

@@ -1,16 +1,18 @@
 """Randomised-response surveys as two-level matrices: level 1 (or the second level) is the sensitive "yes".
 
 The respondent's own device randomises the answer, so that the same estimators apply to interviews as to released files.
-In every design the released level is the answer as given, and `Pr(answer | truth)` is known.
+In every design the released level is the answer as given, and `Pr(answer | truth)` is known. The last three have an unknown as well,
+of those who cheat or of the harmless question, which two groups with other probabilities tell: `fit` estimates it along.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pramana.errors import MechanismError
 from pramana.frames import Level
 from pramana.mechanism.channels.checks import check_probabilities
+from pramana.mechanism.channels.free import FreeMatrix
 from pramana.mechanism.channels.transition import TransitionMatrix
 
 _BINARY = (0, 1)
@@ -101,6 +103,66 @@ def mangat_singh(direct: float, p: float, *, levels: Sequence[Level] = _BINARY) 
     check_probabilities(direct=direct, p=p)
     yes_with, yes_without = direct + (1 - direct) * p, (1 - direct) * (1 - p)
     return _answers("Mangat and Singh's design", yes_with, yes_without, "direct + (1 - direct) (2 p - 1) is 0", levels)
+
+
+def stochastic_lie_detector(by: str, p: Mapping[Level, float], *, levels: Sequence[Level] = _BINARY) -> FreeMatrix:
+    """Moshagen, Musch and Erdfelder (2012): Mangat's design, where an unknown share `honest` of those with the trait says yes, the others no.
+
+    Those without the trait say no with probability p, which differs between the groups of column `by`.
+
+    >>> stochastic_lie_detector("group", {"a": 0.2, "b": 0.8})
+    FreeMatrix(2 levels: 0, 1; numeric; 'honest' unknown, 2 groups of 'group')
+    """
+    groups = {g: (_yes(0.0, 1 - c), _yes(1.0, 1 - c)) for g, c in _chances("the stochastic lie detector", p).items()}
+    return FreeMatrix(by, groups, ["honest"], levels=levels)
+
+
+def cheating_detection(
+    by: str, yes: Mapping[Level, float], no: Mapping[Level, float] | None = None, *, levels: Sequence[Level] = _BINARY
+) -> FreeMatrix:
+    """Clark and Desharnais (1998): told to say yes with probability `yes`, by group of column `by`, and to say no with probability `no`, an
+    unknown share of people says no whatever they are told.
+
+    Level 1 are those with the trait who do as they are told. Of all others, whose trait is unknown where they cheat, a share `honest` does so too:
+    cheaters are (1 − share of level 1) (1 − honest) of everybody.
+
+    >>> cheating_detection("group", {"a": 0.25, "b": 0.75}).at(honest=0.8).strata["a"].matrix
+    array([[0.8, 0. ],
+           [0.2, 1. ]])
+    """
+    told = _chances("the cheating detection model", yes)
+    silent = dict.fromkeys(told, 0.0) if no is None else _chances("the cheating detection model", no)
+    if set(silent) != set(told):
+        raise MechanismError(f"yes= is of groups {list(told)} and no= of {list(silent)}: give both for every group")
+    groups = {g: (_yes(1 - silent[g], 0.0), _yes(1 - silent[g], c)) for g, c in told.items()}
+    return FreeMatrix(by, groups, ["honest"], levels=levels)
+
+
+def unrelated_question_unknown(by: str, p: Mapping[Level, float], *, levels: Sequence[Level] = _BINARY) -> FreeMatrix:
+    """Greenberg et al. (1969): the sensitive question with probability p, by group of column `by`, else a harmless one to which an unknown share
+    `innocent` says yes.
+
+    >>> unrelated_question_unknown("group", {"a": 0.3, "b": 0.8}).at(innocent=0.5).strata["a"].matrix.round(2)
+    array([[0.65, 0.35],
+           [0.35, 0.65]])
+    """
+    groups = {g: (_yes(c, 0.0), _yes(1.0, 1 - c)) for g, c in _chances("the unrelated question", p).items()}
+    return FreeMatrix(by, groups, ["innocent"], levels=levels)
+
+
+def _chances(design: str, groups: Mapping[Level, float]) -> dict[Level, float]:
+    """A probability for each group."""
+    if not isinstance(groups, Mapping):
+        raise MechanismError(
+            f"{design} needs a dictionary from groups to probabilities, such as {{'a': 0.2, 'b': 0.7}}"
+        )
+    check_probabilities(**{f"group {group!r}": chance for group, chance in groups.items()})
+    return {group: float(chance) for group, chance in groups.items()}
+
+
+def _yes(yes_with: float, yes_without: float) -> list[list[float]]:
+    """The matrix with these chances of a yes."""
+    return [[1 - yes_without, 1 - yes_with], [yes_without, yes_with]]
 
 
 def _answers(
