@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from pramana.studies.study import study_of
 from pramana.studies.summary import variances_over_oracle
 
 NOISE = ("c1", "c2", "c3", "c4", "c5")
+PAGES = Path(__file__).parents[3] / "docs" / "reproduction"
 
 
 def small(name: str, cell: int = 0, n: int = 500) -> tuple[Study, Scenario]:
@@ -131,6 +134,33 @@ def test_the_test_of_a_cell() -> None:
     assert must_fail(row)
     assert not must_fail(row | {RATIO: 0.4})
     assert not must_fail(row | {"truth": 0.5})
+
+
+def table(path: Path) -> list[dict[str, Any]]:
+    """The rows of a study's CSV; empty cells left out."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return [{k: _number(v) for k, v in row.items() if v} for row in csv.DictReader(file)]
+
+
+def _number(text: str) -> Any:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+@pytest.mark.parametrize("path", sorted(PAGES.glob("c?.csv")), ids=lambda path: path.stem)
+def test_committed_results_are_of_the_studies_as_they_are_and_reach_what_they_must(path: Path) -> None:
+    study, rows = study_of(path.stem), table(path)
+    cells = dict.fromkeys(tuple(str(row[k]) for k in (*study.scenarios[0].label, "n")) for row in rows)
+    kept = [tuple(str(_number(str(v))) for v in (*s.label.values(), s.n)) for s in study.scenarios]
+    assert list(cells) == kept
+    own = [row for row in rows if row["method"] == "reversion"]
+    assert all(row["replicates"] >= 2000 and passes(row) for row in own)
+    wrong = [row for row in rows if row["method"] == WRONG_SCALE]
+    asked = [other for row, other in zip(own, wrong, strict=False) if must_fail(row)]
+    assert not any(passes(row) for row in asked)
+    assert asked or path.stem == "c6"
 
 
 def test_the_page_of_a_study(tmp_path: Path) -> None:
