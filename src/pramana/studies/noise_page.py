@@ -120,7 +120,7 @@ def _seen(result: StudyResult) -> str:
     asked = [other for own, other in pairs if must_fail(own)]
     if asked:
         told.append(
-            f"It fails the test above in {sum(not passes(r) for r in asked)} of the {len(asked)} cells of that kind."
+            f"It fails the test above in {sum(not passes(r) for r in asked)} of {len(asked)} cells of that kind."
         )
     return " ".join(told)
 
