@@ -1,4 +1,4 @@
-"""Study c6: a P that was measured. Its uncertainty belongs in the intervals; left out, they cover too little."""
+"""The population of study c6 with more parameters: a P that was measured. Its uncertainty belongs in the intervals; left out, they cover too little."""
 
 from __future__ import annotations
 
@@ -7,69 +7,43 @@ from typing import Any
 
 import numpy as np
 import pytest
-from montecarlo import BOUND, Replicates, check_coverage, check_spread, gather
+from montecarlo import BOUND, Data, Replicates, check_coverage, check_spread, gather, perturb
 
 import pramana as pr
 from pramana.inference.prevalence import Screened, lang_reiczigel
+from pramana.studies.noise import MEASURED, SLOPES, people, validated
 
 Log = Callable[[str, object], None]
-EDU = ["low", "mid", "high"]
-TRUE = {
-    "y": np.array([[0.88, 0.14], [0.12, 0.86]]),
-    "edu": np.array([[0.8, 0.1, 0.05], [0.15, 0.8, 0.15], [0.05, 0.1, 0.8]]),
-}
-SLOPES = (-0.5, 0.8, 0.6, 1.2)
-"""Of y, in logits, on x, edu = mid and edu = high; and of income in units."""
 
 
-def study(rng: np.random.Generator, column: str, people: int) -> pr.TransitionMatrix:
-    """A validation study of its own: so many people of every true level."""
-    matrix = TRUE[column]
-    counts = np.stack([rng.multinomial(people, matrix[:, j]) for j in range(len(matrix))], axis=1)
-    return pr.TransitionMatrix.from_validation(counts, levels=(0, 1) if column == "y" else EDU)
+def sample(rng: np.random.Generator, n: int) -> Data:
+    """Released data; half of the records on either side."""
+    true = {**people(rng, n), "side": np.where(np.arange(n) % 2 == 0, "left", "right")}
+    return perturb(pr.Mechanism(MEASURED), true, int(rng.integers(2**63)))
 
 
-def released(rng: np.random.Generator, column: str, codes: np.ndarray) -> np.ndarray:
-    return np.asarray((rng.random(codes.size) > TRUE[column].cumsum(axis=0)[:-1, codes]).sum(axis=0))
-
-
-def sample(rng: np.random.Generator, n: int) -> dict[str, Any]:
-    """Released data; a = 1 in half of the records, with the true y of prevalence 0.35."""
-    x, edu = rng.normal(size=n), rng.integers(0, 3, n)
-    eta = SLOPES[0] + SLOPES[1] * x + SLOPES[2] * (edu == 1) + SLOPES[3] * (edu == 2)
-    y, ill = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int), (rng.random(n) < 0.35).astype(int)
-    return {
-        "x": x,
-        "side": np.where(np.arange(n) % 2 == 0, "left", "right"),
-        "income": eta + rng.normal(size=n),
-        "edu": np.array(EDU)[released(rng, "edu", edu)],
-        "y": released(rng, "y", y),
-        "ill": released(rng, "y", ill),
-    }
-
-
-def plain(*columns: str, people: int) -> Callable[[np.random.Generator], pr.Mechanism]:
-    return lambda rng: pr.Mechanism({c: study(rng, "edu" if c == "edu" else "y", people) for c in columns})
+def plain(*columns: str, size: int) -> Callable[[np.random.Generator], pr.Mechanism]:
+    return lambda rng: pr.Mechanism({c: validated(rng, c, size) for c in columns})
 
 
 def by_side(rng: np.random.Generator) -> pr.Mechanism:
     """A study for each side, the left one larger."""
-    sides = {"left": study(rng, "y", 400), "right": study(rng, "y", 150)}
+    sides = {"left": validated(rng, "ill", 400), "right": validated(rng, "ill", 150)}
     return pr.Mechanism({"ill": pr.Stratified("side", sides)})
 
 
 LOGIT = {"family": "binomial"}
 SETTINGS: dict[str, tuple[Any, Any, tuple[float, ...], dict[str, Any]]] = {
-    "prevalence": (pr.mean("ill"), plain("ill", people=200), (0.35,), {}),
+    "prevalence": (pr.mean("ill"), plain("ill", size=200), (0.35,), {}),
     "prevalence, resampled": (
         pr.mean("ill"),
-        plain("ill", people=200),
+        plain("ill", size=200),
         (0.35,),
         {"inference": pr.Resampling(draws=400, seed=1)},
     ),
     "prevalence, a study a stratum": (pr.mean("ill"), by_side, (0.35,), {}),
-    "linear model, measured covariate": ("income ~ x + edu", plain("edu", people=150), SLOPES, {}),
-    "logit, measured response and covariate": ("y ~ x + edu", plain("y", "edu", people=400), SLOPES, LOGIT),
+    "linear model, measured covariate": ("income ~ x + edu", plain("edu", size=150), SLOPES, {}),
+    "logit, measured response and covariate": ("y ~ x + edu", plain("y", "edu", size=400), SLOPES, LOGIT),
 }
 
 

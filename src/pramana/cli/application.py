@@ -76,7 +76,8 @@ def demo(
 @app.command()
 def study(
     what: Annotated[
-        str, typer.Argument(help="a1, a2, b1, b2, application, all, or a Python file that defines `scenario`.")
+        str,
+        typer.Argument(help="a1, a2, b1, b2, c1 to c6, application, all, or a Python file that defines `scenario`."),
     ],
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and pages.")],
     replicates: Annotated[int, typer.Option(min=2, help="Data sets in each scenario.")] = 2000,
@@ -88,7 +89,7 @@ def study(
     data: Annotated[Path | None, typer.Option(help="Your own file for the application.")] = None,
     force: Force = False,
 ) -> None:
-    """Run the paper's simulation studies, or your own scenario."""
+    """Run the paper's simulation studies, those of published noise, or your own scenario."""
     # One thread for matrix products, set before NumPy is loaded: the arrays are small, and workers share the cores.
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")

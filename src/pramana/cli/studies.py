@@ -10,8 +10,9 @@ from pramana.cli.progress import bar
 from pramana.frames.inputs import note_input
 from pramana.frames.writing import Folder
 from pramana.studies.application import own_data, page_of, run_application, wages
-from pramana.studies.report import save_page, write
+from pramana.studies.report import write
 from pramana.studies.runner import NOTE, RunSettings, run, work_folder
+from pramana.studies.sections import save_page
 from pramana.studies.study import ALL, study_of
 
 

@@ -36,16 +36,50 @@ class Series:
     high: Float
 
 
+@dataclass(frozen=True)
+class DotPanel:
+    """Dots with intervals, one row a term, several series side by side.
+
+    Attributes
+    ----------
+    reference : a dotted line there. band : a shaded range of what is wanted.
+    """
+
+    series: Sequence[Series]
+    x_label: str
+    reference: float | None = None
+    band: tuple[float, float] | None = None
+
+
 def coefficients(
     terms: Sequence[str], series: Sequence[Series], *, title: str = "", reference: float | None = 0.0
 ) -> Any:
     """Dots with intervals, one row a term, several series side by side."""
+    return dot_panels(terms, [DotPanel(series, "estimate with interval", reference)], title=title)
+
+
+def dot_panels(terms: Sequence[str], panels: Sequence[DotPanel], *, title: str = "") -> Any:
+    """Panels that share their terms, and the names of their series."""
     from matplotlib.figure import Figure
 
-    height = 1.3 + max(len(terms) * (0.28 + 0.17 * len(series)), 0.8)
-    figure = Figure(figsize=(7.2, min(height, 40)), layout="constrained")
-    axes = figure.add_subplot()
-    places = np.arange(len(terms))[::-1].astype(float)
+    most = max((panel.series for panel in panels), key=len)
+    height = 1.3 + max(len(terms) * (0.28 + 0.17 * len(most)), 0.8)
+    figure = Figure(figsize=(7.2 + 3.4 * (len(panels) - 1), min(height, 40)), layout="constrained")
+    axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    for one, panel in zip(axes, panels, strict=True):
+        _draw_dots(one, panel, len(terms))
+    axes[0].set_yticks(np.arange(len(terms))[::-1], list(terms))
+    axes[0].set_ylim(-0.6, len(terms) - 0.4)
+    axes[0].set_title(title, fontsize=11, loc="left")
+    if len(most) > 1:
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(most), 3), frameon=False, fontsize=9)
+    return figure
+
+
+def _draw_dots(axes: Any, panel: DotPanel, count: int) -> None:
+    series = panel.series
+    places = np.arange(count)[::-1].astype(float)
     shifts = (np.arange(len(series)) - (len(series) - 1) / 2) * min(0.7 / len(series), 0.22)
     for k, one in enumerate(series):
         y = places - shifts[k]
@@ -53,17 +87,13 @@ def coefficients(
         bounded = np.isfinite(one.low) & np.isfinite(one.high)
         axes.hlines(y[bounded], one.low[bounded], one.high[bounded], color=colour, linewidth=1.6)
         axes.plot(one.estimate, y, marker, color=colour, markersize=5, label=one.label)
-    if reference is not None:
-        axes.axvline(reference, color="black", linewidth=0.7, linestyle=":")
-    axes.set_yticks(places, list(terms))
-    axes.set_ylim(-0.6, len(terms) - 0.4)
-    axes.set_xlabel("estimate with interval")
-    axes.set_title(title, fontsize=11, loc="left")
+    if panel.reference is not None:
+        axes.axvline(panel.reference, color="black", linewidth=0.7, linestyle=":")
+    if panel.band is not None:
+        axes.axvspan(*panel.band, color="#e9eef3", zorder=0)
+    axes.set_xlabel(panel.x_label)
     _bare(axes)
     axes.grid(axis="x", color="#e4e4e4", linewidth=0.6)
-    if len(series) > 1:
-        figure.legend(loc="outside lower center", ncols=min(len(series), 3), frameon=False, fontsize=9)
-    return figure
 
 
 def heat_map(chances: Float, levels: Sequence[str], *, title: str = "") -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +10,14 @@ import numpy as np
 
 from pramana.frames.writing import Folder
 from pramana.render import Sheet
-from pramana.render.figures import drawn, heat_maps, line_grid
+from pramana.render.figures import heat_maps, line_grid
 from pramana.render.pages import Code, Heading, Page, Picture
+from pramana.studies.noise_page import noise_section
 from pramana.studies.published import REPLICATES, TABLE_1
-from pramana.studies.study import CLIPPED, GREEK, GRID, KEEPS, MODEL_1, MODEL_2, NAMES, SIZES, Study
+from pramana.studies.sections import Section, save_figure, save_page
+from pramana.studies.simulation import Study
+from pramana.studies.study import CLIPPED, GREEK, GRID, KEEPS, MODEL_1, MODEL_2, NAMES, SIZES
 from pramana.studies.summary import Row, StudyResult
-
-
-def save_figure(figure: Any, out: Folder, stem: str) -> list[Path]:
-    return [out.bytes(stem + ending, drawn(figure, ending)) for ending in (".png", ".svg")]
-
 
 _FIVE = ("oracle", "reversion", MODEL_1.label, MODEL_2.label, "naive")
 
@@ -306,15 +304,9 @@ def write(study: Study, result: StudyResult, out: Folder, command: str) -> list[
     return files + save_page(page, out, study.name)
 
 
-def save_page(page: Page, out: Folder, stem: str) -> list[Path]:
-    return [out.text(f"{stem}.md", page.markdown()), out.text(f"{stem}.html", page.html())]
-
-
-Section = Callable[[Study, StudyResult, Folder, Page], list[Path]]
-
-
 def _sections(study: Study) -> Sequence[Section]:
     if study.page == "table":
         printed = (published_section,) if study.name == "a1" else ()
         return (table_section, *printed, errors_section, five_section, efficiency_section)
-    return (map_section,) if study.page == "map" else (plain_section,)
+    pages: Mapping[str, Section] = {"map": map_section, "noise": noise_section, "plain": plain_section}
+    return (pages[study.page],)

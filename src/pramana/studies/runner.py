@@ -21,8 +21,8 @@ from pramana.errors import PramanaError
 from pramana.frames.documents import read_json
 from pramana.frames.writing import make_folder, remove, write_bytes, write_text
 from pramana.inference import Resampling
-from pramana.studies.simulation import ReplicateEstimates, run_replicates
-from pramana.studies.study import Study, study_of
+from pramana.studies.simulation import ReplicateEstimates, Study, run_replicates
+from pramana.studies.study import study_of
 from pramana.studies.summary import StudyResult, combine, summarize
 
 FORMAT = 1
@@ -145,7 +145,7 @@ def gather(study: Study, units: Sequence[Unit], work: Path) -> StudyResult:
     results = []
     for cell, scenario in enumerate(study.scenarios):
         parts = [kept(u.path(work)) for u in units if u.cell == cell]
-        results.append(summarize(scenario, reduce(add, parts), study.reference))
+        results.append(summarize(scenario, reduce(add, parts), study.reference, study.prices))
     return combine(results)
 
 

@@ -1,27 +1,62 @@
-"""Replicates of a scenario: generate, perturb, estimate with any set of methods, many data sets at once, collect."""
+"""Replicates of a scenario: generate, perturb, estimate with any set of methods, many data sets at once or one by one, collect."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
+from typing import Literal
 
 import numpy as np
 
 from pramana.arrays import Bool, Float
 from pramana.engines import Engine
-from pramana.errors import SolveError
+from pramana.errors import PramanaWarning, SolveError
 from pramana.estimators import Method, Naive, method_of
 from pramana.frames import Table
 from pramana.inference import Resampling, Sandwich
 from pramana.inference.many import DataSets
 from pramana.inference.resampling import NORMAL_IQR, resample, solve_draw
 from pramana.kernels.newton import solve_each
+from pramana.mechanism import Mechanism
+from pramana.pipeline import fit
+from pramana.result import Result
+from pramana.studies.analyst import Analyst
 from pramana.studies.scenario import Scenario, truth_of
 
 Numbers = dict[str, Float]
 Statistics = Callable[[Float], tuple[Float, Float]]
+Way = str | Method | Analyst
+"""A name or method as in `fit`, "oracle" for the true data, or an analyst."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """Scenarios to run with the same methods.
+
+    Attributes
+    ----------
+    inferred : labels of the methods that get standard errors.
+    reference : label of the method that the reversion's mean squared error is divided by.
+    prices : sums of variances by label, each in units of the oracle's: what a part of the noise costs.
+    block : replicates in one unit of work.
+    page : what its page shows: "table" (five estimators over sample sizes), "map" (efficiency over a grid), "noise" (intervals
+        of `fit`, wrong beliefs and prices), or "plain".
+    about : the population in words, for the page.
+    """
+
+    name: str
+    title: str
+    scenarios: tuple[Scenario, ...]
+    methods: tuple[Way, ...]
+    inferred: tuple[str, ...] = ()
+    reference: str | None = None
+    prices: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    block: int = 100
+    page: Literal["table", "map", "noise", "plain"] = "plain"
+    about: str = ""
 
 
 @dataclass(frozen=True)
@@ -36,12 +71,12 @@ class ReplicateEstimates:
             m: {k: np.concatenate([v, other.values[m][k]]) for k, v in numbers.items()}
             for m, numbers in self.values.items()
         }
-        return ReplicateEstimates(self.parameters, joined)
+        return ReplicateEstimates(self.parameters or other.parameters, joined)
 
 
 def run_replicates(
     scenario: Scenario,
-    methods: Sequence[str | Method] = ("reversion", "oracle", "naive"),
+    methods: Sequence[Way] = ("reversion", "oracle", "naive"),
     replicates: int | Sequence[int] = 1000,
     seed: int = 1,
     *,
@@ -54,7 +89,7 @@ def run_replicates(
 
     Parameters
     ----------
-    methods : as in `fit`, and "oracle" for the estimate from the true data.
+    methods : as in `fit`, "oracle" for the estimate from the true data, and `Analyst`s.
     replicates : how many, or which indices; a replicate's numbers depend on its index alone.
     inference : how the methods named in `inferred` get standard errors; none by default.
     device : "cpu", or "gpu" to solve the resamples through JAX.
@@ -67,13 +102,15 @@ def run_replicates(
     return reduce(add, parts)
 
 
-def label_of(method: str | Method) -> str:
+def label_of(method: Way) -> str:
+    if isinstance(method, Analyst):
+        return method.label
     return "oracle" if method == "oracle" else method_of(method).label
 
 
 def _block(
     scenario: Scenario,
-    methods: Sequence[str | Method],
+    methods: Sequence[Way],
     indices: Sequence[int],
     seed: int,
     inference: Sandwich | Resampling | None,
@@ -84,6 +121,10 @@ def _block(
     values: dict[str, Numbers] = {}
     parameters: tuple[str, ...] = ()
     for method in methods:
+        if isinstance(method, Analyst):
+            found, values[method.label] = _analysed(method, scenario, indices, seed)
+            parameters = parameters or found
+            continue
         sets, beta = _estimates(scenario, method, truth, released, len(indices))
         parameters = sets.equation.about.parameters
         numbers: Numbers = {"estimate": beta}
@@ -104,6 +145,41 @@ def _estimates(
     bound = chosen.bind_each(function, mechanism.of_truth if oracle else mechanism, table, groups)
     sets = DataSets(bound, groups)
     return sets, sets.solve(truth_of(scenario, bound.about.parameters))
+
+
+def _analysed(
+    analyst: Analyst, scenario: Scenario, indices: Sequence[int], seed: int
+) -> tuple[tuple[str, ...], Numbers]:
+    """The parameters' names, where a data set has an answer, and what an analyst finds in each."""
+    given = analyst.given(scenario)
+    seeds = [given.draw_seed(seed, r) for r in indices]
+    if analyst.by == "fit":
+        pairs = zip(indices, seeds, strict=True)
+        fits = [_fitted(given, given.data(seed, [r])[1], analyst.idea(given, draws)) for r, draws in pairs]
+        names = next((result.parameters for result in fits if result is not None), ())
+        rows = [_interval_numbers(result, len(given.truth)) for result in fits]
+        return names, {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    believed = replace(given, mechanism=analyst.idea(given, seeds[0]))
+    sets, beta = _estimates(believed, "reversion", *given.data(seed, indices), len(indices))
+    errors = standard_errors(sets, beta, Sandwich(), seeds, "cpu") if analyst.by == "wald" else {}
+    return sets.equation.about.parameters, {"estimate": beta, **errors}
+
+
+def _fitted(scenario: Scenario, released: Table, mechanism: Mechanism) -> Result | None:
+    """What a user gets; None where there is no root."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PramanaWarning)
+        try:
+            return fit(scenario.what, released, mechanism, family=scenario.family, link=scenario.link)
+        except SolveError:
+            return None
+
+
+def _interval_numbers(result: Result | None, d: int) -> Numbers:
+    if result is None:
+        return dict.fromkeys(("estimate", "se_fit", "low_fit", "high_fit"), np.full(d, np.nan))
+    low, high = result.interval().T
+    return {"estimate": result.estimate, "se_fit": result.standard_errors, "low_fit": low, "high_fit": high}
 
 
 def standard_errors(

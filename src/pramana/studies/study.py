@@ -1,20 +1,21 @@
-"""A study: scenarios with the methods compared in them. The paper's four simulations, or a user's file."""
+"""Studies by name: the paper's four simulations, those of published noise, or a user's file."""
 
 from __future__ import annotations
 
 import runpy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from pramana.errors import PramanaError, suggestion
 from pramana.estimators import Method, ModelDependent, Naive, Reversion
 from pramana.mechanism import Mechanism, TransitionMatrix
+from pramana.studies import noise
 from pramana.studies.scenario import Scenario
+from pramana.studies.simulation import Study, Way
 
 SIZES = (1000, 1200, 1400, 1600, 1800, 2000)
 KEEPS = (0.75, 0.85, 0.95)
@@ -35,28 +36,6 @@ NAMES = {
     CLIPPED.label: "Model 1 clipped",
 }
 GREEK = {"Intercept": "β₁", "x": "β₂"}
-
-
-@dataclass(frozen=True)
-class Study:
-    """Scenarios to run with the same methods.
-
-    Attributes
-    ----------
-    inferred : labels of the methods that get standard errors.
-    reference : label of the method that the reversion's mean squared error is divided by.
-    block : replicates in one unit of work.
-    page : what its page shows: "table" (five estimators over sample sizes), "map" (efficiency over a grid), or "plain".
-    """
-
-    name: str
-    title: str
-    scenarios: tuple[Scenario, ...]
-    methods: tuple[str | Method, ...]
-    inferred: tuple[str, ...] = ()
-    reference: str | None = MODEL_1.label
-    block: int = 100
-    page: Literal["table", "map", "plain"] = "plain"
 
 
 def logistic(rng: np.random.Generator, n: int) -> Mapping[str, Any]:
@@ -86,13 +65,14 @@ def _b(p00: float, p11: float, n: int, label: Mapping[str, object]) -> Scenario:
 def _table(letter: str, make: Any) -> Study:
     cells = tuple(make(p, p, n, {"p": p}) for p in KEEPS for n in SIZES)
     title = f"Simulation {letter}1: five estimators, three noise levels, six sample sizes"
-    return Study(f"{letter.lower()}1", title, cells, FIVE, inferred=("reversion",), page="table")
+    return Study(f"{letter.lower()}1", title, cells, FIVE, ("reversion",), MODEL_1.label, page="table")
 
 
 def _map(letter: str, make: Any) -> Study:
     cells = tuple(make(p00, p11, 1000, {"p00": p00, "p11": p11}) for p00 in GRID for p11 in GRID)
     title = f"Simulation {letter}2: relative efficiency over a grid of transition probabilities"
-    return Study(f"{letter.lower()}2", title, cells, (Reversion(), MODEL_1, CLIPPED), block=500, page="map")
+    methods = (Reversion(), MODEL_1, CLIPPED)
+    return Study(f"{letter.lower()}2", title, cells, methods, reference=MODEL_1.label, block=500, page="map")
 
 
 STUDIES: Mapping[str, Callable[[], Study]] = {
@@ -100,6 +80,7 @@ STUDIES: Mapping[str, Callable[[], Study]] = {
     "a2": lambda: _map("A", _a),
     "b1": lambda: _table("B", _b),
     "b2": lambda: _map("B", _b),
+    **noise.STUDIES,
 }
 """Studies by name: a new one is registered here."""
 
@@ -127,6 +108,6 @@ def _from_file(path: Path) -> Study:
         raise PramanaError(
             f"{str(path)!r} must define `scenario = Scenario(...)` or `scenarios = [Scenario(...), ...]`"
         )
-    methods: Sequence[str | Method] = names.get("methods", ("reversion", "oracle", "naive"))
+    methods: Sequence[Way] = names.get("methods", ("reversion", "oracle", "naive"))
     title = str(names.get("title", path.stem))
     return Study(path.stem, title, scenarios, tuple(methods), ("reversion",), names.get("reference"))

@@ -6,15 +6,15 @@ import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from pramana.arrays import Bool, Float
-from pramana.estimators import Method
 from pramana.render import Sheet, render
 from pramana.studies.scenario import Scenario
-from pramana.studies.simulation import ReplicateEstimates, run_replicates
+from pramana.studies.simulation import ReplicateEstimates, Way, run_replicates
 
 NORMAL_975 = 1.959963984540054
 Row = dict[str, Any]
@@ -57,7 +57,7 @@ class StudyResult:
 
 def simulate(
     scenario: Scenario,
-    methods: Sequence[str | Method] = ("reversion", "oracle", "naive"),
+    methods: Sequence[Way] = ("reversion", "oracle", "naive"),
     replicates: int | Sequence[int] = 1000,
     seed: int = 1,
     *,
@@ -68,7 +68,7 @@ def simulate(
 
     Parameters
     ----------
-    methods : as in `fit`, and "oracle" for the estimate from the true data.
+    methods : as in `fit`, "oracle" for the estimate from the true data, and `Analyst`s.
     replicates : how many, or which indices; a replicate's numbers depend on its index alone.
     reference : label of a method for the relative efficiency MSE(reversion) / MSE(reference).
     options : `inference`, `inferred` and `device` as in `run_replicates`.
@@ -83,8 +83,15 @@ def _cell(value: object) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
-def summarize(scenario: Scenario, replicates: ReplicateEstimates, reference: str | None = None) -> StudyResult:
-    """Statistics of every method and parameter; relative efficiency is MSE(reversion) / MSE(reference)."""
+def summarize(
+    scenario: Scenario,
+    replicates: ReplicateEstimates,
+    reference: str | None = None,
+    prices: Mapping[str, Mapping[str, int]] = MappingProxyType({}),
+) -> StudyResult:
+    """Statistics of every method and parameter; relative efficiency is MSE(reversion) / MSE(reference).
+
+    Each of the `prices` is a sum of variances, by the methods' labels, over the oracle's."""
     truth = np.asarray(scenario.truth, dtype=float)
     rows = []
     for method, numbers in replicates.values.items():
@@ -98,7 +105,7 @@ def summarize(scenario: Scenario, replicates: ReplicateEstimates, reference: str
             }
             column = {k: v[:, j] for k, v in numbers.items()}
             rows.append(base | _statistics(column, float(truth[j])))
-    found = StudyResult(tuple(rows))
+    found = _with_prices(StudyResult(tuple(rows)), replicates, prices)
     return found if reference is None else _with_efficiency(found, replicates, truth, reference)
 
 
@@ -110,7 +117,7 @@ def _statistics(column: Mapping[str, Float], truth: float) -> Row:
     row |= {"bias": _mean(error), "bias_mcse": float(_spread(error) / np.sqrt(max(size, 1)))}
     row |= {"sd": float(_spread(error)), "sd_mcse": jackknife(_sd, error)}
     row |= {"mse": _mean(error**2), "mse_mcse": float(_spread(error**2) / np.sqrt(max(size, 1)))}
-    for name in ("se_iqr", "se_sandwich", "se_one_step", "se_sd"):
+    for name in ("se_iqr", "se_sandwich", "se_one_step", "se_sd", "se_fit"):
         if name in column:
             values = column[name][good & np.isfinite(column[name])]
             row |= {name: _mean(values), f"{name}_mcse": float(_spread(values) / np.sqrt(max(len(values), 1)))}
@@ -138,8 +145,10 @@ def _coverages(column: Mapping[str, Float], truth: float, good: Bool) -> Row:
         if f"se_{name}" in column:
             reach = NORMAL_975 * column[f"se_{name}"]
             row |= _coverage(f"cp_wald_{name}", np.abs(estimate - truth)[good] <= reach[good])
-    if "low" in column:
-        row |= _coverage("cp_percentile", ((column["low"] <= truth) & (truth <= column["high"]))[good])
+    for ending, name in (("", "cp_percentile"), ("_fit", "cp_fit")):
+        if f"low{ending}" in column:
+            inside = (column[f"low{ending}"] <= truth) & (truth <= column[f"high{ending}"])
+            row |= _coverage(name, inside[good])
     return row
 
 
@@ -160,6 +169,32 @@ def _with_efficiency(found: StudyResult, replicates: ReplicateEstimates, truth: 
             row = {**row, "re": _efficiency(pair), "re_mcse": jackknife_pairs(pair)}
         rows.append(row)
     return StudyResult(tuple(rows))
+
+
+def _with_prices(
+    found: StudyResult, replicates: ReplicateEstimates, prices: Mapping[str, Mapping[str, int]]
+) -> StudyResult:
+    rows = []
+    for row in found.rows:
+        if row["method"] == "reversion":
+            j = replicates.parameters.index(row["parameter"])
+            column = {method: numbers["estimate"][:, j] for method, numbers in replicates.values.items()}
+            for name, terms in prices.items():
+                value, error = variances_over_oracle(column, terms)
+                row = {**row, f"price_{name}": value, f"price_{name}_mcse": error}
+        rows.append(row)
+    return StudyResult(tuple(rows))
+
+
+def variances_over_oracle(estimates: Mapping[str, Float], terms: Mapping[str, int]) -> tuple[float, float]:
+    """Σ c_m Var(m) / Var(oracle) with its Monte Carlo error (delta method), over the replicates that all of them have.
+
+    The methods see the same replicates, and a ratio of their variances is known better than either."""
+    good = np.isfinite([estimates[m] for m in (*terms, "oracle")]).all(axis=0)
+    squares = {m: (v[good] - v[good].mean()) ** 2 for m, v in estimates.items() if m in terms or m == "oracle"}
+    total, base = sum(c * squares[m] for m, c in terms.items()), squares["oracle"]
+    ratio = float(np.mean(total) / base.mean())
+    return ratio, float(_spread((total - ratio * base) / base.mean()) / np.sqrt(good.sum()))
 
 
 def _sd(sums: Float, squares: Float, size: int) -> Float:
