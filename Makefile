@@ -25,6 +25,7 @@ bench: $(RIVALS)
 	$(BIN)/python -m benchmarks.likelihood
 	$(BIN)/python -m benchmarks.multinomial
 	$(BIN)/python -m benchmarks.many_columns
+	$(BIN)/python -m benchmarks.noise
 	$(BIN)/python -m benchmarks.in_memory
 
 schema: $(READY)

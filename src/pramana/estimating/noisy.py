@@ -121,7 +121,7 @@ class NoisyLinear(Equation):
         reads = function.reads
         columns: tuple[Int, ...] = tuple(np.flatnonzero([name in own for own in reads]) for name in records.noisy)
         tilts = tuple(
-            _tilt(function, records, name, spread, own)
+            _tilt(function, records, naive.data.design, name, spread, own)
             for name, spread, own in zip(records.noisy, records.spreads.tolist(), columns, strict=True)
         )
         return cls(naive, records, *_mixed(records.mixing, columns, tilts))
@@ -231,14 +231,13 @@ class NoisyLinear(Equation):
         """Σ w (x(t) x(t)ᵀ g)* (d, d)."""
         row_weights = self._row_weights(weights)
         x = self.naive.data.design
-        out = (x * (terms.plain * row_weights)[:, None]).T @ x
+        out = gram(x, terms.plain * row_weights)
         for j, (own, tilt) in enumerate(zip(self.columns, self.tilts, strict=True)):
-            side = (tilt * (terms.first[j] * row_weights)[:, None]).T @ x
+            side = _crossed(tilt, terms.first[j] * row_weights, x)
             out[own] += side
             out[:, own] += side.T
             for k, (other, tilted) in enumerate(zip(self.columns, self.tilts, strict=True)):
-                both = (tilt * (terms.second[j, k] * row_weights)[:, None]).T
-                out[np.ix_(own, other)] += both @ np.broadcast_to(tilted, (both.shape[1], len(other)))
+                out[np.ix_(own, other)] += _crossed(tilt, terms.second[j, k] * row_weights, tilted)
         return out
 
     def slope(self, beta: Float, weights: Float) -> Float:
@@ -361,6 +360,15 @@ def _drowned(name: str, column: Column, noise: float, weights: Float) -> list[No
     return [("noise-outweighs-signal", "warning", message)]
 
 
+def _crossed(left: Float, weights: Float, right: Float) -> Float:
+    """Σ w l rᵀ over rows l and r, either of which may be one row for all."""
+    if len(left) == 1:
+        return np.outer(left[0], weights.sum() * right[0] if len(right) == 1 < len(weights) else weights @ right)
+    if len(right) == 1:
+        return np.outer(weights @ left, right[0])
+    return np.asarray((left * weights[:, None]).T @ right)
+
+
 def _mixed(
     mixing: Float, columns: tuple[Int, ...], tilts: tuple[Float, ...]
 ) -> tuple[tuple[Int, ...], tuple[Float, ...]]:
@@ -376,19 +384,16 @@ def _mixed(
     return tuple(own for own, _ in out), tuple(tilt for _, tilt in out)
 
 
-def _tilt(function: GeneralizedLinear, records: Records, name: str, step: float, own: Int) -> Float:
-    """Derivatives (N, m) of the design columns that read a noisy column, in which they are linear."""
-    alone = all(function.reads[place] == {name} for place in own)
-    if alone:  # what is linear in one column has one slope
-        records = records.rows(slice(0, 1))
+def _tilt(function: GeneralizedLinear, records: Records, released: Float, name: str, step: float, own: Int) -> Float:
+    """Derivatives (N, m) of the design columns that read a noisy column, in which they are linear; `released` is their design (N, d)."""
+    if all(function.reads[place] == {name} for place in own):  # what is linear in one column has one slope
+        first = {c: v[:1].repeat(2) if isinstance(v, np.ndarray) else v for c, v in records.at(0).items()}
+        design = function.design_of({**first, name: np.array([0.0, step])}, 2)[:, own]
+        return np.asarray((design[1:] - design[:1]) / step)
     values = np.asarray(records.columns[name], dtype=float)
     moved = replace(records, columns={**records.columns, name: values + step})
-    found = [
-        (function.design_of(moved.at(c), records.n) - function.design_of(records.at(c), records.n))[:, own] / step
-        for c in range(len(records.nodes))
-    ]
-    tilt = np.stack(found, axis=1).reshape(-1, len(own))
-    return tilt[:1] if alone and len(tilt) else tilt
+    ahead = [function.design_of(moved.at(c), records.n)[:, own] for c in range(len(records.nodes))]
+    return np.asarray((np.stack(ahead, axis=1).reshape(-1, len(own)) - released[:, own]) / step)
 
 
 @dataclass(frozen=True)
