@@ -38,7 +38,7 @@ def sample(rng: np.random.Generator, channel: pr.FreeMatrix, t: float, n: int) -
 @pytest.mark.parametrize(
     ("asked", "replicates", "n"),
     [
-        ("share", 100, 2000),
+        ("share", 60, 2000),
         pytest.param("share", 2000, 3000, marks=pytest.mark.verify),
         pytest.param("trait as response", 2000, 3000, marks=pytest.mark.verify),
         pytest.param("trait as covariate", 2000, 3000, marks=pytest.mark.verify),

@@ -56,10 +56,12 @@ class CellKeys:
 
     @classmethod
     def of(cls, table: Any) -> CellKeys:
-        """From a frame with the columns i, j and p: count, published count, and chance."""
+        """From a frame with the columns i, j (or v, which is j − i) and p: count, published count, and chance."""
         data = read(table)
-        require_columns(data, ["i", "j", "p"], "a perturbation table")
-        i, j, p = (np.asarray(data.column(name), dtype=float) for name in "ijp")
+        moved = "j" not in data.names and "v" in data.names
+        require_columns(data, ["i", "v" if moved else "j", "p"], "a perturbation table")
+        i, j, p = (np.asarray(data.column(name), dtype=float) for name in ("i", "v" if moved else "j", "p"))
+        j = i + j if moved else j
         if not (
             i.size and np.all(np.isfinite([i, j, p])) and np.all((i >= 0) & (j >= 0) & (i % 1 == 0) & (j % 1 == 0))
         ):

@@ -205,7 +205,7 @@ def diffprivlib(mechanism: str, **parameters: Any) -> TransitionMatrix:
 
 
 def ptable(table: Any) -> CellKeys:
-    """The cell-key noise of the R package ptable (as of 1.0.0) for published tables of counts: `ptab@pTable`, with columns i, j and p.
+    """The cell-key noise of the R package ptable (as of 1.0.0) for published tables of counts: `ptab@pTable`, with the columns i, j (or v) and p.
 
     Its `total` sums published counts with given weights: noise has mean zero and a known variance. Its `matrix` is a channel for a column of
     such counts, where no small ones are blocked (`js = 0`).

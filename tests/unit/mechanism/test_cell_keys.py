@@ -41,6 +41,8 @@ def test_sums_are_right_on_average_and_their_variance_is_known(most: int, varian
     noise = pr.imports.ptable(table(most, variance, blocked))
     np.testing.assert_allclose(noise.variances, [0, *[variance] * (most + blocked)], atol=1e-6)
     assert noise.blocked == tuple(range(1, blocked + 1))
+    moved = pr.imports.ptable(table(most, variance, blocked).drop(columns="j"))
+    np.testing.assert_array_equal(moved.chances, noise.chances)
     weights, exact = np.array([1.0, -2.0, 0.5]), noise._up_to(40)
     for true in [(0, 1, 9), (3, 20, 30), (12, 13, 14)]:
         mean, square, stated = 0.0, 0.0, 0.0
