@@ -164,14 +164,16 @@ def in_process(task: str, who: str, case: Case, n: int, source: str | None = Non
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def large(case: Case, n: int) -> list[dict[str, Any]]:
+def large(case: Case, n: int, before: str | None) -> list[dict[str, Any]]:
     """Rows of the table: programs take turns, so that a busy minute of the machine meets all of them."""
-    programs = ("ours", *case.rivals)
-    rounds = [[in_process("time", who, case, n) for who in programs] for _ in range(ROUNDS)]
+    programs = {"ours": ("ours", None), **{who: (who, None) for who in case.rivals}}
+    programs |= {"pramana, before": ("ours", before)} if before else {}
+    rounds = [[in_process("time", who, case, n, source) for who, source in programs.values()] for _ in range(ROUNDS)]
     rows = []
-    for who, runs in zip(programs, zip(*rounds, strict=True), strict=True):
-        best = {name: min(run[name] for run in runs) for name in ("seconds", "cores")}
-        rows.append({"who": who, "memory": in_process("memory", who, case, n), "x1": runs[0]["x1"], **best})
+    for (name, (who, source)), runs in zip(programs.items(), zip(*rounds, strict=True), strict=True):
+        best = {kind: min(run[kind] for run in runs) for kind in ("seconds", "cores")}
+        memory = in_process("memory", who, case, n, source)
+        rows.append({"who": name, "memory": memory, "x1": runs[0]["x1"], **best})
     return rows
 
 
@@ -204,8 +206,8 @@ def small_table(before: str | None) -> str:
     return "\n".join(lines)
 
 
-def section(case: Case, n: int) -> str:
-    rows = large(case, n)
+def section(case: Case, n: int, before: str | None) -> str:
+    rows = large(case, n, before)
     apart = max(row["x1"] for row in rows) - min(row["x1"] for row in rows)
     title = f"### {case.name.capitalize()}\n\n`{case.formula}`. Estimates of `x1` differ by at most {apart:.1e}."
     return f"{title}\n\n{large_table(case, rows, n)}"
@@ -214,7 +216,7 @@ def section(case: Case, n: int) -> str:
 def page(n: int, before: str | None) -> str:
     from benchmarks.machine import described
 
-    sections = "\n\n".join(section(case, n) for case in LARGE)
+    sections = "\n\n".join(section(case, n, before) for case in LARGE)
     small = small_table(before)
     older = ' "Before" is an earlier version of the library, in the same run.' if before else ""
     return f"""# A million records in memory
@@ -250,7 +252,9 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="100 000 records, printed and not written")
-    parser.add_argument("--before", metavar="SRC", help="the src folder of an earlier version, for the small fits")
+    parser.add_argument(
+        "--before", metavar="SRC", help="the src folder of an earlier version, measured beside this one"
+    )
     options = parser.parse_args()
     text = page(100_000 if options.quick else 1_000_000, options.before)
     print(text)

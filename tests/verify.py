@@ -140,7 +140,9 @@ def page(found: Log) -> str:
     parts = [f"{PREFACE}- Python {platform.python_version()}, {listed}", "\n".join(_overview(chapters))]
     for name, about, tables in chapters:
         parts.append(f"## {name}\n\n{about}")
-        parts += [f"### {sentence}\n\n" + "\n".join(table(rows)) for sentence, rows in tables.items()]
+        parts += [
+            f"### {sentence}\n\n" + "\n".join(table(sorted(rows, key=_case))) for sentence, rows in tables.items()
+        ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -190,6 +192,10 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
     yield "| " + " | ".join("---:" if _numeric(row.get(c, "") for row in rows) else "---" for c in columns) + " |"
     for row in rows:
         yield "| " + " | ".join(row.get(c, "") for c in columns) + " |"
+
+
+def _case(row: Row) -> str:
+    return row[CASE]
 
 
 def _numeric(cells: Iterable[str]) -> bool:

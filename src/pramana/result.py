@@ -154,8 +154,9 @@ class Result(Shown):
         errors, limits = self.standard_errors, self.interval(level)
         with np.errstate(all="ignore"):
             z = np.where(errors > 0, self.estimate / errors, np.nan)  # nothing varied: there is nothing to test with
-        own = None if self.limits is None else self.limits.statistics
-        z = z if own is None else np.where(np.isnan(own), z, own)
+        if self.limits is not None:  # the same test for the interval and for the hypothesis
+            own = np.copysign(self.limits.zero(self.degrees_of_freedom), self.estimate)
+            z = np.where(np.isnan(own), z, own)
         p = 2 * stdtr(self.degrees_of_freedom, -np.abs(z))
         columns = zip(self.parameters, self.estimate, errors, z, p, limits[:, 0], limits[:, 1], strict=True)
         return [(t, *map(float, numbers)) for t, *numbers in columns]

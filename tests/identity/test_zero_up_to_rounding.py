@@ -89,6 +89,16 @@ def test_a_regression_on_a_column_without_reverted_variance_is_refused_or_an_err
                 pr.fit(what, data, mechanism)
 
 
+@pytest.mark.parametrize("family", ["gaussian", "poisson", "binomial", "negative-binomial"])
+def test_a_slope_of_zero_up_to_rounding_has_no_answer(family: str) -> None:
+    """Not even for the intercept, whose standard error would be off by a factor of six."""
+    data = {"z": [1, 1, 0, 0], "b": [1, 0, 1, 0], "f": [80, 120, 240, 560]}
+    mechanism = pr.Mechanism({"z": pr.TransitionMatrix.binary(0.8, 0.8)})
+    message = "variance along 'z' is zero up to rounding" if family == "gaussian" else "no root|more than 0"
+    with pytest.raises(pr.SolveError, match=message):
+        pr.fit("b ~ z", data, mechanism, frequencies="f", family=family)
+
+
 def test_a_share_of_zero_is_inside_its_range() -> None:
     """Rounding below 0 is no sign that noise outweighs the data."""
     mechanism = pr.Mechanism({"z": pr.TransitionMatrix.binary(0.8, 0.8)})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from itertools import chain, combinations
 from typing import Any
 
@@ -27,6 +28,8 @@ from pramana.formulas.polynomials import refuse_transformed
 from pramana.formulas.tree import Call, Literal, Name, Node, calls, learning, names, walk, written
 from pramana.frames import Schema, Table, Variable, decode, encode
 
+KEPT, KEPT_RECORDS = 64, 256
+"""Rows that are kept for the next fit: so many sets, each of so few records."""
 COLUMNS = 5_000
 """Most columns of a design: what a person can read, and far more than records can tell apart."""
 
@@ -85,20 +88,36 @@ class FormulaDesign:
     @classmethod
     def fit(cls, parsed: ParsedFormula, table: Table, schema: Schema) -> FormulaDesign:
         described = {name: schema.variables.get(name) for name in parsed.covariates}
+        clean = {name: _checked_column(table, name) for name, v in described.items() if v is None}
+        categories = {name: table.categories(name) for name in clean}
+        if parsed.own or any(map(learning, parsed.offsets)) or _learns(parsed, clean, categories):
+            design = cls._learned(parsed, described, categories, clean, table.n)
+        else:
+            kinds = tuple(type(level) for v in described.values() if v is not None for level in v.levels or ())
+            design = _of_numbers(parsed, tuple(described.items()), kinds)
+        _refuse_more_columns(parsed, design.names, table.n)
+        return design
+
+    @classmethod
+    def _learned(
+        cls,
+        parsed: ParsedFormula,
+        described: Mapping[str, Variable | None],
+        categories: Mapping[str, list[Any] | None],
+        clean: Columns,
+        n: int,
+    ) -> FormulaDesign:
+        """From the clean columns (n,); the perturbed ones run through their levels."""
         factors = parsed.factors.values()
         wrapped = frozenset(v for f in factors if "C" in calls(f) for v in names(f))
-        clean = {name: _checked_column(table, name) for name, v in described.items() if v is None}
-        design = cls(parsed, None, described, {name: table.categories(name) for name in clean}, wrapped, {})
-        design = replace(design, spec=design._learn(clean, table.n))
-        for node in filter(
-            learning, parsed.offsets
-        ):  # from all records, once; such an offset reads no perturbed column
-            design.offset(node, design.frame({**clean, **design._pilot(table.n)}, table.n), table.n)
+        design = cls(parsed, None, described, categories, wrapped, {})
+        design = replace(design, spec=design._spec_of({**clean, **design._pilot(n)}, n))
+        for node in filter(learning, parsed.offsets):  # once; such an offset reads no perturbed column
+            design.offset(node, design.frame({**clean, **design._pilot(n)}, n), n)
         _refuse_repeated(design.names)
-        _refuse_more_columns(parsed, design.names, table.n)
-        computed = [f for f in factors if not isinstance(f, Name)]
+        computed = [f for f in factors if not isinstance(f, Name) and not _coding(f)]
         if any(described[v] is not None for f in computed for v in names(f)):
-            some = min(table.n, 2 * max([50, *(len(v.levels or ()) for v in described.values() if v is not None)]))
+            some = min(n, 2 * _enough(described.values()))
             design._refuse_coupled({name: values[:some] for name, values in clean.items()}, some)
         return design
 
@@ -118,20 +137,12 @@ class FormulaDesign:
                 "rank or the like), but its true values are not in the data: use constants instead"
             )
 
-    def _learn(self, clean: Columns, n: int) -> Any:
-        """Show formulaic every level once, so that no level is ever unseen; all records only where a transform learns."""
+    def _spec_of(self, columns: Columns, n: int) -> Any:
+        """What formulaic learns from columns in which every level is seen, so that none is ever new."""
         import pandas as pd
 
         factors = self.parsed.factors
-        learns = any(
-            not isinstance(f, Name) or self.categories[v] is not None or clean[v].dtype.kind not in "iuf"
-            for f in factors.values()
-            for v in names(f)
-            if v in clean
-        )
-        levels = [len(v.levels or ()) for v in self.described.values() if v is not None]
-        count = n if learns else min(n, max([50, *levels]))
-        frame = self.frame({**{k: v[:count] for k, v in clean.items()}, **self._pilot(count)}, count)
+        frame = self.frame(columns, n)
         methods = {text: "literal" if isinstance(f, Literal) else "lookup" for text, f in factors.items()}
         terms = Formula([Term([Factor(f, eval_method=methods[f]) for f in term]) for term in self.parsed.terms])
         values = self._values(frame)
@@ -194,6 +205,7 @@ class FormulaDesign:
     def variables(self) -> tuple[str, ...]:
         return tuple(self.described)
 
+    @cached_property
     def parts(self) -> tuple[Part, ...]:
         """What each column is made of."""
         out: list[Part] = []
@@ -245,6 +257,60 @@ class FormulaDesign:
     def offset(self, node: Node, frame: Any, n: int) -> Float:
         """One offset expression (n,) for the records of a frame; its transforms keep what they learnt."""
         return one_number(node, frame, n, "offset", self.state, self.parsed.own)
+
+
+class NumbersDesign(FormulaDesign):
+    """Clean columns are numbers, used as they are: a row is a product of them and of what the hidden levels give, which is kept."""
+
+    @cached_property
+    def _kept(self) -> dict[tuple[Any, ...], Float]:
+        return {}
+
+    def __call__(self, columns: Mapping[str, object], n: int) -> Float:
+        hidden = [name for name, v in self.described.items() if v is not None]
+        if n > KEPT_RECORDS or any(self.described[name].levels is None for name in hidden):  # type: ignore[union-attr]
+            return super().__call__(columns, n)
+        at = {name: broadcast(columns[name], n) for name in hidden}
+        key = (n, *(tuple(values.tolist()) for values in at.values()))
+        if key not in self._kept:
+            if len(self._kept) >= KEPT:
+                self._kept.clear()
+            ones = dict.fromkeys((name for name in self.described if name not in at), np.ones(n))
+            self._kept[key] = super().__call__({**ones, **at}, n)
+        out = self._kept[key].copy()
+        for j, part in enumerate(self.parts):
+            for name in part.reads.difference(at):
+                out[:, j] *= broadcast(columns[name], n)
+        return out
+
+
+@lru_cache(maxsize=64)
+def _of_numbers(
+    parsed: ParsedFormula,
+    described: tuple[tuple[str, Variable | None], ...],
+    kinds: tuple[type, ...],  # noqa: ARG001  # 1, 1.0 and True are equal
+) -> FormulaDesign:
+    """The design whose clean columns are numbers, used as they are: the same for whatever records."""
+    n = _enough(v for _, v in described)
+    clean = {name: np.linspace(0.0, 1.0, n) for name, v in described if v is None}
+    return NumbersDesign._learned(parsed, dict(described), dict.fromkeys(clean), clean, n)
+
+
+def _learns(parsed: ParsedFormula, clean: Columns, categories: Mapping[str, list[Any] | None]) -> bool:
+    """Whether the design depends on the clean columns: on their levels, or on what a transform sees."""
+    numbers = all(categories[name] is None and values.dtype.kind in "iuf" for name, values in clean.items())
+    computed = [f for f in parsed.factors.values() if not isinstance(f, Name)]
+    return not numbers or any(v in clean for f in computed for v in names(f))
+
+
+def _enough(described: Iterable[Variable | None]) -> int:
+    """Records in which every perturbed column can run through its levels."""
+    return max([50, *(len(v.levels or ()) for v in described if v is not None)])
+
+
+def _coding(factor: Node) -> bool:
+    """Whether a factor is C() of a column, which has its levels beforehand: no row of it depends on other rows."""
+    return isinstance(factor, Call) and factor.function == "C" and isinstance(factor.arguments[0], Name)
 
 
 def _checked_column(table: Table, name: str) -> Column:

@@ -61,7 +61,7 @@ def parameter(text: str, functions: Functions | None = None) -> Any:
     """
     if not isinstance(text, str) or not is_call(text):
         raise FormulaError(f"{text!r} is no call of a parameter: write it as 'median(income, by=edu)'")
-    reader = Asked(text, "parameter")
+    reader = ParameterReader(text, "parameter")
     function, values, named = reader.asked(PARAMETERS)
     if reader.next.kind != "end":
         raise FormulaError(f"{text!r} is more than one call: ask for one parameter, such as 'median(income, by=edu)'")
@@ -70,7 +70,7 @@ def parameter(text: str, functions: Functions | None = None) -> Any:
     return _called(function, values, named)
 
 
-class Asked(TextReader):
+class ParameterReader(TextReader):
     """Reads a parameter by the grammar: function "(" [name "="] value {"," [name "="] value} ")".
 
     A value is a name, a number, a text, a list of these, a formula, or a call of `ARGUMENTS`.

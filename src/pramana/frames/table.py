@@ -40,9 +40,9 @@ class Table:
 
     def column(self, name: str) -> Column:
         """The values of one column; text as objects, numbers in their own type."""
-        if name not in self.names:
-            raise DataError(f"column {name!r} is not in the data: {suggestion(name, self.names, quoted)}")
         if name not in self._cache:
+            if name not in self.names:
+                raise DataError(f"column {name!r} is not in the data: {suggestion(name, self.names, quoted)}")
             self._cache[name] = _values(self.frame.get_column(name))
         return self._cache[name]
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from pramana.arrays import Bool, Float, Int
 from pramana.engines import Engine, Totals
+from pramana.errors import SolveError
 from pramana.estimating.rounding import ROUNDING
 
 WANTED = 4.0
@@ -68,6 +69,8 @@ def identification(
         places = np.arange(engine.d)[slice(None) if block is None else block]
         try:
             found = _signals(judge, beta, totals, places, additive=additive)
+            if judge is engine and np.any(found == 0):
+                _refuse_rounding(engine, beta, totals.slope, places)
             negative = _negative(totals.slope[np.ix_(places, places)], either=block is None) | (found == 0)
             found = np.where(negative, 0.0, found)
         except np.linalg.LinAlgError:
@@ -75,6 +78,19 @@ def identification(
         signals[places] = np.minimum(signals[places], found)
         lost = lost or bool(negative.any())
     return Identification(signals, lost)
+
+
+def _refuse_rounding(engine: Engine, beta: Float, slope: Float, places: Int) -> None:
+    """A slope that is zero beside its own terms determines no root, and no standard error of any parameter."""
+    effective, units = 1 / np.diag(np.linalg.inv(slope[np.ix_(places, places)])), np.eye(engine.d)[places]
+    few, times = engine.sketch()
+    size = np.sqrt(engine.n * times * few.slope_moments(beta, units, units)[0])
+    terms = [engine.about.parameters[j] for j in places[np.abs(effective) <= ROUNDING * size]]
+    if terms:
+        raise SolveError(
+            f"the reverted variance along {', '.join(map(repr, terms[:5]))} is zero up to rounding, so nothing can be said about it: use "
+            "more records, merged levels or fewer terms"
+        )
 
 
 def perturbed(totals: Totals) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -11,6 +11,17 @@ import numpy as np
 
 from pramana.arrays import Bool, Float
 from pramana.errors import PramanaError
+
+FAINTEST = 1e-12
+"""A p-value below which tests agree that a parameter is not 0, and Wald's is shown."""
+
+
+def on_t(p: Float, df: Float) -> Float:
+    """|t| that has the p-value; NaN where nobody doubts."""
+    from scipy.special import stdtrit
+
+    with np.errstate(all="ignore"):
+        return np.asarray(np.where(p > FAINTEST, -stdtrit(df, p / 2), np.nan))
 
 
 class Limits(ABC):
@@ -25,10 +36,10 @@ class Limits(ABC):
     kind: str
     level: float
 
-    @property
-    def statistics(self) -> Float | None:
-        """z or t (d,) of the hypothesis that a parameter is 0, NaN where that is Wald's; None where all are."""
-        return None
+    def zero(self, df: Float) -> Float:  # noqa: ARG002
+        """|t| (d,) of the hypothesis that a parameter is 0, by the test that gave the limits, on the scale of t with so many degrees
+        of freedom (d,); NaN where that is Wald's."""
+        return np.full(len(self.at(self.level)), np.nan)
 
     @abstractmethod
     def at(self, level: float) -> Float:
@@ -84,6 +95,9 @@ class Only(Limits):
     def at(self, level: float) -> Float:
         return np.where(self.held[:, None], self.limits.at(level), np.nan)
 
+    def zero(self, df: Float) -> Float:
+        return np.where(self.held, self.limits.zero(df), np.nan)
+
     def of(self, kept: Sequence[int]) -> Self:
         return replace(self, limits=self.limits.of(kept), held=self.held[list(kept)])
 
@@ -106,9 +120,15 @@ class Together(Limits):
         return self.parts[0].level
 
     def at(self, level: float) -> Float:
-        out = self.parts[0].at(level)
+        return self._first(lambda part: part.at(level))
+
+    def zero(self, df: Float) -> Float:
+        return self._first(lambda part: part.zero(df))
+
+    def _first(self, of: Callable[[Limits], Float]) -> Float:
+        out = of(self.parts[0])
         for part in self.parts[1:]:
-            out = np.where(np.isnan(out), part.at(level), out) if np.isnan(out).any() else out
+            out = np.where(np.isnan(out), of(part), out) if np.isnan(out).any() else out
         return out
 
     def of(self, kept: Sequence[int]) -> Self:

@@ -19,7 +19,7 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.estimating.equation import Constraint
 from pramana.estimating.rounding import gradient
-from pramana.inference.limits import Limits
+from pramana.inference.limits import Limits, on_t
 
 FAR = 2.0**24
 """Standard errors from the estimate beyond which an end is infinite."""
@@ -229,6 +229,13 @@ def critical_value(level: float, df: Float | float) -> Any:
     return stdtrit(df, (1 + level) / 2) ** 2
 
 
+def _on_t(statistics: Float, own: Float, df: Float) -> Float:
+    """Roots of score statistics, which have degrees of freedom of their own."""
+    from scipy.special import stdtr
+
+    return on_t(2 * stdtr(own, -np.sqrt(statistics)), df)
+
+
 @dataclass(frozen=True)
 class FunctionLimits(Limits):
     """Score limits of smooth functions of means, at any level.
@@ -264,6 +271,10 @@ class FunctionLimits(Limits):
             for sign in (-1.0, 1.0)
         )
         return low, high
+
+    def zero(self, df: Float) -> Float:
+        found = [np.nan if tested is None else ScoreTest(*tested).statistic(0.0) for tested in self.tested]
+        return _on_t(np.array(found), self.df, df)
 
     def of(self, kept: Sequence[int]) -> Self:
         rows = list(kept)
@@ -302,6 +313,9 @@ class QuotientLimits(Limits):
             low, high = (ends(self._statistics, self.estimate, sign * step, critical) for sign in (-1.0, 1.0))
             self._found[level] = np.column_stack([low, high])
         return self._found[level] * self.factor
+
+    def zero(self, df: Float) -> Float:
+        return _on_t(self._statistics(np.zeros(self.estimate.size)), self.df, df)
 
     def _statistics(self, values: Float) -> Float:
         contrasts = self.above - values * self.below

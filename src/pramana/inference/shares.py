@@ -13,10 +13,13 @@ from typing import Literal, Self
 import numpy as np
 
 from pramana.arrays import Bool, Float
-from pramana.inference.limits import Limits
+from pramana.inference.limits import FAINTEST, Limits, on_t
 
 STEPS = 60
 """Halvings of an interval within [0, 1], to the last digit."""
+
+RATE_STEPS = 40
+"""Halvings of the logarithm of a p-value, to ten digits."""
 
 SMALL = 15.0
 """Records below which mid-P intervals can cover less than 0.92 (0.912 at worst, with 6, 13 or 14 records)."""
@@ -112,6 +115,16 @@ def _first_count(n: Float, chance: Float, tail: float) -> Float:
     return high
 
 
+def _largest_rate(holds: Callable[[Float], Bool], size: int) -> Float:
+    """The largest error rate (k,) at which an interval still holds a value, by halving on the scale of logarithms."""
+    low, high = np.full(size, np.log(FAINTEST / 2)), np.zeros(size)
+    for _ in range(RATE_STEPS):
+        middle = (low + high) / 2
+        held = holds(np.exp(middle))
+        low, high = np.where(held, middle, low), np.where(held, high, middle)
+    return np.asarray(np.exp(low))
+
+
 @dataclass(frozen=True)
 class BinomialLimits(Limits):
     """Limits low + span λ of shares, at any level.
@@ -137,20 +150,49 @@ class BinomialLimits(Limits):
     exact_below: float = SMALL
 
     def at(self, level: float) -> Float:
-        from scipy.special import ndtri, stdtrit
-
         out = np.full((self.count.size, 2), np.nan)
         held = np.isfinite(self.trials)
         if not held.any():
             return out
-        df = self.df[held]
-        shrink = np.where(np.isinf(df), 1.0, (ndtri((1 + level) / 2) / stdtrit(df, (1 + level) / 2)) ** 2)
-        count, trials = self.count[held] * shrink, self.trials[held] * shrink
+        count, trials = self._worth(held, np.array(1 - level))
         chance = mid_p(count, trials, level)
-        few = (trials < self.exact_below) & (count % 1 == 0) & (trials % 1 == 0)
+        few = self._few(count, trials)
         chance[few] = exact(count[few], trials[few], level)
         out[held] = np.sort(self.low[held, None] + self.span[held, None] * chance, axis=1)
         return out
+
+    def _worth(self, held: Bool, alpha: Float) -> tuple[Float, Float]:
+        """Successes and trials of the shares held (k,) at error rates alpha (k,) or ()."""
+        from scipy.special import ndtri, stdtrit
+
+        df = self.df[held]
+        with np.errstate(all="ignore"):
+            shrink = np.where(np.isinf(df), 1.0, (ndtri(alpha / 2) / stdtrit(df, alpha / 2)) ** 2)
+        return self.count[held] * shrink, self.trials[held] * shrink
+
+    def _few(self, count: Float, trials: Float) -> Bool:
+        return (trials < self.exact_below) & (count % 1 == 0) & (trials % 1 == 0)
+
+    def zero(self, df: Float) -> Float:
+        """By the largest error rate whose interval holds 0, where a share can be 0."""
+        out = np.full(self.count.size, np.nan)
+        with np.errstate(all="ignore"):
+            chance = -self.low / self.span
+        held = np.isfinite(self.trials) & (chance >= 0) & (chance <= 1)
+        if held.any():
+            rates = _largest_rate(lambda alpha: self._holds(chance[held], held, alpha), int(held.sum()))
+            out[held] = on_t(rates, df[held])
+        return out
+
+    def _holds(self, chance: Float, held: Bool, alpha: Float) -> Bool:
+        """Whether the intervals at error rates alpha (k,) hold the chances (k,)."""
+        count, trials = self._worth(held, alpha)
+        above = _at_least_mid(count, trials, chance)
+        found = 2 * np.minimum(above, 1 - above) >= alpha
+        for j in np.flatnonzero(self._few(count, trials)):
+            low, high = exact(count[[j]], trials[[j]], 1 - float(alpha[j]))[0]
+            found[j] = low <= chance[j] <= high
+        return found
 
     def of(self, kept: Sequence[int]) -> Self:
         rows = list(kept)

@@ -31,26 +31,25 @@ class ScoreLimits(Limits):
     ----------
     level : the level shown unless another is asked for, also of Wald's.
     values : for each level (d, 2), NaN for the parameters that keep Wald's.
-    zero : signed root (d,) of the score test's statistic for the hypothesis that a parameter is 0; NaN likewise.
+    roots : of the score test's statistic (d,) for the hypothesis that a parameter is 0; NaN likewise.
     """
 
     kind: str
     level: float
     values: dict[float, Float]
-    zero: Float
+    roots: Float
 
     @property
     def rows(self) -> Bool:
         """Which parameters have a score interval (d,)."""
-        return ~np.isnan(self.zero)
+        return ~np.isnan(self.roots)
 
-    @property
-    def statistics(self) -> Float:
-        return self.zero
+    def zero(self, df: Float) -> Float:  # noqa: ARG002
+        return self.roots
 
     def at(self, level: float) -> Float:
         if not self.rows.any():
-            return np.full((len(self.zero), 2), np.nan)
+            return np.full((len(self.roots), 2), np.nan)
         if level not in self.values:
             known = ", ".join(f"{known:g}" for known in sorted(self.values))
             interval = "" if len(self.values) > 1 else ", interval='score'"
@@ -62,7 +61,7 @@ class ScoreLimits(Limits):
 
     def of(self, kept: Sequence[int]) -> Self:
         rows = list(kept)
-        return replace(self, values={k: v[rows] for k, v in self.values.items()}, zero=self.zero[rows])
+        return replace(self, values={k: v[rows] for k, v in self.values.items()}, roots=self.roots[rows])
 
     def times(self, size: float) -> Self:
         return replace(self, values={level: values * size for level, values in self.values.items()})
@@ -91,15 +90,15 @@ def limits_of(
     critical = {level: reference.critical(level) for level in asked}
     limits = score_intervals(engine, beta, errors, np.stack(list(critical.values())), rows, extra)
     values = dict(zip(asked, limits, strict=True))
-    zero = np.full(engine.d, np.nan)
+    roots = np.full(engine.d, np.nan)
     for j in rows:
         found = score_statistic(engine, beta, j, 0.0, extra)
         low, high = values[chosen.level][j]
         if found > critical[chosen.level][j] and low <= 0 <= high:
             found = min(found, _far_out(engine, beta, errors, j, extra))
-        zero[j] = np.sign(beta[j]) * reference.t(found, j)
+        roots[j] = reference.t(found, j)
     kind = "score" if held.all() else "auto" if held.any() else "wald"
-    return ScoreLimits(kind, chosen.level, values, zero)
+    return ScoreLimits(kind, chosen.level, values, roots)
 
 
 def _far_out(engine: Engine, beta: Float, errors: Float, j: int, extra: Callable[[Float], Float] | None) -> float:

@@ -28,7 +28,7 @@ class ProductSums(NamedTuple):
     fourth: Float
 
 
-class Layout(NamedTuple):
+class Patterns(NamedTuple):
     """Columns with the same node's part share a pattern; clean parts that only columns without one use are steady."""
 
     pattern: Int
@@ -70,12 +70,12 @@ class Products:
         return self.end - self.begin
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> Patterns:
         patterns, pattern = np.unique(self.node.T, axis=0, return_inverse=True)
         constant = np.all(self.node == 1.0, axis=0)
         moving = np.unique(self.place[~constant])
         steady = np.setdiff1d(self.place, moving)
-        return Layout(pattern.ravel(), np.ascontiguousarray(patterns), steady, moving)
+        return Patterns(pattern.ravel(), np.ascontiguousarray(patterns), steady, moving)
 
     def along(self, vector: Float) -> Float:
         """Coefficients of the clean parts at each node (C, p), for coefficients of the columns (d,)."""

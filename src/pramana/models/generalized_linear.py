@@ -59,7 +59,7 @@ class Glm(FormulaQuestion):
             response_of=response_of,
             offset_of=Offset(design) if parsed.offsets else None,
             label=parsed.label,
-            parts=design.parts(),
+            parts=design.parts,
             response_reads=frozenset(sources),
             offset_reads=frozenset(parsed.offset_variables),
             degrees=degrees(parsed, schema),

@@ -20,6 +20,8 @@ from pramana.frames import Schema, Table
 from pramana.models.generalized_linear import Glm
 
 DISPERSION = "log(dispersion)"
+LEAST = -300.0
+"""Logarithm of a dispersion below which a step may not lead: its inverse must be a number."""
 HARDLY_KNOWN = 1.0
 """Standard error of the log dispersion above which it is reported."""
 
@@ -115,7 +117,8 @@ class NegativeBinomialSystem(System):
 
     def _at(self, beta: Float, arrays: Mapping[str, Float]) -> tuple[Float, Float, float]:
         """Response, mean and dispersion."""
-        return arrays["y"], np.exp(arrays["x"] @ beta[:-1] + arrays["offset"]), float(np.exp(beta[-1]))
+        dispersion = float(np.exp(max(beta[-1], LEAST)))
+        return arrays["y"], np.exp(arrays["x"] @ beta[:-1] + arrays["offset"]), dispersion
 
 
 def _risen(y: Float, shape: float) -> Float:

@@ -1,6 +1,7 @@
 """Intervals of shares: coverage by enumeration of all outcomes, and the same limits found the slow way."""
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -200,7 +201,8 @@ def test_forty_zeros_have_an_interval(question, inference):
     assert row["std_error"] == pytest.approx((high - low) / (2 * 1.959964), rel=1e-6)
     assert 0.3 < row["p_value"] < 0.9
     assert "no-variation" in result.flags
-    assert result.test(f"{result.parameters[-1]} = 0").p_value == pytest.approx(row["p_value"])
+    assert row["p_value"] == pytest.approx(0.99**40)  # mid-P: twice half the chance of forty zeros
+    assert 0.3 < result.test(f"{result.parameters[-1]} = 0").p_value < 0.9  # Wald's
 
 
 @pytest.mark.parametrize("inference", KINDS, ids=str)
@@ -295,3 +297,32 @@ def test_nothing_is_random_around_the_file_where_nothing_was_perturbed():
     assert result.standard_errors[0] == 0
     assert result.flags == "no-randomisation"
     assert np.isnan(result.to_dicts()[0]["p_value"])
+
+
+LEVELS3 = pr.Mechanism({"y": pr.TransitionMatrix.randomized_response(["a", "b", "c"], 0.9)})
+UNEVEN3 = pr.Mechanism({"y": pr.TransitionMatrix(["a", "b", "c"], [[0.8, 0.1, 0.1], [0.1, 0.7, 0.2], [0.1, 0.2, 0.7]])})
+ASKED: dict[str, tuple[Any, pr.Mechanism, dict[str, Any]]] = {
+    "mid-P": (pr.proportions("y"), LEVELS3, {}),
+    "counts": (pr.counts("y"), LEVELS3, {}),
+    "clusters": (pr.proportions("y"), LEVELS3, {"clusters": "c"}),
+    "exact": (pr.proportions("y"), LEVELS3, {"inference": pr.Sandwich(interval="exact")}),
+    "multinomial score": (pr.proportions("y"), UNEVEN3, {}),
+    "functions of means": (pr.risk_difference("b", "d"), LEVELS3, {"inference": pr.Sandwich(interval="score")}),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_share_is_called_zero_where_its_interval_holds_zero(name: str) -> None:
+    """p below 0.05 exactly where the 95 % interval leaves 0 out; Wald's p would disagree with it near the boundary."""
+    what, mechanism, options = ASKED[name]
+    rng, seen = np.random.default_rng(5), set()
+    for _ in range(60):
+        y = rng.choice(["a", "b", "c"], 40, p=[0.7, 0.18, 0.12])
+        data = {"y": y, "b": rng.integers(0, 2, 40), "d": rng.integers(0, 2, 40), "c": np.arange(40) // 4}
+        data["d"] = np.where(rng.random(40) < 0.4, data["b"], data["d"])
+        found = pr.fit(what, data, mechanism, **options)
+        for row in found.to_dicts():
+            inside = row["conf_low"] < 0 < row["conf_high"]
+            assert inside == (row["p_value"] > 0.05), row
+            seen.add(inside)
+    assert seen == {True, False}

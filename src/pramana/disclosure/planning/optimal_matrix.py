@@ -61,7 +61,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Search:
+class MatrixSearch:
     """All candidates, simplest first, and how the solver fared."""
 
     baseline: Candidate
@@ -77,7 +77,7 @@ class Search:
         return next(c for c in self.candidates if c.variance <= smallest * (1 + TIE))
 
 
-def search(objective: DesignVariance, limit: Limit, *, starts: int, floor: float, seed: int) -> Search:
+def search(objective: DesignVariance, limit: Limit, *, starts: int, floor: float, seed: int) -> MatrixSearch:
     """Every candidate of the size asked for."""
     size = objective.size
     most = 1 - size * floor
@@ -96,13 +96,13 @@ def search(objective: DesignVariance, limit: Limit, *, starts: int, floor: float
     named = [baseline, *sorted(blocks, key=lambda c: c.variance)[:1]]
     note = _note(limit, size, starts)
     if note is not None:
-        return Search(baseline, tuple(named), 0, None, note)
+        return MatrixSearch(baseline, tuple(named), 0, None, note)
     ends = [
         _candidate("local optimum", matrix, objective, limit)
         for matrix in _local_optima(objective, limit, [c.matrix for c in named], starts, floor, seed)
     ]
     if not ends:
-        return Search(
+        return MatrixSearch(
             baseline, tuple(named), starts, None, f"none of the solver's {starts} starts gave a usable matrix"
         )
     values = [c.variance for c in ends]
@@ -111,7 +111,7 @@ def search(objective: DesignVariance, limit: Limit, *, starts: int, floor: float
         f"{max(values):.6g}"
     )
     best = min(ends, key=lambda c: c.variance)
-    return Search(baseline, (*named, best), starts, (min(values), max(values)), note)
+    return MatrixSearch(baseline, (*named, best), starts, (min(values), max(values)), note)
 
 
 def _note(limit: Limit, size: int, starts: int) -> str | None:
@@ -429,7 +429,12 @@ def _limit(epsilon: Any, odds: Any, reidentification: Any, column: _Column) -> L
 
 
 def _design(
-    found: Search, limit: Limit, column: str, labels: tuple[str, ...], levels: tuple[Level, ...], kind: Kind | None
+    found: MatrixSearch,
+    limit: Limit,
+    column: str,
+    labels: tuple[str, ...],
+    levels: tuple[Level, ...],
+    kind: Kind | None,
 ) -> OptimalDesign:
     best = found.best
     return OptimalDesign(

@@ -17,7 +17,7 @@ WHOLE = "a whole record"
 
 
 @dataclass(frozen=True)
-class Records:
+class DataSet:
     """The releases of the same records: of one data set, or of one file where it was not named."""
 
     name: str
@@ -35,11 +35,11 @@ class Records:
 class Account(Report):
     """Everything released so far, by data set and column; `exceptions` are the releases that needed leave."""
 
-    records: tuple[Records, ...]
+    records: tuple[DataSet, ...]
     units: tuple[Balance, ...]
     exceptions: tuple[Entry, ...]
 
-    def __getitem__(self, dataset: str) -> Records:
+    def __getitem__(self, dataset: str) -> DataSet:
         found = {r.name: r for r in self.records}
         if dataset not in found:
             raise PramanaError(f"data set {dataset!r} is not in the ledger: {suggestion(dataset, found)}")
@@ -79,7 +79,7 @@ class Account(Report):
         }
 
 
-def _rows(records: Records) -> list[tuple[object, ...]]:
+def _rows(records: DataSet) -> list[tuple[object, ...]]:
     columns = [
         (records.name, c.column, c.releases, c.draws, c.epsilon, ", ".join(c.given), "", "") for c in records.columns
     ]
@@ -89,7 +89,7 @@ def _rows(records: Records) -> list[tuple[object, ...]]:
     return [*columns, (records.name, WHOLE, records.releases, draws, records.epsilon, "", budget, left)]
 
 
-def _plain(records: Records) -> dict[str, Any]:
+def _plain(records: DataSet) -> dict[str, Any]:
     columns = [{**asdict(c), "epsilon": finite(c.epsilon), "total": finite(c.total)} for c in records.columns]
     return {**asdict(records), "columns": columns, "epsilon": finite(records.epsilon), "left": records.left}
 
@@ -109,11 +109,11 @@ def account(ledger: str | Path, policy: Policy | str | Path | None = None) -> Ac
     return Account(records, _units(entries, rules), excepted)
 
 
-def _records(family: Sequence[Entry], policy: Policy | None) -> Records:
+def _records(family: Sequence[Entry], policy: Policy | None) -> DataSet:
     named = [e.dataset for e in family if e.dataset is not None]
     name = ", ".join(dict.fromkeys(named)) or family[0].name
     limit = None if policy is None else policy.dataset_limit(family)
-    return Records(name, len(family), spent_by_column(family), total_loss(family), limit)
+    return DataSet(name, len(family), spent_by_column(family), total_loss(family), limit)
 
 
 def _units(entries: Sequence[Entry], policy: Policy | None) -> tuple[Balance, ...]:

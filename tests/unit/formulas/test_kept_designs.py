@@ -1,0 +1,58 @@
+"""A design whose clean columns are plain numbers is made once; its rows are those of the general road."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pramana as pr
+from pramana.formulas.design import KEPT, FormulaDesign, NumbersDesign
+from pramana.formulas.parsed import parse
+from pramana.frames import read
+
+MECHANISM = pr.Mechanism(
+    {
+        "g": pr.TransitionMatrix.randomized_response(["a", "b", "c"], 0.8),
+        "z": pr.TransitionMatrix.binary(0.8, 0.9),
+    }
+)
+FORMULAS = ["y ~ x", "y ~ x + g", "y ~ x*g", "y ~ C(g) + z:x:w", "y ~ 0 + g:z + 2:x", "y ~ isin(g, ['a', 'b']):x + w"]
+
+
+def records(rng: np.random.Generator, n: int = 9) -> dict[str, Any]:
+    numbers = {"x": rng.normal(size=n), "w": rng.integers(1, 9, n), "y": rng.normal(size=n)}
+    return {**numbers, "g": rng.choice(["a", "b", "c"], n), "z": rng.integers(0, 2, n)}
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_rows_are_those_of_the_general_road(formula: str) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(3):
+        data = records(rng)
+        design = FormulaDesign.fit(parse(formula), read(data), MECHANISM.schema)
+        assert isinstance(design, NumbersDesign)
+        for node in (data, {**data, "g": "b", "z": 1}):
+            np.testing.assert_allclose(design(node, 9), FormulaDesign.__call__(design, node, 9), rtol=1e-14)
+
+
+def test_another_table_of_the_same_kind_has_the_same_design_and_another_kind_has_not() -> None:
+    rng = np.random.default_rng(4)
+    one, two = (FormulaDesign.fit(parse("y ~ x*z"), read(records(rng)), MECHANISM.schema) for _ in range(2))
+    assert one is two
+    truth = pr.Mechanism({"z": pr.TransitionMatrix.randomized_response([False, True], 0.8)})
+    marks = {**records(rng), "z": rng.random(9) < 0.5}
+    other = FormulaDesign.fit(parse("y ~ x*z"), read(marks), truth.schema)
+    assert other is not one
+    assert other.names != one.names
+    text = {**records(rng), "x": ["u", "v", "u"] * 3}
+    learned = FormulaDesign.fit(parse("y ~ x + g"), read(text), MECHANISM.schema)
+    assert not isinstance(learned, NumbersDesign)
+
+
+def test_what_is_kept_is_bounded() -> None:
+    rng = np.random.default_rng(5)
+    design = FormulaDesign.fit(parse("y ~ x + g"), read(records(rng)), MECHANISM.schema)
+    assert isinstance(design, NumbersDesign)
+    for _ in range(3 * KEPT):
+        design(records(rng), 9)
+    assert len(design._kept) <= KEPT
