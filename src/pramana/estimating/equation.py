@@ -208,10 +208,6 @@ class Equation(ABC):
         """A starting value (d,), perhaps from the root of an easier equation."""
         return np.zeros(self.d)
 
-    def started(self, given: Float | None) -> Float | None:
-        """A starting value (d,) from one that was given for the parameters of the question, or None where none was."""
-        return given
-
     @property
     def direct(self) -> Direct | None:
         """The way to the root without iteration, or None."""

@@ -29,7 +29,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
     _refuse_few(engine)
     whole = unsplit(method, task, engine)
     chosen = chosen_inference(task.options.inference, engine, binding.rebind is not None)
-    root = solve(engine, start=engine.equation.started(task.start))
+    root = solve(engine, start=binding.begun(task.start))
     found = uncertainty(method, task, engine, root, chosen, binding.rebind, split=not whole)
     parts, about = found.linear if method.reverts else None, engine.about
     result = Result(

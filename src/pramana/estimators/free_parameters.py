@@ -241,7 +241,7 @@ class Free:
         equation = Stack.of(first.equation, pinned, cell, groups, alone=not self.others)
         why = f"estimated together with the free parameters of {name}: ask for means, shares or a regression, or give the parameters values with matrix.at(...), see band"
         refuse_unsuited(equation, weights, why)
-        return Binding(equation, None, {**first.facts, **self._facts}, (*first.notes, self._note))
+        return Binding(equation, None, {**first.facts, **self._facts}, (*first.notes, self._note), equation.started)
 
     @property
     def _facts(self) -> dict[str, str]:

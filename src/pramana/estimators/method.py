@@ -99,13 +99,18 @@ class Method(ABC):
 
 @dataclass(frozen=True)
 class Binding:
-    """An equation, for methods with a nuisance fit the way to refit it under other row weights, facts to be shown and what the
-    analyst should know."""
+    """An equation, for methods with a nuisance fit the way to refit it under other row weights, facts to be shown, what the
+    analyst should know, and, where more is solved for than the question's parameters, the way from a starting value of these to one of all."""
 
     equation: Equation
     rebind: Rebind | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[Diagnostic, ...] = ()
+    started: Callable[[Float], Float] | None = None
+
+    def begun(self, given: Float | None) -> Float | None:
+        """Where the search starts when a value was given for the parameters of the question."""
+        return given if given is None or self.started is None else self.started(given)
 
 
 class EquationMethod(Method):

@@ -139,12 +139,10 @@ class Stack(Equation):
         return replace(self, inner=inner, pinned=tuple(pinned))
 
     def start(self, weights: Float, solve: Solve) -> Float:  # noqa: ARG002
-        return self._begun(solve(self.inner))
+        return self.started(solve(self.inner))
 
-    def started(self, given: Float | None) -> Float | None:
-        return None if given is None else self._begun(given)
-
-    def _begun(self, own: Float) -> Float:
+    def started(self, own: Float) -> Float:
+        """A starting value of the whole stack (d,) from one for the parameters of the question."""
         return np.concatenate([np.tile(own, len(self.cells.copies)), self.cells.start])
 
     def split(self, beta: Float) -> tuple[Float, Float]:

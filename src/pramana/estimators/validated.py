@@ -135,11 +135,11 @@ class Validated(EquationMethod):
     def _weights(self, task: Task) -> Float:
         """W (d, d). The joint covariance is taken at one β for both answers: directions in which they are one, as the mean of everybody is where
         all were validated, are then exactly that, and leave nothing to be combined."""
-        engine = task.engine(self.bind(task.function, task.mechanism, task.table, task.sampling.row_weights).equation)
-        engine = engine.learned()
+        binding = self.bind(task.function, task.mechanism, task.table, task.sampling.row_weights)
+        engine = task.engine(binding.equation).learned()
         stack = engine.equation
         assert isinstance(stack, Stack)
-        own, nuisance = stack.split(solve(engine, start=stack.started(task.start)).beta)
+        own, nuisance = stack.split(solve(engine, start=binding.begun(task.start)).beta)
         at = np.concatenate([np.tile(own.mean(axis=0), 2), nuisance])
         totals, about = engine.totals(at), engine.about
         omega = sandwich_covariance(totals, bread(totals, about.parameters), engine, Sandwich("HC0"))
@@ -166,7 +166,7 @@ class Validated(EquationMethod):
         seen = ", ".join(str(int((truth == j).sum())) for j in range(size))
         told = f"{assignment.columns[0]} validated on {int((truth >= 0).sum())} of these records ({seen} by true level)"
         notes = [NOTE, *_unlike(np.bincount(cell, minlength=size * (size + 1)).reshape(size, -1), name)]
-        return Binding(stack, None, {**first.facts, "Transition matrix": told}, tuple(notes))
+        return Binding(stack, None, {**first.facts, "Transition matrix": told}, tuple(notes), stack.started)
 
     def _measured(
         self, mechanism: Mechanism | None, function: EstimatingFunction

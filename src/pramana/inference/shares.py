@@ -18,8 +18,8 @@ from pramana.inference.limits import FAINTEST, Limits, on_t
 STEPS = 60
 """Halvings of an interval within [0, 1], to the last digit."""
 
-RATE_STEPS = 40
-"""Halvings of the logarithm of a p-value, to ten digits."""
+RATE_STEPS = 30
+"""Halvings of the logarithm of a p-value, to seven digits."""
 
 SMALL = 15.0
 """Records below which mid-P intervals can cover less than 0.92 (0.912 at worst, with 6, 13 or 14 records)."""
@@ -38,8 +38,8 @@ def mid_p(count: Float, trials: Float, level: float) -> Float:
     return _both_sides(lambda x, n: _halved(lambda chance: _at_least_mid(x, n, chance) < tail, x.shape), count, trials)
 
 
-def exact(count: Float, trials: Float, level: float) -> Float:
-    """Blaker's limits (d, 2) of the chance λ behind a whole `count` in whole `trials` (Blaker, 2000).
+def exact(count: Float, trials: Float, level: Float | float) -> Float:
+    """Blaker's limits (d, 2) of the chance λ behind a whole `count` in whole `trials` (Blaker, 2000); levels may differ (d,).
 
     They cover at least the level whatever λ is, and lie within those of Clopper and Pearson.
 
@@ -87,7 +87,7 @@ def _at_least_mid(x: Float, n: Float, chance: Float) -> Float:
     return (_at_least(x, n, chance) + _at_least(x + 1, n, chance)) / 2
 
 
-def _blaker_lower(x: Float, n: Float, alpha: float) -> Float:
+def _blaker_lower(x: Float, n: Float, alpha: Float | float) -> Float:
     """The smallest chance that Blaker's test does not reject.
 
     Its p-value below the estimate is S(x) + F(y), with S(x) = Pr(X ≥ x), F(y) = Pr(X ≤ y) and y the largest number with
@@ -105,7 +105,7 @@ def _blaker_lower(x: Float, n: Float, alpha: float) -> Float:
     return np.minimum(reached, leap)
 
 
-def _first_count(n: Float, chance: Float, tail: float) -> Float:
+def _first_count(n: Float, chance: Float, tail: Float | float) -> Float:
     """The smallest y with Pr(X ≤ y) ≥ tail, by halving."""
     low, high = np.full_like(n, -1.0), n.copy()
     while np.any(high - low > 1):
@@ -189,9 +189,10 @@ class BinomialLimits(Limits):
         count, trials = self._worth(held, alpha)
         above = _at_least_mid(count, trials, chance)
         found = 2 * np.minimum(above, 1 - above) >= alpha
-        for j in np.flatnonzero(self._few(count, trials)):
-            low, high = exact(count[[j]], trials[[j]], 1 - float(alpha[j]))[0]
-            found[j] = low <= chance[j] <= high
+        few = self._few(count, trials)
+        if few.any():
+            low, high = exact(count[few], trials[few], 1 - alpha[few]).T
+            found[few] = (low <= chance[few]) & (chance[few] <= high)
         return found
 
     def of(self, kept: Sequence[int]) -> Self:
