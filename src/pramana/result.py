@@ -15,7 +15,7 @@ from pramana.diagnostic import Diagnostic
 from pramana.errors import PramanaError, PramanaWarning, released, suggestion
 from pramana.frames import FrameKind, build
 from pramana.inference.hypotheses import WaldTest, wald_test
-from pramana.inference.limits import Limits
+from pramana.inference.limits import Limits, shown_t
 from pramana.inference.options import check_level
 from pramana.inference.resampling import Draws
 from pramana.models.prediction import Prediction
@@ -157,8 +157,7 @@ class Result(Shown):
         with np.errstate(all="ignore"):
             z = np.where(errors > 0, self.estimate / errors, np.nan)  # nothing varied: there is nothing to test with
         if self.limits is not None:  # the same test for the interval and for the hypothesis
-            own = np.copysign(self.limits.zero(self.degrees_of_freedom), self.estimate)
-            z = np.where(np.isnan(own), z, own)
+            z = shown_t(self.limits.zero(self.degrees_of_freedom), z, self.degrees_of_freedom)
         p = 2 * stdtr(self.degrees_of_freedom, -np.abs(z))
         columns = zip(self.parameters, self.estimate, errors, z, p, limits[:, 0], limits[:, 1], strict=True)
         return [(t, *map(float, numbers)) for t, *numbers in columns]

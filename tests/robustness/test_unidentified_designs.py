@@ -145,3 +145,22 @@ def test_what_needs_known_chances_says_so(use: Callable[..., Any], data: pd.Data
     with pytest.raises(pr.MechanismError, match=r"matrix\.at\("):
         use(data, pr.Mechanism({"z": GOOD}), tmp_path)
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_designs_that_cannot_be_are_refused() -> None:
+    with pytest.raises(pr.MechanismError, match=r"yes with probability 0.7 and no with 0.6"):
+        pr.designs.cheating_detection("g", {"a": 0.7, "b": 0.2}, {"a": 0.6, "b": 0.2})
+    with pytest.raises(pr.MechanismError, match="name of the column"):
+        pr.designs.cheating_detection(5, {"a": 0.7, "b": 0.2})  # type: ignore[arg-type]
+    pairs = {g: ([[p, 1], [1 - p, 0]], [[p, 0], [1 - p, 1]]) for g, p in (("a", 0.2), ("b", 0.7))}
+    for names in (5, None):
+        with pytest.raises(pr.MechanismError, match="list of names"):
+            pr.FreeMatrix("g", pairs, names)  # type: ignore[arg-type]
+    with pytest.raises(pr.MechanismError, match="must be shares"):
+        pr.FreeMatrix("g", pairs, ["h"]).at(h="x")  # type: ignore[arg-type]
+
+
+def test_a_column_is_not_its_own_truth() -> None:
+    matrix = pr.TransitionMatrix.from_validation([[37, 3], [3, 37]], internal=True)
+    with pytest.raises(pr.PramanaError, match="its own truth"):
+        pr.fit(pr.mean("a"), {"a": [0, 1] * 50}, pr.Mechanism({"a": matrix}), method=pr.Validated({"a": "a"}))

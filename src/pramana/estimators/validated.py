@@ -177,6 +177,8 @@ class Validated(EquationMethod):
                 "Validated() takes one measured column and the column with its true values: {'ill': 'ill_true'}"
             )
         name = next(iter(self.truth))
+        if self.truth[name] == name:
+            raise PramanaError(f"{name!r} cannot be its own truth: name the column with the true values")
         used = [] if mechanism is None else mechanism.used_by(function.variables)
         found = [a for a in used if a.columns == (name,)]
         if not found:

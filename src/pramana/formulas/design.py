@@ -268,19 +268,21 @@ class NumbersDesign(FormulaDesign):
 
     def __call__(self, columns: Mapping[str, object], n: int) -> Float:
         hidden = [name for name, v in self.described.items() if v is not None]
-        if n > KEPT_RECORDS or any(self.described[name].levels is None for name in hidden):  # type: ignore[union-attr]
+        clean = {name: broadcast(columns[name], n) for name, v in self.described.items() if v is None}
+        plain = n <= KEPT_RECORDS and all(values.dtype.kind in "iuf" for values in clean.values())
+        if not plain or any(self.described[name].levels is None for name in hidden):  # type: ignore[union-attr]
             return super().__call__(columns, n)
         at = {name: broadcast(columns[name], n) for name in hidden}
         key = (n, *(tuple(values.tolist()) for values in at.values()))
         if key not in self._kept:
             if len(self._kept) >= KEPT:
                 self._kept.clear()
-            ones = dict.fromkeys((name for name in self.described if name not in at), np.ones(n))
+            ones = dict.fromkeys(clean, np.ones(n))
             self._kept[key] = super().__call__({**ones, **at}, n)
         out = self._kept[key].copy()
         for j, part in enumerate(self.parts):
             for name in part.reads.difference(at):
-                out[:, j] *= broadcast(columns[name], n)
+                out[:, j] *= clean[name]
         return out
 
 

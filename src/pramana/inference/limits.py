@@ -13,15 +13,36 @@ from pramana.arrays import Bool, Float
 from pramana.errors import PramanaError
 
 FAINTEST = 1e-12
-"""A p-value below which tests agree that a parameter is not 0, and Wald's is shown."""
+"""Least p-value that is told apart from 0."""
+RATE_STEPS = 30
+"""Halvings of the logarithm of a p-value, to seven digits."""
 
 
 def on_t(p: Float, df: Float) -> Float:
-    """|t| that has the p-value; NaN where nobody doubts."""
+    """|t| that has the p-value; infinite where that is next to nothing, as where a parameter cannot be 0."""
     from scipy.special import stdtrit
 
     with np.errstate(all="ignore"):
-        return np.asarray(np.where(p > FAINTEST, -stdtrit(df, p / 2), np.nan))
+        return np.asarray(np.where(p <= FAINTEST, np.inf, -stdtrit(df, p / 2)))
+
+
+def shown_t(own: Float, wald: Float, df: Float) -> Float:
+    """The statistics of a table: |t| (d,) by the tests behind the limits, else Wald's; Wald's too where nobody doubts, if it is as large."""
+    from scipy.special import stdtrit
+
+    least = -np.asarray(stdtrit(df, FAINTEST / 2))
+    found = np.where(np.isinf(own), np.fmax(np.abs(wald), least), own)
+    return np.where(np.isnan(own), wald, np.copysign(found, wald))
+
+
+def largest_rate(holds: Callable[[Float], Bool], size: int) -> Float:
+    """The largest error rate (k,) at which an interval still holds a value, by halving on the scale of logarithms."""
+    low, high = np.full(size, np.log(FAINTEST / 2)), np.zeros(size)
+    for _ in range(RATE_STEPS):
+        middle = (low + high) / 2
+        held = holds(np.exp(middle))
+        low, high = np.where(held, middle, low), np.where(held, high, middle)
+    return np.asarray(np.exp(low))
 
 
 class Limits(ABC):

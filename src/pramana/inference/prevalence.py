@@ -8,8 +8,8 @@ from typing import Self
 
 import numpy as np
 
-from pramana.arrays import Float
-from pramana.inference.limits import Limits
+from pramana.arrays import Bool, Float
+from pramana.inference.limits import Limits, largest_rate, on_t
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,13 @@ class PrevalenceLimits(Limits):
 
     def at(self, level: float) -> Float:
         return np.sort(self.low[:, None] + self.span[:, None] * lang_reiczigel(self.test, level), axis=1)
+
+    def zero(self, df: Float) -> Float:
+        def holds(alpha: Float) -> Bool:
+            limits = np.array([self.at(1 - float(a))[j] for j, a in enumerate(alpha)])
+            return (limits[:, 0] <= 0) & (limits[:, 1] >= 0)
+
+        return on_t(largest_rate(holds, self.low.size), df)
 
     def of(self, kept: Sequence[int]) -> Self:
         return replace(self, low=self.low[list(kept)], span=self.span[list(kept)])

@@ -13,13 +13,10 @@ from typing import Literal, Self
 import numpy as np
 
 from pramana.arrays import Bool, Float
-from pramana.inference.limits import FAINTEST, Limits, on_t
+from pramana.inference.limits import Limits, largest_rate, on_t
 
 STEPS = 60
 """Halvings of an interval within [0, 1], to the last digit."""
-
-RATE_STEPS = 30
-"""Halvings of the logarithm of a p-value, to seven digits."""
 
 SMALL = 15.0
 """Records below which mid-P intervals can cover less than 0.92 (0.912 at worst, with 6, 13 or 14 records)."""
@@ -115,16 +112,6 @@ def _first_count(n: Float, chance: Float, tail: Float | float) -> Float:
     return high
 
 
-def _largest_rate(holds: Callable[[Float], Bool], size: int) -> Float:
-    """The largest error rate (k,) at which an interval still holds a value, by halving on the scale of logarithms."""
-    low, high = np.full(size, np.log(FAINTEST / 2)), np.zeros(size)
-    for _ in range(RATE_STEPS):
-        middle = (low + high) / 2
-        held = holds(np.exp(middle))
-        low, high = np.where(held, middle, low), np.where(held, high, middle)
-    return np.asarray(np.exp(low))
-
-
 @dataclass(frozen=True)
 class BinomialLimits(Limits):
     """Limits low + span λ of shares, at any level.
@@ -180,7 +167,7 @@ class BinomialLimits(Limits):
             chance = -self.low / self.span
         held = np.isfinite(self.trials) & (chance >= 0) & (chance <= 1)
         if held.any():
-            rates = _largest_rate(lambda alpha: self._holds(chance[held], held, alpha), int(held.sum()))
+            rates = largest_rate(lambda alpha: self._holds(chance[held], held, alpha), int(held.sum()))
             out[held] = on_t(rates, df[held])
         return out
 

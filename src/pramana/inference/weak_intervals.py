@@ -77,9 +77,7 @@ def limits_of(
     extra: Callable[[Float], Float] | None = None,
 ) -> ScoreLimits | None:
     """Score intervals, of all parameters or of those with too faint a signal; None where all are Wald's at the usual level."""
-    if chosen.interval == "wald":
-        return None
-    held, levels = np.ones(engine.d, dtype=bool), {chosen.level}
+    held, levels = np.full(engine.d, chosen.interval != "wald"), {chosen.level}
     if chosen.interval == "auto":
         faint = judged.signals < SAFE if judged is not None and not judged.divisor else ~held
         held, levels = faint & engine.about.profiled, {*LEVELS, chosen.level}

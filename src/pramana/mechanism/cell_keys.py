@@ -12,11 +12,16 @@ import numpy.typing as npt
 from pramana.arrays import Float, Int
 from pramana.errors import DataError, MechanismError, quoted, released
 from pramana.frames import read
+from pramana.frames.levels import is_number
 from pramana.frames.table import require_columns
 from pramana.mechanism.channels.rectangular import RectangularMatrix
 
 TOLERANCE = 1e-4
 """Of sums and means of chances, which come from an optimiser and are printed with few digits."""
+
+
+LARGEST = 1_000
+"""Largest count of a perturbation table: they end where counts are moved alike, at a few dozen."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class CellSum:
         """Normal limits, and no farther away than noise can reach."""
         from scipy.special import ndtri
 
-        if not 0 < level < 1:
+        if not (is_number(level) and 0 < level < 1):
             raise MechanismError(f"level={level!r} must lie between 0 and 1: for 95 % intervals give 0.95")
         half = min(float(ndtri((1 + level) / 2)) * self.standard_error, self.reach)
         return self.estimate - half, self.estimate + half
@@ -60,12 +65,14 @@ class CellKeys:
         data = read(table)
         moved = "j" not in data.names and "v" in data.names
         require_columns(data, ["i", "v" if moved else "j", "p"], "a perturbation table")
-        i, j, p = (np.asarray(data.column(name), dtype=float) for name in ("i", "v" if moved else "j", "p"))
+        i, j, p = (_numbers(data.column(name)) for name in ("i", "v" if moved else "j", "p"))
         j = i + j if moved else j
-        if not (
-            i.size and np.all(np.isfinite([i, j, p])) and np.all((i >= 0) & (j >= 0) & (i % 1 == 0) & (j % 1 == 0))
-        ):
-            raise MechanismError("i and j of a perturbation table must be whole numbers from 0, and p numbers")
+        with np.errstate(invalid="ignore"):
+            whole = (i >= 0) & (j >= 0) & (i % 1 == 0) & (j % 1 == 0) & (np.maximum(i, j) <= LARGEST)
+        if not (i.size and np.all(np.isfinite(p)) and np.all(whole)):
+            raise MechanismError(
+                f"i and j of a perturbation table must be whole numbers from 0, and p numbers; a table ends at {LARGEST} or before"
+            )
         chances = np.zeros((int(i.max()) + 1, int(j.max()) + 1))
         np.add.at(chances, (i.astype(int), j.astype(int)), p)
         _check(chances)
@@ -114,23 +121,25 @@ class CellKeys:
         The variance of a cell is the largest among counts that can have been published as this one: that of all but the smallest. Cells that are
         known to be empty must be left out, and no cell may be given twice, for it has the same noise again.
         """
-        found = np.asarray(counts, dtype=float).ravel()
-        own = np.ones(found.size) if weights is None else np.asarray(weights, dtype=float).ravel()
-        if own.size != found.size or not found.size:
-            raise DataError(f"there are {found.size} counts and {own.size} weights: give one weight a count")
-        variance = np.full(found.size, self.variances[-1])
-        few = found < self.largest + 1
-        variance[few] = self._at_most()[self._checked(found)[few]]
+        found = _numbers(counts).ravel()
+        own = np.ones(found.size) if weights is None else _numbers(weights).ravel()
+        if own.size != found.size or not found.size or not np.all(np.isfinite(own)):
+            raise DataError(f"there are {found.size} counts and {own.size} weights: give one number a count")
+        variances = self._at_most()
+        variance = variances[np.minimum(self._checked(found), len(variances) - 1)]
         return CellSum(float(own @ found), float(np.sqrt(own**2 @ variance)), float(np.abs(own).sum() * self.most))
 
     def _at_most(self) -> Float:
-        """By published count up to `largest`, the largest variance that a count behind it can have."""
-        chances = self._up_to(self.largest + self.most)[:, : self.largest + 1]
-        own = np.append(self.variances, np.full(self.most, self.variances[-1]))
+        """By published count, the largest variance that a count behind it can have; the last holds for all larger ones."""
+        last = self.largest + self.most + 1  # behind which there are only counts that are moved alike
+        chances = self._up_to(last + self.most)[:, : last + 1]
+        own = np.append(self.variances, np.full(len(chances) - len(self.variances), self.variances[-1]))
         return np.asarray(np.where(chances > 0, own[:, None], 0.0).max(axis=0))
 
     def _checked(self, counts: Float) -> Int:
-        wrong = ~(np.isfinite(counts) & (counts >= 0) & (counts % 1 == 0)) | np.isin(counts, self.blocked)
+        with np.errstate(invalid="ignore"):
+            whole = np.isfinite(counts) & (counts >= 0) & (counts % 1 == 0)
+        wrong = ~whole | np.isin(counts, self.blocked)
         if wrong.any():
             row = int(np.argmax(wrong))
             never = (
@@ -152,7 +161,7 @@ class CellKeys:
                 f"counts {', '.join(map(str, self.blocked))} are never published, so that no left inverse of the noise holds for all counts, and other "
                 "functions of them than sums cannot be undone: use total(counts, weights)"
             )
-        if not (isinstance(largest, int) and largest >= 1):
+        if isinstance(largest, bool) or not (isinstance(largest, int | np.integer) and largest >= 1):
             raise MechanismError(f"largest={largest!r} must be a whole number from 1")
         chances = self._up_to(largest)
         labels = np.flatnonzero(chances.max(axis=0) > 0)
@@ -163,6 +172,15 @@ class CellKeys:
             frequencies=frequencies,
             kind="numeric",
         )
+
+
+def _numbers(values: Any) -> Float:
+    """As numbers; what is none becomes no number."""
+    try:
+        found = np.asarray(values)
+        return found.astype(float) if found.dtype.kind in "iufO" else np.full(found.shape, np.nan)
+    except (TypeError, ValueError):
+        return np.full(np.shape(np.asarray(values, dtype=object)), np.nan)
 
 
 def _check(chances: Float) -> None:

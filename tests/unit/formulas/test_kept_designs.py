@@ -56,3 +56,10 @@ def test_what_is_kept_is_bounded() -> None:
     for _ in range(3 * KEPT):
         design(records(rng), 9)
     assert len(design._kept) <= KEPT
+
+
+@pytest.mark.parametrize("values", [["u", "v"], np.array(["2020-01-01"] * 2, dtype="M8[D]")])
+def test_new_records_without_numbers_are_refused(values: Any) -> None:
+    fitted = pr.fit("y ~ x", {"x": [1.0, 2, 3, 4], "y": [1.0, 2, 2, 4]}, None)
+    with pytest.raises(pr.PramanaError):
+        fitted.predict({"x": values})

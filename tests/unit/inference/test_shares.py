@@ -326,3 +326,15 @@ def test_a_share_is_called_zero_where_its_interval_holds_zero(name: str) -> None
             assert inside == (row["p_value"] > 0.05), row
             seen.add(inside)
     assert seen == {True, False}
+
+
+@pytest.mark.parametrize("interval", ["auto", "exact", "score", "lang-reiczigel"])
+def test_a_share_that_cannot_be_zero_is_not_called_so(interval):
+    """With a specificity of 1 one positive record is proof; and Lang and Reiczigel's interval has a p-value too."""
+    measured = pr.TransitionMatrix.from_validation(sensitivity=(26, 30), specificity=(27, 30))
+    sure = pr.TransitionMatrix.binary(sensitivity=0.8, specificity=1.0)
+    own = interval == "lang-reiczigel"
+    data = {"a": [1] * 62 + [0] * 238} if own else {"a": [1] * 3 + [0] * 17}
+    mechanism = pr.Mechanism({"a": measured if own else sure})
+    [row] = pr.fit(pr.mean("a"), data, mechanism, inference=pr.Sandwich(interval=interval)).to_dicts()
+    assert (row["conf_low"] <= 0) == (row["p_value"] > 0.05) == own

@@ -217,3 +217,13 @@ def test_clean_data_are_not_judged() -> None:
         result = pr.fit(what, data | {"g2": np.tile([0, 1], 100)}, None)
         assert codes(result) == []
         assert result.interval_kind == "wald"
+
+
+def test_walds_intervals_are_shown_at_the_level_asked_for() -> None:
+    rng = np.random.default_rng(0)
+    data = {"x": rng.normal(size=200), "y": rng.normal(size=200)}
+    for what in ("y ~ x", pr.mean("y")):
+        asked = pr.fit(what, data, None, inference=pr.Sandwich(interval="wald", level=0.9))
+        usual = pr.fit(what, data, None, inference=pr.Sandwich(interval="wald"))
+        np.testing.assert_allclose(asked.interval(), usual.interval(0.9))
+        assert "[0.05" in asked.summary()

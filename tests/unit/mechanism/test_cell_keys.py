@@ -121,3 +121,23 @@ def test_counts_that_were_not_published_so() -> None:
         noise.total([4, 5], [1])
     with pytest.raises(pr.DataError, match="'p'"):
         pr.imports.ptable({"i": [0], "j": [0]})
+
+
+def test_a_larger_variance_behind_a_count_beyond_the_table_is_counted() -> None:
+    """Count 3 can be published as 6, with a variance of 9, although 6 has no row of its own."""
+    rows = {"i": [0, 1, 2, 3, 3, 4, 4, 4], "j": [0, 1, 2, 0, 6, 3, 4, 5], "p": [1, 1, 1, 0.5, 0.5, 0.25, 0.5, 0.25]}
+    keys = pr.imports.ptable(rows)
+    assert [keys.total([count]).standard_error for count in (6, 7, 50)] == pytest.approx([3, 0.5**0.5, 0.5**0.5])
+    for wrong in (["a"], [np.inf], [np.nan]):
+        with pytest.raises(pr.DataError, match="whole numbers from 0"):
+            keys.total(wrong)
+    for weights in (["a", "b"], [1, np.nan]):
+        with pytest.raises(pr.DataError, match="one number a count"):
+            keys.total([1, 2], weights)
+    for text in ({"i": ["a"], "j": [1], "p": [1]}, {"i": [10**12], "j": [1], "p": [1]}):
+        with pytest.raises(pr.MechanismError, match="whole numbers from 0, and p numbers"):
+            pr.imports.ptable(text)
+    with pytest.raises(pr.MechanismError, match="whole number"):
+        keys.matrix(True)
+    with pytest.raises(pr.MechanismError, match="between 0 and 1"):
+        keys.total([1]).interval("a")

@@ -189,3 +189,9 @@ def test_what_works_on_one_column_at_a_time_says_so(tmp_path: Path) -> None:
             pr.fit(formula, released, MECHANISM, family=family)
     with pytest.raises(pr.DataError, match=r"'b' holds no numbers"):
         MECHANISM.perturb(true.assign(b="x"), seed=1)
+
+
+def test_bounds_may_be_an_array() -> None:
+    covariance = [[4.0, 1.0], [1.0, 1.0]]
+    given = pr.JointGaussianNoise(covariance, bounds=np.array([[0, 2], [0, 1]]))
+    assert given == pr.JointGaussianNoise(covariance, bounds=[(0, 2), (0, 1)])

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from pramana.arrays import Column, Columns, Float, Int
 from pramana.errors import MechanismError, listing
 from pramana.frames import Kind, Level, checked_levels, encode
+from pramana.frames.levels import is_number
 from pramana.mechanism.channel import Channel, Document, Nodes
 from pramana.mechanism.channels.checks import checked_array, refuse_sums
 from pramana.mechanism.channels.matrix_forms import Dense
@@ -67,6 +68,8 @@ class FreeMatrix(Channel):
         kind: Kind | None = None,
     ) -> None:
         known, names = checked_levels(levels), _checked_names(parameters)
+        if not isinstance(by, str):
+            raise MechanismError(f"by={by!r} must be the name of the column with the groups")
         if not isinstance(groups, Mapping) or not groups:
             raise MechanismError(
                 f"groups must be a dictionary from the values of {by!r} to matrices at t = 0 and t = 1"
@@ -91,7 +94,7 @@ class FreeMatrix(Channel):
         """The channel with known parameters, which perturbs, and which any method reverts."""
         if sorted(shares) != sorted(self.parameters):
             raise MechanismError(f"at() needs {listing(self.parameters)}, and not {listing(list(shares)) or 'nothing'}")
-        t = np.array([shares[name] for name in self.parameters], dtype=float)
+        t = np.array([shares[name] if is_number(shares[name]) else np.nan for name in self.parameters], dtype=float)
         if not (np.all(t >= 0) and t.sum() <= 1 + 1e-12):
             raise MechanismError(f"{shares} must be shares: from 0 to 1, and 1 at most together")
         strata = zip(self.values, self.chances(t), strict=True)
@@ -206,8 +209,9 @@ class FreeMatrix(Channel):
 
 
 def _checked_names(parameters: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(parameters, str):
-        raise MechanismError(f"parameters={parameters!r} must be a list of names: give [{parameters!r}]")
+    if not isinstance(parameters, Sequence) or isinstance(parameters, str):
+        example = [parameters] if isinstance(parameters, str) else ["honest"]
+        raise MechanismError(f"parameters={parameters!r} must be a list of names: give {example!r}")
     names = tuple(parameters)
     if not names or len(set(names)) < len(names) or not all(isinstance(v, str) and v.isidentifier() for v in names):
         raise MechanismError(f"parameters {listing(names)} must be one or more different names, such as 'honest'")

@@ -19,7 +19,6 @@ import numpy.typing as npt
 from pramana.arrays import Column, Columns, Float, Int
 from pramana.errors import MechanismError
 from pramana.frames import Kind
-from pramana.frames.levels import is_number
 from pramana.kernels.additive import Displacement, Gaussian, moment_nodes
 from pramana.mechanism.channel import Channel, Document, Nodes
 from pramana.mechanism.channels.additive_noise import numbers_in, shared_nodes, steps_of
@@ -208,7 +207,7 @@ def _checked(covariance: Any) -> Float:
 def _checked_pairs(bounds: Any, size: int) -> tuple[tuple[float, float], ...] | None:
     if bounds is None:
         return None
-    pairs = list(bounds) if isinstance(bounds, Sequence) and not is_number(bounds) else []
+    pairs = list(np.asarray(bounds).tolist() if isinstance(bounds, np.ndarray) else bounds) if np.ndim(bounds) else []
     if len(pairs) != size:
         raise MechanismError(f"bounds={bounds!r} must hold two numbers for each of the {size} columns")
     found = [checked_bounds(pair) for pair in pairs]

@@ -134,6 +134,12 @@ def cheating_detection(
     silent = dict.fromkeys(told, 0.0) if no is None else _chances("the cheating detection model", no)
     if set(silent) != set(told):
         raise MechanismError(f"yes= is of groups {list(told)} and no= of {list(silent)}: give both for every group")
+    beyond = [g for g, chance in told.items() if chance + silent[g] > 1]
+    if beyond:
+        raise MechanismError(
+            f"in group {beyond[0]!r} people are told to say yes with probability {told[beyond[0]]:g} and no with {silent[beyond[0]]:g}, which is more "
+            "than 1 together: give chances that leave room for a truthful answer"
+        )
     groups = {g: (_yes(1 - silent[g], 0.0), _yes(1 - silent[g], c)) for g, c in told.items()}
     return FreeMatrix(by, groups, ["honest"], levels=levels)
 
