@@ -9,6 +9,7 @@ import numpy as np
 import parameter_settings as settings
 import pytest
 from montecarlo import (
+    LONG,
     Replicates,
     check,
     check_bias,
@@ -81,12 +82,12 @@ def test_resampled_quantiles_and_poverty_rates(
     draws lose one to two percent of coverage, so that the long run takes more."""
     draws = pr.Resampling(draws=100 if replicates < 1000 else 300)
     right = replicate(setting, replicates, 308, inference=draws)
-    wrong = replicate(setting, 60, 308, mechanism=setting.wrong, inference=pr.Resampling(draws=20))
+    wrong = replicate(setting, 40, 308, mechanism=setting.wrong, inference=pr.Resampling(draws=20))
     record_property("rows", right.rows(wrong))
     check_bias(right)
     check_coverage(right, allowance=0.02)
     check_spread(right, allowance=0.04)
-    check_rejects(wrong)
+    check_rejects(wrong, right)
 
 
 @lengths(70)
@@ -108,12 +109,12 @@ def predicted(setting: settings.Setting, replicates: int, mechanism: pr.Mechanis
 @lengths(80)
 def test_predictions_of_new_records(replicates: int, record_property: Log) -> None:
     setting = settings.predictions()
-    right, wrong = predicted(setting, replicates), predicted(setting, min(replicates, 200), setting.wrong)
+    right, wrong = predicted(setting, replicates), predicted(setting, LONG if replicates >= 500 else 20, setting.wrong)
     record_property("rows", right.rows(wrong))
     check_bias(right)
     check_coverage(right)
     check_spread(right)
-    check_rejects(wrong)
+    check_rejects(wrong, right)
 
 
 def test_the_median_of_perturbed_levels_is_the_right_level_and_another_under_a_wrong_matrix() -> None:
