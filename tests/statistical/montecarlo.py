@@ -224,7 +224,7 @@ def check_rejects(wrong: Replicates, right: Replicates) -> None:
 
 def replicate_wrong(setting: Setting, replicates: int, seed: int) -> Replicates:
     """Of the analyst with the wrong P."""
-    return replicate(setting, LONG if replicates >= 500 else 20, seed, mechanism=setting.wrong)
+    return replicate(setting, LONG if replicates >= 500 else min(24, replicates), seed, mechanism=setting.wrong)
 
 
 def check(setting: Setting, replicates: int, seed: int, log: Callable[[str, object], None], **options: Any) -> None:

@@ -75,7 +75,7 @@ def test_bits_of_one_report_are_independent() -> None:
 Log = Callable[[str, object], None]
 CODES = list(range(8))
 EPSILON = 1.5
-FEW = pytest.mark.parametrize("replicates", [16, pytest.param(2000, marks=pytest.mark.verify)])
+FEW = pytest.mark.parametrize("replicates", [24, pytest.param(2000, marks=pytest.mark.verify)])
 
 
 def logistic(channel: Any, wrong: Any, n: int = 16_000) -> Setting:
@@ -89,7 +89,7 @@ def logistic(channel: Any, wrong: Any, n: int = 16_000) -> Setting:
     return Setting(generate, right, other, "y ~ z", (-0.85, 0.3), {"family": "binomial"})
 
 
-@pytest.mark.parametrize(("replicates", "n"), [(16, 4000), pytest.param(2000, 16_000, marks=pytest.mark.verify)])
+@pytest.mark.parametrize(("replicates", "n"), [(24, 4000), pytest.param(2000, 16_000, marks=pytest.mark.verify)])
 def test_a_logit_with_optimized_unary_reports(replicates: int, n: int, record_property: Log) -> None:
     right = pr.UnaryEncoding.optimized(CODES, EPSILON, kind="numeric")
     wrong = pr.UnaryEncoding(CODES, right.p + 0.15, right.q - 0.08, kind="numeric")
