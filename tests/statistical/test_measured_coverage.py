@@ -11,14 +11,14 @@ from montecarlo import BOUND, Data, Replicates, check_coverage, check_spread, ga
 
 import pramana as pr
 from pramana.inference.prevalence import Screened, lang_reiczigel
-from pramana.studies.noise import MEASURED, SLOPES, people, validated
+from pramana.studies.noise import MEASURED, SLOPES, patients, validated
 
 Log = Callable[[str, object], None]
 
 
 def sample(rng: np.random.Generator, n: int) -> Data:
     """Released data; half of the records on either side."""
-    true = {**people(rng, n), "side": np.where(np.arange(n) % 2 == 0, "left", "right")}
+    true = {**patients(rng, n), "side": np.where(np.arange(n) % 2 == 0, "left", "right")}
     return perturb(pr.Mechanism(MEASURED), true, int(rng.integers(2**63)))
 
 

@@ -44,13 +44,13 @@ def reading(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
 
 def _stated(files: dict[str, Path], stated: dict[str, str]) -> dict[str, Any]:
     """The files with their dialects. What is stated is not for a file that a description of ours speaks for, if there is another."""
-    from pramana.frames.dialects import described
+    from pramana.frames.dialects import dialect_in_words
     from pramana.frames.files import format_of
 
     texts = {name: path for name, path in files.items() if path.is_file() and format_of(path) == "csv"}
     if stated and files and not texts and all(path.is_file() for path in files.values()):
         raise PramanaError(f"--{next(iter(stated))} is for CSV files, and {next(iter(files.values())).name!r} is none")
-    free = [name for name, path in texts.items() if "encoding" not in described(path)] or list(texts)
+    free = [name for name, path in texts.items() if "encoding" not in dialect_in_words(path)] or list(texts)
     return files | {name: _told(path, stated if name in free else {}) for name, path in texts.items()}
 
 

@@ -79,7 +79,7 @@ def _recoded(table: Table, codings: Mapping[str, Coding]) -> Table:
     return table
 
 
-def described(released: Any) -> dict[str, Any]:
+def told_of_release(released: Any) -> dict[str, Any]:
     """What the description of a released file says of it; nothing for a frame."""
     found = find_description(Path(released)) if isinstance(released, str | os.PathLike) else None
     body = (found or {}).get("pram")

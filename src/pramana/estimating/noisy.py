@@ -12,13 +12,9 @@ reversions of g, t_j g and t_j t_l g for a few functions g of η alone:
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
-from operator import mul
-from typing import Any, NamedTuple
+from functools import cached_property
 
 import numpy as np
 
@@ -26,40 +22,16 @@ from pramana.arrays import Column, Float, Int
 from pramana.errors import PramanaError, SolveError
 from pramana.estimating.equation import About, Equation, Note, Solve, paired
 from pramana.estimating.generalized_linear import GeneralizedLinear, PredictorEquation
+from pramana.estimating.noisy_curves import Curve, IdentityCurve, LogisticCurve, PowerCurve, Reverted
 from pramana.estimating.records import Records
 from pramana.kernels.additive import Displacement, Operator
 from pramana.kernels.blocks import gram
-from pramana.kernels.logistic import MIXTURE_REACH, STEEPNESS, logistic_derivatives, smoothed_derivatives
 from pramana.kernels.predictor import IDENTITY, LOGIT, POWER, Grouped, Packed
 
 DROWNED = 5.0
 """Ratio of noise to signal, as standard deviations, from which it is remarked on."""
 FEW_NODES = 8
 """Nodes up to which adding their values one after the other is quicker than a sum over an axis."""
-COARSE = 0.4
-"""Largest step of a grid on the scale of η where normal noise on it is undone as if it were continuous: an H as steep as the
-steepest term of the mixture has frequencies beyond the grid's of exp(−π²/(2 · 1.37² · 0.4²)) = 7e-8, with a share of 0.003."""
-
-
-class Reverted(NamedTuple):
-    """Reversions of g (N,), of t_j g (q, N) and of t_j t_l g (q, q, N)."""
-
-    plain: Float
-    first: Float
-    second: Float
-
-    def __mul__(self, factor: Any) -> Reverted:
-        return Reverted(*(part * factor for part in self))
-
-    def __add__(self, other: Any) -> Reverted:
-        return Reverted(*(a + b for a, b in zip(self, other, strict=True)))
-
-    def softened(self, naive: Float | float, t: float) -> Reverted:
-        if t == 1:
-            return self
-        if t == 0:  # what the noise leaves without an average is of no matter to the naive equation
-            return Reverted(naive * np.ones_like(self.plain), np.zeros_like(self.first), np.zeros_like(self.second))
-        return Reverted((1 - t) * naive + t * self.plain, t * self.first, t * self.second)
 
 
 @dataclass(frozen=True)
@@ -164,7 +136,7 @@ class NoisyLinear(Equation):
         nodes = len(self.records.nodes)
         return tuple(o.mapped(lambda v: np.repeat(v, nodes)) for o in self.records.operators)
 
-    def _curve(self, beta: Float) -> _Curve:
+    def _curve(self, beta: Float) -> Curve:
         """The one of the last β is kept: solver and inference ask for several sums at one."""
         known, curve = self._last.get("curve", (None, None))
         if curve is None or known != beta.tobytes():
@@ -173,10 +145,10 @@ class NoisyLinear(Equation):
         return curve
 
     @cached_property
-    def _last(self) -> dict[str, tuple[bytes, _Curve]]:
+    def _last(self) -> dict[str, tuple[bytes, Curve]]:
         return {}
 
-    def _curved(self, beta: Float) -> _Curve:
+    def _curved(self, beta: Float) -> Curve:
         """η and its derivatives by the noisy columns, with the functions that the family needs of them."""
         data = self.naive.data
         eta = data.eta(beta[None])[0].ravel()
@@ -185,8 +157,8 @@ class NoisyLinear(Equation):
         curve = self.function.family.curve
         common = (eta, slopes, self.operators, self.records.share)
         if curve.code == POWER:
-            return _Power(*common, curve.shape)
-        return _Logistic(*common) if curve.code == LOGIT else _Identity(*common)
+            return PowerCurve(*common, curve.shape)
+        return LogisticCurve(*common) if curve.code == LOGIT else IdentityCurve(*common)
 
     @cached_property
     def weight(self) -> Float:
@@ -194,12 +166,12 @@ class NoisyLinear(Equation):
         whole = self.records.table.shape == (1, 1) and self.records.table[0, 0] == 1
         return np.ones(1) if whole else self.naive.data.weight.ravel()
 
-    def _force(self, curve: _Curve) -> Reverted:
+    def _force(self, curve: Curve) -> Reverted:
         """a (S − W μ)."""
         terms = ((self.naive.data.first.ravel(), curve.a(0)), (-self.weight, curve.mean(0)))
         return _combined(*terms, pairs=False)
 
-    def _bend(self, curve: _Curve) -> Reverted:
+    def _bend(self, curve: Curve) -> Reverted:
         """Its derivative by η."""
         return _combined((self.naive.data.first.ravel(), curve.a(1)), (-self.weight, curve.mean(1)))
 
@@ -207,14 +179,14 @@ class NoisyLinear(Equation):
         with np.errstate(all="ignore"):
             return self._influence(self._curve(beta))
 
-    def _influence(self, curve: _Curve) -> Float:
+    def _influence(self, curve: Curve) -> Float:
         force = self._force(curve)
         out = force.plain[:, None] * self.naive.data.design
         for own, tilt, part in zip(self.columns, self.tilts, force.first, strict=True):
             out[:, own] += part[:, None] * tilt
         return _over_nodes(out, len(self.records.nodes))
 
-    def _score(self, curve: _Curve, weights: Float) -> Float:
+    def _score(self, curve: Curve, weights: Float) -> Float:
         """Σ w φ (d,), without φ of every record."""
         force, row_weights = self._force(curve), self._row_weights(weights)
         out = (force.plain * row_weights) @ self.naive.data.design
@@ -233,11 +205,11 @@ class NoisyLinear(Equation):
         x = self.naive.data.design
         out = gram(x, terms.plain * row_weights)
         for j, (own, tilt) in enumerate(zip(self.columns, self.tilts, strict=True)):
-            side = _crossed(tilt, terms.first[j] * row_weights, x)
+            side = crossed(tilt, terms.first[j] * row_weights, x)
             out[own] += side
             out[:, own] += side.T
             for k, (other, tilted) in enumerate(zip(self.columns, self.tilts, strict=True)):
-                out[np.ix_(own, other)] += _crossed(tilt, terms.second[j, k] * row_weights, tilted)
+                out[np.ix_(own, other)] += crossed(tilt, terms.second[j, k] * row_weights, tilted)
         return out
 
     def slope(self, beta: Float, weights: Float) -> Float:
@@ -299,7 +271,7 @@ class NoisyLinear(Equation):
         with np.errstate(all="ignore"):
             return self._clean_outer(self._curve(beta), weights)
 
-    def _clean_outer(self, curve: _Curve, weights: Float) -> Float:
+    def _clean_outer(self, curve: Curve, weights: Float) -> Float:
         data = self.naive.data
         curve.refuse_far(self.records.noisy)
         a, b, c = curve.squares()
@@ -360,7 +332,7 @@ def _drowned(name: str, column: Column, noise: float, weights: Float) -> list[No
     return [("noise-outweighs-signal", "warning", message)]
 
 
-def _crossed(left: Float, weights: Float, right: Float) -> Float:
+def crossed(left: Float, weights: Float, right: Float) -> Float:
     """Σ w l rᵀ over rows l and r, either of which may be one row for all."""
     if len(left) == 1:
         return np.outer(left[0], weights.sum() * right[0] if len(right) == 1 < len(weights) else weights @ right)
@@ -394,227 +366,3 @@ def _tilt(function: GeneralizedLinear, records: Records, released: Float, name: 
     moved = replace(records, columns={**records.columns, name: values + step})
     ahead = [function.design_of(moved.at(c), records.n)[:, own] for c in range(len(records.nodes))]
     return np.asarray((np.stack(ahead, axis=1).reshape(-1, len(own)) - released[:, own]) / step)
-
-
-@dataclass(frozen=True)
-class _Curve(ABC):
-    """The functions of η that a family's score is made of, reverted.
-
-    Attributes
-    ----------
-    eta : at the released values (N,).
-    slopes : derivatives of η by the noisy columns (q, N), or (q, 1) where all records share them.
-    share : of the noise that is undone.
-    """
-
-    eta: Float
-    slopes: Float
-    operators: tuple[Operator, ...]
-    share: float
-
-    @abstractmethod
-    def a(self, order: int) -> Reverted | None:
-        """a = μ′/V(μ), or its derivative by η; None where that is zero."""
-
-    @abstractmethod
-    def mean(self, order: int) -> Reverted:
-        """aμ, or its derivative."""
-
-    @abstractmethod
-    def squares(self) -> tuple[Reverted, Reverted, Reverted]:
-        """a², a²μ and a²μ²."""
-
-    def refuse_far(self, names: tuple[str, ...]) -> None:
-        """Coefficients so large for the noise that the squares have no average over it are an error; there are none by default."""
-        del names
-
-    def _moment(self, power: int) -> Float:
-        """(t_j^power)*, (q, N), or (q, 1) where all records share them."""
-        return np.stack(np.broadcast_arrays(*(np.atleast_1d(o.moments(power)[power]) for o in self.operators)))
-
-    @cached_property
-    def _second(self) -> Float:
-        return self._moment(2)
-
-    @cached_property
-    def _one(self) -> Reverted:
-        none = np.zeros((len(self.operators), 1))
-        return Reverted(np.ones(1), none, _diagonal(self._second)).softened(1.0, self.share)
-
-
-def _diagonal(values: Float) -> Float:
-    """(q, q, N) from its diagonal (q, N)."""
-    q, n = values.shape
-    out = np.zeros((q, q, n))
-    out[np.arange(q), np.arange(q)] = values
-    return out
-
-
-@dataclass(frozen=True)
-class _Identity(_Curve):
-    """a = 1 and aμ = η: moments of t up to the fourth."""
-
-    def a(self, order: int) -> Reverted | None:
-        return self._one if order == 0 else None
-
-    def mean(self, order: int) -> Reverted:
-        if order > 0:
-            return self._one
-        own = self.slopes * self._second
-        return Reverted(self.eta, own, self.eta * _diagonal(self._second)).softened(self.eta, self.share)
-
-    def squares(self) -> tuple[Reverted, Reverted, Reverted]:
-        c, second = self.slopes, self._second
-        fourth = self._moment(4)
-        spread = np.sum(c**2 * second, axis=0)
-        own = self.eta**2 * second + c**2 * fourth + second * (spread - c**2 * second)
-        cross = np.zeros((len(c), *own.shape)) + 2 * (c * second)[:, None] * (c * second)[None]
-        cross[np.arange(len(c)), np.arange(len(c))] = own
-        square = Reverted(self.eta**2 + spread, 2 * self.eta * c * second, cross).softened(self.eta**2, self.share)
-        return self._one, self.mean(0), square
-
-
-@dataclass(frozen=True)
-class _Power(_Curve):
-    """Log link with V(μ) = μ^p: a = e^{(1−p)η} and aμ = e^{(2−p)η}."""
-
-    power: float
-
-    @cached_property
-    def _known(self) -> dict[float, Reverted]:
-        return {}
-
-    def _exponential(self, k: float) -> Reverted:
-        if k == 0:
-            return self._one
-        if k not in self._known:
-            self._known[k] = self._reverted(k)
-        return self._known[k]
-
-    def _reverted(self, k: float) -> Reverted:
-        """(e^{kη})*, with t_j and t_j t_l."""
-        value = np.exp(k * self.eta)
-        parts = [o.inverse(k * c) for o, c in zip(self.operators, self.slopes, strict=True)]
-        whole = value * reduce(mul, (v for v, _, _ in parts))
-        ratio = np.stack(np.broadcast_arrays(*(first / v for v, first, _ in parts)))  # numbers, or by record
-        second = ratio[:, None] * ratio[None]
-        for j, (v, _, own) in enumerate(parts):
-            second[j, j] = own / v
-        return Reverted(whole, whole * ratio, whole * second).softened(value, self.share)
-
-    def a(self, order: int) -> Reverted | None:
-        k = 1 - self.power
-        return None if k == 0 and order > 0 else self._exponential(k) * k**order
-
-    def mean(self, order: int) -> Reverted:
-        k = 2 - self.power
-        return self._exponential(k) * k**order
-
-    def squares(self) -> tuple[Reverted, Reverted, Reverted]:
-        k = 2 - 2 * self.power
-        return self._exponential(k), self._exponential(k + 1), self._exponential(k + 2)
-
-    def refuse_far(self, names: tuple[str, ...]) -> None:
-        """Variances need the average of a squared exponential."""
-        largest = max(abs(2 - 2 * self.power), abs(4 - 2 * self.power))
-        for name, c, operator in zip(names, self.slopes, self.operators, strict=True):
-            reach, slope, limit = np.broadcast_arrays(np.abs(c) / operator.reach, c, operator.reach)
-            worst = int(np.nanargmax(reach))
-            if largest * reach[worst] >= 1:
-                scale = 1 / limit[worst]
-                raise SolveError(
-                    f"the coefficient of {name!r} is {slope[worst]:.4g} and its noise has a scale of {scale:.4g}: with a log link "
-                    f"{largest:g} times their product must stay below 1 for a variance to exist, and it is {largest * reach[worst]:.4g}. "
-                    "Use less noise, family 'gaussian' or 'binomial', or a transformed covariate"
-                )
-
-
-@dataclass(frozen=True)
-class _Logistic(_Curve):
-    """Logit: a = 1, aμ = H(η), and H² = H − H′."""
-
-    @cached_property
-    def _ladders(self) -> Sequence[Sequence[Float]]:
-        """H with its derivatives, normal noise undone in them; where a noise is undone by shifts, as it reverts g, t·g and t²·g."""
-        highest = 1 + 2 * sum(not o.shifts for o in self.operators)
-        for operator, c in zip(self.operators, self.slopes, strict=True):
-            if operator.shifts:
-                steepest = 1 - STEEPNESS.max() ** 2 * float(np.nanmax(self._normal, initial=0.0))
-                steepness = float(1 / np.sqrt(max(steepest, 1e-12)))
-                alike = c[:1] if np.ptp(c) == 0 and self._normal.size == 1 else c  # one table for all records
-                return tuple(map(tuple, operator.shifted(self._ladder, self.eta, alike, highest, steepness)))
-        return [self._ladder(self.eta, highest)]
-
-    def _ladder(self, eta: Float, highest: int) -> list[Float]:
-        if not np.any(self._normal):
-            return logistic_derivatives(eta, highest)
-        variance = self._normal if self._normal.size == 1 else np.broadcast_to(self._normal, eta.shape).ravel()
-        with np.errstate(invalid="ignore"):
-            return [part.reshape(eta.shape) for part in smoothed_derivatives(eta.ravel(), variance, highest)]
-
-    @cached_property
-    def _normal(self) -> Float:
-        """bᵀΣb of the columns with normal noise (N,)."""
-        parts = [o.variance * c**2 for o, c in zip(self.operators, self.slopes, strict=True) if np.any(o.variance)]
-        return np.asarray(np.sum(np.broadcast_arrays(*parts), axis=0)) if parts else np.zeros(1)
-
-    def _applied(self, order: int, *, pairs: bool = True) -> Reverted:
-        """Of the derivative of H of some order, under the product of the columns' operators; the products t_j t_l where asked for."""
-        sets = [o.in_derivatives(c) for o, c in zip(self.operators, self.slopes, strict=True)]
-
-        def under(powers: tuple[int, ...]) -> Float:
-            series: list[Any] = [1.0]
-            ladder = self._ladders[0]
-            for own, power in zip(sets, powers, strict=True):
-                if own is None:  # by shifts
-                    ladder = self._ladders[power]
-                else:
-                    series = _product(series, own[power])
-            terms = (c * ladder[order + k] for k, c in enumerate(series) if not (np.isscalar(c) and c == 0))
-            return np.asarray(np.broadcast_to(sum(terms), self.eta.shape))
-
-        q, unit = len(sets), np.eye(len(sets), dtype=int)
-        first = np.stack([under(tuple(unit[j])) for j in range(q)])
-        second = np.zeros((q, q, 1))
-        if pairs:
-            second = np.stack([np.stack([under(tuple(unit[j] + unit[k])) for k in range(q)]) for j in range(q)])
-        found = Reverted(under((0,) * q), first, second)
-        if self.share == 1:
-            return found
-        # The ladder of normal noise is reverted already: softening goes from the function itself.
-        return found.softened(logistic_derivatives(self.eta, order)[order], self.share)
-
-    def a(self, order: int) -> Reverted | None:
-        return self._one if order == 0 else None
-
-    def mean(self, order: int) -> Reverted:
-        return self._applied(order, pairs=order > 0)  # a score has no products of distances, its slope has
-
-    def squares(self) -> tuple[Reverted, Reverted, Reverted]:
-        mean = self._applied(0)
-        return self._one, mean, mean + self._applied(1) * -1.0
-
-    def refuse_far(self, names: tuple[str, ...]) -> None:
-        worst = float(np.sqrt(np.nanmax(self._normal, initial=0.0)))
-        if worst >= MIXTURE_REACH:
-            raise SolveError(
-                f"the noise of {', '.join(map(repr, names))} has a standard deviation of {worst:.3g} on the scale of the linear predictor, "
-                f"and the logit can be reverted below {MIXTURE_REACH:.3g}: use less noise, LaplaceNoise in its place, or family 'gaussian'"
-            )
-        for name, c, operator in zip(names, self.slopes, self.operators, strict=True):
-            coarse = float(np.nanmax(np.abs(c) * operator.coarseness, initial=0.0))
-            if coarse > COARSE:
-                raise SolveError(
-                    f"the linear predictor moves by {coarse:.3g} within one step of {name!r}, whose normal noise lies on a grid: in a logit it "
-                    f"can be undone up to {COARSE:g}; use a finer step, GeometricNoise, or family 'gaussian'"
-                )
-
-
-def _product(a: list[Any], b: list[Any]) -> list[Any]:
-    """Of two polynomials."""
-    out: list[Any] = [0.0] * (len(a) + len(b) - 1)
-    for i, u in enumerate(a):
-        for k, v in enumerate(b):
-            if not (np.isscalar(v) and v == 0):
-                out[i + k] = out[i + k] + u * v
-    return out

@@ -15,7 +15,7 @@ from pramana.arrays import Float
 from pramana.errors import FormulaError
 from pramana.estimating import EstimatingFunction, GeneralizedLinear
 from pramana.estimating.equation import About, Equation, Note, Solve
-from pramana.estimating.noisy import NoisyLinear, NoisyRecords
+from pramana.estimating.noisy import NoisyLinear, NoisyRecords, crossed
 from pramana.estimators.method import Binding, EquationMethod
 from pramana.estimators.noise import closed_form
 from pramana.estimators.reversion import reverted_records
@@ -96,8 +96,7 @@ class ConditionalEquation(Equation):
             out = -(x * (w * none * low)[:, None]).T @ (x - m)
             out -= ((x + m) * (w * one * steep)[:, None]).T @ (x + m)
             for tilt, own, variance in zip(self.noisy.tilts, self.noisy.columns, self._variances, strict=True):
-                side = (tilt * (w * one * (1 - high) * variance)[:, None]).T
-                out[np.ix_(own, own)] += side @ np.broadcast_to(tilt, (side.shape[1], own.size))
+                out[np.ix_(own, own)] += crossed(tilt, w * one * (1 - high) * variance, tilt)
             return np.asarray(out)
 
 

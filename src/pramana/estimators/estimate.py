@@ -16,7 +16,7 @@ from pramana.errors import DataError
 from pramana.estimating.function import Question
 from pramana.estimators.method import EquationMethod, Method
 from pramana.estimators.remarks import remarks, wholly_outside
-from pramana.estimators.uncertainty import chosen_inference, description, uncertainty, unsplit
+from pramana.estimators.uncertainty import chosen_inference, errors_in_words, uncertainty, unsplit
 from pramana.inference import Sandwich, solve
 from pramana.models.prediction import Prediction
 from pramana.result import Result, Shares
@@ -38,7 +38,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
         covariance=found.covariance,
         n=engine.n,
         method=method.label,
-        inference=description(found, engine),
+        inference=errors_in_words(found, engine),
         interval_kind=found.kind,
         diagnostics=(
             *(note for note in task.notes if not (method.takes_as_true and note.code == SHARED_DRAWS)),

@@ -23,7 +23,7 @@ from pramana.diagnostic import Diagnostic
 from pramana.errors import DataError, PramanaError, SolveError, listing, quoted
 from pramana.estimating.equation import Note
 from pramana.estimators.method import Binding
-from pramana.estimators.stack import Cells, Stack, refuse_unsuited
+from pramana.estimators.stack import Stack, StackCells, refuse_unsuited
 from pramana.frames import Table
 from pramana.kernels.blocks import by_group
 from pramana.mechanism import Assignment, Mechanism
@@ -38,7 +38,7 @@ OUTSIDE = 2.0
 
 
 @dataclass(frozen=True)
-class Groups(Cells):
+class Groups(StackCells):
     """The channel, its cells (group and answer), and what is learned from their counts.
 
     Attributes

@@ -8,7 +8,7 @@ from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine
 from pramana.estimating.equation import About
 from pramana.estimating.rounding import ROUNDING
-from pramana.estimators.uncertainty import Uncertainty
+from pramana.estimators.uncertainty import RootUncertainty
 from pramana.inference import Root, Sandwich
 from pramana.inference.few_units import SmallSample
 from pramana.inference.resampling import Draws
@@ -34,7 +34,7 @@ NOTHING_RANDOM = Diagnostic(
 )
 
 
-def remarks(engine: Engine, root: Root, found: Uncertainty, *, split: bool) -> list[Diagnostic]:
+def remarks(engine: Engine, root: Root, found: RootUncertainty, *, split: bool) -> list[Diagnostic]:
     """Everything about a root and its uncertainty; `split` where its variance is that of the sample and of the randomisation."""
     names, linear = engine.about.parameters, found.linear
     return [
@@ -49,7 +49,7 @@ def remarks(engine: Engine, root: Root, found: Uncertainty, *, split: bool) -> l
     ]
 
 
-def _of_the_root(engine: Engine, root: Root, found: Uncertainty, *, split: bool) -> list[Diagnostic]:
+def _of_the_root(engine: Engine, root: Root, found: RootUncertainty, *, split: bool) -> list[Diagnostic]:
     """Its path, its place, and the draws around it."""
     out: list[Diagnostic] = []
     if root.path == "continuation":
@@ -126,7 +126,7 @@ def too_few_clusters(groups: int | None) -> list[Diagnostic]:
     return [Diagnostic("few-clusters", "warning", message)]
 
 
-def _few_units(engine: Engine, found: Uncertainty) -> list[Diagnostic]:
+def _few_units(engine: Engine, found: RootUncertainty) -> list[Diagnostic]:
     chosen = found.chosen
     if engine.sampling.strata is not None:
         return []
@@ -135,7 +135,7 @@ def _few_units(engine: Engine, found: Uncertainty) -> list[Diagnostic]:
     return too_few_clusters(engine.sampling.live_groups)
 
 
-def _mute(engine: Engine, found: Uncertainty) -> list[Diagnostic]:
+def _mute(engine: Engine, found: RootUncertainty) -> list[Diagnostic]:
     names = [repr(p) for p, mute in zip(engine.about.parameters, found.mute, strict=True) if mute]
     if not names:
         return []

@@ -20,7 +20,7 @@ from pramana.estimating.equation import About, Note, Solve, paired
 from pramana.kernels.blocks import by_group
 
 
-class Cells(ABC):
+class StackCells(ABC):
     """What a stack needs to know of a record's cell."""
 
     @property
@@ -89,11 +89,11 @@ class Stack(Equation):
     inner: Equation
     pinned: tuple[Equation, ...]
     cell: Int
-    cells: Cells
+    cells: StackCells
     alone: bool
 
     @classmethod
-    def of(cls, inner: Equation, pinned: Sequence[Equation], cell: Int, cells: Cells, *, alone: bool) -> Stack:
+    def of(cls, inner: Equation, pinned: Sequence[Equation], cell: Int, cells: StackCells, *, alone: bool) -> Stack:
         return cls(StackRecords(inner.n, inner.records.combinations), inner, tuple(pinned), cell, cells, alone)
 
     @property

@@ -21,13 +21,13 @@ from pramana.inference import resampling as resampled
 from pramana.inference import sandwich as linearised
 from pramana.inference.averaged_slope import averaged_slope
 from pramana.inference.few_units import SmallSample, small_sample
-from pramana.inference.identification import NOISY, SAFE, Identification, identification, perturbed
+from pramana.inference.identification import NOISY, SAFE, Identification, any_perturbed, identification
 from pramana.inference.limits import Limits
 from pramana.inference.resampling import Draws, resample
 from pramana.inference.sandwich import Linear
 from pramana.inference.score_intervals import Reference
 from pramana.inference.survey import refuse_correction, refuse_step_target
-from pramana.inference.weak_intervals import described, limits_of
+from pramana.inference.weak_intervals import interval_kinds, limits_of
 from pramana.inference.woodruff import Inverted, degrees_of_freedom, inverted
 from pramana.mechanism import Assignment
 from pramana.mechanism.channels.additive_noise import AdditiveNoise
@@ -36,7 +36,7 @@ Inference: TypeAlias = Sandwich | Resampling | Jackknife | Woodruff | deleted.Re
 
 
 @dataclass(frozen=True)
-class Uncertainty:
+class RootUncertainty:
     """What is known of the error of a root.
 
     Attributes
@@ -89,7 +89,7 @@ def uncertainty(
     rebind: Rebind | None,
     *,
     split: bool,
-) -> Uncertainty:
+) -> RootUncertainty:
     """Of a root, whose variance is split into the sample's and the randomisation's part where that can be."""
     strata = task.sampling.strata
     finite = strata is not None and strata.target == "finite"
@@ -124,7 +124,7 @@ def uncertainty(
     if linear is not None and method.reverts and not known:
         mute = _mute(linear) & ~own.still
     covariance = np.where(mute[:, None] | mute, np.nan, covariance)
-    return Uncertainty(
+    return RootUncertainty(
         chosen, linear, large, covariance, df, small, draws, own, judged, limits, measured, added, known, mute
     )
 
@@ -319,7 +319,7 @@ def _counts(noisy: Assignment, task: Task) -> bool:
 
 def _judged(task: Task, engine: Engine, root: Root, linear: Linear | None, covariance: Float) -> Identification | None:
     """What the noise has left to estimate; None where no noise is undone, or the equation is a step function."""
-    if linear is None or not engine.about.smooth or not perturbed(linear.totals):
+    if linear is None or not engine.about.smooth or not any_perturbed(linear.totals):
         return None
     used = [] if task.mechanism is None else task.mechanism.used_by(task.function.variables)
     additive = any(_counts(margin, task) for a in used if a.channel.levels is None for margin in a.margins)
@@ -368,7 +368,7 @@ def _reference(interval: Interval, chosen: Sandwich, small: SmallSample | None) 
     )
 
 
-def description(found: Uncertainty, engine: Engine) -> str:
+def errors_in_words(found: RootUncertainty, engine: Engine) -> str:
     """The inference in words."""
     chosen, limits, small = found.chosen, found.limits, found.small
     by = f", {engine.sampling.groups} clusters" if engine.sampling.groups is not None else ""
@@ -389,7 +389,7 @@ def description(found: Uncertainty, engine: Engine) -> str:
         return f"Woodruff's intervals{f' ({strata})' if strata else by}{reference}"
     if isinstance(chosen, deleted.Replicates):
         return f"{0 if engine.sampling.replicates is None else len(engine.sampling.replicates)} replicate weights"
-    shown = described(limits, engine.about, chosen.interval)
+    shown = interval_kinds(limits, engine.about, chosen.interval)
     if engine.sampling.strata is not None:
         return f"linearised for the design ({strata}; around the {engine.sampling.strata.target}), {shown}"
     name = (chosen.correction or ("HC0" if small is None else "HC2")).replace("HC", "CR" if by else "HC")

@@ -23,7 +23,7 @@ from pramana.estimators.estimate import estimate
 from pramana.estimators.measured import Pinned
 from pramana.estimators.method import Binding, EquationMethod
 from pramana.estimators.reversion import Reversion
-from pramana.estimators.stack import Cells, Stack, refuse_unsuited
+from pramana.estimators.stack import Stack, StackCells, refuse_unsuited
 from pramana.frames import Table, encode
 from pramana.frames.table import is_missing
 from pramana.inference import Sandwich, solve
@@ -47,7 +47,7 @@ AGREED = 1e-10
 
 
 @dataclass(frozen=True)
-class Study(Cells):
+class ValidationStudy(StackCells):
     """P, from people whose released and true levels are known.
 
     A cell is a released level with what is known of the truth, nothing or a level: K (K + 1) of them.
@@ -130,7 +130,7 @@ class Validated(EquationMethod):
         return True
 
     def estimate(self, task: Task) -> Result:
-        return combined(estimate(self, task), self._weights(task))
+        return _combined(estimate(self, task), self._weights(task))
 
     def _weights(self, task: Task) -> Float:
         """W (d, d). The joint covariance is taken at one β for both answers: directions in which they are one, as the mean of everybody is where
@@ -155,7 +155,7 @@ class Validated(EquationMethod):
         truth, released, size = _true_codes(name, channel, table), assignment.encoded(table), len(channel)
         cell = released * (size + 1) + truth + 1
         counts = by_group(weights[:, None], cell, size * (size + 1)).reshape(size, size + 1)
-        study = Study(_matrix(counts[:, 1:], channel, name))
+        study = ValidationStudy(_matrix(counts[:, 1:], channel, name))
         known = TransitionMatrix.from_columns(channel.levels, study.matrix, kind=channel.kind)
         channels = [known, *(Pinned(channel, k) for k in range(size))]
         first, *pinned = (
@@ -244,7 +244,7 @@ def optimal(omega: Float) -> Float:
     return np.asarray(-(omega[:d] @ apart.T) @ inverse)
 
 
-def combined(result: Result, weights: Float) -> Result:
+def _combined(result: Result, weights: Float) -> Result:
     """Of the two answers in a result, the second with weights (d, d)."""
     d = len(weights)
     mix = np.hstack([np.eye(d) - weights, weights])

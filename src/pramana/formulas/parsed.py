@@ -44,7 +44,7 @@ class ParsedFormula:
     @property
     def label(self) -> str:
         """The response as it is written; a column without its backticks."""
-        return spelling(self.response)
+        return _spelling(self.response)
 
     @cached_property
     def factors(self) -> dict[str, Node]:
@@ -101,7 +101,7 @@ def _once(given: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(given))
 
 
-def spelling(factor: Node) -> str:
+def _spelling(factor: Node) -> str:
     """What a factor is called in the names of terms: a column by its bare name."""
     return factor.name if isinstance(factor, Name) else written(factor)
 
@@ -138,7 +138,7 @@ def _parsed(text: str, own: Own) -> tuple[ParsedFormula, ...]:
     if isinstance(response, Combination):
         raise FormulaError(f"formula {text!r} needs exactly one response to the left of '~'")
     if not names(response) or (isinstance(response, Call) and response.function == "offset"):
-        raise FormulaError(f"the response {spelling(response)!r} of formula {text!r} names no column: give one")
+        raise FormulaError(f"the response {_spelling(response)!r} of formula {text!r} names no column: give one")
     return tuple(_part(text, response, part, own) for part in parts)
 
 
@@ -217,7 +217,7 @@ class Expansion:
         return self._factor(node)
 
     def _factor(self, node: Node) -> Terms:
-        text = spelling(node)
+        text = _spelling(node)
         if type(self.factors.setdefault(text, node)) is not type(node):
             raise FormulaError(
                 f"formula {self.text!r} has a column and an expression that are both {text!r}: rename the column"

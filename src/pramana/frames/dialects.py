@@ -96,7 +96,7 @@ class Dialect:
                 f"{file.name!r} is no CSV file: delimiter, decimal mark, quotes and encoding are those of CSV"
             )
         given = {"delimiter": delimiter, "decimal": decimal, "quote": quote, "encoding": encoding}
-        known = described(file) | {name: value for name, value in given.items() if value is not None}
+        known = dialect_in_words(file) | {name: value for name, value in given.items() if value is not None}
         stated = Dialect(**known)
         return stated if len(known) == len(given) else _found(file, {name: getattr(stated, name) for name in known})
 
@@ -143,7 +143,7 @@ def dialect_of(file: DataFile) -> Dialect:
     if isinstance(file, CsvFile):
         return file.dialect
     found = Dialect.detect(file)
-    if found.encoding == "cp1252" and "encoding" not in described(file):
+    if found.encoding == "cp1252" and "encoding" not in dialect_in_words(file):
         warnings.warn(
             f"{file.name!r} is not UTF-8 and was read as {found.encoding}: say so with pr.CsvFile, or save it as UTF-8",
             PramanaWarning,
@@ -152,7 +152,7 @@ def dialect_of(file: DataFile) -> Dialect:
     return found
 
 
-def described(path: Path) -> dict[str, str]:
+def dialect_in_words(path: Path) -> dict[str, str]:
     """What the Data Package beside a file says of its text. What a description of ours leaves out is the default."""
     entry = next((e for place in dict.fromkeys((path, path.resolve())) for e in _entries(place)), {})
     stated = entry.get("dialect")

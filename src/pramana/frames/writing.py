@@ -80,7 +80,7 @@ def refuse_same(paths: Sequence[Path]) -> None:
 
 
 @dataclass(frozen=True)
-class Part:
+class PendingFile:
     """A file in the making, locked; `force` and `updating` say what it may replace when it is published."""
 
     path: Path
@@ -109,7 +109,7 @@ class Part:
 @contextmanager
 def pending(
     target: Path, *, force: bool = False, private: bool = False, updating: What | None = None
-) -> Iterator[Part]:
+) -> Iterator[PendingFile]:
     """A file in the making, gone at the end unless it was published.
 
     Parameters
@@ -122,13 +122,13 @@ def pending(
     _remove_leftovers(target.parent)
     path, handle = _claimed(target, 0o600 if private else 0o666)
     try:
-        yield Part(path, target, handle, force, updating)
+        yield PendingFile(path, target, handle, force, updating)
     finally:
         path.unlink(missing_ok=True)
         os.close(handle)  # and with it the lock, last: until now nobody takes the file for a leftover
 
 
-def publish(*parts: Part) -> None:
+def publish(*parts: PendingFile) -> None:
     """The parts appear under their names, in this order, all or none: what they replaced comes back when one of them fails.
 
     Whatever needs room on the disk is there before the first name changes.
@@ -137,7 +137,7 @@ def publish(*parts: Part) -> None:
         check_target(part.target, force=part.force, updating=part.updating)
     with ExitStack() as stack:
         earlier = [stack.enter_context(_kept(part.target)) for part in parts[:-1]]
-        done: list[Part] = []
+        done: list[PendingFile] = []
         try:
             for part in parts:
                 _appear(part)
@@ -153,7 +153,7 @@ def publish(*parts: Part) -> None:
         _synchronize(folder)
 
 
-def _appear(part: Part) -> None:
+def _appear(part: PendingFile) -> None:
     """Rename, or link where nothing may be replaced: of several processes that came this far, one makes the name."""
     if part.force or part.updating is not None:
         part.path.replace(part.target)

@@ -93,7 +93,7 @@ def _refuse_rounding(engine: Engine, beta: Float, slope: Float, places: Int) -> 
         )
 
 
-def perturbed(totals: Totals) -> bool:
+def any_perturbed(totals: Totals) -> bool:
     """Whether any noise is undone in the score: without it there is nothing to judge but the size of the sample."""
     return bool(np.any(np.abs(np.diag(totals.privacy)) > ROUNDING * np.diag(totals.outer)))
 

@@ -105,7 +105,7 @@ def _far_out(engine: Engine, beta: Float, errors: Float, j: int, extra: Callable
     return score_statistic(engine, beta, j, float(away), extra)
 
 
-def described(limits: Limits | None, about: About, interval: str) -> str:
+def interval_kinds(limits: Limits | None, about: About, interval: str) -> str:
     """Which intervals a result has."""
     if limits is None or not _held(limits).any():
         return f"{'wald' if interval == 'auto' else interval} intervals"

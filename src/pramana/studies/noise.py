@@ -177,7 +177,7 @@ MEASURED = {
 """By column, what its validation studies are about."""
 
 
-def people(rng: np.random.Generator, n: int) -> Mapping[str, Any]:
+def patients(rng: np.random.Generator, n: int) -> Mapping[str, Any]:
     """Records with illness of prevalence 0.35, and a logit and an income on a number and education."""
     x, edu = rng.normal(size=n), rng.integers(0, 3, n)
     eta = SLOPES[0] + SLOPES[1] * x + SLOPES[2] * (edu == 1) + SLOPES[3] * (edu == 2)
@@ -210,7 +210,7 @@ def c6() -> Study:
         "linear": ("income ~ x + edu", "edu", 150, SLOPES),
     }
     cells = tuple(
-        Scenario(people, Mechanism({c: MEASURED[c]}), what, truth, 2000, label={"model": name, "validated": size})
+        Scenario(patients, Mechanism({c: MEASURED[c]}), what, truth, 2000, label={"model": name, "validated": size})
         for name, (what, c, size, truth) in models.items()
     )
     methods = (

@@ -43,7 +43,7 @@ class RunSettings:
 
 
 @dataclass(frozen=True)
-class Unit:
+class WorkUnit:
     """Some replicates of one scenario."""
 
     settings: RunSettings
@@ -81,9 +81,9 @@ def work_folder(out: Path, study: Study) -> Path:
     return out / ".work" / study.name
 
 
-def units_of(study: Study, settings: RunSettings) -> list[Unit]:
+def units_of(study: Study, settings: RunSettings) -> list[WorkUnit]:
     return [
-        Unit(settings, cell, first, min(first + study.block, settings.replicates))
+        WorkUnit(settings, cell, first, min(first + study.block, settings.replicates))
         for cell in range(len(study.scenarios))
         for first in range(0, settings.replicates, study.block)
     ]
@@ -110,7 +110,7 @@ def prepared(work: Path, settings: RunSettings, resume: bool) -> Path:
     return work
 
 
-def work_on(unit: Unit, work: Path) -> None:
+def work_on(unit: WorkUnit, work: Path) -> None:
     """Run one unit and keep its numbers; the file appears complete or not at all."""
     study = study_of(unit.settings.source)
     inference = Resampling(draws=unit.settings.resamples) if study.inferred else None
@@ -140,7 +140,7 @@ def kept(path: Path) -> ReplicateEstimates:
         return ReplicateEstimates(tuple(str(p) for p in file["parameters"]), values)
 
 
-def gather(study: Study, units: Sequence[Unit], work: Path) -> StudyResult:
+def gather(study: Study, units: Sequence[WorkUnit], work: Path) -> StudyResult:
     """Summaries in the order of the scenarios."""
     results = []
     for cell, scenario in enumerate(study.scenarios):
@@ -149,7 +149,7 @@ def gather(study: Study, units: Sequence[Unit], work: Path) -> StudyResult:
     return combine(results)
 
 
-def _finished(todo: Sequence[Unit], work: Path, workers: int) -> Iterator[None]:
+def _finished(todo: Sequence[WorkUnit], work: Path, workers: int) -> Iterator[None]:
     """Units as they finish. On an interrupt the workers stop after the units they hold, which are kept."""
     if not todo:
         return

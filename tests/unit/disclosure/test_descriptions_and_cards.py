@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import pramana as pr
-from pramana.disclosure.release.description import merged
+from pramana.disclosure.release.description import merged_package
 from pramana.disclosure.utility.costs import share_inflation
 from pramana.mechanism.description.document import SCHEMA, from_document, parsed, schema_text
 
@@ -117,7 +117,7 @@ def test_a_folder_keeps_its_other_resources_and_its_own_words(
 
 
 def test_merging_replaces_the_entry_of_the_same_path_only() -> None:
-    text = merged({"resources": [{"path": "x.csv", "name": "old"}, "odd"]}, {"path": "x.csv", "name": "x.csv"})
+    text = merged_package({"resources": [{"path": "x.csv", "name": "old"}, "odd"]}, {"path": "x.csv", "name": "x.csv"})
     assert json.loads(text)["resources"] == ["odd", {"path": "x.csv", "name": "x.csv"}]
 
 

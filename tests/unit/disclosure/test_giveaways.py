@@ -18,7 +18,7 @@ import pramana as pr
 from pramana.disclosure.audit.auditing import Finding
 from pramana.disclosure.audit.giveaways.columns import ClearColumn
 from pramana.disclosure.audit.giveaways.search import Perturbed, search
-from pramana.disclosure.audit.giveaways.spelling import whole, written
+from pramana.disclosure.audit.giveaways.spelling import aspects_of, whole
 
 pytestmark = pytest.mark.filterwarnings("ignore:perturb", "ignore:release")
 EDU = ["low", "mid", "high"]
@@ -435,7 +435,7 @@ def test_one_format_throughout_is_no_spelling() -> None:
         ['"a,b"', "c", '"d ""e"""'],
         ["2024-01-05", "2024-11-30"],
     ):
-        assert whole([written(pa.array(fields), ",", '"')]) == {}
+        assert whole([aspects_of(pa.array(fields), ",", '"')]) == {}
 
 
 def test_null_and_nan_and_the_sign_of_zero_are_told_apart(rng: np.random.Generator) -> None:

@@ -77,7 +77,7 @@ class MatrixSearch:
         return next(c for c in self.candidates if c.variance <= smallest * (1 + TIE))
 
 
-def search(objective: DesignVariance, limit: Limit, *, starts: int, floor: float, seed: int) -> MatrixSearch:
+def _search(objective: DesignVariance, limit: Limit, *, starts: int, floor: float, seed: int) -> MatrixSearch:
     """Every candidate of the size asked for."""
     size = objective.size
     most = 1 - size * floor
@@ -380,7 +380,7 @@ def optimal_design(
     starts = (STARTS if len(listed) <= FEW else STARTS_OF_MANY) if starts is None else starts
     if not (isinstance(starts, int) and starts >= 0):
         raise PramanaError(f"starts={starts!r} must be a whole number of at least 0")
-    found = search(design_variance(pilots, importance), limit, starts=starts, floor=float(floor), seed=seed)
+    found = _search(design_variance(pilots, importance), limit, starts=starts, floor=float(floor), seed=seed)
     return _design(found, limit, column, tuple(p.label for p in pilots), listed, kind)
 
 

@@ -128,7 +128,7 @@ def read_package(folder: Path) -> dict[str, Any] | None:
     return package
 
 
-def merged(package: Mapping[str, Any] | None, new: Mapping[str, Any]) -> str:
+def merged_package(package: Mapping[str, Any] | None, new: Mapping[str, Any]) -> str:
     """The folder's description with one file's entry added or replaced; everything else is kept."""
     base: dict[str, Any] = dict(package) if package is not None else {"$schema": f"{_PROFILES}/datapackage.json"}
     kept = [r for r in base.get("resources", []) if not _describes(r, str(new["path"]))]

@@ -12,7 +12,7 @@ import numpy as np
 
 from pramana.arrays import Int
 from pramana.disclosure.release.clearance import NEARLY, Clearance, Gate, Intent
-from pramana.disclosure.release.description import inside, merged, pram_object, read_package, resource
+from pramana.disclosure.release.description import inside, merged_package, pram_object, read_package, resource
 from pramana.disclosure.release.handling import Handling, asked
 from pramana.disclosure.release.link import LinkWriter, lies_below, refuse_beside, refuse_ending
 from pramana.disclosure.release.policy import AuditRule, Balance, Policy, checked_policy
@@ -23,7 +23,7 @@ from pramana.frames.blocks.stream import Layout, Reader, Writer, open_reader, op
 from pramana.frames.dialects import CsvFile, DataFile, data_file
 from pramana.frames.files import existing, format_of
 from pramana.frames.inputs import guarded
-from pramana.frames.writing import Part, check_paths, check_target, locked, pending, publish, refuse_same, sha256
+from pramana.frames.writing import PendingFile, check_paths, check_target, locked, pending, publish, refuse_same, sha256
 from pramana.mechanism import Mechanism, Unit
 from pramana.mechanism.description.reading import PACKAGE, find_description
 from pramana.mechanism.designs.design_file import Design
@@ -397,8 +397,8 @@ def _legible(order: _Order, distances: Sequence[Distances]) -> str | None:
 class _Copies:
     """The files being written under temporary names."""
 
-    data: Part
-    link: Part | None
+    data: PendingFile
+    link: PendingFile | None
 
 
 def _written(
@@ -463,7 +463,7 @@ def _identifiers(order: _Order, reader: Reader, seed: int | None) -> NewIdentifi
     return NewIdentifiers(old, key, stream)
 
 
-def _writer(order: _Order, reader: Any, layout: Layout, part: Part, cleared: Clearance) -> Writer:
+def _writer(order: _Order, reader: Any, layout: Layout, part: PendingFile, cleared: Clearance) -> Writer:
     if format_of(order.target) == "csv":
         from pramana.frames.blocks.csv_files import CsvWriter
 
@@ -480,7 +480,7 @@ def _publish(order: _Order, copies: _Copies, entry: dict[str, Any], counts: Sequ
     package = order.target.with_name(PACKAGE)
     with locked(order.target.parent), ExitStack() as stack:
         described = stack.enter_context(pending(package, updating="description"))
-        described.fill(merged(read_package(order.target.parent), entry).encode())
+        described.fill(merged_package(read_package(order.target.parent), entry).encode())
         cards = []
         for path, text in _cards(order, entry, counts):
             cards.append(stack.enter_context(pending(path, force=order.force)))

@@ -19,10 +19,10 @@ from pramana.disclosure.risk.reidentification import link as links
 from pramana.disclosure.true_records import (
     Missing,
     aligned,
-    described,
     given_mechanism,
     read_confidential,
     text_levels,
+    told_of_release,
     unreleased,
 )
 from pramana.disclosure.utility.costs import AnalysisCost, TableChange, Utility, rows_of_analysis, utility_of
@@ -283,7 +283,7 @@ def risk(
     >>> [(level.released, level.exposed, round(level.posterior, 3)) for level in report["ill"].levels]
     [('no', 'no', 0.973), ('yes', 'no', 0.692)]
     """
-    body = described(released)
+    body = told_of_release(released)
     given = given_mechanism(mechanism, data, body)
     known = given.mechanism
     plans = [question(a) for a in several(analyses)]

@@ -141,7 +141,7 @@ def key_file(table: Table, mechanism: Mechanism, keys: Sequence[str]) -> KeyFile
     rows = np.array(chosen, dtype=np.int64).reshape(len(assignments), table.n).T
     choices, strata = np.unique(rows, axis=0, return_inverse=True) if sizes else (np.zeros((1, 0)), np.zeros(table.n))
     bare = [g for a, c in zip(assignments, cells, strict=True) for g in _published_as_it_is(a, c, table)]
-    clear = combined([*(groups_of(table.column(c)) for c in clear_names), *bare], table.n)
+    clear = _combined([*(groups_of(table.column(c)) for c in clear_names), *bare], table.n)
     return KeyFile(clear_names, assignments, clear, _whole(strata), _whole(hidden), sizes, _whole(choices))
 
 
@@ -157,7 +157,7 @@ def _whole(values: object) -> Int:
     return out if out.ndim == 2 else out.ravel()
 
 
-def combined(parts: Sequence[Int], n: int) -> Int:
+def _combined(parts: Sequence[Int], n: int) -> Int:
     """Codes 0, 1, … of equal combinations."""
     code = np.zeros(n, dtype=np.int64)
     for part in parts:
@@ -225,14 +225,14 @@ def link(
 def _realised(seen: KeyFile | None, links: Float) -> Realised | None:
     if seen is None:
         return None
-    sizes = class_sizes(combined([seen.clear, seen.hidden], seen.n))
+    sizes = class_sizes(_combined([seen.clear, seen.hidden], seen.n))
     return Realised(float(links.mean()), float(links.max()), float(links.sum()), size_table(sizes))
 
 
 def _linkage(
     file: KeyFile, chances: tuple[Float, Float, Float], alone: Float, released_uniques: float, realised: Realised | None
 ) -> Linkage:
-    sizes = class_sizes(combined([file.clear, file.hidden], file.n))
+    sizes = class_sizes(_combined([file.clear, file.hidden], file.n))
     uniques = sizes == 1
     after, exact, ratio = chances
     return Linkage(

@@ -22,9 +22,9 @@ from pramana.estimators.likelihood.starts import Search, maximize, other_maxima
 from pramana.estimators.likelihood.variance import (
     Robust,
     cluster_remarks,
-    described,
     faint_channels,
-    inverted,
+    inverse_information,
+    kind_of_errors,
     refuse_few,
     robust_covariance,
     robust_of,
@@ -124,7 +124,7 @@ class Likelihood(Method):
         refuse_few(sampling, len(function.parameters))
         search = searched(model, task)
         found = search.best
-        inverse = inverted(found.information)
+        inverse = inverse_information(found.information)
         spread = Robust(inverse, None)
         if robust is not None:
             spread = robust_covariance(model, found, inverse, sampling, robust)
@@ -143,7 +143,7 @@ class Likelihood(Method):
             covariance=spread.covariance[:d, :d],
             n=sampling.n,
             method=self.label,
-            inference=described(robust, sampling, spread.small, d),
+            inference=kind_of_errors(robust, sampling, spread.small, d),
             df=spread.degrees_of_freedom(sampling, d),
             diagnostics=(
                 *task.notes,

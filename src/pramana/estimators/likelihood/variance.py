@@ -132,7 +132,7 @@ def refuse_few(sampling: Sampling, d: int) -> None:
         raise DataError(f"{counted:g} records cannot carry {d} parameters: use more data or fewer terms")
 
 
-def inverted(information: Float) -> Float:
+def inverse_information(information: Float) -> Float:
     scale = np.sqrt(np.diag(information))
     scaled = information / np.outer(scale, scale)
     condition = float(np.linalg.cond(scaled))
@@ -202,7 +202,7 @@ def cluster_remarks(sampling: Sampling, robust: Sandwich | None) -> list[Diagnos
     return few_clusters(sampling.groups, "use inference=pr.Sandwich(), whose intervals are those of t")
 
 
-def described(robust: Sandwich | None, sampling: Sampling, small: SmallSample | None, d: int) -> str:
+def kind_of_errors(robust: Sandwich | None, sampling: Sampling, small: SmallSample | None, d: int) -> str:
     if robust is None:
         return "observed information, wald intervals"
     if sampling.strata is not None:

@@ -31,7 +31,27 @@ CLIPPED = 1e-9
 """Probability below which released values that pile up at a bound were clipped there."""
 
 
-class AdditiveNoise(Channel):
+class NumberNoise(Channel):
+    """Noise that is added to numbers, of one column or of several: no pure epsilon unless a noise says otherwise."""
+
+    @property
+    def kind(self) -> Kind:
+        return "numeric"
+
+    @property
+    def levels(self) -> None:
+        return None
+
+    @property
+    def smooth_only(self) -> bool:
+        return True
+
+    @property
+    def epsilon(self) -> float:
+        return np.inf
+
+
+class AdditiveNoise(NumberNoise):
     """A number plus noise that does not depend on it.
 
     Attributes
@@ -41,14 +61,6 @@ class AdditiveNoise(Channel):
     """
 
     bounds: tuple[float, float] | None
-
-    @property
-    def kind(self) -> Kind:
-        return "numeric"
-
-    @property
-    def levels(self) -> None:
-        return None
 
     @property
     @abstractmethod
@@ -94,10 +106,6 @@ class AdditiveNoise(Channel):
         return float(self.grid).is_integer()
 
     @property
-    def smooth_only(self) -> bool:
-        return True
-
-    @property
     def on_grid(self) -> bool:
         """Whether released values must lie on the grid: it is part of what was stated, and no device of drawing."""
         return False
@@ -106,10 +114,6 @@ class AdditiveNoise(Channel):
     def span(self) -> float:
         """How far two true values can lie apart; infinite without bounds."""
         return np.inf if self.bounds is None else self.bounds[1] - self.bounds[0]
-
-    @property
-    def epsilon(self) -> float:
-        return np.inf
 
     def noise(self, context: Columns) -> Displacement:  # noqa: ARG002
         return Displacement.alone(self.operator)

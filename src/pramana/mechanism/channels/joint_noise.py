@@ -18,10 +18,9 @@ import numpy.typing as npt
 
 from pramana.arrays import Column, Columns, Float, Int
 from pramana.errors import MechanismError
-from pramana.frames import Kind
 from pramana.kernels.additive import Displacement, Gaussian, moment_nodes
 from pramana.mechanism.channel import Channel, Document, Nodes
-from pramana.mechanism.channels.additive_noise import numbers_in, shared_nodes, steps_of
+from pramana.mechanism.channels.additive_noise import NumberNoise, numbers_in, shared_nodes, steps_of
 from pramana.mechanism.channels.noise import FINE, GaussianNoise, checked_bounds, positive, power_of_two
 from pramana.mechanism.draws.integer_noise import draw_integers, gaussian_cuts
 from pramana.mechanism.draws.keystream import Keystream
@@ -35,7 +34,7 @@ NODES = 3_000
 
 
 @dataclass(frozen=True, init=False)
-class JointGaussianNoise(Channel):
+class JointGaussianNoise(NumberNoise):
     """Normal noise with a covariance matrix, added to several columns at once; assigned to a tuple of their names.
 
     Undone as normal noise in one column is: exactly in polynomials, and in terms that are linear in the columns with a log link or a logit,
@@ -61,20 +60,8 @@ class JointGaussianNoise(Channel):
         object.__setattr__(self, "bounds", _checked_pairs(bounds, len(matrix)))
 
     @property
-    def kind(self) -> Kind:
-        return "numeric"
-
-    @property
-    def levels(self) -> None:
-        return None
-
-    @property
     def dimension(self) -> int:
         return len(self.covariance)
-
-    @property
-    def smooth_only(self) -> bool:
-        return True
 
     @property
     def sds(self) -> Float:
@@ -92,10 +79,6 @@ class JointGaussianNoise(Channel):
     def grids(self) -> Float:
         """Steps (q,) on which the columns are released."""
         return np.array([power_of_two(own / FINE) for own in self.factors[1]])
-
-    @property
-    def epsilon(self) -> float:
-        return np.inf
 
     @property
     def rho(self) -> float:

@@ -29,7 +29,7 @@ from pramana.mechanism.channels.matrix_forms import Banded, Dense, Form, Mixture
 from pramana.mechanism.channels.uncertainty import (
     Accuracy,
     Uncertainty,
-    published,
+    published_accuracy,
     refuse_chosen_by,
     refuse_singular,
     tabulated,
@@ -257,7 +257,9 @@ class TransitionMatrix(Channel):
         if not (is_number(level) and 0 < level < 1):
             raise MechanismError(f"level={level!r} must lie between 0 and 1: for 95 % intervals give 0.95")
         (right, found), (low, high) = zip(
-            published("specificity", specificity, level), published("sensitivity", sensitivity, level), strict=True
+            published_accuracy("specificity", specificity, level),
+            published_accuracy("sensitivity", sensitivity, level),
+            strict=True,
         )
         return cls.binary(found, right, levels=levels).measured(Uncertainty(np.array([low, high])))
 

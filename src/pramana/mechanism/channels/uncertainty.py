@@ -254,7 +254,7 @@ def two_by_two(sensitivity: object, specificity: object) -> Float:
     return np.array([[right, missed], [false_positive, found]], dtype=float)
 
 
-def published(name: str, value: object, level: float) -> tuple[float, float]:
+def published_accuracy(name: str, value: object, level: float) -> tuple[float, float]:
     """A probability and the number of people that its uncertainty is worth, from what a paper says of it.
 
     An interval becomes the Beta distribution with the estimate for its mean whose central interval is as wide on the logit

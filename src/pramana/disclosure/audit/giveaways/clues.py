@@ -244,7 +244,7 @@ def _missingness(held: dict[str, Int], contents: Sequence[Clue]) -> Iterator[Clu
                 yield Clue("missingness", (name, *clue.sources), what, crossed(held[name], clue.codes))
 
 
-def spelling(columns: Sequence[ClearColumn]) -> list[Clue]:
+def by_spelling(columns: Sequence[ClearColumn]) -> list[Clue]:
     """How values are written: aspect by aspect, in pairs, and all together."""
     return list(_useful(_distinct(_spelling(columns))))
 

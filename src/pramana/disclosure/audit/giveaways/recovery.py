@@ -167,7 +167,7 @@ class Settled:
     lower: float
 
 
-def settled(secret: Secret, clue: Clue, alpha: float) -> Settled:
+def settled_records(secret: Secret, clue: Clue, alpha: float) -> Settled:
     """A value settles a level when its records in one half leave it a posterior of 0.99, unless it is most people's anyway."""
     claims, hits = np.zeros(secret.size), np.zeros(secret.size)
     for direction in (0, 1):

@@ -12,7 +12,7 @@ from pramana.arrays import Bool, Int
 from pramana.disclosure.audit.auditing import Finding
 from pramana.disclosure.audit.contents import Pair
 from pramana.disclosure.audit.giveaways.search import Perturbed, search, stretches
-from pramana.disclosure.audit.giveaways.spelling import Aspects, whole, written
+from pramana.disclosure.audit.giveaways.spelling import Aspects, aspects_of, whole
 from pramana.disclosure.true_records import text_levels
 from pramana.frames import read
 from pramana.frames.blocks.csv_files import CsvReader
@@ -50,7 +50,7 @@ def _spelled(path: Path, names: Sequence[str], chosen: Bool) -> dict[str, Aspect
     for block in reader.blocks():
         here = pa.array(chosen[block.first_row : block.first_row + block.rows])
         for name, found in parts.items():
-            found.append(written(block.fields(name).filter(here), *marks))
+            found.append(aspects_of(block.fields(name).filter(here), *marks))
     return {name: whole(found) for name, found in parts.items()}
 
 

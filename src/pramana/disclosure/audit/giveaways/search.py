@@ -50,7 +50,7 @@ from pramana.disclosure.audit.giveaways.recovery import (
     Settled,
     compared,
     gain,
-    settled,
+    settled_records,
     with_content,
     without_content,
 )
@@ -239,8 +239,10 @@ def _searched(one: Perturbed, file: _File, alpha: float) -> list[Finding]:
     found: list[_Told | None] = [_repeated(one, unit) for unit in units]
     found += [_gaining(one, clue, gain(secret, known, clue, alpha / len(artefacts))) for clue in artefacts]
     single = [*artefacts, *contents]  # of two that settle as much, the one that can be mended
-    found += [_settling(one, file, clue, settled(secret, clue, alpha / len(single))) for clue in single]
-    found += [_settling(one, file, clue, settled(secret, clue, alpha / max(joint.tried, 1))) for clue in joint.clues]
+    found += [_settling(one, file, clue, settled_records(secret, clue, alpha / len(single))) for clue in single]
+    found += [
+        _settling(one, file, clue, settled_records(secret, clue, alpha / max(joint.tried, 1))) for clue in joint.clues
+    ]
     return [*_once(found), _correlated(one, secret, before, known, told, alpha)]
 
 
@@ -281,7 +283,7 @@ def _artefacts(
     clues += [clue for column in columns for clue in clue_kinds.identifiers(column)]
     gaps = {column.name: column.missing for column in columns}
     gaps |= {other.name: other.true[chosen] < 0 for other in file.others}
-    return clues + clue_kinds.missingness(gaps, contents) + clue_kinds.spelling(columns)
+    return clues + clue_kinds.missingness(gaps, contents) + clue_kinds.by_spelling(columns)
 
 
 def _released(other: Perturbed, chosen: Int) -> Clue:

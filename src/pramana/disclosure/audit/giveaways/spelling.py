@@ -29,7 +29,7 @@ def in_memory(array: pa.ChunkedArray) -> Aspects:
     """The spelling of a column that is not text of a CSV file."""
     kind = array.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return whole([written(array)])
+        return whole([aspects_of(array)])
     if not pa.types.is_floating(kind):
         return {}
     values, null = array.to_numpy(), array.is_null().to_numpy()
@@ -37,7 +37,7 @@ def in_memory(array: pa.ChunkedArray) -> Aspects:
     return {"null or NaN": np.where(null, 0, np.where(np.isnan(values), 1, -1)), "the sign of zero": zero}
 
 
-def written(fields: pa.ChunkedArray | pa.Array, delimiter: str = "", quote: str = "", decimal: str = ".") -> Aspects:
+def aspects_of(fields: pa.ChunkedArray | pa.Array, delimiter: str = "", quote: str = "", decimal: str = ".") -> Aspects:
     """The spelling of some fields: raw ones of a CSV file with these marks, or text."""
     fields = fields.cast(pa.large_string())
     missing = _codes(pc.index_in(fields, pa.array(NULLS, pa.large_string())))
