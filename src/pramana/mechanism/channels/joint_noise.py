@@ -175,7 +175,7 @@ def _checked(covariance: Any) -> Float:
         )
     if not np.all(np.isfinite(matrix)) or not np.allclose(matrix, matrix.T, rtol=1e-9, atol=0):
         raise MechanismError("the covariance must be finite, and the same above its diagonal as below")
-    matrix = (matrix + matrix.T) / 2
+    matrix = matrix / 2 + matrix.T / 2
     sds = [positive("variance", variance) ** 0.5 for variance in np.diag(matrix).tolist()]
     correlation = matrix / np.outer(sds, sds)
     least = float(np.linalg.eigvalsh(correlation)[0])
