@@ -9,7 +9,9 @@ import numpy as np
 
 from pramana.errors import FormulaError, listing
 from pramana.estimating import Equation, EstimatingFunction, GeneralizedLinear, Records
+from pramana.estimating.function import CallableFunction
 from pramana.estimating.noisy import NoisyLinear, NoisyRecords
+from pramana.estimating.noisy_functions import NoisyFunction
 from pramana.frames import Table
 from pramana.kernels.additive import HIGHEST, Displacement
 from pramana.kernels.predictor import IDENTITY, LOGIT, POWER
@@ -27,6 +29,11 @@ def undone(function: EstimatingFunction, assignment: Assignment, table: Table) -
         return channel.revert(encoded, context)
     own = [function.degree(name) for name in assignment.columns]
     degree = None if None in own else sum(power for power in own if power is not None)
+    if degree is not None and 2 * degree > HIGHEST and isinstance(function, CallableFunction):
+        raise FormulaError(
+            f"the function is of degree {degree} in {listing(assignment.columns)} ({_kind(assignment)}), and noise is undone up to degree {HIGHEST // 2}: "
+            "leave out the higher powers, or leave the column out of degree="
+        )
     if degree is not None and 2 * degree > HIGHEST:
         raise FormulaError(
             f"the terms in {listing(assignment.columns)} ({_kind(assignment)}) are of degree {degree // 2}, and noise is undone up to degree {HIGHEST // 4}: "
@@ -44,7 +51,9 @@ Closed: TypeAlias = Mapping[tuple[str, ...], Displacement]
 
 
 def closed_form(function: EstimatingFunction, mechanism: Mechanism | None, table: Table) -> Closed:
-    """The columns that a linear model, a logit or a log link with V(μ) = μ^p reads linearly."""
+    """The columns that a linear model, a logit or a log link with V(μ) = μ^p reads linearly, or of which a user's own function has what it takes."""
+    if isinstance(function, CallableFunction) and mechanism is not None:
+        return _of_own(function, mechanism, table)
     if not isinstance(function, GeneralizedLinear) or mechanism is None or function.parts is None:
         return {}
     if function.family.curve.code not in (IDENTITY, LOGIT, POWER):
@@ -60,6 +69,22 @@ def closed_form(function: EstimatingFunction, mechanism: Mechanism | None, table
     every = {name for columns in found for name in columns}
     mixed = {name for names in function.reads if len(names & every) > 1 for name in names}
     return {columns: displaced for columns, displaced in found.items() if not mixed.intersection(columns)}
+
+
+def _of_own(function: CallableFunction, mechanism: Mechanism, table: Table) -> Closed:
+    """Laplace noise in columns with a second derivative, and normal noise in those that may be complex numbers."""
+    found: dict[tuple[str, ...], Displacement] = {}
+    for assignment in mechanism.used_by(function.variables):
+        displaced = assignment.channel.noise(assignment.context(table))
+        if displaced is None or any(function.degree(name) is not None for name in assignment.columns):
+            continue
+        normal = all(np.any(o.variance) for o in displaced.operators)
+        laplace = not normal and all(o.differential for o in displaced.operators)
+        known = function.twice_differentiated if laplace else function.entire.__contains__
+        if (normal or laplace) and all(known(name) for name in assignment.columns):
+            assignment.channel.check_released(assignment.encoded(table), assignment.context(table))
+            found[assignment.columns] = displaced
+    return found
 
 
 def _linear(function: GeneralizedLinear, columns: tuple[str, ...], displaced: Displacement) -> bool:
@@ -89,6 +114,8 @@ def equation_of(function: EstimatingFunction, records: Records) -> Equation:
     """The equation of records, in closed form where they hold noise."""
     if not isinstance(records, NoisyRecords):
         return function.equation(records)
+    if isinstance(function, CallableFunction):
+        return NoisyFunction.of(function, records)
     assert isinstance(function, GeneralizedLinear)
     return NoisyLinear.of(function, records)
 
@@ -127,4 +154,4 @@ def _refuse_growing(function: EstimatingFunction, assignment: Assignment) -> Non
 
 
 def _kind(assignment: Assignment) -> str:
-    return type(next(iter(assignment.channel.parts.values()))).__name__
+    return next(iter(assignment.channel.parts.values())).title

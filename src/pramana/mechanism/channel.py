@@ -117,6 +117,11 @@ class Channel(ABC):
         """Privacy loss: the largest log ratio of the chances of one released value under two true ones."""
 
     @property
+    def title(self) -> str:
+        """What its users call it."""
+        return type(self).__name__
+
+    @property
     def rho(self) -> float:
         """Privacy loss as concentrated differential privacy, in which Gaussian noise is finite; of an epsilon, ε tanh(ε/2)."""
         return self.epsilon * math.tanh(self.epsilon / 2)

@@ -20,7 +20,7 @@ from pramana.kernels.additive import (
     Operator,
     Sometimes,
     Uniform,
-    stencil_weights,
+    laplace_stencil,
 )
 from pramana.mechanism.channel import Document, Nodes
 from pramana.mechanism.channels.additive_noise import OFF_GRID, AdditiveNoise, shared_nodes
@@ -40,9 +40,6 @@ SMALLEST, LARGEST = 1e-12, 1e12
 """Of scales, steps and widths: so that what is released, in steps of a grid, can be counted."""
 COARSEST = 40
 """Scales in a step from which a geometric noise is never drawn: α is below 2⁻⁵⁷."""
-STENCIL = 128
-"""Nodes within one scale of a Laplace noise, where no closed form is known: truncation (b/128)⁴/90 · b² u⁽⁶⁾, 4e-11 for a function
-that varies on the scale of the noise, and rounding 5 · 128² · 2⁻⁵³ = 1e-11."""
 NODES = 400
 """Most values that may stand for one released value."""
 CLAMPED = 5_000
@@ -94,10 +91,8 @@ class LaplaceNoise(AdditiveNoise):
     def revert(self, encoded: Column, context: Columns) -> Nodes:
         """By a central stencil: for smooth functions whose second derivative nobody wrote down."""
         self.check_released(encoded, context)
-        values, step = np.asarray(encoded, dtype=float), self.scale / STENCIL
-        weights = -float(STENCIL**2) * stencil_weights(4)
-        weights[2] += 1
-        return shared_nodes(tuple(values + k * step for k in range(-2, 3)), weights[None], values.size)
+        values, (offsets, weights) = np.asarray(encoded, dtype=float), laplace_stencil()
+        return shared_nodes(tuple(values + self.scale * v for v in offsets), weights[None], values.size)
 
     def document(self) -> Document:
         return {"channel": "laplace_noise", "scale": self.scale, **self._bounds_document()}
