@@ -255,3 +255,22 @@ def test_joint_noise_is_refused_by_its_own_name(data: pd.DataFrame) -> None:
             pr.fit(formula, data, mechanism, family="binomial")
     with pytest.raises(pr.FormulaError, match=r"degree 4"):
         pr.fit("y ~ I(z ** 4)", data, mechanism)
+
+
+def test_of_kept_numbers_quantiles_alone_are_estimated(data: pd.DataFrame) -> None:
+    frame, mechanism = noisy(data, pr.KeepOrNoise(0.6, pr.LaplaceNoise(0.5)))
+    for options in (
+        {},
+        {"subset": "x > 0"},
+        {"clusters": np.arange(400) // 10},
+        {"inference": pr.Resampling(20, seed=1)},
+    ):
+        assert np.isfinite(pr.fit(pr.median("z"), frame, mechanism, **options).estimate).all()
+    for what in (pr.gini("z"), pr.poverty_rate("z")):
+        with pytest.raises(pr.DataError, match=r"'z' is perturbed, and .* needs the amounts themselves"):
+            pr.fit(what, frame, mechanism)
+    for what in (pr.proportions("z"), pr.mean("y", by="z")):
+        with pytest.raises(pr.DataError, match=r"'z' has no levels"):
+            pr.fit(what, frame, mechanism)
+    with pytest.raises(pr.FormulaError, match=r"whether a record is inside cannot be undone"):
+        pr.fit(pr.median("y"), frame, mechanism, subset="z > 0")

@@ -9,7 +9,9 @@ import numpy as np
 
 from pramana.errors import FormulaError, listing
 from pramana.estimating import Equation, EstimatingFunction, GeneralizedLinear, Records
+from pramana.estimating.distribution import DistributionFunction
 from pramana.estimating.function import CallableFunction
+from pramana.estimating.kept import KeptFunction
 from pramana.estimating.noisy import NoisyLinear, NoisyRecords
 from pramana.estimating.noisy_functions import NoisyFunction
 from pramana.frames import Table
@@ -54,6 +56,8 @@ def closed_form(function: EstimatingFunction, mechanism: Mechanism | None, table
     """The columns that a linear model, a logit or a log link with V(μ) = μ^p reads linearly, or of which a user's own function has what it takes."""
     if isinstance(function, CallableFunction) and mechanism is not None:
         return _of_own(function, mechanism, table)
+    if isinstance(function, DistributionFunction) and mechanism is not None:
+        return _of_distribution(function, mechanism, table)
     if not isinstance(function, GeneralizedLinear) or mechanism is None or function.parts is None:
         return {}
     if function.family.curve.code not in (IDENTITY, LOGIT, POWER):
@@ -87,6 +91,16 @@ def _of_own(function: CallableFunction, mechanism: Mechanism, table: Table) -> C
     return found
 
 
+def _of_distribution(function: DistributionFunction, mechanism: Mechanism, table: Table) -> Closed:
+    """The column itself, where some of its numbers were kept."""
+    for assignment in mechanism.used_by((function.column,)):
+        displaced = assignment.channel.noise(assignment.context(table))
+        if displaced is not None and all(o.mixture is not None for o in displaced.operators):
+            assignment.channel.check_released(assignment.encoded(table), assignment.context(table))
+            return {assignment.columns: displaced}
+    return {}
+
+
 def _linear(function: GeneralizedLinear, columns: tuple[str, ...], displaced: Displacement) -> bool:
     """Terms are linear in the columns, and nothing else reads them."""
     elsewhere = function.offset_reads | (function.response_reads or frozenset())
@@ -116,6 +130,8 @@ def equation_of(function: EstimatingFunction, records: Records) -> Equation:
         return function.equation(records)
     if isinstance(function, CallableFunction):
         return NoisyFunction.of(function, records)
+    if isinstance(function, DistributionFunction):
+        return KeptFunction.of(function).equation(records)
     assert isinstance(function, GeneralizedLinear)
     return NoisyLinear.of(function, records)
 

@@ -71,6 +71,12 @@ class Operator(ABC):
         raise NotImplementedError
 
     @property
+    def mixture(self) -> tuple[Number, Number] | None:
+        """Keep and scale s of a noise that undoes itself in step functions too: u* = [u − (1 − keep) E u(w + V)]/keep, V Laplace of scale s;
+        None for others."""
+        return None
+
+    @property
     def variance(self) -> Number:
         """Of a normal noise, whose reversion no polynomial in derivatives is; 0 for others."""
         return 0.0
@@ -308,6 +314,10 @@ class Sometimes(Operator):
         return kept(ladder, eta, c, highest, self.keep, points, steepness)
 
     @property
+    def mixture(self) -> tuple[Number, Number] | None:
+        return (self.keep, self.noise.scale * np.sqrt(self.keep)) if isinstance(self.noise, Laplace) else None
+
+    @property
     def reach(self) -> Number:
         return self.noise.reach
 
@@ -344,6 +354,13 @@ class ByRecord(Operator):
     @property
     def variance(self) -> Number:
         return self._picked([o.variance for o in self.operators])
+
+    @property
+    def mixture(self) -> tuple[Number, Number] | None:
+        found = [own for o in self.operators if (own := o.mixture) is not None]
+        if len(found) < len(self.operators):
+            return None
+        return self._picked([keep for keep, _ in found]), self._picked([scale for _, scale in found])
 
     @property
     def coarseness(self) -> Number:

@@ -138,6 +138,11 @@ class Channel(ABC):
         return False
 
     @property
+    def keeps(self) -> bool:
+        """Whether so many numbers with noise are as they were that quantiles can be estimated."""
+        return False
+
+    @property
     def context(self) -> tuple[str, ...]:
         """Unperturbed columns on which the randomisation depends."""
         return ()

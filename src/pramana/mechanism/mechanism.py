@@ -47,7 +47,7 @@ class Assignment:
             levels = self.component(position)
             joint = len(self.columns) > 1 and levels is not None
             kind = infer_kind(levels) if joint and levels else self.channel.kind
-            yield Variable(name, kind, levels, smooth_only=self.channel.smooth_only)
+            yield Variable(name, kind, levels, smooth_only=self.channel.smooth_only, keeps=self.channel.keeps)
 
     def values(self, place: int, codes: Column) -> Column:
         """Values of one of the columns, from codes of the channel."""

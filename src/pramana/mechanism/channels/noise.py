@@ -251,6 +251,10 @@ class KeepOrNoise(AdditiveNoise):
         return self.inner.on_grid
 
     @property
+    def keeps(self) -> bool:
+        return isinstance(self.inner, LaplaceNoise)
+
+    @property
     def law(self) -> str:
         return f"with probability {1 - self.keep:g} {self.inner.law}, else nothing"
 

@@ -90,6 +90,10 @@ class Stratified(Channel):
         return self._first.smooth_only
 
     @property
+    def keeps(self) -> bool:
+        return all(channel.keeps for channel in self.strata.values())
+
+    @property
     def given(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(what for channel in self.strata.values() for what in channel.given))
 
