@@ -44,7 +44,8 @@ def undone(function: EstimatingFunction, assignment: Assignment, table: Table) -
     if degree is not None:
         return channel.revert_polynomial(encoded, context, 2 * degree)  # of the function, and of its square
     _refuse_rough(function, assignment)
-    _refuse_growing(function, assignment)
+    if not channel.bounded:
+        _refuse_growing(function, assignment)
     return channel.revert(encoded, context)
 
 

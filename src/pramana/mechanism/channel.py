@@ -143,6 +143,11 @@ class Channel(ABC):
         return False
 
     @property
+    def bounded(self) -> bool:
+        """Whether numbers with noise are released within bounds, so that every function of them has an average over the noise."""
+        return False
+
+    @property
     def context(self) -> tuple[str, ...]:
         """Unperturbed columns on which the randomisation depends."""
         return ()

@@ -162,8 +162,8 @@ class AdditiveNoise(NumberNoise):
             raise DataError(
                 f"{near} released values lie {where} the bound {bound:g} and none beyond it, which has a probability below {CLIPPED:g} under "
                 "this noise: the values were clipped, or records left out by them, after the noise was added, which it does not say. Use "
-                "the file as it was before that; values clipped on a grid are described by the matrix of "
-                "GeometricNoise(...).clamped()"
+                "the file as it was before that; values clipped to the bounds are described by LaplaceNoise(...).clamped(), or on a grid by the "
+                "matrix of GeometricNoise(...).clamped()"
             )
 
     def at_bounds(self, values: Float) -> Int:

@@ -24,6 +24,7 @@ from pramana.kernels.additive import (
 )
 from pramana.mechanism.channel import Document, Nodes
 from pramana.mechanism.channels.additive_noise import OFF_GRID, AdditiveNoise, shared_nodes
+from pramana.mechanism.channels.clamped_noise import ClampedLaplaceNoise
 from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.draws.integer_noise import (
     LONGEST,
@@ -93,6 +94,14 @@ class LaplaceNoise(AdditiveNoise):
         self.check_released(encoded, context)
         values, (offsets, weights) = np.asarray(encoded, dtype=float), laplace_stencil()
         return shared_nodes(tuple(values + self.scale * v for v in offsets), weights[None], values.size)
+
+    def clamped(self) -> ClampedLaplaceNoise:
+        """The channel of a release that was clamped to the bounds once more, after the noise.
+
+        >>> LaplaceNoise(3.0, bounds=(0, 10)).clamped().ends
+        (0.0, 10.0)
+        """
+        return ClampedLaplaceNoise(self)
 
     def document(self) -> Document:
         return {"channel": "laplace_noise", "scale": self.scale, **self._bounds_document()}
