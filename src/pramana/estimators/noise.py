@@ -44,9 +44,18 @@ def undone(function: EstimatingFunction, assignment: Assignment, table: Table) -
     if degree is not None:
         return channel.revert_polynomial(encoded, context, 2 * degree)  # of the function, and of its square
     _refuse_rough(function, assignment)
+    if _grows_as_a_square(function, assignment):
+        return channel.revert_bounded(encoded, context)
     if not channel.bounded:
         _refuse_growing(function, assignment)
     return channel.revert(encoded, context)
+
+
+def _grows_as_a_square(function: EstimatingFunction, assignment: Assignment) -> bool:
+    """A logit with terms that are linear in the columns: so does the square of its score."""
+    if not isinstance(function, GeneralizedLinear) or function.family.curve.code != LOGIT:
+        return False
+    return all(function.degrees.get(name) == 1 for name in assignment.columns)
 
 
 Closed: TypeAlias = Mapping[tuple[str, ...], Displacement]

@@ -121,9 +121,9 @@ class Laplace(Operator):
         square = np.where(np.abs(s) * self.scale < 1, np.asarray(self.scale) ** 2, np.nan)
         return 1 - square * s**2, -2 * square * s, -2 * square
 
-    def within(self, keep: float, slope: float) -> tuple[Float, Float]:
+    def within(self, keep: float, slope: float, *, bounded: bool = False) -> tuple[Float, Float]:
         """Points and weights of the noise that undoes this one where it was added with probability 1 − keep: scale b√keep."""
-        return laplace_points(float(self.scale) * np.sqrt(keep), slope)
+        return laplace_points(float(self.scale) * np.sqrt(keep), slope, bounded=bounded)
 
     def in_derivatives(self, c: Float) -> tuple[Series, Series, Series]:
         square = self.scale**2
@@ -150,7 +150,7 @@ class Geometric(Operator):
     def reach(self) -> Number:
         return 1 / self.scale
 
-    def within(self, keep: float, slope: float) -> tuple[Float, Float]:
+    def within(self, keep: float, slope: float, *, bounded: bool = False) -> tuple[Float, Float]:  # noqa: ARG002
         """Points and weights of the noise that undoes this one where it was added with probability 1 − keep: α′/(1 − α′)² = keep ·
         α/(1 − α)², and (1 − α)²/α = 4 sinh²(h/2b)."""
         ratio = float(self.step / self.scale)

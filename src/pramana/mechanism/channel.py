@@ -188,6 +188,10 @@ class Channel(ABC):
         """The same for polynomials up to a degree, where that asks for less."""
         return self.revert(encoded, context)
 
+    def revert_bounded(self, encoded: Column, context: Columns) -> Nodes:
+        """The same for smooth functions that grow no faster than a square, where that asks for less."""
+        return self.revert(encoded, context)
+
     @property
     def dimension(self) -> int:
         """How many columns a channel without levels covers."""

@@ -295,10 +295,16 @@ class KeepOrNoise(AdditiveNoise):
         return released * int(self.grid) if self.whole else released * self.grid
 
     def revert(self, encoded: Column, context: Columns) -> Nodes:
+        return self._by_points(encoded, context, bounded=False)
+
+    def revert_bounded(self, encoded: Column, context: Columns) -> Nodes:
+        return self._by_points(encoded, context, bounded=True)
+
+    def _by_points(self, encoded: Column, context: Columns, *, bounded: bool) -> Nodes:
         self.check_released(encoded, context)
         values = np.asarray(encoded, dtype=float)
         # On a grid every point counts; on a continuum functions are taken to vary on the scale of the noise, or more slowly.
-        offsets, chances = self.operator.noise.within(self.keep, np.inf if self.on_grid else 0.0)
+        offsets, chances = self.operator.noise.within(self.keep, np.inf if self.on_grid else 0.0, bounded=bounded)
         if offsets.size > NODES:
             raise MechanismError(
                 f"{offsets.size} values stand for one released value of a noise with a scale of {self.inner.scale / self.grid:.3g} steps, above "

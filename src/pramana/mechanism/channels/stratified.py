@@ -128,6 +128,9 @@ class Stratified(Channel):
             encoded, context, lambda channel, values: channel.revert_polynomial(values, context, degree)
         )
 
+    def revert_bounded(self, encoded: Column, context: Columns) -> Nodes:
+        return self._stacked(encoded, context, lambda channel, values: channel.revert_bounded(values, context))
+
     def _stacked(self, encoded: Column, context: Columns, reverted: Callable[[Channel, Column], Nodes]) -> Nodes:
         """The tables of the strata one below the other; nodes are the levels, or the released number plus the stratum's offsets."""
         row, height, parts, places = np.empty(encoded.size, dtype=np.int64), 0, [], []
