@@ -89,3 +89,31 @@ def test_the_score_vanishes_at_the_quantile_and_domains_commute() -> None:
         np.testing.assert_allclose(weights @ found.influence(beta) / 3000, 0, atol=1e-4)
         other = equation(public, pr.Mechanism({"d": BINARY, "z": NOISE}), what)
         np.testing.assert_allclose(other.influence(beta), found.influence(beta), rtol=1e-12)
+
+
+@pytest.mark.parametrize("z", [-0.8, 0.5, 2.3])
+def test_shares_of_intervals(z: float) -> None:
+    """Score and square, averaged over what is released."""
+    w, mass = released(z, [0.1, 1.4])
+    found = equation(pd.DataFrame({"z": w}), pr.Mechanism({"z": NOISE}), pr.share("z", 0.1, 1.4))
+    true, beta = float(0.1 < z <= 1.4), np.array([0.3])
+    assert mass @ found.influence(beta)[:, 0] == pytest.approx(true - 0.3, abs=1e-8)
+    assert found.clean_outer(beta, mass)[0, 0] == pytest.approx((true - 0.3) ** 2, abs=1e-8)
+    assert found.slope(beta, mass)[0, 0] == pytest.approx(-1, abs=1e-8)
+
+
+def test_shares_of_clean_numbers_and_of_levels_are_proportions() -> None:
+    values = np.arange(300) % 4
+    mechanism = pr.Mechanism({"z": pr.TransitionMatrix.randomized_response([0, 1, 2, 3], 0.8, kind="numeric")})
+    for known in (None, mechanism):
+        found = pr.fit(pr.share("z", 0, 2), {"z": values}, known)
+        levels = pr.fit(pr.proportions("z"), {"z": values}, known)
+        assert found.estimate[0] == pytest.approx(levels.estimate[1:3].sum())
+        error = np.sqrt(levels.covariance[1:3, 1:3].sum())
+        assert found.standard_errors[0] == pytest.approx(error, rel=0.005)  # n in place of n − 1
+    with pytest.raises(pr.FormulaError, match="needs low=, high= or both"):
+        pr.share("z")
+    with pytest.raises(pr.FormulaError, match="low=2 must be below high=1"):
+        pr.share("z", 2, 1)
+    with pytest.raises(pr.FormulaError, match="high='a' must be a number"):
+        pr.share("z", high="a")

@@ -72,7 +72,15 @@ def test_comparisons_are_for_a_grid(data: pd.DataFrame) -> None:
 
 @pytest.mark.parametrize("name", NOISES)
 @pytest.mark.parametrize(
-    "what", [pr.median("z"), pr.quantile("z", 0.9), pr.gini("z"), pr.proportions("z"), pr.mean("y", by="z")]
+    "what",
+    [
+        pr.median("z"),
+        pr.share("z", 0, 1),
+        pr.quantile("z", 0.9),
+        pr.gini("z"),
+        pr.proportions("z"),
+        pr.mean("y", by="z"),
+    ],
 )
 def test_quantiles_and_shares_are_refused_with_what_to_do(data: pd.DataFrame, name: str, what: Any) -> None:
     frame, mechanism = noisy(data, NOISES[name])
