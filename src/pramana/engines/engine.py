@@ -109,6 +109,10 @@ class Engine(ABC):
         """Σ w φ (groups, d) over the records that share a code (n,), φ (m, d) from a block's equation and its rows."""
 
     @abstractmethod
+    def counted_by(self, codes: Callable[[Equation], Int], groups: int) -> Float:
+        """Σ w (groups,) over the records that share a code, which a block's equation tells (m,)."""
+
+    @abstractmethod
     def slope_moments(self, beta: Float, lefts: Float, rights: Float) -> Float:
         """(2, k): Σ w² (s − s̄)² and Σ w² s (lᵀφ) over records with slopes s = lᵀ ∂φ r, for directions l and r (k, d); a row with
         a count stands for so many equal records."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -134,6 +135,26 @@ class Sampling:
         return product(self.rows, self.weights, self.weights, self.frequencies)
 
     @property
+    def total(self) -> float:
+        """The sum of the row weights."""
+        return float(self.row_weights.sum())
+
+    @property
+    def fractions(self) -> Float:
+        """The sampling fraction of each row's stratum (n,)."""
+        assert self.strata is not None
+        assert self.clusters is not None
+        return self.strata.fraction[self.strata.stratum[self.clusters]]
+
+    def cut(self, rows: slice) -> Sampling:
+        """Of some of the rows; codes stay those of all."""
+        weights, counts = (None if v is None else v[rows] for v in (self.weights, self.frequencies))
+        clusters, sharing = (None if v is None else v[rows] for v in (self.clusters, self.sharing))
+        replicates = None if self.replicates is None else self.replicates[:, rows]
+        size = len(range(*rows.indices(self.rows)))
+        return Sampling(size, weights, counts, clusters, self.strata, replicates, self.replicate_scale, sharing)
+
+    @property
     def plain(self) -> bool:
         """Every record counts once."""
         return self.weights is None and self.frequencies is None
@@ -151,7 +172,7 @@ class Sampling:
         """Records of equal weight that are worth as much, (Σw)² / Σw²: the counts themselves where there are only counts."""
         return float(self.row_weights.sum() ** 2 / self.square_weights.sum())
 
-    @property
+    @cached_property
     def groups(self) -> int | None:
         """Clusters; under a design its units, also those of which no record is left."""
         if self.strata is not None:

@@ -121,7 +121,7 @@ def _shares(engine: Engine) -> Shares | None:
     about = engine.about
     if about.tables is None:
         return None
-    whole = float(engine.sampling.row_weights.sum()) if about.sums else 1.0
+    whole = engine.sampling.total if about.sums else 1.0
     return Shares(about.tables, whole if about.size is None else about.size)
 
 
@@ -145,4 +145,4 @@ def shown_only(result: Result, names: Sequence[str]) -> Result:
 
 def _sum_of_weights(engine: Engine) -> dict[str, str]:
     """What a total is to be read with."""
-    return {"Sum of weights": f"{engine.sampling.row_weights.sum():g}"} if engine.about.sums else {}
+    return {"Sum of weights": f"{engine.sampling.total:g}"} if engine.about.sums else {}

@@ -148,13 +148,13 @@ class Interval:
     def counts(self) -> Float:
         """Σ w by way of release (R,), found by the terms of the records; ways with equal terms count as the first of them."""
         assert self.means is not None
-        ways, own = _keys(self.means), _keys(self.engine.equation.means())
+        ways = _keys(self.means)
         order = np.argsort(ways, kind="stable")
         apart = np.flatnonzero(np.diff(ways[order], prepend=-np.inf) > EQUAL * np.abs(ways).max())
         levels = ways[order][apart]
-        codes = np.searchsorted((levels[1:] + levels[:-1]) / 2, own)
+        between = (levels[1:] + levels[:-1]) / 2
         out = np.zeros(ways.size)
-        out[order[apart]] = np.bincount(codes, weights=self.sampling.row_weights, minlength=levels.size)
+        out[order[apart]] = self.engine.counted_by(lambda e: np.searchsorted(between, _keys(e.means())), levels.size)
         return out
 
     @cached_property
@@ -200,7 +200,7 @@ class Interval:
 
     @property
     def total(self) -> float:
-        return float(self.sampling.row_weights.sum())
+        return self.sampling.total
 
     @property
     def scale(self) -> float:
