@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pramana.analysis import tampering
 from pramana.analysis.question import question
 from pramana.analysis.sampling import Beside, ColumnLike
-from pramana.analysis.task import Options, Task, inference_of
+from pramana.analysis.task import Options, Task, bytes_of, inference_of
 from pramana.comparison import Comparison
 from pramana.engines import MakeEngine, engine_of
 from pramana.errors import PramanaError, confidential, released
@@ -47,6 +47,7 @@ def fit(
     functions: Functions | None = None,
     engine: str | MakeEngine | None = None,
     verify: bool = True,
+    memory: float | str | None = None,
 ) -> Result:
     """Estimate parameters from released data.
 
@@ -83,7 +84,7 @@ def fit(
     """
     beside = Beside(weights, frequencies, clusters, design)
     chosen = _subset(subset, what, functions)
-    options = Options(inference_of(inference), start, missing, engine_of(engine), verify, chosen)
+    options = Options(inference_of(inference), start, missing, engine_of(engine), verify, chosen, bytes_of(memory))
     plan = question(what, family, link, functions)
     task = Task.read(plan, data, mechanism, beside, options)
     suited = _suited(method_of(method), task)

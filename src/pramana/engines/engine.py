@@ -17,6 +17,9 @@ Weights: TypeAlias = Any
 """An engine's own hold of the row weights of several draws. Whoever has it passes it on to the engine, and knows no more than
 their number, `len(weights)`, one of them, `weights.draw(k)`, and their mean, `weights.average`."""
 
+WEIGHT_ENTRIES = 4_000_000
+"""Weights held at once (draws × rows): 32 MB."""
+
 
 class Engine(ABC):
     """Whoever adds up sums over records. Only parameter values and sums travel.
@@ -144,6 +147,11 @@ class Engine(ABC):
     @abstractmethod
     def remarks(self, beta: Float, covariance: Float) -> list[Note]:
         """What the analyst should know at the root."""
+
+    @property
+    def draws_at_once(self) -> int:
+        """Weight draws that are solved together."""
+        return max(1, WEIGHT_ENTRIES // max(self.sampling.rows, 1))
 
     def sketch(self) -> tuple[Engine, float]:
         """Some of the records, where there are very many, whose sums stand for those of all, and how many each of them stands for."""

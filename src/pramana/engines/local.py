@@ -15,6 +15,7 @@ from pramana.arrays import Float, Int
 from pramana.engines.engine import Engine
 from pramana.engines.sampling import Sampling
 from pramana.engines.totals import Totals
+from pramana.estimating.collinearity import Rank
 from pramana.estimating.equation import Equation, Note, Solve
 from pramana.kernels.blocks import by_group, gram
 from pramana.kernels.leverage import Frame, Leverages, leverages, size_of_one
@@ -35,11 +36,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Block:
-    """Some of the records: their equation, how they were sampled, and the place of the first one among all."""
+    """Some of the records: their equation, how they were sampled, the place of the first one among all, and the ranks of their
+    designs, where those are judged together with others."""
 
     equation: Equation
     sampling: Sampling
     first: int = 0
+    ranks: tuple[Rank, ...] = ()
 
     @property
     def n(self) -> int:

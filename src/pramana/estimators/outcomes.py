@@ -179,8 +179,7 @@ class Interval:
     @property
     def counted(self) -> bool:
         """Whether the records are so many independent draws, of which each counts once."""
-        s = self.sampling
-        return s.weights is None and s.clusters is None and s.strata is None and s.replicates is None
+        return self.sampling.simple
 
     @property
     def countable(self) -> bool:
@@ -195,7 +194,7 @@ class Interval:
     def degrees(self) -> Float:
         """Of the variance that says what the sample is worth (d,); infinite where records are independent, and where nothing
         varied, so that clusters were counted."""
-        known = np.inf if self.df is None or self.sampling.clusters is None else self.df
+        known = np.inf if self.df is None or not self.sampling.clustered else self.df
         return np.where(self.still, np.inf, known)
 
     @property
