@@ -50,6 +50,8 @@ class Options:
     subset: Subset | None = None
     memory: float = MEMORY
     """Bytes that records may take; beyond, they are read block by block."""
+    by_blocks: bool = False
+    """Whether the method's equation adds up over blocks of records that are bound one by one."""
 
 
 class Bound(Protocol):
@@ -117,6 +119,11 @@ class Task:
         found = taken(source, columns, options.memory, collapsed=beside.design is None)
         if found is not None:
             return cls._of_table(plan, found.table, resolved, beside, options, found.counts)
+        if not options.by_blocks:
+            raise PramanaError(
+                f"the records of {source.label} do not fit into {options.memory / 1e9:g} GB, and this method needs them all at once: raise "
+                "memory=, fit a sample of the records, or use method='reversion', which adds up over blocks"
+            )
         if beside.as_arrays:
             raise PramanaError(
                 f"{beside.as_arrays[0]} came as an array, and the records are read in blocks: name a column of the file"

@@ -144,7 +144,7 @@ class StreamEngine(LocalEngine):
     def learned(self) -> StreamEngine:
         """Nothing is learned by the equations that are sums."""
         assert self.few is not None
-        if self.about.whole or self.few.learned().equation is not self.equation:
+        if self.about.whole or self.about.free or self.few.learned().equation is not self.equation:
             raise PramanaError(
                 f"{', '.join(self.about.parameters[:3])} cannot be added up over blocks of records, and these do not fit into memory: "
                 "raise memory=, or fit a sample of the records"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from glob import glob
@@ -206,8 +206,7 @@ class LazySource(Source):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # polars calls it unstable
             parts = self._asked(lambda: iter(self.frame.select(list(columns)).collect_batches(chunk_size=BATCH)))
-        while (part := self._asked(lambda: next(parts, None))) is not None:
-            yield from part.to_arrow().combine_chunks().to_batches()
+        yield from _even(batch for frame in _each(parts, self._asked) for batch in frame.to_arrow().to_batches())
 
     def _asked(self, question: Any) -> Any:
         """What polars finds wrong with the query is the user's to mend."""
@@ -231,14 +230,12 @@ class RelationSource(Source):
 
     @cached_property
     def rows(self) -> int | None:  # type: ignore[override]
-        return int(self._asked(lambda: self.relation.aggregate("count(*)").fetchone()[0]))
+        return int(self._asked(lambda: self.relation.aggregate("count(*)").to_arrow_table()[0][0].as_py()))
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
         reader = self._asked(lambda: iter(self.relation.project(names).to_arrow_reader(BATCH)))
-        while (batch := self._asked(lambda: next(reader, None))) is not None:
-            if batch.num_rows:
-                yield batch
+        yield from _even(_each(reader, self._asked))
 
     def _asked(self, question: Any) -> Any:
         try:
@@ -262,12 +259,68 @@ def source_of(data: Any, text: Mapping[str, Collection[object]], memory: float) 
         return FileSource.open(paths, _named(data), text)
     if isinstance(data, ds.Dataset):
         return DatasetSource(data)
+    if isinstance(data, pa.RecordBatchReader):
+        return HeldSource.read(data, memory)
     if nw.dependencies.is_polars_lazyframe(data):
         return LazySource(data)
     module = type(data).__module__.partition(".")[0]
     if module in ("duckdb", "_duckdb") and type(data).__name__ == "DuckDBPyRelation":
         return RelationSource(data)
     return None
+
+
+@dataclass(frozen=True)
+class HeldSource(Source):
+    """Batches that can be read once, as those of a `RecordBatchReader`: they are held, as far as memory goes."""
+
+    whole: pa.Table
+    label: str = "the reader"
+    kind: FrameKind = "pyarrow"
+
+    @classmethod
+    def read(cls, reader: Any, memory: float) -> HeldSource:
+        held, size = [], 0
+        for batch in reader:
+            held.append(batch)
+            size += batch.nbytes
+            if size > memory:
+                raise DataError(
+                    f"the reader gives its records once, and they take more than memory={memory / 1e9:g} GB: write them to Parquet "
+                    "files, and give these"
+                )
+        return cls(pa.Table.from_batches(held, reader.schema))
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.whole.schema
+
+    @property
+    def rows(self) -> int | None:
+        return int(self.whole.num_rows)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        yield from self.whole.select(list(columns)).to_batches(max_chunksize=BATCH)
+
+
+def _each(parts: Iterator[Any], asked: Callable[[Callable[[], Any]], Any]) -> Iterator[Any]:
+    """Every part of an answer, asked for in a way that says what is wrong."""
+    while (part := asked(lambda: next(parts, None))) is not None:
+        yield part
+
+
+def _even(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same records in batches of one size, whatever pieces a query happened to give them in."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.num_rows
+        while size >= BATCH:
+            whole = pa.Table.from_batches(held)
+            yield whole.slice(0, BATCH).combine_chunks().to_batches()[0]
+            held, size = whole.slice(BATCH).to_batches(), size - BATCH
+    if size:
+        yield pa.Table.from_batches(held).combine_chunks().to_batches()[0]
 
 
 def paths_of(data: Any) -> tuple[Path, ...]:
