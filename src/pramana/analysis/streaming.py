@@ -30,8 +30,9 @@ from pramana.inference.survey import stratified
 from pramana.kernels.streams import uniforms
 from pramana.mechanism import Mechanism
 
-PILOT = 200_000
-"""Records of the random sample on which everything is learned that is no sum, and a first root is found."""
+PILOT, SHARE, LARGEST = 200_000, 20, 1_000_000
+"""Records of the random sample on which everything is learned that is no sum, and a first root is found: a twentieth of those
+that there are, where that is known, between the two numbers. The nearer the first root, the fewer passes."""
 ROOM = 6
 """Bytes that a fit in memory takes for each byte of the columns it uses."""
 WHOLE, TEXTS = 1000, 10_000
@@ -57,11 +58,13 @@ def taken(source: Source, columns: Sequence[str], memory: float, *, collapsed: b
         found = cells(source, columns, os.cpu_count() or 1)
         if found is not None:
             return Taken(source.table(found[0]), found[1])
-    held, size = [], 0
+    held: list[pa.RecordBatch] = []
+    size = 0.0
     for batch in source.batches(columns):
         held.append(batch)
         size += batch.nbytes
-        if size * ROOM > memory:
+        whole = size if source.rows is None or len(held) > 1 else size * source.rows / batch.num_rows
+        if whole * ROOM > memory:
             return None
     schema = held[0].schema if held else pa.schema([source.schema.field(c) for c in columns])
     return Taken(source.table(pa.Table.from_batches(held, schema)), None)
@@ -334,10 +337,12 @@ class _Pass:
     shown: list[pa.RecordBatch] = field(default_factory=list)
     sampled: list[tuple[Float, pa.RecordBatch]] = field(default_factory=list)
     threshold: float = 1.0
+    wanted: int = PILOT
 
     def run(self) -> None:
-        known = self.reading.source.rows
-        self.threshold = 1.0 if not known else min(1.0, 1.2 * PILOT / known)
+        known = self.reading.source.rows or 0
+        self.wanted = min(max(PILOT, known // SHARE), LARGEST)
+        self.threshold = min(1.0, 1.2 * self.wanted / known) if known else 1.0
         workers = os.cpu_count() or 1
         batches = self.reading.source.batches(self.reading.columns)
         with ThreadPoolExecutor(workers) as pool:
@@ -394,16 +399,16 @@ class _Pass:
         self.sizes.append((told.sums.rows, told.batch.num_rows))
         self.units, self.weighing = _joined(self.units, told.units), _joined(self.weighing, told.weighing)
         self.sampled.append((told.luck, told.sample))
-        if sum(len(luck) for luck, _ in self.sampled) > 4 * PILOT:
+        if sum(len(luck) for luck, _ in self.sampled) > 4 * self.wanted:
             self._thin()
         self._show(told)
 
     def _thin(self) -> None:
         """Keep the luckiest, whatever batch they came in."""
         luck = np.concatenate([luck for luck, _ in self.sampled])
-        if len(luck) <= PILOT:
+        if len(luck) <= self.wanted:
             return
-        self.threshold = min(self.threshold, float(np.partition(luck, PILOT)[PILOT]))
+        self.threshold = min(self.threshold, float(np.partition(luck, self.wanted)[self.wanted]))
         kept = [np.flatnonzero(luck < self.threshold) for luck, _ in self.sampled]
         self.sampled = [(luck[k], batch.take(pa.array(k))) for (luck, batch), k in zip(self.sampled, kept, strict=True)]
 

@@ -225,7 +225,7 @@ class Task:
         )
         try:
             for rank in ranks:
-                rank.judge()
+                rank().judge()
         except FormulaError:
             engine.refuse_collinear()  # some of the records may show less than all of them
         return bound, engine

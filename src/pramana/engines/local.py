@@ -42,7 +42,7 @@ class Block:
     equation: Equation
     sampling: Sampling
     first: int = 0
-    ranks: tuple[Rank, ...] = ()
+    ranks: tuple[Callable[[], Rank], ...] = ()
 
     @property
     def n(self) -> int:

@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NoReturn, TypeVar
 
@@ -15,6 +15,7 @@ import numpy as np
 from pramana.arrays import Float, Int
 from pramana.engines.engine import WEIGHT_ENTRIES, Engine
 from pramana.engines.local import Block, LocalEngine, _sum
+from pramana.engines.totals import Totals
 from pramana.errors import PramanaError
 from pramana.estimating.collinearity import Rank
 from pramana.estimating.equation import Equation
@@ -120,6 +121,8 @@ class StreamEngine(LocalEngine):
     few: LocalEngine | None = None
     blocks: Callable[[], Iterator[MakeBlock]] = iter  # type: ignore[assignment]
     changes: tuple[Callable[[Equation], Equation], ...] = ()
+    kept: dict[bytes, Totals] = field(default_factory=dict, repr=False, compare=False)
+    """The totals of the last parameter value, which most often is the root."""
 
     def over(self, equation: Equation) -> NoReturn:
         raise PramanaError(
@@ -130,7 +133,7 @@ class StreamEngine(LocalEngine):
     def _changed(self, change: Callable[[Equation], Equation]) -> StreamEngine:
         assert self.few is not None
         few = self.few.over(change(self.few.equation))
-        return replace(self, equation=few.equation, few=few, changes=(*self.changes, change))
+        return replace(self, equation=few.equation, few=few, changes=(*self.changes, change), kept={})
 
     def softened(self, t: float) -> StreamEngine:
         return self._changed(lambda equation: equation.softened(t))
@@ -153,7 +156,7 @@ class StreamEngine(LocalEngine):
 
     def refuse_collinear(self) -> None:
         """Judge the designs of all records, of which some alone had a deficient rank."""
-        for rank in self._added(lambda b: _Together(b.ranks)).ranks:
+        for rank in self._added(lambda b: _Together(tuple(rank() for rank in b.ranks))).ranks:
             rank.judge()
 
     # Weights are made where they are used.
@@ -190,6 +193,27 @@ class StreamEngine(LocalEngine):
     @property
     def draws_at_once(self) -> int:
         return MOST_DRAWS
+
+    # A pass costs more to read than to add up: whatever may be asked at a parameter value is added up together.
+
+    def score_and_slope(self, betas: Float, weights: Any, draws: Int | None = None) -> tuple[Float, Float]:
+        if len(betas) > 1 or weights is not self.own:
+            return super().score_and_slope(betas, weights, draws)
+        found = self.totals(betas[0])
+        return found.score[None], found.slope[None]
+
+    def totals(self, beta: Float, slope: Float | None = None) -> Totals:
+        key = beta.tobytes()
+        if key not in self.kept:
+            found = super().totals(beta)
+            self.kept.clear()
+            self.kept[key] = found
+        found = self.kept[key]
+        return found if slope is None else replace(found, slope=slope)
+
+    def spread(self, beta: Float, weights: Any) -> Float:  # noqa: ARG002 - the scale on which a score is zero
+        few, each = self.sketch()
+        return few.spread(beta, few.own) * np.sqrt(each)
 
     # Starts and remarks come from some of the records.
 

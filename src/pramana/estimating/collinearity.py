@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -22,27 +22,26 @@ def refuse_collinear(designs: Iterable[Float], parameters: tuple[str, ...]) -> N
         for part in (design[rows] for design in designs for rows in runs(len(design))):
             low, high = np.minimum(low, part.min(axis=0)), np.maximum(high, part.max(axis=0))
             gram += part.T @ part
-    judge_collinear(low, high, gram, parameters)
+    judge_collinear(low, high, lambda: gram, parameters)
 
 
-def judge_collinear(low: Float, high: Float, gram: Float, parameters: tuple[str, ...]) -> None:
-    """Refuse a deficient rank; where blocks of a file are bound, keep what is needed to judge all of them together."""
-    rank = Rank(low, high, gram, parameters)
-    rank.refuse_size()
+def judge_collinear(low: Float, high: Float, gram: Callable[[], Float], parameters: tuple[str, ...]) -> None:
+    """Refuse a deficient rank; where blocks of a file are bound, give out how to judge all of them together."""
+    refuse_sizes(low, high, parameters)
     waiting = _WAITING.get()
     if waiting is None:
-        rank.judge()
+        Rank(low, high, gram(), parameters).judge()
     else:
-        waiting.append(rank)
+        waiting.append(lambda: Rank(low, high, gram(), parameters))
 
 
-_WAITING: ContextVar[list[Rank] | None] = ContextVar("ranks of blocks", default=None)
+_WAITING: ContextVar[list[Callable[[], Rank]] | None] = ContextVar("ranks of blocks", default=None)
 
 
 @contextmanager
-def unjudged() -> Iterator[list[Rank]]:
-    """Designs that are bound inside are not judged alone: each is a part of a larger one, and their ranks are given out."""
-    found: list[Rank] = []
+def unjudged() -> Iterator[list[Callable[[], Rank]]]:
+    """Designs that are bound inside are not judged alone: each is a part of a larger one, and how to find their ranks is given out."""
+    found: list[Callable[[], Rank]] = []
     token = _WAITING.set(found)
     try:
         yield found
@@ -63,15 +62,6 @@ class Rank:
         low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
         return Rank(low, high, self.gram + other.gram, self.parameters)
 
-    def refuse_size(self) -> None:
-        """Numbers that leave the range of floating point."""
-        largest = np.maximum(-self.low, self.high)
-        if not np.all(np.isfinite(largest)):
-            bad = [p for p, value in zip(self.parameters, largest, strict=True) if not np.isfinite(value)]
-            raise DataError(f"the design column(s) {quoted_terms(bad)} hold infinite or missing values: clean the data")
-        for name, value in zip(self.parameters, largest, strict=True):
-            _refuse_size(float(value), name)
-
     def judge(self) -> None:
         """Name the columns behind a deficient rank; no silent pseudo-inverse."""
         parameters, low, high = self.parameters, self.low, self.high
@@ -90,6 +80,16 @@ class Rank:
             f"the design is collinear in {names} ({hint}smallest eigenvalue {max(values[0], 0):.1e}): drop one of them, or center a number "
             "that varies little around a large value"
         )
+
+
+def refuse_sizes(low: Float, high: Float, parameters: tuple[str, ...]) -> None:
+    """Refuse columns whose numbers leave the range of floating point."""
+    largest = np.maximum(-low, high)
+    if not np.all(np.isfinite(largest)):
+        bad = [p for p, value in zip(parameters, largest, strict=True) if not np.isfinite(value)]
+        raise DataError(f"the design column(s) {quoted_terms(bad)} hold infinite or missing values: clean the data")
+    for name, value in zip(parameters, largest, strict=True):
+        _refuse_size(float(value), name)
 
 
 def refuse_extreme(values: Float, name: str) -> None:

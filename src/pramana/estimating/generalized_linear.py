@@ -86,7 +86,7 @@ class GeneralizedLinear(EstimatingFunction):
 
     def bound(self, records: Records, design: ProductDesign, responses: Float) -> PredictorEquation:
         """The equation of a design that is at hand, with responses (1 or C, n)."""
-        judge_collinear(*design.limits(), design.gram(), self.parameters)
+        judge_collinear(*design.limits(), design.gram, self.parameters)
         return PredictorEquation(self, records, design, self._offset(records), responses)
 
     def _offset(self, records: Records) -> Float:

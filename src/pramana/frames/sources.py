@@ -22,7 +22,7 @@ from pramana.frames.levels import is_unsigned
 from pramana.frames.metadata import is_text
 from pramana.frames.table import FrameKind, Table
 
-BATCH = 1 << 17
+BATCH = 1 << 18
 """Records of a batch."""
 SPREAD = 10
 """Bytes that a byte of a file may take in memory, as numbers and objects."""
