@@ -143,7 +143,7 @@ class Stream:
             _weights(kept.get("frequencies"), "frequencies"),
             self.units.codes(kept),
             self.units.strata,
-            np.stack(replicates) if replicates else None,
+            np.stack(replicates) if replicates else None,  # type: ignore[arg-type]
             None if self.reading.beside.design is None else self.reading.beside.design.replicate_scale,
         )
 
@@ -370,7 +370,7 @@ class _Pass:
             {name: int(rows.sum()) for name, rows in gaps.items()},
             int((~complete).sum()),
             SampledSums.of(sampling),
-            self._labels(arrays, complete),
+            self._labels(arrays, complete if reading.beside.design is not None else keep),
             self._labels(kept, sampling.row_weights > 0),
             luck[picked],
             batch.take(pa.array(picked)),
@@ -434,7 +434,9 @@ class _Pass:
 
     def sample(self) -> pa.Table:
         self._thin()
-        return pa.Table.from_batches([*(batch for _, batch in self.sampled), *self.shown])
+        some = [batch for _, batch in self.sampled]
+        whole = sum(batch.num_rows for batch in some) == self.sums.rows
+        return pa.Table.from_batches(some if whole else [*some, *self.shown])
 
     def live(self, units: Units) -> Bool:
         """Units with a record of positive weight (G,)."""

@@ -103,6 +103,10 @@ class Engine(ABC):
         """Σ w² φφᵀ of each cluster (G, d, d), in the frame."""
 
     @abstractmethod
+    def square_weights_by_unit(self) -> Float:
+        """Σ w² of each cluster (G,)."""
+
+    @abstractmethod
     def privacy_by_unit(self, beta: Float, shares: Float | None = None) -> Float:
         """Σ_u [φ_u φ_uᵀ − (U_u U_uᵀ)*] (d, d) for sums over the records of a unit, which share one draw: the variance that the
         randomisation costs. With shares (n,), the same within a unit, the terms are multiplied by them."""

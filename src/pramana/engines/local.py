@@ -227,6 +227,14 @@ class LocalEngine(Engine):
 
         return self._in_small_blocks(part).reshape(groups, self.d, self.d)
 
+    def square_weights_by_unit(self) -> Float:
+        def part(b: Block) -> Float:
+            s = b.sampling
+            assert s.clusters is not None
+            return np.asarray(np.bincount(s.clusters, weights=s.square_weights, minlength=self.sampling.groups or 0))
+
+        return self._added(part)
+
     def _in_small_blocks(self, part: Callable[[Block], T]) -> T:
         """Sums for which a (d, d) matrix of every record of a block is held."""
         size = max(1, MATRIX_ENTRIES // self.d**2)

@@ -358,7 +358,7 @@ class StreamedSampling(Sampling):
         return self.sums.total**2 / self.sums.squares
 
     @property
-    def groups(self) -> int | None:  # type: ignore[override]
+    def groups(self) -> int | None:
         return self.units
 
     @property

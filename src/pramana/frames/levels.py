@@ -115,7 +115,7 @@ def _places(values: Column, levels: Sequence[Level]) -> Int:
     """The position of every value among the levels, -1 where it is none of them; small whole numbers are looked up in a list."""
     if values.dtype.kind in "iu" and values.size > SMALL and all(type(v) is int and 0 <= v < SMALL for v in levels):
         listed = np.full(SMALL + 1, -1, dtype=np.int64)
-        listed[list(levels)] = np.arange(len(levels))
+        listed[np.asarray(levels, dtype=np.int64)] = np.arange(len(levels))
         inside = (values >= 0) & (values < SMALL)
         return listed[values if inside.all() else np.where(inside, values, SMALL)]
     return pd.Index(list(levels), tupleize_cols=False).get_indexer(_comparable(values, levels))

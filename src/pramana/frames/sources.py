@@ -132,7 +132,7 @@ class FileSource(Source):
         return self.dataset.schema
 
     @cached_property
-    def rows(self) -> int | None:  # type: ignore[override]
+    def rows(self) -> int | None:
         if _format(self.files[0]) == "csv":
             return None
         try:
@@ -180,7 +180,7 @@ class DatasetSource(Source):
         return self.dataset.schema
 
     @cached_property
-    def rows(self) -> int | None:  # type: ignore[override]
+    def rows(self) -> int | None:
         return int(self.dataset.count_rows())
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -199,7 +199,7 @@ class LazySource(Source):
     kind: FrameKind = "polars"
 
     @cached_property
-    def schema(self) -> pa.Schema:  # type: ignore[override]
+    def schema(self) -> pa.Schema:
         return self._asked(lambda: self.frame.head(0).collect().to_arrow().schema)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -225,11 +225,11 @@ class RelationSource(Source):
     kind: FrameKind = "pyarrow"
 
     @cached_property
-    def schema(self) -> pa.Schema:  # type: ignore[override]
+    def schema(self) -> pa.Schema:
         return self._asked(lambda: self.relation.limit(0).to_arrow_table().schema)
 
     @cached_property
-    def rows(self) -> int | None:  # type: ignore[override]
+    def rows(self) -> int | None:
         return int(self._asked(lambda: self.relation.aggregate("count(*)").to_arrow_table()[0][0].as_py()))
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

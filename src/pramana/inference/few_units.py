@@ -172,9 +172,7 @@ def _shares(engine: Engine, beta: Float, linear: Linear) -> tuple[Frame, Float, 
 
 def _of_sums(engine: Engine) -> tuple[Float, Float]:
     """No unit has a share in a sum's slope; its variance goes with the squares of its weights."""
-    s = engine.sampling
-    assert s.clusters is not None
-    sizes = np.bincount(s.clusters, weights=s.square_weights, minlength=s.groups or 0)
+    sizes = engine.square_weights_by_unit()
     return np.zeros((len(sizes), engine.d, engine.d)), sizes[:, None, None] * np.eye(engine.d)
 
 
