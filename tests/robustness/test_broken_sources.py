@@ -158,7 +158,9 @@ def test_folders_without_records(parts: Path, frame: pd.DataFrame, tmp_path: Pat
         ("y ~ x", {"design": pr.SurveyDesign(strata="g")}, "every record a sampling unit"),
     ],
 )
-def test_what_blocks_cannot_do_is_refused_in_words(parts: Path, what: Any, options: dict[str, Any], message: str) -> None:
+def test_what_blocks_cannot_do_is_refused_in_words(
+    parts: Path, what: Any, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(pr.PramanaError, match=message):
         fitted(parts, what, **options)
 
