@@ -44,6 +44,10 @@ class Reversion(EquationMethod):
         return replace(self, subset=subset)
 
     @property
+    def by_blocks(self) -> bool:
+        return True
+
+    @property
     def reverts(self) -> bool:
         return True
 

@@ -196,6 +196,12 @@ class Mechanism:
         return [c for a in self.assignments for c in a.columns]
 
     @property
+    def file_columns(self) -> list[str]:
+        """The columns of a released file that hold what was perturbed, and those that decide which matrix applies."""
+        own = [c for a in self.assignments for c in (a.reported_in if a.reports else a.columns)]
+        return list(dict.fromkeys([*own, *self.context]))
+
+    @property
     def noisy(self) -> list[str]:
         """The columns that are numbers with noise."""
         return [c for a in self.assignments if a.channel.levels is None for c in a.columns]
