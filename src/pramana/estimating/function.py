@@ -419,6 +419,8 @@ def _refuse_other_degrees(function: CallableFunction, records: Records, name: st
     some = slice(0, TRIED)
     columns = {key: broadcast(value, records.n)[some] for key, value in records.at(0).items()}
     values = np.asarray(columns[name], dtype=float)
+    if not values.size:
+        return
     step = max(float(np.ptp(values)), 1.0) / 4
     signs = [(-1) ** k * comb(degree + 1, k) for k in range(degree + 2)]
     for beta in (function.start_at(), function.start_at() + 0.1):

@@ -167,7 +167,7 @@ def _refuse_too_many(assignments: list[Assignment], n: int) -> None:
 
 def _refuse_lost_in_rounding(records: Records, noisy: list[Assignment]) -> None:
     """Signed weights of several columns with noise multiply, and what is left of a sum of large ones is rounding."""
-    lost = float(np.abs(records.table).sum(axis=1).max()) * 2.0**-53
+    lost = float(np.abs(records.table).sum(axis=1).max(initial=0.0)) * 2.0**-53
     if noisy and lost > LOST:
         raise DataError(
             f"the noise of {listing([c for a in noisy for c in a.columns])} would be undone by weights so large that {lost:.1g} of a function's size is "
