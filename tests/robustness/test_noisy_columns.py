@@ -216,7 +216,8 @@ def own(what: Any, **said: Any) -> Any:
         ("gaussian", own(lambda z: 1 / (1 + z**2), entire="z"), pr.SolveError, r"at 'z' \+ i·noise differs by .* 1e-06 is allowed"),
         ("gaussian", own(np.sin, degree={"z": 2}), pr.FormulaError, r"no polynomial of degree 2 in 'z'.*order 3 are not zero"),
         ("gaussian", own(lambda z: z**7, degree={"z": 7}), pr.FormulaError, r"degree 7 in 'z' \(GaussianNoise\).*up to degree 6"),
-        ("laplace", own(np.sin, second={"z": lambda beta, z: z + beta[0]}), pr.FormulaError, r"second\['z'\] returned shape \(400,\)"),
+        ("laplace", own(np.sin, second={"z": lambda beta, z: np.sin(z + 0 * beta[0])[:, None]}), pr.FormulaError, r"second\['z'\] is not the second derivative"),
+        ("laplace", own(np.sin, second={"z": lambda beta, z: z + beta[0]}), pr.FormulaError, r"second\['z'\] returned shape \(50,\)"),
     ],
 )  # fmt: skip
 def test_functions_of_ones_own_that_a_noise_does_not_allow(

@@ -22,7 +22,7 @@ from pramana.errors import FormulaError, SolveError, listing
 from pramana.estimating.equation import About, Equation, Note, Solve, central_slopes
 from pramana.estimating.function import CallableFunction, NodeEquation
 from pramana.estimating.noisy import NoisyRecords, drowned
-from pramana.kernels.additive import Operator, laplace_stencil
+from pramana.kernels.additive import Operator, laplace_stencil, stencil_weights
 
 Function: TypeAlias = Callable[[Columns], Any]
 """From columns to an array (n, …)."""
@@ -30,6 +30,8 @@ POINTS, FEWER = 32, 24
 """Of the rule of Gauss and Hermite, and of the one it is compared with at the root: exact in e^{sz} to 1e-8 for sσ up to 5."""
 AGREED = 1e-6
 """Largest difference of the two, relative to what they sum."""
+TRIED, SEEN = 50, 1e-3
+"""Records on which a supplied derivative is tried, and how far off, relative to the largest, it is seen."""
 MOST_NORMAL = 2
 """Independent normal noises in one function: 16 · 32 values of it for each record."""
 MOST_LAPLACE = 2
@@ -49,6 +51,8 @@ class NoisyFunction(Equation):
         function.check(records)
         found = cls(NodeEquation(function, records), records)
         _refuse_many(found)
+        for name in () if function.derivative == "jax" else found.laplace:
+            _refuse_other_derivative(found, name)
         return found
 
     @property
@@ -237,6 +241,29 @@ def _refuse_many(equation: NoisyFunction) -> None:
         for names in _subsets(tuple(equation.laplace)):
             if names:
                 equation.function.supplied(names)
+
+
+def _refuse_other_derivative(equation: NoisyFunction, name: str) -> None:
+    """A supplied derivative must be that of U, on a few records: at the start and beside it, where two stencils agree on it."""
+    some = equation.rows(slice(0, TRIED))
+    columns, scale = some._numbers(some.naive.columns[0]), np.sqrt(some._square(name))
+    for beta in (some.function.start_at(), some.function.start_at() + 0.1):
+        with np.errstate(all="ignore"):
+            supplied = some.function.supplied((name,))(beta, columns)
+            wide, narrow = (_second_difference(some._u(beta), columns, name, scale / steps) for steps in (64, 128))
+        size = np.abs(narrow).max(initial=0.0) + np.abs(supplied).max(initial=0.0)
+        if np.all(np.abs(wide - narrow) <= SEEN / 10 * size) and np.any(np.abs(supplied - narrow) > SEEN * size):
+            worst = np.unravel_index(np.argmax(np.abs(supplied - narrow)), supplied.shape)
+            raise FormulaError(
+                f"second[{name!r}] is not the second derivative of u by {name!r}: at beta = {beta.tolist()} it is {supplied[worst]:.4g} for one of the "
+                f"records, and differences of u give {narrow[worst]:.4g}; correct it, or leave it out"
+            )
+
+
+def _second_difference(f: Function, columns: Columns, name: str, step: Float) -> Float:
+    values = [np.asarray(f({**columns, name: columns[name] + k * step})) for k in range(-2, 3)]
+    total = sum(w * v for w, v in zip(stencil_weights(4), values, strict=True))
+    return np.asarray(total / _by_record(step, total) ** 2)
 
 
 def _less_second(f: Function, name: str, square: Float) -> Function:
