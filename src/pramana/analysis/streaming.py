@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from pramana.frames.table import is_missing
 from pramana.inference.survey import stratified
 from pramana.kernels.streams import uniforms
 from pramana.mechanism import Mechanism
+from pramana.progress import bar
 
 PILOT, SHARE, LARGEST = 200_000, 20, 1_000_000
 """Records of the random sample on which everything is learned that is no sum, and a first root is found: a twentieth of those
@@ -122,16 +123,19 @@ class Stream:
     reading: Reading
     sizes: tuple[tuple[int, int], ...]
     units: Units
+    passes: Iterator[int] = field(default_factory=lambda: count(1), repr=False, compare=False)
 
     def blocks(self, bind: Bind) -> Iterator[MakeBlock]:
         """Blocks to be bound, in the order of their records."""
-        first = 0
-        batches = self.reading.source.batches(self.reading.columns)
-        for (kept, size), batch in zip(self.sizes, _as_learned(batches, self.sizes), strict=True):
-            if batch.num_rows != size:
-                raise _moved(self.reading.source)
-            yield _Maker(self, batch, first, kept, bind)
-            first += kept
+        source, first, rows = self.reading.source, 0, sum(kept for kept, _ in self.sizes)
+        batches = source.batches(self.reading.columns)
+        with bar(f"Pass {next(self.passes)} over {source.label}", unit="rows") as tell:
+            for (kept, size), batch in zip(self.sizes, _as_learned(batches, self.sizes), strict=True):
+                if batch.num_rows != size:
+                    raise _moved(source)
+                yield _Maker(self, batch, first, kept, bind)
+                first += kept
+                tell(first, rows)
 
     def sampling(self, arrays: Mapping[str, Column], keep: Bool) -> Sampling:
         """Of the records of a block that are in use."""
@@ -149,14 +153,14 @@ class Stream:
 
 
 def _as_learned(batches: Iterator[pa.RecordBatch], sizes: Sequence[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
-    count = 0
-    for count, batch in enumerate(batches, 1):
-        if count > len(sizes):
+    number = 0
+    for number, batch in enumerate(batches, 1):
+        if number > len(sizes):
             raise DataError(
                 "the source has more records than in the first pass: wait until it is complete, and fit again"
             )
         yield batch
-    if count < len(sizes):
+    if number < len(sizes):
         raise DataError("the source has fewer records than in the first pass: wait until it is complete, and fit again")
 
 
@@ -345,13 +349,17 @@ class _Pass:
         self.threshold = min(1.0, 1.2 * self.wanted / known) if known else 1.0
         workers = os.cpu_count() or 1
         batches = self.reading.source.batches(self.reading.columns)
-        with ThreadPoolExecutor(workers) as pool:
+        with (
+            bar(f"Learning from {self.reading.source.label}", unit="rows") as tell,
+            ThreadPoolExecutor(workers) as pool,
+        ):
             first = 0
             while group := list(islice(batches, 2 * workers)):
                 starts = np.cumsum([first, *(b.num_rows for b in group)])
                 for found in pool.map(self._told, group, starts[:-1].tolist()):
                     self._add(found)
                 first = int(starts[-1])
+                tell(first, known)
 
     def _told(self, batch: pa.RecordBatch, first: int) -> _Told:
         reading = self.reading
@@ -393,8 +401,8 @@ class _Pass:
     def _add(self, told: _Told) -> None:
         self.rows += told.batch.num_rows
         self.incomplete += told.incomplete
-        for name, count in told.gaps.items():
-            self.gaps[name] = self.gaps.get(name, 0) + count
+        for name, found in told.gaps.items():
+            self.gaps[name] = self.gaps.get(name, 0) + found
         self.sums = self.sums + told.sums
         self.sizes.append((told.sums.rows, told.batch.num_rows))
         self.units, self.weighing = _joined(self.units, told.units), _joined(self.weighing, told.weighing)

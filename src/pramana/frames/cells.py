@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from pramana.arrays import Int
 from pramana.frames.sources import Source
+from pramana.progress import bar
 
 LEVELS = 10_000
 """Distinct values of a column above which its records are not collapsed."""
@@ -37,12 +38,14 @@ def cells(source: Source, columns: Sequence[str], workers: int) -> tuple[pa.Tabl
     ):
         return None  # whose order a collapsed column would lose
     found = _Combinations(list(columns))
-    with ThreadPoolExecutor(workers) as pool:
-        batches = source.batches(columns)
+    with bar(f"Counting combinations in {source.label}", unit="rows") as tell, ThreadPoolExecutor(workers) as pool:
+        batches, done = source.batches(columns), 0
         while group := list(islice(batches, 2 * workers)):
             for part in pool.map(_combinations, group):
                 if part is None or not found.add(part):
                     return None
+            done += sum(batch.num_rows for batch in group)
+            tell(done, source.rows or 0)
     total = int(sum(found.counts))
     if total < ROWS or len(found.counts) * SAVING > total:
         return None
