@@ -311,9 +311,9 @@ def _mute(linear: Linear) -> Bool:
 
 
 def _counts(noisy: Assignment, task: Task) -> bool:
-    """Whether noise makes up more than a small part of the variance of released numbers."""
+    """Whether noise makes up more than a small part of the variance of released numbers; clamped noise, which depends on them, always does."""
     parts = [part for part in noisy.channel.parts.values() if isinstance(part, AdditiveNoise)]
-    spread = max(float(np.max(part.operator.spread)) for part in parts)
+    spread = max((float(np.max(part.operator.spread)) for part in parts), default=np.inf)
     return spread**2 > NOISY**2 * float(np.var(noisy.encoded(task.table)))
 
 

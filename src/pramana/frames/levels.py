@@ -174,6 +174,7 @@ class Variable:
     ----------
     levels : None for numbers with noise.
     smooth_only : only smooth functions of it can be reverted.
+    keeps : a number with noise, of which so many are as they were that its quantiles can be estimated.
     """
 
     name: str
@@ -181,6 +182,7 @@ class Variable:
     levels: tuple[Level, ...] | None
     perturbed: bool = True
     smooth_only: bool = False
+    keeps: bool = False
 
 
 @dataclass(frozen=True)
