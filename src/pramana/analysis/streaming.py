@@ -98,8 +98,8 @@ class Reading:
 
     def gaps(self, table: Table, arrays: Mapping[str, Column]) -> dict[str, Bool]:
         """Rows with a missing value (n,), by column."""
-        given = {name: table.column(name) for name in self.used} | dict(arrays)
-        return {name: rows for name, values in given.items() if (rows := is_missing(values)).any()}
+        own = {name: rows for name in self.used if (rows := table.gaps(name)) is not None}
+        return own | {name: rows for name, values in arrays.items() if (rows := is_missing(values)).any()}
 
     def keep(self, table: Table, gaps: Mapping[str, Bool]) -> Bool:
         """Records in use (n,)."""

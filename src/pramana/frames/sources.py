@@ -92,7 +92,7 @@ class FileSource(Source):
                 f"{label} holds files of several formats ({', '.join(sorted(kinds))}): give those of one of them"
             )
         kind = kinds.pop()
-        form = _csv_format(paths[0], text) if kind == "csv" else "ipc" if kind == "ipc" else "parquet"
+        form = _csv_format(paths[0], text) if kind == "csv" else "ipc" if kind == "ipc" else _parquet_format(paths[0])
         hive = (
             ds.partitioning(flavor="hive") if any("=" in part for path in paths for part in path.parts[:-1]) else None
         )
@@ -388,6 +388,18 @@ def _family(kind: Any) -> Any:
     """Types that are one to a fit: text in any form, and numbers of any width."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return "text" if is_text(kind) else "whole" if pa.types.is_integer(kind) else kind
+
+
+def _parquet_format(path: Path) -> Any:
+    """Text comes as codes straight from the pages."""
+    from pyarrow import dataset as ds
+    from pyarrow import parquet
+
+    try:
+        schema = parquet.read_schema(path)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise _broken(path, error) from None
+    return ds.ParquetFileFormat(dictionary_columns=[field.name for field in schema if is_text(field.type)])
 
 
 def _csv_format(path: Path, text: Mapping[str, Collection[object]]) -> Any:

@@ -126,6 +126,10 @@ class Assignment:
         """Released values as the channel reverts them."""
         if isinstance(self.channel, ReportChannel):
             return self.channel.read([table.column(c) for c in self.reports], self.reported_in)
+        if len(self.columns) == 1 and self.channel.levels is not None:
+            codes = table.codes(self.columns[0], self.channel.levels)
+            if codes is not None:
+                return codes
         return self.channel.encode([table.column(c) for c in self.columns], self.columns)
 
     def context(self, table: Table) -> Columns:
