@@ -27,6 +27,7 @@ bench: $(RIVALS)
 	$(BIN)/python -m benchmarks.many_columns
 	$(BIN)/python -m benchmarks.noise
 	$(BIN)/python -m benchmarks.in_memory
+	$(BIN)/python -m benchmarks.streaming
 
 schema: $(READY)
 	$(BIN)/python -c "from pramana.mechanism.description.document import SCHEMA, schema_text; SCHEMA.write_text(schema_text(), encoding='utf-8')"

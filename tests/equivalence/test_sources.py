@@ -15,7 +15,7 @@ import pytest
 from pyarrow import dataset, feather, parquet
 
 import pramana as pr
-from pramana.analysis import streaming
+from pramana.analysis import collapsing, streaming
 from pramana.engines.streaming import StreamEngine
 from pramana.frames import cells, sources
 
@@ -201,6 +201,7 @@ def test_few_combinations_become_cells(
     """Counted once, in whatever batches; the same answer as from the rows."""
     monkeypatch.setattr(cells, "ROWS", 1000)
     monkeypatch.setattr(cells, "SAVING", 1)
+    monkeypatch.setattr(collapsing, "ROWS", 1000)
     monkeypatch.setattr(sources, "BATCH", 100)
     monkeypatch.setattr(StreamEngine, "__init__", None)  # no stream: memory would not suffice for the rows
     options = {**SAMPLINGS[sampling], "family": "binomial"}
@@ -246,3 +247,26 @@ def test_missing_values_are_counted_over_all_blocks(
         found.standard_errors, whole.standard_errors, rtol=1e-9
     )  # weights go by place among those in use
     assert [d.message for d in found.diagnostics] == [d.message for d in whole.diagnostics]
+
+
+def test_frames_are_collapsed_as_files_are(data: pd.DataFrame, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same cells in the same order, so that draws agree too; and the answer of the rows."""
+    options: dict[str, Any] = {"family": "binomial"}
+    rows = pr.fit("y ~ g + edu", data, MECHANISM, **options)
+    ordered = data.assign(g=pd.Categorical(data["g"], ["c", "a", "b"]))
+    by_rows = pr.fit("y ~ g", ordered, MECHANISM, **options)
+    monkeypatch.setattr(cells, "ROWS", 1000)
+    monkeypatch.setattr(collapsing, "ROWS", 1000)
+    collapsed = pr.fit("y ~ g + edu", data, MECHANISM, **options)
+    np.testing.assert_allclose(collapsed.estimate, rows.estimate, rtol=1e-9)
+    np.testing.assert_allclose(collapsed.interval(), rows.interval(), rtol=1e-9)
+    assert (collapsed.n, collapsed.inference) == (rows.n, rows.inference)
+    assert (
+        pr.fit("y ~ g", ordered, MECHANISM, **options).parameters == by_rows.parameters
+    )  # the user's order of levels stays
+    drawn = {"inference": pr.Resampling(draws=20, seed=1), **options}
+    found = [
+        pr.fit("y ~ g + edu", source, MECHANISM, **drawn) for source in (data, pl.from_pandas(data), folder / "parts")
+    ]
+    for other in found[1:]:
+        np.testing.assert_allclose(other.standard_errors, found[0].standard_errors, rtol=1e-10)

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
+from pramana.analysis.collapsing import collapsed
 from pramana.analysis.sampling import Beside, checked_start, complete
 from pramana.analysis.shared_draws import noticed, sharing
 from pramana.analysis.streaming import Learned, Reading, learn, taken
@@ -116,7 +117,9 @@ class Task:
         used = _columns_used(plan, known, options)
         beside = _by_unit(beside, known, used)
         columns = _read_columns(source, known, used, beside)
-        found = taken(source, columns, options.memory, collapsed=beside.design is None)
+        # Draws of clusters go by the order in which these appear, which a collapse would change.
+        ordered = beside.clusters is not None and isinstance(options.inference, Resampling)
+        found = taken(source, columns, options.memory, collapsed=beside.design is None and not ordered)
         if found is not None:
             return cls._of_table(plan, found.table, resolved, beside, options, found.counts)
         if not options.by_blocks:
@@ -178,6 +181,7 @@ class Task:
             named = beside.clusters_name
             clusters = arrays["clusters"][keep] if "clusters" in arrays and named is None else named
             notes += noticed(table, known, used, clusters)
+        table, sampling = collapsed(table, used, sampling)
         return cls(plan, table, known, sampling, options, notes, beside, domain)
 
     @property

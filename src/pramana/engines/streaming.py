@@ -21,8 +21,8 @@ from pramana.estimating.collinearity import Rank
 from pramana.estimating.equation import Equation
 from pramana.kernels.streams import multipliers
 
-AHEAD = 2
-"""Blocks that wait for each thread."""
+AHEAD = 1.5
+"""Blocks for each thread that wait or are being added up."""
 MOST_DRAWS = 500
 """Weight draws that one pass serves."""
 

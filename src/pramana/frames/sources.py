@@ -14,6 +14,7 @@ from typing import Any
 
 import narwhals as nw
 import pyarrow as pa
+from pyarrow import parquet
 
 from pramana.errors import DataError, quoted, suggestion
 from pramana.frames.dialects import CsvFile, dialect_of
@@ -24,6 +25,8 @@ from pramana.frames.table import FrameKind, Table
 
 BATCH = 1 << 18
 """Records of a batch."""
+BUFFER = 1 << 20
+"""Bytes of a column of Parquet read at a time."""
 SPREAD = 10
 """Bytes that a byte of a file may take in memory, as numbers and objects."""
 _GLOB = "*?["
@@ -141,24 +144,28 @@ class FileSource(Source):
             raise _broken(Path(self.label), error) from None
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        wanted = pa.schema([self.schema.field(name) for name in columns])
         for path, fragment, stamp in zip(self.files, self.dataset.get_fragments(), self.stamps, strict=True):
             self._refuse_changed(path, stamp)
             done = 0
-            scanner = fragment.scanner(
-                schema=self.dataset.schema,
-                columns=list(columns),
-                batch_size=BATCH,
-                batch_readahead=4,
-                fragment_readahead=1,
-            )
             try:
-                for batch in scanner.to_batches():
+                for batch in self._read(path, fragment, wanted):
                     if batch.num_rows:
-                        yield batch
+                        yield batch if batch.schema.equals(wanted) else batch.cast(wanted)
                     done += batch.num_rows
             except (pa.ArrowException, OSError) as error:
                 raise _broken(path, error, f" after row {done}") from None
             self._refuse_changed(path, stamp)
+
+    def _read(self, path: Path, fragment: Any, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Parquet a page at a time, where every column is in the file, so that no row group is held whole."""
+        if _format(path) != "parquet" or not set(wanted.names) <= set(fragment.physical_schema.names):
+            scanner = fragment.scanner(schema=self.schema, columns=wanted.names, batch_size=BATCH, batch_readahead=1)
+            yield from scanner.to_batches()
+            return
+        texts = [field.name for field in wanted if pa.types.is_dictionary(field.type)]
+        with parquet.ParquetFile(path, read_dictionary=texts, buffer_size=BUFFER, pre_buffer=False) as file:
+            yield from file.iter_batches(BATCH, columns=wanted.names)
 
     def _refuse_changed(self, path: Path, stamp: tuple[int, int]) -> None:
         if not path.exists():
@@ -393,7 +400,6 @@ def _family(kind: Any) -> Any:
 def _parquet_format(path: Path) -> Any:
     """Text comes as codes straight from the pages."""
     from pyarrow import dataset as ds
-    from pyarrow import parquet
 
     try:
         schema = parquet.read_schema(path)

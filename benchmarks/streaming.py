@@ -1,0 +1,167 @@
+"""Files read block by block: time beside a bare scan, and memory, as the files grow; `make bench` writes STREAMING.md.
+
+Every measurement is a process of its own, warmed by a small fit; a bare scan reads the same columns with `pyarrow.dataset`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import dataset, parquet
+
+from benchmarks.machine import described
+
+HERE = Path(__file__).parent
+GROUP = 1_000_000
+RESAMPLES = 500
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kind of file with a question, and how much longer than a bare scan the answer may take."""
+
+    name: str
+    columns: tuple[str, ...]
+    formula: str
+    limit: float
+    resamples: int = 0
+
+
+CASES = (
+    Case("four numbers and a perturbed response", ("x0", "x1", "x2", "x3", "y"), "y ~ x0 + x1 + x2 + x3", 12),
+    Case("categories alone, 500 resamples", ("region", "sex", "age", "y"), "y ~ region + sex + age", 3, RESAMPLES),
+)
+
+
+def _rows(case: Case, n: int, rng: np.random.Generator) -> pa.Table:
+    """Records with a response of zeros and ones that was kept with probability 0.85."""
+    if case.resamples:
+        codes = {"region": rng.integers(0, 8, n), "sex": rng.integers(0, 2, n), "age": rng.integers(0, 12, n)}
+        eta = -0.5 + 0.1 * codes["region"] + 0.3 * codes["sex"] - 0.05 * codes["age"]
+        names = {name: pa.array([f"{name}{k:02d}" for k in range(codes[name].max() + 1)]) for name in codes}
+        columns: dict[str, Any] = {
+            k: pa.DictionaryArray.from_arrays(pa.array(v, pa.int32()), names[k]) for k, v in codes.items()
+        }
+    else:
+        columns = {f"x{k}": rng.normal(size=n) for k in range(4)}
+        eta = -0.5 + 0.5 * columns["x0"] - 0.3 * columns["x1"] + 0.2 * columns["x2"] + 0.1 * columns["x3"]
+    y = rng.random(n) < 1 / (1 + np.exp(-eta))
+    columns["y"] = np.where(rng.random(n) < 0.15, ~y, y).astype(np.int8)
+    return pa.table({**columns, "unused": rng.normal(size=n)})
+
+
+def make(case: Case, n: int, path: Path) -> None:
+    rng, writer = np.random.default_rng(3), None
+    for first in range(0, n, GROUP):
+        part = _rows(case, min(GROUP, n - first), rng)
+        writer = writer or parquet.ParquetWriter(path, part.schema)
+        writer.write_table(part)
+    assert writer is not None
+    writer.close()
+
+
+def scan(path: Path, columns: tuple[str, ...]) -> float:
+    begun = time.perf_counter()
+    for _ in dataset.dataset(path).to_batches(columns=list(columns)):
+        pass
+    return time.perf_counter() - begun
+
+
+def measure(name: str, path: Path, small: Path) -> dict[str, float]:
+    """In a process of its own: two scans, the fit, and the peak of its memory above that of a small fit."""
+    import pramana as pr
+    from pramana.engines.streaming import StreamEngine
+
+    case = next(c for c in CASES if c.name == name)
+    mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(0.85, 0.85)})
+    inference = pr.Resampling(draws=case.resamples, seed=1) if case.resamples else None
+    options: dict[str, Any] = {"family": "binomial", "inference": inference}
+    pr.fit(case.formula, small, mechanism, memory=1, **options)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    bare = min(scan(path, case.columns) for _ in range(2))
+    passes, true = [0], StreamEngine._added
+
+    def counted(engine: Any, *given: Any) -> Any:
+        passes[0] += 1
+        return true(engine, *given)
+
+    StreamEngine._added = counted  # type: ignore[method-assign]
+    begun = time.perf_counter()
+    found = pr.fit(case.formula, path, mechanism, memory="300 MB", **options)
+    took = time.perf_counter() - begun
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {
+        "n": float(found.n), "scan": bare, "fit": took, "passes": passes[0], "before": before / 1e6, "peak": peak / 1e6
+    }  # fmt: skip
+
+
+def exponent(rows: list[dict[str, float]]) -> float:
+    """Slope of log time on log n, from the files that take more than a second."""
+    slow = [row for row in rows if row["n"] >= 1e6]
+    if len(slow) < 2:
+        return math.nan
+    return float(np.polyfit(np.log([r["n"] for r in slow]), np.log([r["fit"] for r in slow]), 1)[0])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--largest", type=float, default=1e7)
+    parser.add_argument("--measure", nargs=3)
+    given = parser.parse_args()
+    if given.measure:
+        name, path, small = given.measure
+        print(json.dumps(measure(name, Path(path), Path(small))))
+        return
+    sizes = [10**k for k in range(5, round(math.log10(given.largest)) + 1)]
+    lines = ["# Files read block by block", "", described(), ""]
+    for case in CASES:
+        rows = []
+        with tempfile.TemporaryDirectory() as folder:
+            small = Path(folder) / "small.parquet"
+            make(case, 5000, small)
+            for n in sizes:
+                path = Path(folder) / f"{n}.parquet"
+                make(case, n, path)
+                command = [sys.executable, "-m", "benchmarks.streaming", "--measure", case.name, str(path), str(small)]
+                rows.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+                path.unlink()
+        lines += [
+            f"## {case.name.capitalize()}",
+            "",
+            f"`{case.formula}`, logit, response kept with probability 0.85.",
+            "",
+        ]
+        lines += [
+            "| records | bare scan, s | fit, s | times a scan | passes | peak memory, MB | above a small fit, MB |"
+        ]
+        lines += ["| ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+        for r in rows:
+            share, more = r["fit"] / r["scan"], (r["peak"] - r["before"]) * 1e3
+            lines.append(
+                f"| {r['n']:,.0f} | {r['scan']:.3f} | {r['fit']:.2f} | {share:.1f} | {r['passes']:.0f} | {r['peak'] * 1e3:.0f} | {more:.0f} |"
+            )
+        last = rows[-1]["fit"] / rows[-1]["scan"]
+        word = "reached" if last <= case.limit else "**missed**"
+        lines += [
+            "",
+            f"Of the largest file, {last:.1f} times a scan (limit {case.limit:g}: {word}); time grows as n to the power {exponent(rows):.2f}.",
+            "",
+        ]
+    (HERE / "STREAMING.md").write_text("\n".join(lines), encoding="utf-8")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
