@@ -23,7 +23,17 @@ from pramana.frames.blocks.stream import Layout, Reader, Writer, open_reader, op
 from pramana.frames.dialects import CsvFile, DataFile, data_file
 from pramana.frames.files import existing, format_of
 from pramana.frames.inputs import guarded
-from pramana.frames.writing import PendingFile, check_paths, check_target, locked, pending, publish, refuse_same, sha256
+from pramana.frames.writing import (
+    PendingFile,
+    check_paths,
+    check_target,
+    encoded,
+    locked,
+    pending,
+    publish,
+    refuse_same,
+    sha256,
+)
 from pramana.mechanism import Mechanism, Unit
 from pramana.mechanism.description.reading import PACKAGE, find_description
 from pramana.mechanism.designs.design_file import Design
@@ -246,6 +256,7 @@ def _audited(made: Release, order: _Order, rule: AuditRule) -> None:
 
 def _opened(order: _Order) -> Reader:
     """Everything that can be wrong without looking at a row."""
+    encoded("".join((order.target.name, order.handling.new_id or "", *order.handling.missing)))
     check_paths(order.source, order.target, force=order.force)
     outputs = [order.target, order.target.with_name(PACKAGE)]
     check_target(outputs[1], force=True, updating="description")
@@ -480,11 +491,11 @@ def _publish(order: _Order, copies: _Copies, entry: dict[str, Any], counts: Sequ
     package = order.target.with_name(PACKAGE)
     with locked(order.target.parent), ExitStack() as stack:
         described = stack.enter_context(pending(package, updating="description"))
-        described.fill(merged_package(read_package(order.target.parent), entry).encode())
+        described.fill(encoded(merged_package(read_package(order.target.parent), entry)))
         cards = []
         for path, text in _cards(order, entry, counts):
             cards.append(stack.enter_context(pending(path, force=order.force)))
-            cards[-1].fill(text.encode())
+            cards[-1].fill(encoded(text))
         own = [] if copies.link is None else [copies.link]
         publish(*own, described, *cards, copies.data)
 
