@@ -219,9 +219,7 @@ MECHANISMS = (
     pr.Mechanism({"age": pr.designs.band(list(range(1, 8)), 0.8), "old": keep(0.9, [False, True])}),
     pr.Mechanism({"edu": pr.TransitionMatrix.invariant(EDU, [0.5, 0.3, 0.2], 0.7, conditional=True)}),
     pr.Mechanism({"age": pr.LaplaceNoise(3, bounds=(20, 60)), "income": pr.GaussianNoise(0.5)}),
-    pr.Mechanism(
-        {"age": pr.Stratified("region", {"north": pr.GeometricNoise(2), "south": pr.GeometricNoise(3)})}
-    ),
+    pr.Mechanism({"age": pr.Stratified("region", {"north": pr.GeometricNoise(2), "south": pr.GeometricNoise(3)})}),
     pr.Mechanism({"age": pr.KeepOrNoise(0.5, pr.GeometricNoise(3, bounds=(20, 60)))}, unit="id"),
     pr.Mechanism({("age", "income"): pr.JointGaussianNoise([[4.0, 0.5], [0.5, 1.0]])}),
     pr.Mechanism({"edu": pr.UnaryEncoding(EDU, 0.7, 0.2)}),

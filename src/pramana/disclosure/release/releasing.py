@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from pramana.disclosure.release.handling import Handling, asked
 from pramana.disclosure.release.link import LinkWriter, lies_below, refuse_beside, refuse_ending
 from pramana.disclosure.release.policy import AuditRule, Balance, Policy, checked_policy
 from pramana.disclosure.release.streaming import Coding, Distances, FilePerturbation, Spread, Tally, released_type
-from pramana.errors import DataError, MechanismError, PramanaError, confidential, listing
+from pramana.errors import DataError, MechanismError, PramanaError, PramanaWarning, confidential, listing
 from pramana.frames import Level
 from pramana.frames.blocks.stream import Layout, Reader, Writer, open_reader, open_typed, require
 from pramana.frames.dialects import CsvFile, DataFile, data_file
@@ -347,6 +348,7 @@ def _released(
             body = pram_object(known, rows=rows, randomness=kind, facts=facts, limits=final.limits)
             entry = resource(order.target, types, known, body, size, reader.dialect)
             _publish(order, _Copies(data, link), entry, perturbation.counts)
+    _warn_of_bounds(order, perturbation.distances)
     cards = order.cards if order.card else ()
     description = order.target.with_name(PACKAGE)
     return Release(
@@ -386,6 +388,17 @@ def _rare(order: _Order, held: Sequence[Int]) -> str | None:
     return None
 
 
+def _warn_of_bounds(order: _Order, distances: Sequence[Distances]) -> None:
+    for assignment, found in zip(order.mechanism.assignments, distances, strict=True):
+        if found.beyond:
+            warnings.warn(
+                f"{found.beyond} of {found.count} numbers of {listing(assignment.columns)} lie outside the bounds of its noise, and the "
+                "nearest bound stood for them: declare a mark of missing values (missing, --missing), or widen the bounds",
+                PramanaWarning,
+                stacklevel=5,
+            )
+
+
 def _legible(order: _Order, distances: Sequence[Distances]) -> str | None:
     """Numbers that keep a distance from each other are read off where the noise hardly ever takes one as far as half of it."""
     for assignment, found in zip(order.mechanism.assignments, distances, strict=True):
@@ -398,7 +411,7 @@ def _legible(order: _Order, distances: Sequence[Distances]) -> str | None:
             )
             if near >= 1 - NEARLY:
                 return (
-                    f"all values of {listing(assignment.columns)} are round numbers, and its noise takes fewer than 1 in {1 / NEARLY:g} of them "
+                    f"nearly all values of {listing(assignment.columns)} are round numbers, and its noise takes fewer than 1 in {1 / NEARLY:g} of them "
                     "half as far as the next one: rounding undoes it; add more noise"
                 )
     return None
