@@ -25,7 +25,7 @@ import pramana as pr
 from pramana.disclosure.release.ledger import read_ledger
 
 LIMIT = 2.0
-"""Seconds for one file."""
+"""Seconds of the processor for one file: what other programs take meanwhile does not count."""
 EDU = ("low", "mid", "high")
 ODD: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 3, 0.5, -0.5, 1.0, 1e308, -1e308, 5e-324, float("nan"), float("inf"), 2**31, 2**63, 2**64 - 1,
@@ -218,6 +218,25 @@ MECHANISMS = (
     pr.Mechanism({("edu", "sex"): keep(0.6, [("low", 0), ("low", 1), ("mid", 0), ("high", 1)])}),
     pr.Mechanism({"age": pr.designs.band(list(range(1, 8)), 0.8), "old": keep(0.9, [False, True])}),
     pr.Mechanism({"edu": pr.TransitionMatrix.invariant(EDU, [0.5, 0.3, 0.2], 0.7, conditional=True)}),
+    pr.Mechanism({"age": pr.LaplaceNoise(3, bounds=(20, 60)), "income": pr.GaussianNoise(0.5)}),
+    pr.Mechanism({"age": pr.Stratified("region", {"north": pr.GeometricNoise(2), "south": pr.GeometricNoise(3)})}),
+    pr.Mechanism({"age": pr.KeepOrNoise(0.5, pr.GeometricNoise(3, bounds=(20, 60)))}, unit="id"),
+    pr.Mechanism({("age", "income"): pr.JointGaussianNoise([[4.0, 0.5], [0.5, 1.0]])}),
+    pr.Mechanism({"edu": pr.UnaryEncoding(EDU, 0.7, 0.2)}),
+    pr.Mechanism({"edu": pr.SubsetSelection(EDU, 1.0)}),
+    pr.Mechanism({"edu": pr.LocalHashing(EDU, 1.0)}),
+    pr.Mechanism({"edu": pr.HadamardResponse(EDU, 1.0)}),
+    pr.Mechanism(
+        {
+            "edu": pr.RectangularMatrix(
+                EDU, [[0.7, 0.1, 0.1], [0.1, 0.7, 0.1], [0.1, 0.1, 0.7], [0.1] * 3], released=(*EDU, "?")
+            )
+        }
+    ),
+    pr.Mechanism(
+        {"sex": pr.TransitionMatrix.from_published(sensitivity=(0.94, (0.90, 0.97)), specificity=(0.97, 350))}
+    ),
+    pr.Mechanism({"sex": pr.designs.cheating_detection("region", yes={"north": 0.25, "south": 0.75})}),
 )
 
 
@@ -472,7 +491,7 @@ def harmless_line(entry: dict[str, Any], chance: random.Random) -> bytes:
 
 
 KINDS: dict[str, tuple[Callable[[Path, random.Random], Iterator[Case]], int]] = {
-    "mechanism files": (mechanism_files, 700),
+    "mechanism files": (mechanism_files, 900),
     "data packages": (packages, 400),
     "Parquet metadata": (parquet_files, 400),
     "design files": (design_files, 500),

@@ -30,8 +30,10 @@ def main() -> None:
 def _leave(line: str, code: int = 2) -> NoReturn:
     import sys
 
+    from pramana.errors import printable
+
     if sys.stderr is not None:
-        sys.stderr.write(" ".join(line.split()) + "\n")
+        sys.stderr.write(printable(" ".join(line.split())) + "\n")
     raise SystemExit(code) from None
 
 

@@ -10,7 +10,7 @@ import typer
 
 from pramana.cli.designing import design
 from pramana.cli.fitting import compare, fit, specification
-from pramana.cli.output import Force, check_output
+from pramana.cli.output import Force, check_output, say
 from pramana.cli.releasing import audit, key, ledger, perturb
 from pramana.cli.risking import plan, risk
 from pramana.errors import PramanaError, suggestion
@@ -53,7 +53,7 @@ def info(style: FormatOption = "text") -> None:
     from pramana.render import Sheet, render
 
     rows = information()
-    typer.echo(render(Sheet(("what", "value"), tuple(rows.items()), "Pramana", data=rows), style))
+    say(render(Sheet(("what", "value"), tuple(rows.items()), "Pramana", data=rows), style))
 
 
 @app.command()
@@ -70,7 +70,7 @@ def demo(
 
     check_output(style)
     for line in run(Folder(out, force), style):
-        typer.echo(line)
+        say(line)
 
 
 @app.command()
@@ -106,4 +106,4 @@ def study(
         "seed": seed,
     }
     for path in run_studies(what, out, data=data, force=force, **options):  # type: ignore[arg-type]
-        typer.echo(f"wrote {path}")
+        say(f"wrote {path}")

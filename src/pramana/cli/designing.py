@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pramana.cli.output import check_output
+from pramana.cli.output import check_output, say
 from pramana.cli.reading import reading
 
 
@@ -70,6 +70,6 @@ def design(
         merge_below=merge_below,
         missing_level=missing_level,
     )
-    typer.echo(shown)
+    say(shown)
     if out is not None:
-        typer.echo(f"wrote {out}", err=True)
+        say(f"wrote {out}", err=True)

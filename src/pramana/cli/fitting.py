@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pramana.cli.choices import SamplingOptions, family_of, inference_of, mechanism_of, methods_of
-from pramana.cli.output import AllowErrors, Force, check_output, leave_on_errors, save_figure, warnings_in_a_line
+from pramana.cli.output import AllowErrors, Force, check_output, leave_on_errors, save_figure, say, warnings_in_a_line
 from pramana.cli.reading import reading
 from pramana.errors import PramanaError
 from pramana.progress import bar
@@ -149,9 +149,9 @@ def fit(
         )
     result = _as_asked(result, what, exponentiate)
     price = _privacy_table(result, style) if privacy else ""
-    typer.echo(result.summary(style, exponentiate=exponentiate))
+    say(result.summary(style, exponentiate=exponentiate))
     if privacy and style != "json":
-        typer.echo("\n" + price)
+        say("\n" + price)
     save_figure(result.plot, figure, force=force)
     leave_on_errors({result.method: result}, allowed=allow_errors)
 
@@ -242,7 +242,7 @@ def compare(
             **sampling.options(data),
         )
     comparison = replace(comparison, results={k: _as_asked(r, what) for k, r in comparison.results.items()})
-    typer.echo(comparison.summary(style))
+    say(comparison.summary(style))
     save_figure(comparison.plot, figure, force=force)
     leave_on_errors(comparison.results, allowed=allow_errors)
 
@@ -282,4 +282,4 @@ def specification(
         )
     row = (test.statistic, test.df, test.p_value)
     sheet = Sheet(("chi-square", "df", "p"), (row,), "Specification test", (("Formula", formula),), (test.advice,))
-    typer.echo(render(replace(sheet, data={"formula": formula, **asdict(test)}), style))
+    say(render(replace(sheet, data={"formula": formula, **asdict(test)}), style))

@@ -10,11 +10,16 @@ from typing import Annotated, Any
 
 import typer
 
-from pramana.errors import PramanaError, suggestion
+from pramana.errors import PramanaError, printable, suggestion
 
 Force = Annotated[
     bool, typer.Option("--force", help="Replace existing files; one that is read here is never replaced.")
 ]
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print, with what would steer the terminal spelled out: names of columns and files are a stranger's text."""
+    typer.echo(printable(text), err=err)
 
 
 def check_output(
@@ -49,7 +54,7 @@ def save_figure(plot: Callable[[], Any], path: Path | None, *, force: bool) -> N
         from pramana.render.figures import drawn
 
         write_bytes(path, drawn(plot(), path.suffix), force=force)
-        typer.echo(f"wrote {path}", err=True)
+        say(f"wrote {path}", err=True)
 
 
 @contextmanager
@@ -61,7 +66,7 @@ def warnings_in_a_line() -> Iterator[None]:
             yield
         finally:
             for message in (w.message for w in caught if issubclass(w.category, UserWarning)):
-                typer.echo(f"warning: {message}", err=True)
+                say(f"warning: {message}", err=True)
 
 
 AllowErrors = Annotated[
@@ -73,7 +78,5 @@ def leave_on_errors(results: Mapping[str, Any], *, allowed: bool) -> None:
     """Exit code 1, after everything was shown, where a diagnostic of severity "error" says that a result is not to be used."""
     found = [f"{d.code} ({label})" for label, r in results.items() for d in r.diagnostics if d.severity == "error"]
     if found and not allowed:
-        typer.echo(
-            f"error: {', '.join(found)}: not to be used as it is; --allow-errors exits with 0 all the same", err=True
-        )
+        say(f"error: {', '.join(found)}: not to be used as it is; --allow-errors exits with 0 all the same", err=True)
         raise typer.Exit(1)

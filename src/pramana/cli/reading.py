@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from pramana.cli.output import say
 from pramana.errors import PramanaError
 
 OPTIONS: dict[str, Any] = {
@@ -61,5 +62,5 @@ def _told(path: Path, stated: dict[str, str]) -> Any:
     dialect = Dialect.detect(path, **stated)
     if dialect == Dialect():
         return path if not stated else CsvFile(path, dialect)
-    typer.echo(f"reading {path.name} as {dialect}", err=True)
+    say(f"reading {path.name} as {dialect}", err=True)
     return CsvFile(path, dialect)

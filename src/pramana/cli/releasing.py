@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pramana.cli.output import check_output, warnings_in_a_line
+from pramana.cli.output import check_output, say, warnings_in_a_line
 from pramana.cli.reading import reading
 from pramana.errors import PramanaError
 from pramana.progress import bar
@@ -87,13 +87,13 @@ def perturb(
             tell=tell,
         )
     told = f"epsilon {made.epsilon:.4g} a {unit or 'record'}{made.condition}"
-    typer.echo(f"{made.rows} records, {made.randomness} draws, {told}")
+    say(f"{made.rows} records, {made.randomness} draws, {told}")
     for column, count in made.missing.items():
-        typer.echo(f"{column}: missing in {count} records, which is published as it is")
+        say(f"{column}: missing in {count} records, which is published as it is")
     for balance in made.budget:
-        typer.echo(f"budget left: {balance}")
+        say(f"budget left: {balance}")
     for path in (made.path, made.description, *made.cards, *([made.link] if made.link else [])):
-        typer.echo(f"wrote {path}")
+        say(f"wrote {path}")
 
 
 def ledger(
@@ -107,7 +107,7 @@ def ledger(
     from pramana.disclosure.release.accounting import account
 
     check_output(style)
-    typer.echo(account(path, policy).summary(style))
+    say(account(path, policy).summary(style))
 
 
 @reading("original")
@@ -127,7 +127,7 @@ def audit(
     check_output(style)
     with bar(f"Auditing {released.name}"):
         found = audited(released, original=original, link=link, ledger=ledger, epsilon_limit=epsilon_limit)
-    typer.echo(found.summary(style))
+    say(found.summary(style))
     if not found.clean:
         raise typer.Exit(1)
 
@@ -137,7 +137,7 @@ def key(path: Annotated[Path, typer.Argument(help="File to write; it must not ex
     from pramana.mechanism.draws.keyed import Key
 
     Key.create(path)
-    typer.echo(f"wrote {path}: keep it secret, and keep it")
+    say(f"wrote {path}: keep it secret, and keep it")
 
 
 def _unit(column: str | None, varies: bool) -> Any:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pramana.cli.choices import names
-from pramana.cli.output import Force, check_output, save_figure
+from pramana.cli.output import Force, check_output, save_figure, say
 from pramana.cli.reading import reading
 from pramana.errors import PramanaError
 from pramana.progress import bar
@@ -74,7 +74,7 @@ def risk(
             tell=tell,
             **options,
         )
-    typer.echo(report.summary(style))
+    say(report.summary(style))
     if figure is not None:
         with bar(f"Drawing {figure.name}") as tell:
             columns = [name for column in report.columns for name in column.columns]
@@ -146,12 +146,12 @@ def plan(
         options |= {"simulate": simulate, "seed": seed}
         with bar(f"Planning {column}") as tell:
             found = make_plan(data, column, plans[0] if plans else None, tell=tell, **targets, **options, **shared)
-    typer.echo(found.summary(style))
+    say(found.summary(style))
     if out is not None:
         from pramana.mechanism.description.document import save
 
         save(found.mechanism, out, force=force)
-        typer.echo(f"wrote {out}", err=True)
+        say(f"wrote {out}", err=True)
 
 
 def _refuse_mixed(optimal: bool, precise: bool, limits: Sequence[object]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pramana.arrays import Column, Int
-from pramana.errors import DataError, MechanismError, listing, quoted
+from pramana.errors import DataError, MechanismError, PramanaError, listing, quoted
 
 Level: TypeAlias = Hashable
 EXACT = 1 << 53
@@ -53,6 +53,13 @@ def lacks_half(value: object) -> bool:
     if isinstance(value, tuple):
         return any(map(lacks_half, value))
     return isinstance(value, str) and _SURROGATE.search(value) is not None
+
+
+def refuse_halved_names(names: Iterable[str], error: type[PramanaError] = DataError) -> None:
+    """Names of columns with half a character."""
+    halved = [name for name in names if lacks_half(name)]
+    if halved:
+        raise error(f"the column name {halved[0]!r} holds half a character (a lone surrogate): rename the column")
 
 
 def checked_levels(levels: Sequence[Level]) -> tuple[Level, ...]:

@@ -16,7 +16,7 @@ from pramana.arrays import Bool, Column, Int
 from pramana.errors import DataError, quoted, suggestion
 from pramana.frames.dialects import DataFile, Dialect, data_file, dialect_of
 from pramana.frames.files import NULLS, check_header, existing, require_names, undecodable, unreadable
-from pramana.frames.levels import EXACT, Level, is_unsigned, lacks_half
+from pramana.frames.levels import EXACT, Level, is_unsigned, lacks_half, refuse_halved_names
 from pramana.frames.metadata import is_text
 
 FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow", "dict"]
@@ -215,7 +215,7 @@ def _framed(native: object) -> nw.DataFrame[Any]:
     nested = [name for name in names if isinstance(name, tuple)]
     if nested:
         raise DataError(f"the columns have several header rows, as in {nested[0]!r}: flatten them to plain names")
-    _refuse_halved_names(names)
+    refuse_halved_names(names)
     return frame
 
 
@@ -271,12 +271,6 @@ def _numbers_in_disguise(values: Column) -> Column:
     return values.astype(float) if kind in ("integer", "floating", "mixed-integer-float", "decimal") else values
 
 
-def _refuse_halved_names(names: Collection[str]) -> None:
-    halved = [name for name in names if lacks_half(name)]
-    if halved:
-        raise DataError(f"the column name {halved[0]!r} holds half a character (a lone surrogate): rename the column")
-
-
 def _refuse_halves(name: str, values: Column) -> None:
     """Text that a wrong decoding broke; Arrow would fail on it somewhere below."""
     texts = values.tolist()
@@ -300,7 +294,7 @@ def _from_mapping(data: Mapping[Any, Any]) -> Table:
     try:
         return Table(_framed(pd.DataFrame(columns)), "dict")
     except UnicodeEncodeError:
-        _refuse_halved_names(columns)
+        refuse_halved_names(columns)
         for name, values in columns.items():
             _refuse_halves(name, values)
         raise

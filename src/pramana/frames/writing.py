@@ -28,7 +28,7 @@ def write_text(
     path: Path, text: str, *, force: bool = False, private: bool = False, updating: What | None = None
 ) -> None:
     """A text as UTF-8; see `write_bytes`."""
-    write_bytes(path, text.encode(), force=force, private=private, updating=updating)
+    write_bytes(path, encoded(text), force=force, private=private, updating=updating)
 
 
 def write_bytes(
@@ -41,6 +41,16 @@ def write_bytes(
             publish(part)
     except OSError as error:
         raise _unwritten(path, error) from None
+
+
+def encoded(text: str) -> bytes:
+    """Text as UTF-8. Half a character, as a name in another encoding leaves it, cannot be written."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise PramanaError(
+            "a name, mark or value holds half a character (a lone surrogate), which no file can hold: write it in UTF-8"
+        ) from None
 
 
 def check_target(path: Path, *, force: bool, updating: What | None = None) -> None:
@@ -231,7 +241,7 @@ def _locked_file(path: Path) -> int:
 def _add_line(handle: int, path: Path, line: str) -> None:
     size = os.fstat(handle).st_size
     unfinished = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
-    text = ("\n" * unfinished + line + "\n").encode()
+    text = encoded("\n" * unfinished + line + "\n")
     try:
         while text:
             text = text[os.write(handle, text) :]
@@ -265,7 +275,7 @@ class Folder:
             check_target(self.path / name, force=self.force)
 
     def text(self, name: str, text: str) -> Path:
-        return self.bytes(name, text.encode())
+        return self.bytes(name, encoded(text))
 
     def bytes(self, name: str, content: bytes) -> Path:
         self.check(name)

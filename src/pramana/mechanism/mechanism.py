@@ -15,7 +15,7 @@ import numpy as np
 from pramana.arrays import Column, Columns, Int
 from pramana.errors import MechanismError, PramanaWarning, confidential, listing, printable
 from pramana.frames import Level, Schema, Table, Variable, decode, encode, infer_kind, read
-from pramana.frames.levels import is_number, is_unsigned
+from pramana.frames.levels import is_number, is_unsigned, lacks_half, refuse_halved_names
 from pramana.frames.replacement import replace_columns
 from pramana.frames.table import require_columns
 from pramana.mechanism.channel import CONDITIONS, Channel, Document
@@ -174,7 +174,18 @@ class Mechanism:
         for assignment in self.assignments:
             _check_assignment(assignment)
         self.unit = Unit(unit) if isinstance(unit, str) else unit
+        self._refuse_halves()
         self._refuse_overlap()
+
+    def _refuse_halves(self) -> None:
+        unit = [] if self.unit is None else [self.unit.column]
+        refuse_halved_names([*self.columns, *self.context, *unit], MechanismError)
+        for assignment in self.assignments:
+            if any(map(lacks_half, assignment.channel.parts)):
+                raise MechanismError(
+                    f"a value of {listing(assignment.channel.context)}, by which {listing(assignment.columns)} is drawn, holds half a "
+                    "character (a lone surrogate), which no file can hold: decode the text again, with its right encoding"
+                )
 
     def _refuse_overlap(self) -> None:
         own = [c for a in self.assignments for c in a.reported_in if c not in a.columns]

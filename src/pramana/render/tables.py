@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pramana.errors import PramanaError, printable, suggestion
+from pramana.errors import CONTROL, PramanaError, printable, suggestion
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,8 @@ def _html(sheet: Sheet) -> str:
 
 def _json(sheet: Sheet) -> str:
     data = sheet.data if sheet.data is not None else [dict(zip(sheet.columns, r, strict=True)) for r in sheet.rows]
-    return json.dumps(plain(data), indent=2, ensure_ascii=False, allow_nan=False)
+    made = json.dumps(plain(data), indent=2, ensure_ascii=False, allow_nan=False)
+    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", made)
 
 
 def plain(value: Any) -> Any:

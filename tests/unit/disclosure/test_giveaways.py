@@ -576,3 +576,46 @@ def test_more_levels_than_groups_are_searched(rng: np.random.Generator) -> None:
     assert not errors(searched(frame, mechanism))
     assert "the order of the rows" in errors(searched(frame.sort_values("place", ignore_index=True), mechanism))
     assert "'twin'" in errors(searched(frame.assign(twin=frame["place"] + 7), mechanism))
+
+
+def ages(rng: np.random.Generator, n: int = 8000) -> tuple[Frame, pr.Mechanism]:
+    """Months of age, which only move to their neighbours, and content that follows them loosely."""
+    age = rng.integers(0, 400, n)
+    frame = pd.DataFrame(
+        {"age": age, "income": (12 * age + rng.normal(0, 900, n)).round(2), "x": rng.integers(0, 5, n)}
+    )
+    return frame, pr.Mechanism({"age": pr.designs.band(list(range(400)), 0.7)})
+
+
+def numbered(frame: Frame, name: str, step: int, rng: np.random.Generator) -> list[str]:
+    """Identifiers that begin with the last digit of the true number, in its steps."""
+    digits = (frame[name] // step).astype(int) % 10
+    return [f"{digit}{k:05d}" for digit, k in zip(digits, rng.permutation(len(frame)), strict=True)]
+
+
+@pytest.mark.parametrize("what", ["id", "gap"])
+def test_what_tells_a_level_from_the_next_is_found_among_many(what: str, rng: np.random.Generator) -> None:
+    """The last digit of an age says nothing of groups of ages, and with the released age nearly everything."""
+    frame, mechanism = ages(rng)
+    telling = {"id": numbered(frame, "age", 1, rng), "gap": np.where(frame["age"] % 2, np.nan, 1.5)}
+    said = errors(searched(frame.assign(**{what: telling[what]}), mechanism))
+    assert "tells 'age' (in a stretch of 32 levels, which" in said
+    assert f"'{what}'" in said
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_many_levels_with_nothing_telling_pass(seed: int) -> None:
+    frame, mechanism = ages(np.random.default_rng(seed))
+    found = searched(frame, mechanism, seed)
+    assert not errors(found)
+    assert "of the true 'age' (its levels in 32 groups) are recovered" in " ".join(f.message for f in found)
+
+
+def test_what_tells_a_noisy_number_from_the_next_is_found(rng: np.random.Generator, tmp_path: Path) -> None:
+    pay = pd.DataFrame({"pay": rng.integers(0, 400, 8000) * 100, "x": rng.normal(size=8000)})
+    mechanism = pr.Mechanism({"pay": pr.LaplaceNoise(60, bounds=(0, 40_000))})
+    (tmp_path / "public").mkdir()
+    for name, frame in (("clean", pay), ("telling", pay.assign(id=numbered(pay, "pay", 100, rng)))):
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+        made = pr.release(tmp_path / f"{name}.csv", tmp_path / "public" / f"{name}.csv", mechanism)
+        assert pr.audit(made.path, original=tmp_path / f"{name}.csv").clean == (name == "clean")

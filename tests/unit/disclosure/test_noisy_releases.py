@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -242,3 +243,31 @@ def test_one_number_alone_keeps_no_distance(tmp_path: Path, values: list[str]) -
 def test_a_column_without_numbers_is_no_round_one(tmp_path: Path) -> None:
     (tmp_path / "raw.csv").write_text("wage,n\n,1\n,2\n")
     pr.release(tmp_path / "raw.csv", tmp_path / "a.csv", pr.Mechanism({"wage": pr.LaplaceNoise(0.05)}))
+
+
+def test_one_odd_number_does_not_hide_that_rounding_undoes_the_noise(tmp_path: Path) -> None:
+    """A mark such as -9 among wages in thousands."""
+    wages = np.random.default_rng(1).integers(1, 50, 500) * 1000
+    wages[7] = -9
+    pd.DataFrame({"wage": wages}).to_csv(tmp_path / "raw.csv", index=False)
+    mechanism = pr.Mechanism({"wage": pr.LaplaceNoise(50, bounds=(0, 50_000))})
+    with pytest.raises(pr.PramanaError, match=r"nearly all values of 'wage' are round numbers.*rounding undoes it"):
+        pr.release(tmp_path / "raw.csv", tmp_path / "o.csv", mechanism)
+    wages = wages + np.arange(500) % 997  # no longer round
+    pd.DataFrame({"wage": wages}).to_csv(tmp_path / "raw.csv", index=False)
+    pr.release(tmp_path / "raw.csv", tmp_path / "o.csv", pr.Mechanism({"wage": pr.LaplaceNoise(50)}))
+
+
+@pytest.mark.parametrize("strata", [False, True])
+def test_numbers_outside_the_bounds_are_counted_in_a_warning(strata: bool, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"age": [-9, 20, 30, 99] * 25, "sex": ["f", "f", "m", "m"] * 25})
+    frame.to_csv(tmp_path / "raw.csv", index=False)
+    noise = pr.LaplaceNoise(9, bounds=(18, 65))
+    channel = pr.Stratified("sex", {"f": noise, "m": pr.LaplaceNoise(9, bounds=(18, 99))}) if strata else noise
+    said = f"{25 if strata else 50} of 100 numbers of 'age' lie outside the bounds of its noise.*declare a mark"
+    with pytest.warns(pr.PramanaWarning, match=said):
+        pr.release(tmp_path / "raw.csv", tmp_path / "o.csv", pr.Mechanism({"age": channel}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        inside = pr.Mechanism({"age": pr.LaplaceNoise(9, bounds=(18, 99))})
+        pr.release(tmp_path / "raw.csv", tmp_path / "p.csv", inside, missing=["-9"])

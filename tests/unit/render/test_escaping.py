@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from pramana.render import Sheet, render
@@ -33,6 +35,14 @@ def test_a_line_end_or_a_control_character_stays_in_its_cell(style: str) -> None
     assert text.count("\n") == render(Sheet(("c", "n"), (("c", 1), ("x", 2)), "c", (("c", "c"),), ("c",)), style).count(
         "\n"
     )
+
+
+def test_json_says_the_same_without_steering() -> None:
+    """Also by the control characters above 127, which JSON itself leaves as they are."""
+    bad = "a\nb\x1b[2J\x9b2J\x7f\u202ec"
+    text = render(Sheet((bad, "n"), ((bad, 1),)), "json")
+    assert not {"\x1b", "\x9b", "\x7f", "\u202e"} & set(text)
+    assert json.loads(text) == [{bad: bad, "n": 1}]
 
 
 def test_a_visible_text_is_left_alone() -> None:

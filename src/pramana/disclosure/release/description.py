@@ -14,6 +14,7 @@ from pramana.errors import MechanismError
 from pramana.frames.dialects import Dialect, description
 from pramana.frames.documents import read_json
 from pramana.frames.files import format_of
+from pramana.frames.writing import encoded
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.document import PARQUET_KEY, field_of, parsed
 from pramana.mechanism.description.reading import PACKAGE
@@ -67,7 +68,7 @@ def noise_limits(mechanism: Mechanism) -> list[str]:
 
 def inside(body: Mapping[str, Any]) -> dict[bytes, bytes]:
     """Key-value metadata of a Parquet file."""
-    return {PARQUET_KEY: json.dumps({"pram": body}, ensure_ascii=False, allow_nan=False).encode()}
+    return {PARQUET_KEY: encoded(json.dumps({"pram": body}, ensure_ascii=False, allow_nan=False))}
 
 
 def resource(

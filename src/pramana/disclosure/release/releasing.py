@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -17,13 +18,23 @@ from pramana.disclosure.release.handling import Handling, asked
 from pramana.disclosure.release.link import LinkWriter, lies_below, refuse_beside, refuse_ending
 from pramana.disclosure.release.policy import AuditRule, Balance, Policy, checked_policy
 from pramana.disclosure.release.streaming import Coding, Distances, FilePerturbation, Spread, Tally, released_type
-from pramana.errors import DataError, MechanismError, PramanaError, confidential, listing
+from pramana.errors import DataError, MechanismError, PramanaError, PramanaWarning, confidential, listing
 from pramana.frames import Level
 from pramana.frames.blocks.stream import Layout, Reader, Writer, open_reader, open_typed, require
 from pramana.frames.dialects import CsvFile, DataFile, data_file
 from pramana.frames.files import existing, format_of
 from pramana.frames.inputs import guarded
-from pramana.frames.writing import PendingFile, check_paths, check_target, locked, pending, publish, refuse_same, sha256
+from pramana.frames.writing import (
+    PendingFile,
+    check_paths,
+    check_target,
+    encoded,
+    locked,
+    pending,
+    publish,
+    refuse_same,
+    sha256,
+)
 from pramana.mechanism import Mechanism, Unit
 from pramana.mechanism.description.reading import PACKAGE, find_description
 from pramana.mechanism.designs.design_file import Design
@@ -246,6 +257,7 @@ def _audited(made: Release, order: _Order, rule: AuditRule) -> None:
 
 def _opened(order: _Order) -> Reader:
     """Everything that can be wrong without looking at a row."""
+    encoded("".join((order.target.name, order.handling.new_id or "", *order.handling.missing)))
     check_paths(order.source, order.target, force=order.force)
     outputs = [order.target, order.target.with_name(PACKAGE)]
     check_target(outputs[1], force=True, updating="description")
@@ -336,6 +348,7 @@ def _released(
             body = pram_object(known, rows=rows, randomness=kind, facts=facts, limits=final.limits)
             entry = resource(order.target, types, known, body, size, reader.dialect)
             _publish(order, _Copies(data, link), entry, perturbation.counts)
+    _warn_of_bounds(order, perturbation.distances)
     cards = order.cards if order.card else ()
     description = order.target.with_name(PACKAGE)
     return Release(
@@ -375,6 +388,17 @@ def _rare(order: _Order, held: Sequence[Int]) -> str | None:
     return None
 
 
+def _warn_of_bounds(order: _Order, distances: Sequence[Distances]) -> None:
+    for assignment, found in zip(order.mechanism.assignments, distances, strict=True):
+        if found.beyond:
+            warnings.warn(
+                f"{found.beyond} of {found.count} numbers of {listing(assignment.columns)} lie outside the bounds of its noise, and the "
+                "nearest bound stood for them: declare a mark of missing values (missing, --missing), or widen the bounds",
+                PramanaWarning,
+                stacklevel=5,
+            )
+
+
 def _legible(order: _Order, distances: Sequence[Distances]) -> str | None:
     """Numbers that keep a distance from each other are read off where the noise hardly ever takes one as far as half of it."""
     for assignment, found in zip(order.mechanism.assignments, distances, strict=True):
@@ -387,7 +411,7 @@ def _legible(order: _Order, distances: Sequence[Distances]) -> str | None:
             )
             if near >= 1 - NEARLY:
                 return (
-                    f"all values of {listing(assignment.columns)} are round numbers, and its noise takes fewer than 1 in {1 / NEARLY:g} of them "
+                    f"nearly all values of {listing(assignment.columns)} are round numbers, and its noise takes fewer than 1 in {1 / NEARLY:g} of them "
                     "half as far as the next one: rounding undoes it; add more noise"
                 )
     return None
@@ -480,11 +504,11 @@ def _publish(order: _Order, copies: _Copies, entry: dict[str, Any], counts: Sequ
     package = order.target.with_name(PACKAGE)
     with locked(order.target.parent), ExitStack() as stack:
         described = stack.enter_context(pending(package, updating="description"))
-        described.fill(merged_package(read_package(order.target.parent), entry).encode())
+        described.fill(encoded(merged_package(read_package(order.target.parent), entry)))
         cards = []
         for path, text in _cards(order, entry, counts):
             cards.append(stack.enter_context(pending(path, force=order.force)))
-            cards[-1].fill(text.encode())
+            cards[-1].fill(encoded(text))
         own = [] if copies.link is None else [copies.link]
         publish(*own, described, *cards, copies.data)
 

@@ -214,31 +214,50 @@ UNITS = (10_000.0, 1000.0, 100.0, 10.0, 1.0, 0.1, 0.01)
 """Distances that true numbers may keep, whose multiples are read off where noise is small next to them."""
 
 
+MOSTLY = 0.9
+"""The share of numbers that must keep a distance: a few odd ones (a mark such as -9 among thousands) protect nobody else."""
+
+
 @dataclass(frozen=True)
 class Distances:
-    """The largest of `UNITS` of which all numbers so far are multiples (0 where there is none), and the range of the numbers."""
+    """How many numbers so far are multiples of each of `UNITS`, how many there are and how many beyond the bounds, and their range."""
 
-    unit: float = UNITS[0]
+    multiples: tuple[int, ...] = (0,) * len(UNITS)
+    count: int = 0
+    beyond: int = 0
     lowest: float = np.inf
     highest: float = -np.inf
 
-    def joined(self, values: Float) -> Distances:
+    def joined(self, assignment: Assignment, cells: Cells) -> Distances:
+        """With the true numbers of one more block."""
+        values = cells.codes[cells.present]
         if not values.size:
             return self
-        unit = next((u for u in UNITS if u <= self.unit and _all_multiples(values, u)), 0.0)
-        return Distances(unit, min(self.lowest, float(values.min())), max(self.highest, float(values.max())))
+        multiples = tuple(m + _multiples(values, unit) for m, unit in zip(self.multiples, UNITS, strict=True))
+        beyond = self.beyond + _beyond(assignment, cells)
+        lowest, highest = min(self.lowest, float(values.min())), max(self.highest, float(values.max()))
+        return Distances(multiples, self.count + values.size, beyond, lowest, highest)
 
     @property
     def apart(self) -> float:
-        """How far numbers lie apart; 0 where nothing is known. One number alone keeps no distance, and counts as a whole number at most."""
-        if self.lowest > self.highest:
-            return 0.0
-        return self.unit if self.lowest < self.highest else min(self.unit, 1.0)
+        """How far most numbers lie apart; 0 where nothing is known. One number alone keeps no distance, and counts as a whole number at most."""
+        unit = next((u for m, u in zip(self.multiples, UNITS, strict=True) if m >= MOSTLY * max(self.count, 1)), 0.0)
+        return unit if self.lowest < self.highest else min(unit, 1.0)
 
 
-def _all_multiples(values: Float, unit: float) -> bool:
+def _multiples(values: Float, unit: float) -> int:
     places = values / unit
-    return bool(np.all(np.abs(places - np.rint(places)) <= 1e-9 * np.maximum(np.abs(places), 1.0)))
+    return int(np.sum(np.abs(places - np.rint(places)) <= 1e-9 * np.maximum(np.abs(places), 1.0)))
+
+
+def _beyond(assignment: Assignment, cells: Cells) -> int:
+    """Numbers that are not within the bounds of their noise."""
+    by, found = next(iter(assignment.channel.context), None), 0
+    for stratum, noise in assignment.noises.items():
+        if noise.bounds is not None:
+            rows = cells.present if by is None else cells.present & (cells.context[by] == stratum)
+            found += int(np.sum((cells.codes[rows] < noise.bounds[0]) | (cells.codes[rows] > noise.bounds[1])))
+    return found
 
 
 class FilePerturbation:
@@ -272,7 +291,7 @@ class FilePerturbation:
         for position, (assignment, cells, drawn) in enumerate(loop):
             self.counts[position].add(drawn, cells)
             if assignment.noises:
-                self.distances[position] = self.distances[position].joined(cells.codes[cells.present])
+                self.distances[position] = self.distances[position].joined(assignment, cells)
                 out[assignment.columns[0]] = Replacement.of_numbers(drawn, cells.present)
                 self.missing[assignment.columns[0]] += block.rows - int(cells.present.sum())
                 continue

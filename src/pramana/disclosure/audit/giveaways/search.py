@@ -24,6 +24,10 @@ Which columns are identifiers
     out one by one, and their range is an identifier's too. Dates and times are content, but for the
     minutes, seconds and fractions of those that hardly occur twice.
 
+Many levels
+    More than 32 are taken in groups, and where these show nothing once more one by one, in a stretch of 32 neighbours: what tells a
+    level from the next (a last digit) cannot be seen in groups.
+
 Error rates. All limits hold together with probability 0.999, whatever number of clues was tried. At most a million records are used
 (stretches of consecutive rows, so that neighbours stay neighbours), and 40 000 of them for what is modelled.
 """
@@ -91,6 +95,8 @@ class Perturbed:
     ----------
     chances : Pr(released value | true level), one row for each kind of record (stratum and released value).
     row : which row of them holds for each record (n,).
+    within : what of the levels is told apart, where there are too many for all.
+    nearby : where levels are in groups, the same column in a stretch of single levels: groups hide what tells neighbours apart.
     """
 
     name: str
@@ -98,6 +104,11 @@ class Perturbed:
     released: Int
     chances: Float
     row: Int
+    within: str = ""
+    nearby: Perturbed | None = None
+
+    def __str__(self) -> str:
+        return repr(self.name) + self.within
 
     @staticmethod
     def of(assignment: Assignment, true: Int, released: Int, stratum: Int) -> Perturbed:
@@ -129,11 +140,30 @@ def _grouped(name: str, true: Int, released: Int, size: int) -> Perturbed:
     here = grouped_true >= 0
     size = int(groups.max()) + 1
     table = np.bincount(grouped[here] * size + grouped_true[here], minlength=size * size).reshape(size, size) + 0.5
-    return Perturbed(name, grouped_true, grouped, table / table.sum(axis=0), np.maximum(grouped, 0))
+    chances = table / table.sum(axis=0)
+    within = f" (its levels in {size} groups)" if groups.size > LEVELS else ""
+    nearby = _nearby(name, true, released, groups.size) if within else None
+    return Perturbed(name, grouped_true, grouped, chances, np.maximum(grouped, 0), within, nearby)
+
+
+def _nearby(name: str, true: Int, released: Int, size: int) -> Perturbed | None:
+    """Neighbouring levels one by one, in the stretch that most records hold; a released value beyond it counts as its end."""
+    held = np.cumsum(np.bincount(true[true >= 0], minlength=size))
+    first = int(np.argmax(held[LEVELS - 1 :] - np.concatenate([[0], held[:-LEVELS]])))
+    inside = (true >= first) & (true < first + LEVELS)
+    if inside.sum() < FEWEST:
+        return None
+    old = np.where(inside, true - first, -1)
+    new = np.clip(released - first, 0, LEVELS - 1)
+    table = np.bincount(new[inside] * LEVELS + old[inside], minlength=LEVELS**2).reshape(LEVELS, LEVELS) + 0.5
+    within = f" (in a stretch of {LEVELS} levels, which {inside.sum()} records hold)"
+    return Perturbed(name, old, new, table / table.sum(axis=0), new, within)
 
 
 def _groups(true: Int, size: int) -> Int:
     """From level to group: the commonest levels alone, the others in their order, about as many records in each group."""
+    if size <= LEVELS:
+        return np.arange(size)
     counts = np.bincount(true[true >= 0], minlength=size)
     alone = np.argsort(-counts, kind="stable")[: LEVELS // 2]
     rest = counts.astype(float)
@@ -178,7 +208,10 @@ def search(
     for one in tested:
         others = [other for other in perturbed if other is not one]
         file = _File(columns, others, position, rows, tuple(context), unit)
-        found = _searched(one, file, ALPHA / len(tested))
+        alpha = ALPHA / len(tested) / (1 if one.nearby is None else 2)
+        found = _searched(one, file, alpha)
+        if one.nearby is not None and all(f.severity != "error" for f in found):
+            found += [f for f in _searched(one.nearby, file, alpha) if f.severity != "ok"]
         problems += [f for f in found if f.check == "give-aways"]
         shown += [f for f in found if f.check == "recovery"]
     what = f"{clear.num_columns} clear column(s), their gaps, the order of the rows, identifiers and repeated rows"
@@ -301,7 +334,7 @@ def _repeated(one: Perturbed, unit: RepeatedUnit) -> _Told:
     names = " with ".join(map(repr, unit.names))
     fails = unit.gain.lower >= ARTEFACT
     text = (
-        f"rows with equal {names} ({unit.rows:.1f} on average) share their true {one.name!r}, which their released values tell together: "
+        f"rows with equal {names} ({unit.rows:.1f} on average) share their true {one}, which their released values tell together: "
         f"{_recovered(unit.gain)}; their epsilons add: release one row a unit, or one draw for all its rows"
     )
     return _Told((3 if fails else 0, unit.gain.after), unit.names, Finding("give-aways", _severity(fails), text))
@@ -322,7 +355,7 @@ def _gaining(one: Perturbed, clue: Clue, made: Gain) -> _Told | None:
     """An artefact that fails."""
     if made.lower < ARTEFACT:
         return None
-    text = f"{clue.what} tells {one.name!r}: {_recovered(made)}: {REMEDY[clue.kind]}"
+    text = f"{clue.what} tells {one}: {_recovered(made)}: {REMEDY[clue.kind]}"
     return _Told((2, _simply(made.after, clue)), clue.sources, Finding("give-aways", "error", text))
 
 
@@ -335,7 +368,7 @@ def _settling(one: Perturbed, file: _File, clue: Clue, made: Settled) -> _Told |
     decides = set(clue.sources) & set(file.context)
     remedy = "it decides the matrix; merge strata or drop it" if decides else REMEDY[clue.kind]
     text = (
-        f"{clue.what} tells {one.name!r} for sure in {made.share:.1%} of the records (right in {made.right:.1%} of those held out, "
+        f"{clue.what} tells {one} for sure in {made.share:.1%} of the records (right in {made.right:.1%} of those held out, "
         f"lower limit {made.lower:.3f}): {remedy}"
     )
     return _Told(
@@ -355,7 +388,7 @@ def _correlated(
 ) -> Finding:
     """What content says of the truth: shown, and warned of where it is much."""
     made = compared(np.concatenate(before.right), np.concatenate(known.right), alpha)
-    text = f"{made.before:.1%} of the true {one.name!r} are recovered from the released values alone"
+    text = f"{made.before:.1%} of the true {one} are recovered from the released values alone"
     if made.lower < CORRELATED:
         return Finding("recovery", "ok", f"{text}, {made.after:.1%} with the clear columns")
     gains = {clue.what: gain(secret, before, clue, alpha).after for clue in contents}
