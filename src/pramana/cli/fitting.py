@@ -79,6 +79,7 @@ MissingOption = Annotated[str, typer.Option(help="error or drop.")]
 VerifyOption = Annotated[
     bool, typer.Option(help="Check the hash of a described file; rows, size and columns are always checked.")
 ]
+DeviceOption = Annotated[str, typer.Option(help="cpu or gpu (through JAX).")]
 FormatOption = Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")]
 FigureOption = Annotated[Path | None, typer.Option("--figure", help="Also write a figure (.png, .svg or .pdf).")]
 
@@ -110,6 +111,7 @@ def fit(
     replicate_scale: ScaleOption = None,
     subset: SubsetOption = None,
     missing: MissingOption = "error",
+    device: DeviceOption = "cpu",
     verify: VerifyOption = True,
     exponentiate: Annotated[bool, typer.Option("--exponentiate", help="Show ratios instead of log ratios.")] = False,
     privacy: Annotated[bool, typer.Option("--privacy", help="Also show the price of privacy.")] = False,
@@ -134,6 +136,7 @@ def fit(
             inference=inference_of(inference, draws, seed, correction, interval),
             subset=subset,
             missing=missing,  # type: ignore[arg-type]
+            device=device,
             verify=verify,
             **sampling.options(data),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 from pramana.arrays import Float, Int
 from pramana.engines.sampling import Sampling
@@ -32,6 +32,8 @@ class Engine(ABC):
 
     equation: Equation
     sampling: Sampling
+    breadth: ClassVar[int] = 1
+    """How many times as many draws are solved at once as by an engine that holds their weights in memory."""
 
     @abstractmethod
     def over(self, equation: Equation) -> Self:

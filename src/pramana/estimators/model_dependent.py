@@ -70,14 +70,15 @@ class ModelDependent(EquationMethod):
         mechanism: Mechanism | None,
         table: Table,
         groups: int,
+        device: str = "cpu",
     ) -> Equation:
         equation, nuisance = nuisance_of(self, function, mechanism, table)
-        if nuisance.equation.grouped(groups) is None:
+        if len(nuisance.reversion) != 2:
             raise PramanaError("simulate fits the model-dependent estimator for two released levels only")
-        each = DataSets(nuisance.equation, groups)
-        alpha = each.solve(np.zeros(nuisance.equation.d))
-        parts = [nuisance.probabilities(alpha[g], each.part(g).equation) for g in range(groups)]
-        return equation.under(equation.records.reweighted(nuisance.posterior_from(np.concatenate(parts))))
+        each = DataSets(nuisance.equation, groups, device)
+        mu = each.means(each.solve(np.zeros(nuisance.equation.d)))[:, 0]
+        fitted = np.stack([1 - mu, mu]).T
+        return equation.under(equation.records.reweighted(nuisance.posterior_from(fitted)))
 
 
 def nuisance_of(
@@ -115,7 +116,7 @@ class Nuisance:
         encoded = [a.encoded(table) for a in used]
         likelihood = _product([a.channel.likelihood(e, c) for a, e, c in zip(used, encoded, contexts, strict=True)])
         reversion = tuple(reversion_at(used, contexts, k, table.n) for k in range(size))
-        return cls(options, equation, likelihood, reversion)
+        return cls(options, equation, np.asfortranarray(likelihood), reversion)  # one node after the other
 
     def posterior(self, weights: Float) -> Float:
         """p(z | z*, x) for every node (n, C); it can leave [0, 1] when not clipped."""
@@ -131,7 +132,7 @@ class Nuisance:
         if isinstance(equation, MultinomialEquation):
             return equation.probabilities(alpha)
         mu = equation.data.curve(equation.data.eta(alpha[None])[0])[0][:, 0]
-        return np.column_stack([1 - mu, mu])
+        return np.stack([1 - mu, mu]).T
 
     def posterior_from(self, fitted: Float) -> Float:
         """P⁻¹ on the fitted probabilities, then Bayes' rule."""

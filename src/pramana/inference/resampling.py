@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.engines import Engine, Weights
+from pramana.engines import Engine, Weights, engine_on
 from pramana.errors import SolveError
 from pramana.inference.derivative_free import StepRoot, resolve_steps
 from pramana.inference.options import Resampling
@@ -47,9 +47,11 @@ Rebind: TypeAlias = Callable[[Weights], Engine]
 
 def resample(engine: Engine, root: Root, options: Resampling, rebind: Rebind | None = None) -> Draws:
     """Solve again under random weights."""
+    if options.device != "cpu":
+        engine = engine_on(options.device)(engine.equation, engine.sampling)
     seed = secrets.randbits(63) if options.seed is None else options.seed
     share = -(-options.draws // options.threads)
-    size = max(1, min(share, BLOCK_ENTRIES // max(engine.sampling.rows, 1)))
+    size = max(1, min(share, engine.breadth * BLOCK_ENTRIES // max(engine.sampling.rows, 1)))
 
     def block(first: int) -> Float:
         indices = np.arange(first, min(first + size, options.draws))

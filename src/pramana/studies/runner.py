@@ -7,7 +7,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import reduce
@@ -28,6 +28,8 @@ from pramana.studies.summary import StudyResult, combine, summarize
 FORMAT = 1
 NOTE = "settings.json"
 """The file in which a run says what it was asked for."""
+DEVICE_BLOCK = 500
+"""Replicates in one unit of work for a device: threads that work on larger arrays get less into each other's way."""
 _THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 
@@ -82,10 +84,11 @@ def work_folder(out: Path, study: Study) -> Path:
 
 
 def units_of(study: Study, settings: RunSettings) -> list[WorkUnit]:
+    block = study.block if settings.device == "cpu" else max(study.block, DEVICE_BLOCK)
     return [
-        WorkUnit(settings, cell, first, min(first + study.block, settings.replicates))
+        WorkUnit(settings, cell, first, min(first + block, settings.replicates))
         for cell in range(len(study.scenarios))
-        for first in range(0, settings.replicates, study.block)
+        for first in range(0, settings.replicates, block)
     ]
 
 
@@ -153,12 +156,7 @@ def _finished(todo: Sequence[WorkUnit], work: Path, workers: int) -> Iterator[No
     """Units as they finish. On an interrupt the workers stop after the units they hold, which are kept."""
     if not todo:
         return
-    if todo[0].settings.device != "cpu":
-        for unit in todo:
-            work_on(unit, work)
-            yield
-        return
-    with _single_threaded(), ProcessPoolExecutor(workers, get_context("spawn"), initializer=_quiet) as pool:
+    with _single_threaded(), _pool(todo[0].settings.device, workers) as pool:
         waiting: set[Future[None]] = set()
         queue = iter(todo)
         try:
@@ -176,6 +174,13 @@ def _finished(todo: Sequence[WorkUnit], work: Path, workers: int) -> Iterator[No
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
+
+
+def _pool(device: str, workers: int) -> Executor:
+    """Processes; threads where they share a device, which one process holds. What these do on the CPU are sums over large arrays."""
+    if device != "cpu":
+        return ThreadPoolExecutor(workers)
+    return ProcessPoolExecutor(workers, get_context("spawn"), initializer=_quiet)
 
 
 def _quiet() -> None:
