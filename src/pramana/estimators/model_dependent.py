@@ -19,6 +19,7 @@ from pramana.estimators.reversion import reverted_records
 from pramana.frames import Table
 from pramana.inference import Resampling, Sandwich, solve
 from pramana.inference.many import DataSets
+from pramana.kernels.blocks import runs
 from pramana.mechanism import Assignment, Mechanism
 from pramana.models.multinomial import MultinomialEquation
 
@@ -116,7 +117,7 @@ class Nuisance:
         encoded = [a.encoded(table) for a in used]
         likelihood = _product([a.channel.likelihood(e, c) for a, e, c in zip(used, encoded, contexts, strict=True)])
         reversion = tuple(reversion_at(used, contexts, k, table.n) for k in range(size))
-        return cls(options, equation, np.asfortranarray(likelihood), reversion)  # one node after the other
+        return cls(options, equation, likelihood, reversion)
 
     def posterior(self, weights: Float) -> Float:
         """p(z | z*, x) for every node (n, C); it can leave [0, 1] when not clipped."""
@@ -136,13 +137,14 @@ class Nuisance:
 
     def posterior_from(self, fitted: Float) -> Float:
         """P⁻¹ on the fitted probabilities, then Bayes' rule."""
-        truth = np.zeros_like(self.likelihood)
-        for k, reversion in enumerate(self.reversion):
-            truth += fitted[:, k, None] * reversion
-        if self.options.clip:
-            truth = np.clip(truth, 1e-12, 1.0)  # never exactly 0, so that every released value stays possible
-        joint = self.likelihood * truth
-        return np.asarray(joint / joint.sum(axis=1, keepdims=True))
+        out = np.empty(self.likelihood.shape)
+        for rows in runs(len(out)):  # which stay in the cache, one node after the other
+            truth = sum(fitted[rows, k] * reversion[rows].T for k, reversion in enumerate(self.reversion))
+            if self.options.clip:
+                truth = np.clip(truth, 1e-12, 1.0)  # never exactly 0, so that every released value stays possible
+            joint = self.likelihood[rows].T * truth
+            out[rows] = (joint / joint.sum(axis=0)).T
+        return out
 
 
 def _refuse_unsupported(assignment: Assignment, variables: tuple[str, ...]) -> None:

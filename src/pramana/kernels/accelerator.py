@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from threading import Lock
 from typing import Any, NamedTuple
 
 import jax
@@ -25,17 +24,20 @@ _WEYL, _MIX1, _MIX2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _ONE = 0x3FF0000000000000
 BATCH_ENTRIES = 200_000_000
 """Draws × rows in one launch: 1.6 GB of weights."""
-FIRST_STEPS, LAST_STEPS = 3, 60
+FIRST_STEPS, MORE_STEPS = 3, (6, 60)
+"""Evaluations of all draws together, and of those that are left, in rounds: in the last one few run to their end."""
+SHORTEST = 2.0**-12
+"""Share of a Newton step below which the careful solver takes over."""
 NEAR = 1e-6
 """Score, in its standard deviations, from which one more Newton step lands within rounding."""
-STRAGGLERS = (1024, 4096, 16384)
+STRAGGLERS = (1024, 8192)
 """Draws that are solved by themselves in one launch: as few as hold them all, so that few sizes are compiled."""
 TILES = (4, 5, 2, 1)
 """Draws that are summed together, so that a record is read once for all of them."""
 SHIFT = 1e-4
 """Relative distance over which the slope's own slope is measured."""
-_TURN = Lock()
-"""One launch at a time, so that what threads need on the device does not add up."""
+FILLED = 128
+"""Records of a data set are filled up to a multiple."""
 
 
 def wide() -> Any:
@@ -138,21 +140,21 @@ class DeviceSets:
 
     def roots(self, start: Float) -> tuple[Float, Bool]:
         """Roots (G, d) from a common start (d,), and which of them were found."""
-        with wide(), _TURN:
+        with wide():
             begin = jnp.broadcast_to(jnp.asarray(start), (len(self.arrays.first), self.layout.d))
             beta, norm = _roots(self.arrays, begin, layout=self.layout)
             return np.array(beta), np.asarray(norm) <= ROUNDING
 
     def means(self, betas: Float) -> Float:
         """Fitted means (n, C) of all records at one value a data set (G, d)."""
-        with wide(), _TURN:
+        with wide():
             found = _means(self.arrays, jnp.asarray(betas), layout=self.layout)
             size = int(self.arrays.size)
             return np.asarray(found[:, :size]).reshape(-1, found.shape[2])
 
     def sandwich(self, beta: Float) -> tuple[Float, Float]:
         """HC0 standard errors (G, d), and the inverse standard deviations of the scores (G, d)."""
-        with wide(), _TURN:
+        with wide():
             errors, spread = _sandwich(self.arrays, jnp.asarray(beta), layout=self.layout)
             return np.asarray(errors), 1 / np.asarray(spread)
 
@@ -165,7 +167,7 @@ class DeviceSets:
         keys : (G, M), the streams' starting words.
         """
         out = Resampled(np.empty((4, *beta.shape)), np.empty_like(beta), np.empty_like(beta), {})
-        with wide(), _TURN:
+        with wide():
             parts = _batches(len(keys), keys.shape[1] * self.arrays.first.shape[2])
             launched = [(rows, self._launched(beta[rows], keys[rows], scale[rows], rows)) for rows in parts]
             for rows, (arguments, found) in launched:
@@ -181,13 +183,14 @@ class DeviceSets:
         """Stragglers by themselves, so that nobody else waits for them; then what all draws say."""
         values, norm, first = found
         left = np.array(norm)
-        slow = np.argwhere(left > TOLERANCE)
-        size = next((k for k in STRAGGLERS if k >= len(slow)), STRAGGLERS[-1])
-        for low in range(0, len(slow), size):
-            part = slow[low : low + size]
-            group, draw = part[np.resize(np.arange(len(part)), size)].T
-            values, late = _chased(*arguments, values, group, draw, layout=self.layout)
-            left[group, draw] = np.asarray(late)
+        for steps in MORE_STEPS:
+            slow = np.argwhere(left > TOLERANCE)
+            size = next((k for k in STRAGGLERS if k >= len(slow)), STRAGGLERS[-1])
+            for low in range(0, len(slow), size):
+                part = slow[low : low + size]
+                group, draw = part[np.resize(np.arange(len(part)), size)].T
+                values, late = _chased(*arguments, values, group, draw, layout=self.layout, steps=steps)
+                left[group, draw] = np.asarray(late)
         quantiles, spread = _statistics(values)
         out.quantiles[:, rows], out.spread[rows], out.first[rows] = quantiles, spread, first
         rooted = left <= ROUNDING
@@ -228,7 +231,7 @@ def _spread_out(clean: Any, table: Any, row: Any, y1: Any, offset: Any, *, group
     def by_set(values: Any) -> Any:
         """(·, n) as (G, ·, n/G and what is filled up)."""
         cut = values.reshape(values.shape[0], groups, size).swapaxes(0, 1)
-        return jnp.pad(cut, [(0, 0), (0, 0), (0, -size % 512)])
+        return jnp.pad(cut, [(0, 0), (0, 0), (0, -size % FILLED)])
 
     none = jnp.zeros((groups, 0, 0))
     weight = by_set(table[row].T) if row.size else none
@@ -266,7 +269,7 @@ def _roots(arrays: Arrays, start: Any, *, layout: Layout) -> tuple[Any, Any]:
     """One root of each data set (G, d), and the norm that was left (G,), infinite for a score that fades away."""
     scale = 1 / jnp.sqrt(jnp.sum(_by_record(arrays, start, layout)[0] ** 2, axis=-1))
     evaluate = partial(_totals, arrays, layout, arrays.present[None, None])
-    beta, norm = _descend(evaluate, start[:, None], scale, LAST_STEPS)
+    beta, norm = _descend(evaluate, start[:, None], scale, MORE_STEPS[-1])
     return beta[:, 0], _settled(evaluate, beta, norm)[:, 0]
 
 
@@ -279,16 +282,16 @@ def _resampled(arrays: Arrays, start: Any, keys: Any, scale: Any, *, layout: Lay
     return beta, norm, jnp.nanstd(step, axis=1, ddof=1)
 
 
-@partial(jax.jit, static_argnames=("layout",), donate_argnames=("values",))
+@partial(jax.jit, static_argnames=("layout", "steps"), donate_argnames=("values",))
 def _chased(
-    arrays: Arrays, start: Any, keys: Any, scale: Any, values: Any, group: Any, draw: Any, *, layout: Layout
+    arrays: Arrays, start: Any, keys: Any, scale: Any, values: Any, group: Any, draw: Any, *, layout: Layout, steps: int
 ) -> tuple[Any, Any]:
     """Single draws of some data sets, each with a copy of its data, from where they have come to; put back into the values."""
     chosen, reached = arrays.at(group), values[group, draw]
     begin = jnp.where(jnp.isfinite(reached).all(axis=-1, keepdims=True), reached, start[group])
     multipliers = exponentials(keys[group, draw][:, None], arrays.first.shape[2]) * arrays.present
     evaluate = partial(_totals, chosen, layout, multipliers)
-    beta, norm = _descend(evaluate, begin[:, None], scale[group], LAST_STEPS)
+    beta, norm = _descend(evaluate, begin[:, None], scale[group], steps)
     return values.at[group, draw].set(beta[:, 0]), _settled(evaluate, beta, norm)[:, 0]
 
 
@@ -343,7 +346,7 @@ def _descend(evaluate: Any, begin: Any, scale: Any, steps: int) -> tuple[Any, An
         return *kept, jnp.where(better, new_norm, norm), jnp.where(better, 1.0, length / 2), count + 1
 
     def going(state: Any) -> Any:
-        return (state[5] < steps) & jnp.any((state[3] > NEAR) & (state[4] > 2.0**-25))
+        return (state[5] < steps) & jnp.any((state[3] > NEAR) & (state[4] > SHORTEST))
 
     score, slope = evaluate(begin)
     state = (begin, score, slope, norm_of(score), jnp.ones(begin.shape[:-1]), 1)

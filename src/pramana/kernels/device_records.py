@@ -23,6 +23,8 @@ from pramana.kernels.products import Products, ProductSums
 CHUNK_ENTRIES = 2**27
 """Numbers that a chunk of records takes while its sums are formed: 1 GB."""
 LARGEST_CHUNK, SMALLEST_CHUNK = 2**23, 2**10
+FEW = 32
+"""Coefficients up to which a linear predictor is written out."""
 FREE = 0.9
 """Share of the device's memory that records may fill."""
 Part: TypeAlias = Callable[[Any, Any], Any]
@@ -153,9 +155,14 @@ def _score_and_slope(
     def part(low: Any, new: Any) -> tuple[Any, Any]:
         w, score, slope = _weighed(weights, low, new), 0.0, 0.0
         for x, weight, first, _second, offset in _nodes(held, low, chunk):
-            force, bend = curve_at(betas @ x + offset, weight, first, code, shape)
-            score += (w * force) @ x.T
-            slope += ((w * bend) * x) @ x.T if batch == 1 else (w * bend) @ (x[rows] * x[cols]).T
+            eta = _predicted(betas, x) + offset
+            force, bend = curve_at(eta, weight, first, code, shape)
+            if batch == 1:  # the records are read once for both
+                both = jnp.concatenate([w * force, (w * bend) * x]) @ x.T
+                score, slope = score + both[:1], slope + both[1:]
+            else:
+                score += (w * force) @ x.T
+                slope += (w * bend) @ (x[rows] * x[cols]).T
         return score, slope
 
     score, slope = _added(part, held.clean.shape[1], chunk)
@@ -184,6 +191,13 @@ def _sums(
         return jnp.sum(w * phi, axis=1), slope, (w2 * phi) @ phi.T, clean, jnp.sum((w2 * phi**2) ** 2, axis=1)
 
     return _added(part, held.clean.shape[1], chunk)
+
+
+def _predicted(betas: Any, x: Any) -> Any:
+    """Linear predictors (B, m); at one value as a sum of few columns, which needs no pass of its own."""
+    if len(betas) > 1 or len(x) > FEW:
+        return betas @ x
+    return sum(betas[:, j, None] * x[j] for j in range(len(x)))
 
 
 def _added(part: Part, n: int, chunk: int) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
 from typing import Literal
 
@@ -14,6 +14,7 @@ import numpy as np
 from pramana.arrays import Bool, Float
 from pramana.engines import Engine
 from pramana.errors import PramanaWarning, SolveError
+from pramana.estimating import EstimatingFunction
 from pramana.estimators import Method, Naive, method_of
 from pramana.frames import Table
 from pramana.inference import Resampling, Sandwich
@@ -121,7 +122,7 @@ def _block(
     inferred: Sequence[str],
     device: str,
 ) -> ReplicateEstimates:
-    truth, released = scenario.data(seed, indices)
+    truth, released = (_Prepared(table, scenario) for table in scenario.data(seed, indices))
     values: dict[str, Numbers] = {}
     parameters: tuple[str, ...] = ()
     for method in methods:
@@ -139,14 +140,25 @@ def _block(
     return ReplicateEstimates(parameters, values)
 
 
+@dataclass(frozen=True)
+class _Prepared:
+    """A table of replicates, and the question with what it learns from them."""
+
+    table: Table
+    scenario: Scenario
+
+    @cached_property
+    def function(self) -> EstimatingFunction:
+        return self.scenario.plan.prepare(self.table, self.scenario.mechanism.schema)
+
+
 def _estimates(
-    scenario: Scenario, method: str | Method, truth: Table, released: Table, groups: int, device: str = "cpu"
+    scenario: Scenario, method: str | Method, truth: _Prepared, released: _Prepared, groups: int, device: str = "cpu"
 ) -> tuple[DataSets, Float]:
     """Estimates (R, d) of one method in every replicate."""
     oracle, mechanism = method == "oracle", scenario.mechanism
-    table, chosen = (truth, Naive()) if oracle else (released, method_of(method))
-    function = scenario.plan.prepare(table, mechanism.schema)
-    bound = chosen.bind_each(function, mechanism.of_truth if oracle else mechanism, table, groups, device)
+    of, chosen = (truth, Naive()) if oracle else (released, method_of(method))
+    bound = chosen.bind_each(of.function, mechanism.of_truth if oracle else mechanism, of.table, groups, device)
     sets = DataSets(bound, groups, device)
     return sets, sets.solve(truth_of(scenario, bound.about.parameters))
 
@@ -164,7 +176,8 @@ def _analysed(
         rows = [_interval_numbers(result, len(given.truth)) for result in fits]
         return names, {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     believed = replace(given, mechanism=analyst.idea(given, seeds[0]))
-    sets, beta = _estimates(believed, "reversion", *given.data(seed, indices), len(indices))
+    truth, released = (_Prepared(table, believed) for table in given.data(seed, indices))
+    sets, beta = _estimates(believed, "reversion", truth, released, len(indices))
     errors = standard_errors(sets, beta, Sandwich(), seeds) if analyst.by == "wald" else {}
     return sets.equation.about.parameters, {"estimate": beta, **errors}
 
