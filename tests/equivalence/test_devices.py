@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -126,7 +125,6 @@ def test_devices_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch)
 def test_more_records_than_the_device_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from pramana.kernels import device_records
 
-    small = SimpleNamespace(memory_stats=lambda: {"bytes_limit": 50_000})
-    monkeypatch.setattr(device_records.jax, "devices", lambda: [small])
+    monkeypatch.setattr(device_records, "memory", lambda: 50_000)
     with pytest.raises(pr.PramanaError, match=r"take 0\.\d GB, and the device has 0\.0 GB: .*leave out the device"):
         pr.fit("y ~ x", people(RESPONSE), RESPONSE, family="binomial", device="gpu")

@@ -22,8 +22,8 @@ from pramana.kernels.products import Products
 
 _WEYL, _MIX1, _MIX2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _ONE = 0x3FF0000000000000
-BATCH_ENTRIES = 200_000_000
-"""Draws × rows in one launch: 1.6 GB of weights."""
+BATCH_ENTRIES, BATCH_SHARE = 200_000_000, 0.05
+"""Draws × rows in one launch, 1.6 GB of weights; on a device that says how large its memory is, what fills a share of it."""
 FIRST_STEPS, MORE_STEPS = 3, (6, 60)
 """Evaluations of all draws together, and of those that are left, in rounds: in the last one few run to their end."""
 SHORTEST = 2.0**-12
@@ -168,7 +168,7 @@ class DeviceSets:
         """
         out = Resampled(np.empty((4, *beta.shape)), np.empty_like(beta), np.empty_like(beta), {})
         with wide():
-            parts = _batches(len(keys), keys.shape[1] * self.arrays.first.shape[2])
+            parts = _batches(len(keys), keys.shape[1] * self.arrays.first.shape[2], _entries())
             launched = [(rows, self._launched(beta[rows], keys[rows], scale[rows], rows)) for rows in parts]
             for rows, (arguments, found) in launched:
                 self._finished(arguments, found, out, rows)
@@ -194,8 +194,9 @@ class DeviceSets:
         quantiles, spread = _statistics(values)
         out.quantiles[:, rows], out.spread[rows], out.first[rows] = quantiles, spread, first
         rooted = left <= ROUNDING
-        for g in map(int, np.flatnonzero(~rooted.all(axis=1))):
-            out.open[rows.start + g] = np.array(values[g]), rooted[g]
+        some = np.flatnonzero(~rooted.all(axis=1))
+        host = np.array(values) if some.size else np.empty(0)
+        out.open.update({rows.start + int(g): (host[g], rooted[g]) for g in some})
 
 
 @dataclass(frozen=True)
@@ -215,9 +216,20 @@ class Resampled:
     open: dict[int, tuple[Float, Bool]]
 
 
-def _batches(groups: int, entries: int) -> list[slice]:
+def memory() -> int | None:
+    """Bytes of the device, where it says."""
+    limit = (jax.devices()[0].memory_stats() or {}).get("bytes_limit")
+    return None if limit is None else int(limit)
+
+
+def _entries() -> int:
+    limit = memory()
+    return BATCH_ENTRIES if limit is None else int(BATCH_SHARE * limit / 8)
+
+
+def _batches(groups: int, entries: int, most: int) -> list[slice]:
     """Data sets by launch, all of one size so that one program serves them; the last may overlap the one before."""
-    count = -(-groups * entries // BATCH_ENTRIES)
+    count = -(-groups * entries // most)
     size = -(-groups // count)
     starts = [min(low, groups - size) for low in range(0, groups, size)]
     return [slice(low, low + size) for low in starts]

@@ -17,7 +17,7 @@ import numpy as np
 
 from pramana.arrays import Float, Int, Words
 from pramana.errors import PramanaError
-from pramana.kernels.accelerator import curve_at, exponentials, factor_at, mean_at, wide
+from pramana.kernels.accelerator import curve_at, exponentials, factor_at, mean_at, memory, wide
 from pramana.kernels.products import Products, ProductSums
 
 CHUNK_ENTRIES = 2**27
@@ -133,7 +133,7 @@ class DeviceRecords:
 
 
 def _refuse_too_large(size: int) -> None:
-    limit = (jax.devices()[0].memory_stats() or {}).get("bytes_limit")
+    limit = memory()
     if limit is not None and size > FREE * limit:
         raise PramanaError(
             f"the records take {size / 1e9:.1f} GB, and the device has {limit / 1e9:.1f} GB: use fewer columns or fewer records, or "
