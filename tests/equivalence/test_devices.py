@@ -128,3 +128,15 @@ def test_more_records_than_the_device_holds_are_refused(monkeypatch: pytest.Monk
     monkeypatch.setattr(device_records, "memory", lambda: 50_000)
     with pytest.raises(pr.PramanaError, match=r"take 0\.\d GB, and the device has 0\.0 GB: .*leave out the device"):
         pr.fit("y ~ x", people(RESPONSE), RESPONSE, family="binomial", device="gpu")
+
+
+def test_a_plugin_that_cannot_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pramana.kernels import accelerator
+
+    def broken() -> Any:
+        raise RuntimeError("Unable to initialize backend 'cuda'\nand more")
+
+    monkeypatch.undo()
+    monkeypatch.setattr(accelerator.jax, "devices", broken)
+    with pytest.raises(pr.PramanaError, match="JAX, which says: Unable to initialize backend 'cuda'; use --device cpu"):
+        accelerator.devices("gpu")
