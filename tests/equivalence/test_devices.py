@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import pramana as pr
@@ -140,3 +142,11 @@ def test_a_plugin_that_cannot_start_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(accelerator.jax, "devices", broken)
     with pytest.raises(pr.PramanaError, match="JAX, which says: Unable to initialize backend 'cuda'; use --device cpu"):
         accelerator.devices("gpu")
+
+
+@pytest.mark.parametrize("options", [{"device": "gpu"}, {"inference": pr.Resampling(40, device="gpu")}], ids=str)
+def test_records_that_are_read_in_blocks_stay_with_the_cpu(tmp_path: Path, options: dict[str, Any]) -> None:
+    path = tmp_path / "people.csv"
+    pd.DataFrame(people(RESPONSE)).to_csv(path, index=False)
+    with pytest.raises(pr.PramanaError, match=r"blocks.*added up .*raise memory="):
+        pr.fit("y ~ x", path, RESPONSE, family="binomial", memory="50 kB", **options)

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from pramana.arrays import Float, Int, Words
 from pramana.engines.engine import Engine
-from pramana.engines.local import LocalEngine
+from pramana.engines.local import Block, LocalEngine
 from pramana.engines.totals import Totals
+from pramana.errors import PramanaError
 from pramana.kernels import backend
 from pramana.kernels.streams import keys
+
+WIDER = 16
+"""How many times as many draws are solved at once as on the CPU."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,10 @@ class DeviceWeights:
     def values(self) -> Float:
         return self.make()
 
+    def of(self, block: Block) -> Float:
+        """Those of a block's records (B, m)."""
+        return self.values[:, block.rows]
+
     def draw(self, position: int) -> DeviceWeights:
         """One of the draws."""
         own = slice(position, position + 1)
@@ -66,8 +74,6 @@ class DeviceEngine(LocalEngine):
     the CPU, to the same numbers.
     """
 
-    breadth: ClassVar[int] = 16
-
     @cached_property
     def _held(self) -> Any | None:
         """The records on the device; None where the CPU forms all sums."""
@@ -76,6 +82,10 @@ class DeviceEngine(LocalEngine):
         from pramana.kernels.device_records import DeviceRecords
 
         return DeviceRecords.of(self.equation.products)
+
+    @property
+    def draws_at_once(self) -> int:
+        return WIDER * super().draws_at_once
 
     @property
     def _local(self) -> LocalEngine:
@@ -140,6 +150,15 @@ class DeviceEngine(LocalEngine):
 
     def sketch(self) -> tuple[Engine, float]:
         return self._local.sketch()
+
+
+def on_device(engine: Engine) -> Engine:
+    """The same sums on the device."""
+    if not engine.resident:
+        raise PramanaError(
+            "records that are read in blocks are added up on the CPU: raise memory=, so that they are held, or leave out the device"
+        )
+    return device_engine(engine.equation, engine.sampling)
 
 
 def device_engine(equation: Any, sampling: Any) -> Engine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from pramana.arrays import Float, Int
 from pramana.engines.sampling import Sampling
@@ -16,6 +16,9 @@ from pramana.kernels.leverage import Frame, Leverages
 Weights: TypeAlias = Any
 """An engine's own hold of the row weights of several draws. Whoever has it passes it on to the engine, and knows no more than
 their number, `len(weights)`, one of them, `weights.draw(k)`, and their mean, `weights.average`."""
+
+WEIGHT_ENTRIES = 4_000_000
+"""Weights held at once (draws × rows): 32 MB."""
 
 
 class Engine(ABC):
@@ -32,8 +35,6 @@ class Engine(ABC):
 
     equation: Equation
     sampling: Sampling
-    breadth: ClassVar[int] = 1
-    """How many times as many draws are solved at once as by an engine that holds their weights in memory."""
 
     @abstractmethod
     def over(self, equation: Equation) -> Self:
@@ -102,6 +103,10 @@ class Engine(ABC):
         """Σ w² φφᵀ of each cluster (G, d, d), in the frame."""
 
     @abstractmethod
+    def square_weights_by_unit(self) -> Float:
+        """Σ w² of each cluster (G,)."""
+
+    @abstractmethod
     def privacy_by_unit(self, beta: Float, shares: Float | None = None) -> Float:
         """Σ_u [φ_u φ_uᵀ − (U_u U_uᵀ)*] (d, d) for sums over the records of a unit, which share one draw: the variance that the
         randomisation costs. With shares (n,), the same within a unit, the terms are multiplied by them."""
@@ -109,6 +114,10 @@ class Engine(ABC):
     @abstractmethod
     def scores_by(self, influence: Callable[[Equation, slice], Float], codes: Int, groups: int) -> Float:
         """Σ w φ (groups, d) over the records that share a code (n,), φ (m, d) from a block's equation and its rows."""
+
+    @abstractmethod
+    def counted_by(self, codes: Callable[[Equation], Int], groups: int) -> Float:
+        """Σ w (groups,) over the records that share a code, which a block's equation tells (m,)."""
 
     @abstractmethod
     def slope_moments(self, beta: Float, lefts: Float, rights: Float) -> Float:
@@ -142,6 +151,16 @@ class Engine(ABC):
     @abstractmethod
     def remarks(self, beta: Float, covariance: Float) -> list[Note]:
         """What the analyst should know at the root."""
+
+    @property
+    def resident(self) -> bool:
+        """Whether the equation is that of all records, which are in memory."""
+        return True
+
+    @property
+    def draws_at_once(self) -> int:
+        """Weight draws that are solved together."""
+        return max(1, WEIGHT_ENTRIES // max(self.sampling.rows, 1))
 
     def sketch(self) -> tuple[Engine, float]:
         """Some of the records, where there are very many, whose sums stand for those of all, and how many each of them stands for."""

@@ -24,8 +24,8 @@ from pramana.result import Result, Shares
 
 def estimate(method: EquationMethod, task: Task) -> Result:
     """Bind, solve, and attach the uncertainty."""
-    binding = method.bind(task.function, task.mechanism, task.table, task.sampling.row_weights)
-    engine = task.engine(binding.equation).learned()
+    binding, engine = task.bound(lambda table, weights: method.bind(task.function, task.mechanism, table, weights))
+    engine = engine.learned()
     _refuse_few(engine)
     whole = unsplit(method, task, engine)
     chosen = chosen_inference(task.options.inference, engine, binding.rebind is not None)
@@ -68,8 +68,7 @@ def estimate(method: EquationMethod, task: Task) -> Result:
 
 
 def _refuse_few(engine: Engine) -> None:
-    sampling = engine.sampling
-    counted = min(engine.n, float(np.count_nonzero(sampling.row_weights)) if sampling.frequencies is None else engine.n)
+    counted = min(engine.n, engine.sampling.present)
     if counted <= engine.d:
         raise DataError(f"{counted:g} records cannot carry {engine.d} parameters: use more data or fewer terms")
 
@@ -121,7 +120,7 @@ def _shares(engine: Engine) -> Shares | None:
     about = engine.about
     if about.tables is None:
         return None
-    whole = float(engine.sampling.row_weights.sum()) if about.sums else 1.0
+    whole = engine.sampling.total if about.sums else 1.0
     return Shares(about.tables, whole if about.size is None else about.size)
 
 
@@ -145,4 +144,4 @@ def shown_only(result: Result, names: Sequence[str]) -> Result:
 
 def _sum_of_weights(engine: Engine) -> dict[str, str]:
     """What a total is to be read with."""
-    return {"Sum of weights": f"{engine.sampling.row_weights.sum():g}"} if engine.about.sums else {}
+    return {"Sum of weights": f"{engine.sampling.total:g}"} if engine.about.sums else {}

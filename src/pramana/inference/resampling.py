@@ -11,16 +11,14 @@ from typing import TypeAlias
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.engines import Engine, Weights, engine_on
+from pramana.engines import Engine, Weights
+from pramana.engines.device import on_device
 from pramana.errors import SolveError
 from pramana.inference.derivative_free import StepRoot, resolve_steps
 from pramana.inference.options import Resampling
 from pramana.inference.solve import Root, score_scale, solve
 from pramana.kernels.newton import fading, newton, solve_each
 from pramana.kernels.streams import STREAM_VERSION
-
-BLOCK_ENTRIES = 4_000_000
-"""Weights held at once (draws × rows): 32 MB."""
 
 NORMAL_IQR = 1.3489795003921634
 """Interquartile range of a standard normal."""
@@ -48,10 +46,10 @@ Rebind: TypeAlias = Callable[[Weights], Engine]
 def resample(engine: Engine, root: Root, options: Resampling, rebind: Rebind | None = None) -> Draws:
     """Solve again under random weights."""
     if options.device != "cpu":
-        engine = engine_on(options.device)(engine.equation, engine.sampling)
+        engine = on_device(engine)
     seed = secrets.randbits(63) if options.seed is None else options.seed
     share = -(-options.draws // options.threads)
-    size = max(1, min(share, engine.breadth * BLOCK_ENTRIES // max(engine.sampling.rows, 1)))
+    size = max(1, min(share, engine.draws_at_once))
 
     def block(first: int) -> Float:
         indices = np.arange(first, min(first + size, options.draws))

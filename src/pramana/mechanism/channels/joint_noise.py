@@ -20,7 +20,7 @@ from pramana.arrays import Column, Columns, Float, Int
 from pramana.errors import MechanismError
 from pramana.kernels.additive import Displacement, Gaussian, moment_nodes
 from pramana.mechanism.channel import Channel, Document, Nodes
-from pramana.mechanism.channels.additive_noise import NumberNoise, numbers_in, shared_nodes, steps_of
+from pramana.mechanism.channels.additive_noise import NumberNoise, numbers_in, shared_nodes, steps_of, undone_elsewhere
 from pramana.mechanism.channels.noise import FINE, GaussianNoise, checked_bounds, positive, power_of_two
 from pramana.mechanism.draws.integer_noise import draw_integers, gaussian_cuts
 from pramana.mechanism.draws.keystream import Keystream
@@ -107,7 +107,7 @@ class JointGaussianNoise(NumberNoise):
         matrix = np.array(self.covariance)[np.ix_(places, places)]
         bounds = None if self.bounds is None else [self.bounds[k] for k in places]
         if len(places) == 1:
-            return GaussianNoise(float(np.sqrt(matrix[0, 0])), None if bounds is None else bounds[0])
+            return MarginalNoise(float(np.sqrt(matrix[0, 0])), None if bounds is None else bounds[0])
         return JointGaussianNoise(matrix, bounds)
 
     def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Float:
@@ -137,8 +137,8 @@ class JointGaussianNoise(NumberNoise):
         for place, values in enumerate(np.asarray(encoded).T):
             self.margin([place]).check_released(values, context)
 
-    def revert(self, encoded: Column, context: Columns) -> Nodes:
-        return self.margin([0]).revert(encoded, context)  # refused, in the words of normal noise
+    def revert(self, encoded: Column, context: Columns) -> Nodes:  # noqa: ARG002
+        raise undone_elsewhere(self, Gaussian(1.0))
 
     def revert_polynomial(self, encoded: Column, context: Columns, degree: int) -> Nodes:
         """Up to a degree of all columns together: V is undone as its independent parts e are."""
@@ -162,6 +162,15 @@ class JointGaussianNoise(NumberNoise):
     def document(self) -> Document:
         bounds = {} if self.bounds is None else {"bounds": [list(pair) for pair in self.bounds]}
         return {"channel": "joint_gaussian_noise", "covariance": [list(row) for row in self.covariance], **bounds}
+
+
+@dataclass(frozen=True)
+class MarginalNoise(GaussianNoise):
+    """What a joint noise is to one of its columns."""
+
+    @property
+    def title(self) -> str:
+        return JointGaussianNoise.__name__
 
 
 def _checked(covariance: Any) -> Float:
