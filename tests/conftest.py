@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -46,6 +48,14 @@ def large_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ENOUGH", "EFFECTIVE"):
         monkeypatch.setattr(f"pramana.inference.few_units.{name}", 0)
     monkeypatch.setattr("pramana.estimators.likelihood.variance.ENOUGH", 0)
+
+
+@pytest.fixture
+def as_if_gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The kernels for a device, which JAX then runs on the CPU."""
+    accelerator = pytest.importorskip("pramana.kernels.accelerator")
+    monkeypatch.setattr(accelerator, "devices", lambda kind: [kind])
+    return accelerator
 
 
 def _plain(value: object) -> object:

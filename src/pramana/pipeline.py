@@ -12,7 +12,7 @@ from pramana.analysis.question import question
 from pramana.analysis.sampling import Beside, ColumnLike
 from pramana.analysis.task import Options, Task, bytes_of, inference_of
 from pramana.comparison import Comparison
-from pramana.engines import MakeEngine, engine_of
+from pramana.engines import MakeEngine, engine_on
 from pramana.errors import PramanaError, confidential, released
 from pramana.estimating import Family
 from pramana.estimators import Likelihood, Method, Naive, method_of
@@ -46,6 +46,7 @@ def fit(
     start: Sequence[float] | None = None,
     functions: Functions | None = None,
     engine: str | MakeEngine | None = None,
+    device: str = "cpu",
     verify: bool = True,
     memory: float | str | None = None,
 ) -> Result:
@@ -72,6 +73,8 @@ def fit(
     missing : "error" refuses missing values with their count, "drop" leaves those records out and says so.
     functions : functions of your own that the formula may call, by name: columns in, one value a record out.
     engine : who adds up the sums over records: "local" (in memory, on threads), or an engine of your own.
+    device : "cpu", or "gpu" to hold the records of a generalised linear model in the memory of a GPU and add them up there,
+        through JAX; what it does not know is added up on the CPU. Same answers, to 1e-8.
     verify : False leaves out the hash of a described file, and nothing else.
     memory : what records read from files, lazy frames and databases may take, as bytes or a text such as "500 MB" (1 GB by default).
         Where they do not fit they are read block by block, once for every pass, with the same answers; what does not add up over
@@ -90,7 +93,14 @@ def fit(
     chosen = _subset(subset, what, functions)
     way = method_of(method)
     options = Options(
-        inference_of(inference), start, missing, engine_of(engine), verify, chosen, bytes_of(memory), way.by_blocks
+        inference_of(inference),
+        start,
+        missing,
+        engine_on(device, engine),
+        verify,
+        chosen,
+        bytes_of(memory),
+        way.by_blocks,
     )
     plan = question(what, family, link, functions)
     task = Task.read(plan, data, mechanism, beside, options)
@@ -157,6 +167,7 @@ def _tested(
     subset: str | None = None,
     start: object = None,  # noqa: ARG001 - a test starts where it likes,
     engine: object = None,  # noqa: ARG001 - and the likelihood adds up by itself
+    device: object = None,  # noqa: ARG001
     memory: float | str | None = None,
     **beside: Any,
 ) -> SpecificationTest:

@@ -127,6 +127,11 @@ class Task:
                 f"the records of {source.label} do not fit into {options.memory / 1e9:g} GB, and this method needs them all at once: raise "
                 "memory=, fit a sample of the records, or use method='reversion', which adds up over blocks"
             )
+        if options.engine is not LocalEngine:
+            raise PramanaError(
+                f"the records of {source.label} do not fit into {options.memory / 1e9:g} GB, and blocks of them are added up by the local "
+                "engine on the CPU: raise memory=, or leave out engine= and device="
+            )
         if beside.as_arrays:
             raise PramanaError(
                 f"{beside.as_arrays[0]} came as an array, and the records are read in blocks: name a column of the file"

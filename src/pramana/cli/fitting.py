@@ -84,6 +84,7 @@ MissingOption = Annotated[str, typer.Option(help="error or drop.")]
 VerifyOption = Annotated[
     bool, typer.Option(help="Check the hash of a described file; rows, size and columns are always checked.")
 ]
+DeviceOption = Annotated[str, typer.Option(help="cpu or gpu (through JAX).")]
 MemoryOption = Annotated[
     str | None, typer.Option(help="What records may take, as '2 GB' (default 1 GB); beyond, they are read in blocks.")
 ]
@@ -118,6 +119,7 @@ def fit(
     replicate_scale: ScaleOption = None,
     subset: SubsetOption = None,
     missing: MissingOption = "error",
+    device: DeviceOption = "cpu",
     verify: VerifyOption = True,
     memory: MemoryOption = None,
     exponentiate: Annotated[bool, typer.Option("--exponentiate", help="Show ratios instead of log ratios.")] = False,
@@ -143,6 +145,7 @@ def fit(
             inference=inference_of(inference, draws, seed, correction, interval),
             subset=subset,
             missing=missing,  # type: ignore[arg-type]
+            device=device,
             verify=verify,
             memory=memory,
             **sampling.options(data),

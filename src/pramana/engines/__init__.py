@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from pramana.engines.device import device_engine
 from pramana.engines.engine import Engine, Weights
 from pramana.engines.local import LocalEngine
 from pramana.engines.sampling import Sampling, Stratification
@@ -22,12 +23,22 @@ __all__ = [
     "Totals",
     "Weights",
     "engine_of",
+    "engine_on",
 ]
 
 MakeEngine: TypeAlias = Callable[[Equation, Sampling], Engine]
 
-ENGINES: dict[str, MakeEngine] = {"local": LocalEngine}
+ENGINES: dict[str, MakeEngine] = {"local": LocalEngine, "gpu": device_engine}
 """Engines by name: a new one is registered here."""
+
+
+def engine_on(device: str, engine: str | MakeEngine | None = None) -> MakeEngine:
+    """The engine of a device, "cpu" or "gpu"; on the CPU the one that was asked for."""
+    if device not in ("cpu", "gpu"):
+        raise PramanaError(f"device {device!r} is unknown: {suggestion(device, ['cpu', 'gpu'])}")
+    if device == "gpu" and engine not in (None, "gpu"):
+        raise PramanaError("device='gpu' is an engine of its own: leave out engine=, or the device")
+    return engine_of(engine if device == "cpu" else "gpu")
 
 
 def engine_of(engine: str | MakeEngine | None) -> MakeEngine:

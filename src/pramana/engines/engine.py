@@ -153,6 +153,11 @@ class Engine(ABC):
         """What the analyst should know at the root."""
 
     @property
+    def resident(self) -> bool:
+        """Whether the equation is that of all records, which are in memory."""
+        return True
+
+    @property
     def draws_at_once(self) -> int:
         """Weight draws that are solved together."""
         return max(1, WEIGHT_ENTRIES // max(self.sampling.rows, 1))

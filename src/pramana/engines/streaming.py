@@ -191,6 +191,10 @@ class StreamEngine(LocalEngine):
         return PublishedWeights(np.arange(getattr(self.sampling, "published", 0)), self._average)
 
     @property
+    def resident(self) -> bool:
+        return False
+
+    @property
     def draws_at_once(self) -> int:
         return MOST_DRAWS
 

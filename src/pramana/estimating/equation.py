@@ -12,6 +12,7 @@ import numpy as np
 from pramana.arrays import Float, Int
 from pramana.kernels.blocks import gram
 from pramana.kernels.predictor import Grouped
+from pramana.kernels.products import Products
 
 Note: TypeAlias = tuple[str, str, str]
 """Code, severity and message of a diagnostic."""
@@ -221,6 +222,11 @@ class Equation(ABC):
     def grouped(self, groups: int) -> Grouped | None:  # noqa: ARG002
         """The records as so many data sets of one size that lie one after the other, for kernels that sum all of them at once;
         None where there are no such kernels."""
+        return None
+
+    @property
+    def products(self) -> Products | None:
+        """The records as design columns that are products, for kernels on a device; None where those do not know the equation."""
         return None
 
     def means(self) -> Quotients | OfMeans:

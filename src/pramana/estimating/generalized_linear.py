@@ -258,6 +258,10 @@ class PredictorEquation(Equation):
             return None
         return PredictorAscent(self, self.family.potential, self.family.recession)
 
+    @property
+    def products(self) -> Products | None:
+        return self.compact
+
     def grouped(self, groups: int) -> Grouped:
         return Grouped(self.data, groups)
 

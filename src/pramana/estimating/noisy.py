@@ -19,14 +19,14 @@ from functools import cached_property
 import numpy as np
 
 from pramana.arrays import Column, Float, Int
-from pramana.errors import PramanaError, SolveError
+from pramana.errors import SolveError
 from pramana.estimating.equation import About, Equation, Note, Solve, paired
 from pramana.estimating.generalized_linear import GeneralizedLinear, PredictorEquation
 from pramana.estimating.noisy_curves import Curve, IdentityCurve, LogisticCurve, PowerCurve, Reverted
 from pramana.estimating.records import Records
 from pramana.kernels.additive import Displacement, Operator
 from pramana.kernels.blocks import gram
-from pramana.kernels.predictor import IDENTITY, LOGIT, POWER, Grouped, Packed
+from pramana.kernels.predictor import IDENTITY, LOGIT, POWER, Grouped
 
 DROWNED = 5.0
 """Ratio of noise to signal, as standard deviations, from which it is remarked on."""
@@ -280,9 +280,9 @@ class NoisyGroups(Grouped):
 
     sets: tuple[NoisyLinear, ...]
 
-    @property
-    def packed(self) -> Packed:
-        raise PramanaError("noise in covariates is undone on the CPU alone: leave out the device")
+    def spread(self, betas: Float) -> Float:
+        ones = np.ones(self.sets[0].n)
+        return np.sqrt(np.stack([np.diag(own.outer(beta, ones)) for own, beta in zip(self.sets, betas, strict=True)]))
 
     def score_and_slope(self, betas: Float, group: Int) -> tuple[Float, Float]:
         ones = np.ones((1, self.sets[0].n))

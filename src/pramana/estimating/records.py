@@ -96,7 +96,7 @@ class Records:
     @property
     def weights(self) -> Float:
         """The signed weights of every record (n, C): for blocks, and for what needs them by record."""
-        return self.table[self.row]
+        return np.take(self.table, self.row, axis=0)
 
     @property
     def membership(self) -> Float | None:

@@ -92,9 +92,10 @@ class Method(ABC):
         mechanism: Mechanism | None,  # noqa: ARG002
         table: Table,  # noqa: ARG002
         groups: int,  # noqa: ARG002
+        device: str = "cpu",  # noqa: ARG002
     ) -> Equation:
-        """The equation of `groups` data sets of one size that lie one after the other, a nuisance fitted to each alone, so that
-        a simulation solves them together."""
+        """The equation of `groups` data sets of one size that lie one after the other, a nuisance fitted to each alone, where
+        `DataSets` would be solved, so that a simulation solves them together."""
         raise PramanaError(f"the {self.label} estimator is not one equation: use fit, one data set at a time")
 
     def with_covariate_model(self, text: str) -> Method:
@@ -131,6 +132,7 @@ class EquationMethod(Method):
         mechanism: Mechanism | None,
         table: Table,
         groups: int,  # noqa: ARG002 - without a nuisance all data sets are alike
+        device: str = "cpu",  # noqa: ARG002
     ) -> Equation:
         return self.bind(function, mechanism, table, np.ones(table.n)).equation
 

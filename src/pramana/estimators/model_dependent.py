@@ -19,6 +19,7 @@ from pramana.estimators.reversion import reverted_records
 from pramana.frames import Table
 from pramana.inference import Resampling, Sandwich, solve
 from pramana.inference.many import DataSets
+from pramana.kernels.blocks import runs
 from pramana.mechanism import Assignment, Mechanism
 from pramana.models.multinomial import MultinomialEquation
 
@@ -70,14 +71,15 @@ class ModelDependent(EquationMethod):
         mechanism: Mechanism | None,
         table: Table,
         groups: int,
+        device: str = "cpu",
     ) -> Equation:
         equation, nuisance = nuisance_of(self, function, mechanism, table)
-        if nuisance.equation.grouped(groups) is None:
+        if len(nuisance.reversion) != 2:
             raise PramanaError("simulate fits the model-dependent estimator for two released levels only")
-        each = DataSets(nuisance.equation, groups)
-        alpha = each.solve(np.zeros(nuisance.equation.d))
-        parts = [nuisance.probabilities(alpha[g], each.part(g).equation) for g in range(groups)]
-        return equation.under(equation.records.reweighted(nuisance.posterior_from(np.concatenate(parts))))
+        each = DataSets(nuisance.equation, groups, device)
+        mu = each.means(each.solve(np.zeros(nuisance.equation.d)))[:, 0]
+        fitted = np.stack([1 - mu, mu]).T
+        return equation.under(equation.records.reweighted(nuisance.posterior_from(fitted)))
 
 
 def nuisance_of(
@@ -131,17 +133,18 @@ class Nuisance:
         if isinstance(equation, MultinomialEquation):
             return equation.probabilities(alpha)
         mu = equation.data.curve(equation.data.eta(alpha[None])[0])[0][:, 0]
-        return np.column_stack([1 - mu, mu])
+        return np.stack([1 - mu, mu]).T
 
     def posterior_from(self, fitted: Float) -> Float:
         """P⁻¹ on the fitted probabilities, then Bayes' rule."""
-        truth = np.zeros_like(self.likelihood)
-        for k, reversion in enumerate(self.reversion):
-            truth += fitted[:, k, None] * reversion
-        if self.options.clip:
-            truth = np.clip(truth, 1e-12, 1.0)  # never exactly 0, so that every released value stays possible
-        joint = self.likelihood * truth
-        return np.asarray(joint / joint.sum(axis=1, keepdims=True))
+        out = np.empty(self.likelihood.shape)
+        for rows in runs(len(out)):  # which stay in the cache, one node after the other
+            truth = sum(fitted[rows, k] * reversion[rows].T for k, reversion in enumerate(self.reversion))
+            if self.options.clip:
+                truth = np.clip(truth, 1e-12, 1.0)  # never exactly 0, so that every released value stays possible
+            joint = self.likelihood[rows].T * truth
+            out[rows] = (joint / joint.sum(axis=0)).T
+        return out
 
 
 def _refuse_unsupported(assignment: Assignment, variables: tuple[str, ...]) -> None:

@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Float
+from pramana.arrays import Bool, Float
 from pramana.engines import LocalEngine
 from pramana.errors import PramanaError, SolveError
 from pramana.estimating.equation import Equation
 from pramana.inference.solve import Root, solve
+from pramana.kernels import backend
 from pramana.kernels.newton import fading, newton
 from pramana.kernels.predictor import Grouped
 
 
 @dataclass(frozen=True)
 class DataSets:
-    """An equation over `groups` data sets of equal size."""
+    """An equation over `groups` data sets of equal size.
+
+    Attributes
+    ----------
+    device : "cpu", or where JAX solves all of them at once, if it knows the equation; single ones that have no root there are
+        left to the CPU's careful solver.
+    """
 
     equation: Equation
     groups: int
-    grouped: Grouped = field(init=False, repr=False)
+    device: str = "cpu"
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def grouped(self) -> Grouped:
         grouped = self.equation.grouped(self.groups)
         if grouped is None:
             raise PramanaError(
                 "simulate needs a formula or a mean: other estimating functions go through fit, one data set at a time"
             )
-        object.__setattr__(self, "grouped", grouped)
+        return grouped
+
+    @cached_property
+    def held(self) -> Any | None:
+        """The data sets on the device; None where they stay with the CPU."""
+        products = None if self.device == "cpu" else self.equation.products
+        return None if products is None else backend.accelerated(self.device).DeviceSets.of(products, self.groups)
 
     @property
     def size(self) -> int:
@@ -42,19 +58,22 @@ class DataSets:
     def solve(self, start: Float) -> Float:
         """Roots (G, d) from a common start; NaN where a data set has none.
 
-        A root does not depend on which other data sets are solved with it, to the last bit.
+        On the CPU a root does not depend on which other data sets are solved with it, to the last bit.
         """
-        roots = newton(self.grouped.score_and_slope, np.tile(start, (self.groups, 1)), self.scales(start))
-        beta = roots.beta
-        for g in np.flatnonzero(~roots.converged | fading(self.grouped.score_and_slope, roots)):
+        beta, found = self._newton(start) if self.held is None else self.held.roots(start)
+        for g in np.flatnonzero(~found):
             beta[g] = self._carefully(int(g))
         return beta
 
-    def scales(self, beta: Float) -> Float:
-        """Inverse standard deviations of the scores (G, d) at one value (d,), or at one a data set (G, d)."""
-        beta = np.broadcast_to(beta, (self.groups, beta.shape[-1]))
-        parts = [self.part(g) for g in range(self.groups)]
-        return np.asarray(1 / np.stack([p.spread(b, p.own) for p, b in zip(parts, beta, strict=True)]))
+    def _newton(self, start: Float) -> tuple[Float, Bool]:
+        evaluate, begin = self.grouped.score_and_slope, np.tile(start, (self.groups, 1))
+        with np.errstate(all="ignore"):
+            roots = newton(evaluate, begin, 1 / self.grouped.spread(begin))
+        return roots.beta, roots.converged & ~fading(evaluate, roots)
+
+    def means(self, betas: Float) -> Float:
+        """Fitted means (n, C) of all records at one value a data set (G, d)."""
+        return (self.grouped if self.held is None else self.held).means(betas)
 
     def _carefully(self, group: int) -> Float:
         engine = self.part(group)

@@ -59,6 +59,7 @@ class Resampling:
     threads : threads that solve draws; the answer does not depend on them.
     widened : draws of few records, clusters or sampling units are too near to each other: they are spread, and their percentiles
         drawn out to t, as the sandwich of so few is. False leaves the draws as they are.
+    device : "gpu" draws and solves on a GPU, through JAX, as `fit(device="gpu")` does all else too. Same draws, to 1e-8.
     """
 
     draws: int = 500
@@ -68,6 +69,7 @@ class Resampling:
     seed: int | None = None
     threads: int = 1
     widened: bool = True
+    device: Literal["cpu", "gpu"] = "cpu"
 
     def __post_init__(self) -> None:
         if not (isinstance(self.threads, int) and self.threads >= 1):
@@ -79,6 +81,7 @@ class Resampling:
         _check_choice("weights", self.weights, tuple(LAWS))
         _check_choice("scale", self.scale, ("iqr", "sd"))
         _check_choice("interval", self.interval, ("percentile", "wald"))
+        _check_choice("device", self.device, ("cpu", "gpu"))
 
 
 def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.engines import Engine, Weights
+from pramana.engines.device import on_device
 from pramana.errors import SolveError
 from pramana.inference.derivative_free import StepRoot, resolve_steps
 from pramana.inference.options import Resampling
@@ -44,6 +45,8 @@ Rebind: TypeAlias = Callable[[Weights], Engine]
 
 def resample(engine: Engine, root: Root, options: Resampling, rebind: Rebind | None = None) -> Draws:
     """Solve again under random weights."""
+    if options.device != "cpu":
+        engine = on_device(engine)
     seed = secrets.randbits(63) if options.seed is None else options.seed
     share = -(-options.draws // options.threads)
     size = max(1, min(share, engine.draws_at_once))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from pramana.errors import PramanaError
+
 WORTHWHILE = 200_000
 """Rows × nodes from which loading the compiled kernels pays for a single equation."""
 
@@ -22,3 +24,15 @@ def compiled() -> Any | None:
     except ImportError:
         return None
     return module
+
+
+def accelerated(device: str) -> Any:
+    """The kernels for a device that is no CPU; an error that says what is missing."""
+    try:
+        from pramana.kernels import accelerator
+    except ImportError:
+        raise PramanaError(
+            f"device {device!r} needs JAX: install the extra 'jax', with JAX's own plugin for your GPU, or leave out the device"
+        ) from None
+    accelerator.devices(device)
+    return accelerator

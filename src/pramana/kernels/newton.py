@@ -85,9 +85,9 @@ def fading(evaluate: Evaluate, roots: Roots) -> Bool:
 
 
 def _predicted(norm: Float, before: Float) -> Float:
-    """The norm after one more step: convergence is quadratic, with the constant that the last step showed."""
+    """The norm after one more step: convergence is quadratic, with the constant that the last step showed; 1 before any step."""
     with np.errstate(all="ignore"):
-        constant = norm / before**2
+        constant = np.where(np.isfinite(before), norm / before**2, 1.0)
         return np.where((norm < 1e-3) & (norm < 0.1 * before), constant * norm**2, np.inf)
 
 

@@ -153,6 +153,23 @@ class Grouped:
     def curve(self) -> Curve:
         return self.arrays.curve
 
+    def eta(self, betas: Float) -> Float:
+        """Linear predictors (n, C) at one value a data set (G, d)."""
+        p = self.arrays
+        eta = (p.design.reshape(self.groups, -1, p.d) @ betas[:, :, None]).reshape(p.weight.shape)
+        return eta if p.offset is None else eta + p.offset
+
+    def means(self, betas: Float) -> Float:
+        """Fitted means (n, C) at one value a data set (G, d)."""
+        return self.curve(self.eta(betas))[0]
+
+    def spread(self, betas: Float) -> Float:
+        """Root of Σ φ_j² in every data set (G, d), at one value a data set."""
+        p = self.arrays
+        with np.errstate(all="ignore"):
+            phi = _summed_over_nodes(p, self.eta(betas))
+            return np.sqrt((phi**2).reshape(self.groups, -1, p.d).sum(axis=1))
+
     def score_and_slope(self, betas: Float, group: Int) -> tuple[Float, Float]:
         """(B, d) and (B, d, d); `group` (B,) names the data set that each equation uses."""
         p, size = self.arrays, self.arrays.n // self.groups
@@ -203,9 +220,14 @@ def _slopes(p: Predictor, bend: Float) -> Float:
 def influence(p: Predictor, beta: Float) -> Float:
     """φ (n, d): the sum over a record's nodes, taken before any outer product."""
     with np.errstate(all="ignore"):
-        mu, _, a, _ = p.curve(p.eta(beta[None])[0])
-        residual = a * (p.first - p.weight * mu)
-        return np.einsum("nc,ncd->nd", residual, p.design.reshape(*p.weight.shape, p.d))
+        return _summed_over_nodes(p, p.eta(beta[None])[0])
+
+
+def _summed_over_nodes(p: Predictor, eta: Float) -> Float:
+    """φ (n, d) at linear predictors (n, C)."""
+    mu, _, a, _ = p.curve(eta)
+    residual = a * (p.first - p.weight * mu)
+    return np.einsum("nc,ncd->nd", residual, p.design.reshape(*p.weight.shape, p.d))
 
 
 def clean_outer(p: Predictor, beta: Float, weights: Float) -> Float:

@@ -28,6 +28,8 @@ from pramana.studies.summary import StudyResult, combine, summarize
 FORMAT = 1
 NOTE = "settings.json"
 """The file in which a run says what it was asked for."""
+DEVICE_BLOCK = 250
+"""Replicates in one unit of work for a device, which solves them all at once."""
 _THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 
@@ -82,10 +84,11 @@ def work_folder(out: Path, study: Study) -> Path:
 
 
 def units_of(study: Study, settings: RunSettings) -> list[WorkUnit]:
+    block = study.block if settings.device == "cpu" else max(study.block, DEVICE_BLOCK)
     return [
-        WorkUnit(settings, cell, first, min(first + study.block, settings.replicates))
+        WorkUnit(settings, cell, first, min(first + block, settings.replicates))
         for cell in range(len(study.scenarios))
-        for first in range(0, settings.replicates, study.block)
+        for first in range(0, settings.replicates, block)
     ]
 
 
@@ -153,12 +156,8 @@ def _finished(todo: Sequence[WorkUnit], work: Path, workers: int) -> Iterator[No
     """Units as they finish. On an interrupt the workers stop after the units they hold, which are kept."""
     if not todo:
         return
-    if todo[0].settings.device != "cpu":
-        for unit in todo:
-            work_on(unit, work)
-            yield
-        return
-    with _single_threaded(), ProcessPoolExecutor(workers, get_context("spawn"), initializer=_quiet) as pool:
+    context = get_context("spawn")
+    with _inherited(todo[0].settings.device), ProcessPoolExecutor(workers, context, initializer=_quiet) as pool:
         waiting: set[Future[None]] = set()
         queue = iter(todo)
         try:
@@ -184,10 +183,11 @@ def _quiet() -> None:
 
 
 @contextmanager
-def _single_threaded() -> Iterator[None]:
-    """One thread a worker for matrix products: the same bits whatever the number of workers."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
+def _inherited(device: str) -> Iterator[None]:
+    """The environment of the workers: one thread for matrix products, so that bits do not depend on the number of workers."""
+    wanted = dict.fromkeys(_THREADS, "1") | ({} if device == "cpu" else _shared_device())
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
     try:
         yield
     finally:
@@ -196,3 +196,15 @@ def _single_threaded() -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def _shared_device() -> dict[str, str]:
+    """Nobody takes the whole memory of the device, and programs that one process compiled are kept for the others and the next run;
+    what the user has set stays."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pramana" / "jax"
+    usual = {
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        "JAX_COMPILATION_CACHE_DIR": str(cache),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
+    }
+    return {name: os.environ.get(name, value) for name, value in usual.items()}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
 from typing import Literal
 
@@ -14,12 +14,15 @@ import numpy as np
 from pramana.arrays import Bool, Float
 from pramana.engines import Engine
 from pramana.errors import PramanaWarning, SolveError
+from pramana.estimating import EstimatingFunction
 from pramana.estimators import Method, Naive, method_of
 from pramana.frames import Table
 from pramana.inference import Resampling, Sandwich
 from pramana.inference.many import DataSets
 from pramana.inference.resampling import NORMAL_IQR, resample, solve_draw
+from pramana.kernels import backend
 from pramana.kernels.newton import solve_each
+from pramana.kernels.streams import keys_of
 from pramana.mechanism import Mechanism
 from pramana.pipeline import fit
 from pramana.result import Result
@@ -27,7 +30,6 @@ from pramana.studies.analyst import Analyst
 from pramana.studies.scenario import Scenario, truth_of
 
 Numbers = dict[str, Float]
-Statistics = Callable[[Float], tuple[Float, Float]]
 Way = str | Method | Analyst
 """A name or method as in `fit`, "oracle" for the true data, or an analyst."""
 
@@ -92,8 +94,11 @@ def run_replicates(
     methods : as in `fit`, "oracle" for the estimate from the true data, and `Analyst`s.
     replicates : how many, or which indices; a replicate's numbers depend on its index alone.
     inference : how the methods named in `inferred` get standard errors; none by default.
-    device : "cpu", or "gpu" to solve the resamples through JAX.
+    device : "cpu", or "gpu" to solve every data set and its resamples through JAX; estimators that the device does not know
+        are solved on the CPU.
     """
+    if device != "cpu":
+        backend.accelerated(device)
     indices = range(replicates) if isinstance(replicates, int) else list(replicates)
     parts = [
         _block(scenario, methods, indices[k : k + block], seed, inference, inferred, device)
@@ -117,7 +122,7 @@ def _block(
     inferred: Sequence[str],
     device: str,
 ) -> ReplicateEstimates:
-    truth, released = scenario.data(seed, indices)
+    truth, released = (_Prepared(table, scenario) for table in scenario.data(seed, indices))
     values: dict[str, Numbers] = {}
     parameters: tuple[str, ...] = ()
     for method in methods:
@@ -125,25 +130,36 @@ def _block(
             found, values[method.label] = _analysed(method, scenario, indices, seed)
             parameters = parameters or found
             continue
-        sets, beta = _estimates(scenario, method, truth, released, len(indices))
+        sets, beta = _estimates(scenario, method, truth, released, len(indices), device)
         parameters = sets.equation.about.parameters
         numbers: Numbers = {"estimate": beta}
         if inference is not None and label_of(method) in inferred:
             seeds = [scenario.draw_seed(seed, r) for r in indices]
-            numbers |= standard_errors(sets, beta, inference, seeds, device)
+            numbers |= standard_errors(sets, beta, inference, seeds)
         values[label_of(method)] = numbers
     return ReplicateEstimates(parameters, values)
 
 
+@dataclass(frozen=True)
+class _Prepared:
+    """A table of replicates, and the question with what it learns from them."""
+
+    table: Table
+    scenario: Scenario
+
+    @cached_property
+    def function(self) -> EstimatingFunction:
+        return self.scenario.plan.prepare(self.table, self.scenario.mechanism.schema)
+
+
 def _estimates(
-    scenario: Scenario, method: str | Method, truth: Table, released: Table, groups: int
+    scenario: Scenario, method: str | Method, truth: _Prepared, released: _Prepared, groups: int, device: str = "cpu"
 ) -> tuple[DataSets, Float]:
     """Estimates (R, d) of one method in every replicate."""
     oracle, mechanism = method == "oracle", scenario.mechanism
-    table, chosen = (truth, Naive()) if oracle else (released, method_of(method))
-    function = scenario.plan.prepare(table, mechanism.schema)
-    bound = chosen.bind_each(function, mechanism.of_truth if oracle else mechanism, table, groups)
-    sets = DataSets(bound, groups)
+    of, chosen = (truth, Naive()) if oracle else (released, method_of(method))
+    bound = chosen.bind_each(of.function, mechanism.of_truth if oracle else mechanism, of.table, groups, device)
+    sets = DataSets(bound, groups, device)
     return sets, sets.solve(truth_of(scenario, bound.about.parameters))
 
 
@@ -160,8 +176,9 @@ def _analysed(
         rows = [_interval_numbers(result, len(given.truth)) for result in fits]
         return names, {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     believed = replace(given, mechanism=analyst.idea(given, seeds[0]))
-    sets, beta = _estimates(believed, "reversion", *given.data(seed, indices), len(indices))
-    errors = standard_errors(sets, beta, Sandwich(), seeds, "cpu") if analyst.by == "wald" else {}
+    truth, released = (_Prepared(table, believed) for table in given.data(seed, indices))
+    sets, beta = _estimates(believed, "reversion", truth, released, len(indices))
+    errors = standard_errors(sets, beta, Sandwich(), seeds) if analyst.by == "wald" else {}
     return sets.equation.about.parameters, {"estimate": beta, **errors}
 
 
@@ -182,14 +199,12 @@ def _interval_numbers(result: Result | None, d: int) -> Numbers:
     return {"estimate": result.estimate, "se_fit": result.standard_errors, "low_fit": low, "high_fit": high}
 
 
-def standard_errors(
-    sets: DataSets, beta: Float, inference: Sandwich | Resampling, seeds: Sequence[int], device: str
-) -> Numbers:
+def standard_errors(sets: DataSets, beta: Float, inference: Sandwich | Resampling, seeds: Sequence[int]) -> Numbers:
     """Standard errors and what else the resamples say, in every data set that has an estimate; NaN in the others.
 
     Every data set has a sandwich; where `inference` is a `Resampling`, draws are added to it."""
-    if device != "cpu" and isinstance(inference, Resampling):
-        return _on_device(sets, beta, inference, seeds, device)
+    if sets.held is not None and isinstance(inference, Resampling) and inference.weights == "exponential":
+        return _on_device(sets, beta, inference, seeds)
     rows: list[Numbers | None] = []
     for g in range(sets.groups):
         if not np.all(np.isfinite(beta[g])):
@@ -210,27 +225,25 @@ def _one(engine: Engine, sets: DataSets, g: int, beta: Float, inference: Sandwic
     if isinstance(inference, Resampling):
         options = replace(inference, seed=seed)
         draws = resample(engine, sets.root(g, beta), options)
-        out |= {name: v[0] for name, v in draw_statistics(draws.values[None]).items()}
+        out |= draw_statistics(draws.values)
         out["rootless"] = np.full(beta.shape[1], float(draws.rootless))
         out["se_one_step"] = _one_step(engine, beta[g], options, seed)
     return out
 
 
-def _on_device(sets: DataSets, beta: Float, inference: Resampling, seeds: Sequence[int], device: str) -> Numbers:
+def _on_device(sets: DataSets, beta: Float, inference: Resampling, seeds: Sequence[int]) -> Numbers:
     """The same numbers with every draw solved on the device; draws without a root there go to the careful solver."""
-    from pramana.kernels import accelerator
-    from pramana.kernels.streams import keys_of
-
-    accelerator.devices(device)
-    packed, curve = sets.grouped.packed, sets.grouped.curve
+    assert sets.held is not None
     safe = np.where(np.isfinite(beta).all(axis=1, keepdims=True), beta, 0.0)
-    errors, scale = accelerator.sandwich_errors_on_device(packed, curve, safe)
-    words = keys_of(seeds, np.arange(inference.draws))
-    values, found, first = accelerator.resampled_roots(packed, curve, safe, words, scale)
-    for g in map(int, np.flatnonzero(~found.all(axis=1))):
+    errors, scale = sets.held.sandwich(safe)
+    found = sets.held.resampled(safe, keys_of(seeds, np.arange(inference.draws)), scale)
+    numbers = _named(found.quantiles, found.spread) | {"rootless": np.zeros_like(beta)}
+    for g, (values, rooted) in found.open.items():
         options = replace(inference, seed=seeds[g])
-        _resolve(sets.part(g), options, seeds[g], beta[g], values[g], found[g])
-    numbers = draw_statistics(values, accelerator.statistics) | {"se_sandwich": errors, "se_one_step": first}
+        _resolve(sets.part(g), options, seeds[g], beta[g], values, rooted)
+        for name, v in draw_statistics(values).items():
+            numbers[name][g] = v
+    numbers |= {"se_sandwich": errors, "se_one_step": found.first}
     failed = ~np.isfinite(beta).all(axis=1, keepdims=True)
     return {name: np.where(failed, np.nan, v) for name, v in numbers.items()}
 
@@ -243,24 +256,16 @@ def _resolve(engine: Engine, options: Resampling, seed: int, beta: Float, values
         values[m] = solve_draw(lambda _w: engine, weights, reached)
 
 
-def draw_statistics(values: Float, statistics: Statistics | None = None) -> Numbers:
-    """Scales and percentiles (G, d) of draws (G, M, d), those without a root (NaN) left out and counted."""
-    rootless = np.isnan(values).any(axis=2).sum(axis=1)
-    out = _statistics_of(values, statistics or _quantiles_and_spread)
-    for g in np.flatnonzero(rootless):
-        kept = values[g][np.isfinite(values[g]).all(axis=1)]
-        for name, numbers in _statistics_of(kept[None], _quantiles_and_spread).items():
-            out[name][g] = numbers[0]
-    out["rootless"] = np.repeat(rootless[:, None].astype(float), values.shape[2], axis=1)
-    return out
+def draw_statistics(values: Float) -> Numbers:
+    """Scales and percentiles (d,) of draws (M, d), those without a root (NaN) left out and counted."""
+    rooted = np.isfinite(values).all(axis=1)
+    kept = values[rooted]
+    out = _named(np.quantile(kept, [0.25, 0.75, 0.025, 0.975], axis=0), kept.std(axis=0, ddof=1))
+    return out | {"rootless": np.full(values.shape[1], float(np.sum(~rooted)))}
 
 
-def _quantiles_and_spread(values: Float) -> tuple[Float, Float]:
-    return np.quantile(values, [0.25, 0.75, 0.025, 0.975], axis=1), values.std(axis=1, ddof=1)
-
-
-def _statistics_of(values: Float, statistics: Statistics) -> Numbers:
-    (quartile1, quartile3, low, high), spread = statistics(values)
+def _named(quantiles: Float, spread: Float) -> Numbers:
+    quartile1, quartile3, low, high = quantiles
     return {"se_iqr": (quartile3 - quartile1) / NORMAL_IQR, "se_sd": spread, "low": low, "high": high}
 
 

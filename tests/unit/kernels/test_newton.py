@@ -89,3 +89,10 @@ def test_the_start_is_left_alone() -> None:
     start = np.array([[3.0]])
     newton(scalar(np.arctan, lambda b: 1 / (1 + b**2)), start, np.ones(1))
     assert start[0, 0] == 3.0
+
+
+def test_a_start_near_the_root_is_no_excuse_for_stopping_early() -> None:
+    """A score of 5e-4 says nothing of the step from it before a step was taken: convergence is quadratic, its constant unknown."""
+    start = 1 + np.array([[3e-4], [1e-5], [1e-7]])
+    roots = newton(scalar(lambda b: b**3 - 1, lambda b: 3 * b**2), start, np.ones(1))
+    np.testing.assert_allclose(roots.beta, 1.0, atol=1e-10)

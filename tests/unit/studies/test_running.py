@@ -101,3 +101,30 @@ def test_a_file_without_a_scenario_is_refused(text: str | None, message: str, tm
 def test_an_unknown_study_suggests_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(PramanaError, match="did you mean 'a1'"):
         list(run_studies("a11", tmp_path, workers=1, resume=False, **OPTIONS))
+
+
+def test_workers_with_a_device_write_what_those_without_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers run JAX on the CPU as if it were a GPU, since the scenario says so."""
+    pytest.importorskip("jax")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = tmp_path / "scenario.py"
+    as_if = "from pramana.kernels import accelerator\naccelerator.devices = lambda kind: [kind]\n"
+    few = SCENARIO.replace("(200, 400)", "(200,)") + 'methods = ["reversion"]\nreference = None\n'
+    path.write_text(as_if + few, encoding="utf-8")
+    results = []
+    for device in ("cpu", "gpu"):
+        settings = RunSettings(str(path), 6, 20, 3, device)
+        results.append(run(settings, tmp_path / device, workers=1, resume=False, tell=lambda _done, _all: None))
+    host, device_rows = (result.rows for result in results)
+    for a, b in zip(host, device_rows, strict=True):
+        for name, value in a.items():
+            assert b[name] == (pytest.approx(value, abs=1e-8, nan_ok=True) if isinstance(value, float) else value), name
+    assert any((tmp_path / "cache" / "pramana" / "jax").iterdir())
+
+
+def test_a_device_that_is_not_there_is_refused(scenario: Path, tmp_path: Path) -> None:
+    jax = pytest.importorskip("jax")
+    if any(device.platform != "cpu" for device in jax.devices()):
+        pytest.skip("there is a GPU here")
+    with pytest.raises(PramanaError, match=r"device 'gpu' is not available to JAX, .*use --device cpu"):
+        list(run_studies(str(scenario), tmp_path / "out", workers=1, resume=False, **{**OPTIONS, "device": "gpu"}))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import pramana as pr
+from pramana.estimators import ModelDependent
 from pramana.inference.many import DataSets
 from pramana.kernels import backend
 from pramana.studies import Scenario, run_replicates, simulate
-from pramana.studies.simulation import standard_errors
 from pramana.studies.study import MODEL_1, linear, logistic, study_of
 from pramana.studies.summary import jackknife, jackknife_pairs, summarize
 
@@ -84,27 +86,41 @@ def _bound(formula: str, frame: dict[str, np.ndarray], mechanism: pr.Mechanism, 
     return Reversion().bind(function, mechanism, table, np.ones(table.n)).equation
 
 
-def test_jax_and_compiled_kernels_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    accelerator = pytest.importorskip("pramana.kernels.accelerator")
-    monkeypatch.setattr(accelerator, "devices", lambda kind: [kind])
-    scenario = small(400, 0.75)
-    _, released = scenario.data(1, range(5))
-    function = scenario.plan.prepare(released, scenario.mechanism.schema)
-    from pramana.estimators import Reversion
-
-    sets = DataSets(Reversion().bind(function, scenario.mechanism, released, np.ones(released.n)).equation, 5)
-    beta, seeds = sets.solve(np.array([-1.0, 1.5])), list(range(5))
-    host, device = (standard_errors(sets, beta, pr.Resampling(60), seeds, where) for where in ("cpu", "gpu"))
-    for name in host:
-        np.testing.assert_allclose(host[name], device[name], atol=1e-8, err_msg=name)
+def covariate(n: int, keep: float) -> Scenario:
+    mechanism = pr.Mechanism({"x": pr.TransitionMatrix.binary(keep, keep)})
+    return Scenario(linear, mechanism, "y ~ x", (-1.0, 1.0), n, label={"p": keep})
 
 
-def test_a_missing_gpu_is_a_clear_error() -> None:
-    accelerator = pytest.importorskip("pramana.kernels.accelerator")
-    if any(d.platform != "cpu" for d in accelerator.jax.devices()):
-        pytest.skip("there is a GPU here")
-    with pytest.raises(pr.PramanaError, match="use --device cpu"):
-        accelerator.devices("gpu")
+@pytest.mark.parametrize(
+    ("scenario", "methods"),
+    [
+        (small(250, 0.7), (*FIVE, ModelDependent(clip=True), "likelihood")),
+        (covariate(300, 0.75), ("reversion", "model1")),
+    ],
+)
+def test_all_methods_on_a_device_give_what_the_cpu_gives(
+    scenario: Scenario, methods: tuple[Any, ...], as_if_gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Draws without a root among them, several launches, and a likelihood whose curve the device does not know."""
+    monkeypatch.setattr(as_if_gpu, "STRAGGLERS", (8, 16))
+    monkeypatch.setattr(as_if_gpu, "BATCH_ENTRIES", 3 * 60 * 512)
+    host, device = (
+        run_replicates(scenario, methods, 8, inference=pr.Resampling(60), device=where) for where in ("cpu", "gpu")
+    )
+    for method, numbers in host.values.items():
+        for name, values in numbers.items():
+            np.testing.assert_allclose(device.values[method][name], values, atol=1e-8, err_msg=f"{method} {name}")
+    if scenario.n == 250:
+        assert host.values["reversion"]["rootless"].sum() > 0
+
+
+def test_data_sets_without_a_root_are_missing_on_a_device_too(as_if_gpu: Any) -> None:
+    assert as_if_gpu is not None
+    scenario = small(25, 0.6)
+    host, device = (run_replicates(scenario, ["reversion"], 30, device=where).values for where in ("cpu", "gpu"))
+    found = host["reversion"]["estimate"]
+    assert np.isnan(found).any()
+    np.testing.assert_allclose(device["reversion"]["estimate"], found, rtol=1e-8, atol=1e-8)
 
 
 def test_data_sets_one_after_the_other_are_solved_as_by_themselves() -> None:

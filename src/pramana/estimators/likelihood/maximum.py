@@ -100,10 +100,10 @@ class Likelihood(Method):
         return replace(self, covariate_model=text)
 
     def bind_each(
-        self, function: EstimatingFunction, mechanism: Mechanism | None, table: Table, groups: int
+        self, function: EstimatingFunction, mechanism: Mechanism | None, table: Table, groups: int, device: str = "cpu"
     ) -> Equation:
         """The likelihood equation of a perturbed binary response, which is that of the forward correction."""
-        return ForwardCorrection().bind_each(function, mechanism, table, groups)
+        return ForwardCorrection().bind_each(function, mechanism, table, groups, device)
 
     def specification(self, task: Task) -> SpecificationTest:
         from pramana.estimators.likelihood.specification import specification

@@ -132,7 +132,7 @@ class Dense:
         return self.matrix[released, true]
 
     def rows(self, codes: Int, columns: slice = WHOLE) -> Float:
-        return self.matrix[codes, columns]
+        return np.take(self.matrix, codes, axis=0) if columns == WHOLE else self.matrix[codes, columns]
 
     def moved(self, table: Float) -> Float:
         return self.matrix @ table

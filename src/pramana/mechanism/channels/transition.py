@@ -365,7 +365,7 @@ class TransitionMatrix(Channel):
         return self.form.rows(encoded)
 
     def revert_function(self, function: Callable[[Column], Float], encoded: Column, context: Columns) -> Float:  # noqa: ARG002
-        return self.revert_table(function(decode(np.arange(len(self)), self.levels)))[encoded]
+        return np.take(self.revert_table(function(decode(np.arange(len(self)), self.levels))), encoded, axis=0)
 
     def document(self) -> Document:
         document: dict[str, Any] = {"kind": self.kind, "levels": list(self.levels)}
