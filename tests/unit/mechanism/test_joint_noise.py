@@ -131,7 +131,7 @@ def test_what_is_not_asked_for_is_left_out() -> None:
     used = MECHANISM.used_by(["c", "a"])[0]
     assert used.columns == ("a", "c")
     assert used.channel == pr.JointGaussianNoise([[4.0, -0.5], [-0.5, 2.0]], bounds=[BOUNDS[0], BOUNDS[2]])
-    assert MECHANISM.used_by(["b"])[0].channel == pr.GaussianNoise(1.0, BOUNDS[1])
+    assert MECHANISM.used_by(["b"])[0].channel.document() == pr.GaussianNoise(1.0, BOUNDS[1]).document()
 
 
 @pytest.mark.parametrize(
@@ -167,13 +167,8 @@ def test_parameters_that_make_no_noise(make: Any, message: str) -> None:
         make()
 
 
-def test_what_works_on_one_column_at_a_time_says_so(tmp_path: Path) -> None:
+def test_what_joint_noise_is_not_undone_in_says_so() -> None:
     true = frame()
-    true.to_csv(tmp_path / "raw.csv", index=False)
-    with pytest.raises(pr.MechanismError, match=r"'a', 'b', 'c' share one noise, and releases of files"):
-        pr.release(tmp_path / "raw.csv", tmp_path / "out.csv", MECHANISM)
-    with pytest.raises(pr.MechanismError, match=r"share one noise, and releases of files and their risk"):
-        pr.risk(true, MECHANISM)
     released = MECHANISM.perturb(true, seed=1)
     for formula, family, message in (
         ("a ~ b", "poisson", "no average over the noise"),

@@ -160,7 +160,7 @@ def pilot_of(plan: Question, table: Table, mechanism: Mechanism, weights: str | 
     the privacy part then hold their squares (a rule of any sampling design, as the draws are independent). Records with a
     missing value are left out, as an analyst leaves them out.
     """
-    noisy = [c for a in mechanism.used_by(plan.variables) if a.noises for c in a.columns]
+    noisy = [c for a in mechanism.used_by(plan.variables) if a.numeric for c in a.columns]
     if noisy:
         raise PramanaError(
             f"the analysis {plan.label!r} uses {listing(noisy)}, which gets noise, and its variance is known beforehand for transition "

@@ -101,6 +101,11 @@ class AdditiveNoise(NumberNoise):
         return float(chances[chances.size // 2])
 
     @property
+    def drawn_on(self) -> float:
+        """The grid of released values."""
+        return self.grid
+
+    @property
     def whole(self) -> bool:
         """Whether released values are whole numbers."""
         return float(self.grid).is_integer()
@@ -127,7 +132,7 @@ class AdditiveNoise(NumberNoise):
 
     def off_grid(self, encoded: Column) -> Bool:
         """Which released values (n,) are no multiples of the grid, beyond rounding."""
-        places = np.asarray(encoded, dtype=float) / self.grid
+        places = np.asarray(encoded, dtype=float) / self.drawn_on
         return np.asarray(np.abs(places - np.rint(places)) > OFF_GRID)
 
     def true_steps(self, encoded: Column) -> Int:
