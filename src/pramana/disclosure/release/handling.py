@@ -106,8 +106,7 @@ def _designed(
     if unit is not None:
         given = replace(given, unit=Unit(unit) if isinstance(unit, str) else unit)
     if handling.merge_below is not None:
-        wanted = [replace(r, merge_below=r.merge_below or handling.merge_below) for r in given.requests]
-        given = replace(given, requests=tuple(wanted))
+        given = replace(given, requests=tuple(r.merging(handling.merge_below) for r in given.requests))
     design = given.resolved(source)
     codings = {r.columns[0]: Coding(r.merged, r.missing_level) for r in design.requests if len(r.columns) == 1}
     merges = {
