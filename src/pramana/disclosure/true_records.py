@@ -164,10 +164,11 @@ def strata_of(assignment: Assignment, cells: Cells) -> Int:
     return encode(cells.context[by], list(assignment.channel.parts), column=by)
 
 
-def codes_of(assignment: Assignment, table: Table) -> Int:
-    """Codes of the true values; an unknown one is named by row and count alone."""
+def codes_of(assignment: Assignment, table: Table) -> Column:
+    """Codes of the true values, or numbers that get noise; an unknown one is named by row and count alone."""
     columns = [table.column(name) for name in assignment.columns]
-    return np.asarray(assignment.channel.encode(columns, assignment.columns), dtype=np.int64)
+    codes = assignment.channel.encode(columns, assignment.columns)
+    return codes if assignment.numeric else np.asarray(codes, dtype=np.int64)
 
 
 def groups_of(values: Column) -> Int:

@@ -149,7 +149,10 @@ def analysis_sheet(analyses: Sequence[AnalysisCost]) -> Sheet:
     rows = [(*list(row.values())[:-1], round(row["effective_n"])) for row in found]
     columns = ("analysis", "term", "clean s.e.", "expected s.e.", "variance times", "effective n")
     notes = tuple(f"{a.label}: without {a.left_out} records that have missing values" for a in analyses if a.left_out)
-    return Sheet(columns, tuple(rows), "Variance of analyses (reversion estimator, exact expectation)", notes=notes)
+    drawn = [a for a in analyses if a.variance.draws is not None]
+    notes += tuple(f"{a.label}: averaged over {a.variance.draws} draws of its noise, right to about 1 %" for a in drawn)
+    how = "expectation" if drawn else "exact expectation"
+    return Sheet(columns, tuple(rows), f"Variance of analyses (reversion estimator, {how})", notes=notes)
 
 
 def composition_sheet(composition: Composition) -> Sheet:

@@ -81,6 +81,15 @@ class AdditiveNoise(NumberNoise):
     def law(self) -> str:
         """The noise in words, for those who read about a release."""
 
+    @abstractmethod
+    def stronger(self, times: float) -> AdditiveNoise:
+        """The same noise, so many times as strong."""
+
+    @property
+    def strengths(self) -> tuple[float, float]:
+        """How many times as strong the noise may be, at least and at most: a grid bounds both."""
+        return 0.0, np.inf
+
     @property
     def chances(self) -> Float:
         """Probabilities (2K + 1,) of −K, …, K steps of the grid, to the last bit those of the draws."""
