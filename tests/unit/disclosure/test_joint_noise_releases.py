@@ -316,3 +316,10 @@ def test_a_joint_matrix_with_a_gap_is_compared_with_its_release(tmp_path: Path) 
     data = pd.DataFrame({"x": list("abab") * 20, "y": [None, *("cdcd" * 20)[1:]]})
     path = released(data, tmp_path, both)
     assert pr.risk(data, both, released=path)["x × y"].missing == 1
+
+
+def test_shuffled_records_are_audited_by_their_link(frame: pd.DataFrame, tmp_path: Path) -> None:
+    path = released(frame, tmp_path, shuffle=True, link=tmp_path / "link.parquet")
+    found = pr.audit(path, original=tmp_path / "raw.csv", link=tmp_path / "link.parquet")
+    assert found.clean
+    assert any("the joint noise follows its law" in f.message for f in found.findings)
