@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from pramana.models.two_stage import two_stage_least_squares
     from pramana.parameters.correlation import correlation
     from pramana.parameters.inequality import gini, poverty_rate
+    from pramana.parameters.intervals import share
     from pramana.parameters.means import counts, mean, proportions, total
     from pramana.parameters.quantiles import median, quantile
     from pramana.parameters.ratios import odds_ratio, risk_difference, risk_ratio

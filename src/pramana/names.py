@@ -49,6 +49,7 @@ HOME = {
     "to_simplex": "estimators.tables.without_negative_cells",
     "quantile": "parameters.quantiles",
     "median": "parameters.quantiles",
+    "share": "parameters.intervals",
     "gini": "parameters.inequality",
     "poverty_rate": "parameters.inequality",
     "negative_binomial": "estimating.families",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pramana.analysis import tampering
 from pramana.analysis.question import question
 from pramana.analysis.sampling import Beside, ColumnLike
-from pramana.analysis.task import Options, Task, inference_of
+from pramana.analysis.task import Options, Task, bytes_of, inference_of
 from pramana.comparison import Comparison
 from pramana.engines import MakeEngine, engine_of
 from pramana.errors import PramanaError, confidential, released
@@ -47,6 +47,7 @@ def fit(
     functions: Functions | None = None,
     engine: str | MakeEngine | None = None,
     verify: bool = True,
+    memory: float | str | None = None,
 ) -> Result:
     """Estimate parameters from released data.
 
@@ -54,7 +55,8 @@ def fit(
     ----------
     what : a formula, or an estimating function such as `mean("income")` (then family and link do not apply), which can also be
         written as text, "mean(income, by=edu)".
-    data : pandas, polars or Arrow table, dictionary of arrays, or the path of a CSV or Parquet file.
+    data : pandas, polars or Arrow table, dictionary of arrays, or the path of a CSV or Parquet file; a folder, a pattern such as
+        "part-*.parquet" or a list of such files; a `pyarrow.dataset`, `RecordBatchReader`, polars LazyFrame or DuckDB relation.
     mechanism : a Mechanism, the path of its description, "auto" (the description beside or inside the data file), or an
         explicit None for data that were not perturbed. A description must be of the data file given: its columns, rows,
         size and hash are checked. A Mechanism is believed.
@@ -71,6 +73,9 @@ def fit(
     functions : functions of your own that the formula may call, by name: columns in, one value a record out.
     engine : who adds up the sums over records: "local" (in memory, on threads), or an engine of your own.
     verify : False leaves out the hash of a described file, and nothing else.
+    memory : what records read from files, lazy frames and databases may take, as bytes or a text such as "500 MB" (1 GB by default).
+        Where they do not fit they are read block by block, once for every pass, with the same answers; what does not add up over
+        blocks is refused.
 
     A diagnostic of severity "error" says that the numbers mean nothing: it raises a `PramanaWarning` too, which
     `warnings.simplefilter("error", pr.PramanaWarning)` turns into an exception.
@@ -83,10 +88,13 @@ def fit(
     """
     beside = Beside(weights, frequencies, clusters, design)
     chosen = _subset(subset, what, functions)
-    options = Options(inference_of(inference), start, missing, engine_of(engine), verify, chosen)
+    way = method_of(method)
+    options = Options(
+        inference_of(inference), start, missing, engine_of(engine), verify, chosen, bytes_of(memory), way.by_blocks
+    )
     plan = question(what, family, link, functions)
     task = Task.read(plan, data, mechanism, beside, options)
-    suited = _suited(method_of(method), task)
+    suited = _suited(way, task)
     return warned(taken_as_known(suited.estimate(task), suited, task))
 
 
@@ -149,11 +157,13 @@ def _tested(
     subset: str | None = None,
     start: object = None,  # noqa: ARG001 - a test starts where it likes,
     engine: object = None,  # noqa: ARG001 - and the likelihood adds up by itself
+    memory: float | str | None = None,
     **beside: Any,
 ) -> SpecificationTest:
     """The test of a method's model on the same analysis."""
     plan = question(what, family, link, functions)
-    options = Options(missing=missing, verify=verify, subset=_subset(subset, what, functions))
+    chosen = _subset(subset, what, functions)
+    options = Options(missing=missing, verify=verify, subset=chosen, memory=bytes_of(memory))
     task = Task.read(plan, data, mechanism, Beside(**beside), options)
     return _suited(method, task).specification(task)
 

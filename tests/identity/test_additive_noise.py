@@ -242,6 +242,23 @@ def test_shifts_beside_other_noise_in_a_logit(one: str, other: str) -> None:
     averages_are_true("y ~ z + h", channels, [0.2, 0.4, -0.3], MIXTURE, family="binomial")
 
 
+def test_noise_now_and_then_beside_uniform_noise_in_a_logit() -> None:
+    """By a hundred nodes of the one, and shifts of the other."""
+    channels = {"z": CHANNELS["keep or laplace"], "h": CHANNELS["uniform"]}
+    frame, weight = (part[: 3 * len(part) // len(TRUE)] for part in released(channels, curved=True))
+    known, share = ((frame, pr.Mechanism(channels)), (TRUE[:3], None)), SHARE[:3]
+    found, true = (equation_of("y ~ z + h", data, mechanism, family="binomial") for data, mechanism in known)
+    assert len(found.records.nodes) < 110
+    b = np.array([0.2, 0.9, -0.3])
+    pairs = [
+        (weight @ found.influence(b), share @ true.influence(b)),
+        (slope(found, b, weight), slope(true, b, share)),
+        (found.clean_outer(b, weight), true.clean_outer(b, share)),
+    ]
+    for one, other in pairs:
+        np.testing.assert_allclose(one, other, rtol=0, atol=EXACT)
+
+
 def test_two_uniform_noises_in_a_logit_are_refused() -> None:
     channels = {"z": CHANNELS["uniform"], "x": CHANNELS["uniform"]}
     with pytest.raises(pr.MechanismError, match=r"UniformNoise is undone in polynomials.*of one such column"):

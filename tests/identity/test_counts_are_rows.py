@@ -19,6 +19,7 @@ SMOOTH = {
     "gini": pr.gini("income", by="edu"),
     "ordinal": pr.ordinal("edu ~ v"),
     "mean": pr.mean("v", by="edu"),
+    "share": pr.share("v", -0.5, 0.5, by="edu"),
 }
 SMOOTHED = {
     "median": pr.median("v"),

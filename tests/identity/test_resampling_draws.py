@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 import pramana as pr
-from pramana.engines import LocalEngine
-from pramana.inference import resampling
+from pramana.engines import LocalEngine, engine
 from pramana.kernels.streams import LAWS, multipliers, uniforms
 from randomizations import bound
 
@@ -62,7 +61,7 @@ def test_the_size_of_the_blocks_changes_nothing(
     survey: pd.DataFrame, mechanism: pr.Mechanism, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = pr.fit("income ~ edu", survey, mechanism, inference=RESAMPLING)
-    monkeypatch.setattr(resampling, "BLOCK_ENTRIES", 7 * len(survey))
+    monkeypatch.setattr(engine, "WEIGHT_ENTRIES", 7 * len(survey))
     blocks = pr.fit("income ~ edu", survey, mechanism, inference=RESAMPLING)
     np.testing.assert_allclose(blocks.draws.values, whole.draws.values, rtol=1e-8, atol=1e-10)
 

@@ -45,6 +45,7 @@ QUESTIONS: dict[str, Any] = {
     "median": "median(y)",
     "quantiles by": "quantile(y, 0.3, by=smokes)",
     "gini": "gini(wage)",
+    "share": "share(wage, 1, 2)",
     "poverty": "poverty_rate(wage)",
     "linear": "y ~ age + smokes",
     "linear in the column itself": "y ~ age + edu",

@@ -29,6 +29,7 @@ PLANS = {
     "negative binomial": (NegativeBinomial("count ~ x + edu + offset(w)"), "edu"),
     "negative binomial, response": (NegativeBinomial("b ~ x + t"), "b"),
     "median": (pr.median("y", by="edu", bandwidth=0.5), "edu"),
+    "share": (pr.share("y", 0.1, 0.9, by="edu"), "edu"),
     "poverty": (pr.poverty_rate("income", by="edu", bandwidth=0.5), "edu"),
 }
 every = pytest.mark.parametrize("name", PLANS)

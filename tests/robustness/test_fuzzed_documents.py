@@ -497,9 +497,9 @@ def test_a_changed_document_gets_a_clear_error_or_a_right_answer(kind: str, tmp_
     cases, answers = make(tmp_path, random.Random(20261116)), 0
     warm(tmp_path)
     for number, case in zip(range(count), cases, strict=False):
-        began = time.perf_counter()
+        began = time.process_time()
         answer = outcome(case.read)
-        took = time.perf_counter() - began
+        took = time.process_time() - began
         assert took < LIMIT, f"{kind} {number} took {took:.1f} s"
         assert is_clear(answer), f"{kind} {number}: {answer}"
         if isinstance(answer, pr.PramanaError):

@@ -355,14 +355,14 @@ def _knock(door: Door, opening: str) -> None:
         door(opening)
     SENTINEL.seen.clear()
     for text in TERMS:
-        started = time.perf_counter()
+        started = time.process_time()
         SENTINEL.on = True
         try:
             with pytest.raises(pr.PramanaError) as refusal:
                 door(text)
         finally:
             SENTINEL.on = False
-        took = time.perf_counter() - started
+        took = time.process_time() - started
         assert took < 2, f"{text[:60]!r} took {took:.1f} s"
         assert str(refusal.value).strip(), text[:60]
 
@@ -408,11 +408,11 @@ LONG = {
 def test_no_formula_of_a_few_columns_takes_long(text: str) -> None:
     rng = np.random.default_rng(1)
     data = pd.DataFrame(rng.normal(size=(60, 17)), columns=[f"x{k}" for k in range(17)]).assign(y=rng.normal(size=60))
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(pr.FormulaError, match=LONG[text]):
         pr.fit(text, data, None)
     assert (
-        time.perf_counter() - started < 5
+        time.process_time() - started < 5
     )  # each product of terms, or the eigenvalues of so many columns, took 5 to 15 s
 
 
@@ -477,10 +477,10 @@ def test_hostile_descriptions_are_refused(name: str, tmp_path: Path, data: pd.Da
     (tmp_path / "m.json").write_text(text)
     (tmp_path / "folder" / "datapackage.json").write_text(package)
     for path in (tmp_path / "m.json", tmp_path / "data.parquet", *(tmp_path / "folder").iterdir()):
-        began = time.perf_counter()
+        began = time.process_time()
         with pytest.raises(pr.MechanismError) as refusal:
             pr.Mechanism.load(path)
-        assert time.perf_counter() - began < 2
+        assert time.process_time() - began < 2
         assert "\x1b" not in str(refusal.value)
     for path in (tmp_path / "data.parquet", tmp_path / "folder" / "data.parquet"):
         with pytest.raises(pr.MechanismError):
@@ -510,8 +510,8 @@ def test_hostile_descriptions_are_refused(name: str, tmp_path: Path, data: pd.Da
 )
 def test_hostile_designs_are_refused(text: str, tmp_path: Path, data: pd.DataFrame) -> None:
     (tmp_path / "d.toml").write_text(text)
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(pr.MechanismError) as refusal:
         pr.read_design(tmp_path / "d.toml", data)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     assert "its text is withheld" not in str(refusal.value)

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import pramana as pr
 from pramana.cli.application import app
 from pramana.errors import PramanaError
+from pramana.frames import inputs
 from pramana.mechanism.draws.keyed import Key
 from pramana.studies import runner
 
@@ -167,3 +168,24 @@ def test_a_release_keeps_what_it_reads_in_python_too(folder: Path, mechanism: pr
     )  # the mechanism that the folder's own description holds
     assert pr.audit("out.csv").clean
     assert pr.audit("out2.csv").clean
+
+
+def test_a_new_file_with_the_inode_of_a_replaced_input_is_no_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another command replaces a description that was read here, and its inode goes to the next file."""
+    read, replaced, written = (tmp_path / name for name in ("datapackage.json", "other.json", "card.md"))
+    read.write_text("{}")
+    replaced.write_text("[]")
+    os.utime(replaced, ns=(1, 1))
+    with inputs.guarded():
+        inputs.note_input(read, "description")
+        old = read.stat()
+        replaced.replace(read)
+        written.write_text("card")
+        new = written.stat()
+        reused = os.stat_result((new.st_mode, old.st_ino, *new[2:]))
+        monkeypatch.setattr(Path, "stat", lambda path, **_: reused if path == written else os.stat(path))  # noqa: PTH116
+        inputs.refuse_input(written)
+        with pytest.raises(PramanaError, match="read here as the description"):
+            inputs.refuse_input(read)

@@ -72,7 +72,15 @@ def test_comparisons_are_for_a_grid(data: pd.DataFrame) -> None:
 
 @pytest.mark.parametrize("name", NOISES)
 @pytest.mark.parametrize(
-    "what", [pr.median("z"), pr.quantile("z", 0.9), pr.gini("z"), pr.proportions("z"), pr.mean("y", by="z")]
+    "what",
+    [
+        pr.median("z"),
+        pr.share("z", 0, 1),
+        pr.quantile("z", 0.9),
+        pr.gini("z"),
+        pr.proportions("z"),
+        pr.mean("y", by="z"),
+    ],
 )
 def test_quantiles_and_shares_are_refused_with_what_to_do(data: pd.DataFrame, name: str, what: Any) -> None:
     frame, mechanism = noisy(data, NOISES[name])
@@ -193,3 +201,85 @@ def test_noise_that_drowns_the_signal_is_remarked_on_with_the_ratio(data: pd.Dat
     assert "the noise of 'z' has a standard deviation of 42.43" in message
     healthy = pr.fit("y ~ z + x", *noisy(data, pr.LaplaceNoise(1.0)))
     assert "noise-outweighs-signal" not in {d.code for d in healthy.diagnostics}
+
+
+def own(what: Any, **said: Any) -> Any:
+    return pr.from_callable(lambda beta, z: (what(z) - beta[0])[:, None], ["m"], **said)
+
+
+@pytest.mark.parametrize(
+    ("noise", "function", "error", "message"),
+    [
+        ("gaussian", own(np.sin), pr.MechanismError, r"GaussianNoise is undone in polynomials.*degree={column: degree}, or entire=\[column\]"),
+        ("uniform", own(np.sin), pr.MechanismError, r"UniformNoise is undone.*degree={column: degree}\), or have"),
+        ("gaussian", own(np.abs, entire="z"), pr.FormulaError, r"real numbers for complex values of 'z'.*leave the column out of entire="),
+        ("gaussian", own(lambda z: 1 / (1 + z**2), entire="z"), pr.SolveError, r"at 'z' \+ i·noise differs by .* 1e-06 is allowed"),
+        ("gaussian", own(np.sin, degree={"z": 2}), pr.FormulaError, r"no polynomial of degree 2 in 'z'.*order 3 are not zero"),
+        ("gaussian", own(lambda z: z**7, degree={"z": 7}), pr.FormulaError, r"degree 7 in 'z' \(GaussianNoise\).*up to degree 6"),
+        ("laplace", own(np.sin, second={"z": lambda beta, z: np.sin(z + 0 * beta[0])[:, None]}), pr.FormulaError, r"second\['z'\] is not the second derivative"),
+        ("laplace", own(np.sin, second={"z": lambda beta, z: z + beta[0]}), pr.FormulaError, r"second\['z'\] returned shape \(50,\)"),
+    ],
+)  # fmt: skip
+def test_functions_of_ones_own_that_a_noise_does_not_allow(
+    data: pd.DataFrame, noise: str, function: Any, error: Any, message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        pr.fit(function, *noisy(data, NOISES[noise]))
+
+
+def test_derivatives_of_several_columns(data: pd.DataFrame) -> None:
+    mechanism = pr.Mechanism({name: pr.LaplaceNoise(0.3) for name in ("z", "x", "y")})
+
+    def u(beta: Any, z: Any, x: Any, y: Any) -> Any:
+        return (np.sin(z) * np.cos(x) * y - beta[0])[:, None]
+
+    with pytest.raises(pr.FormulaError, match=r"second={\('z', 'x'\): function}, or write u in jax.numpy"):
+        pr.fit(pr.from_callable(u, ["m"], second={"z": u, "x": u}), data, mechanism)
+    with pytest.raises(pr.FormulaError, match=r"3 columns with Laplace noise \('z', 'x', 'y'\).*at most 2"):
+        pr.fit(pr.from_callable(u, ["m"], second={"z": u, "x": u, "y": u}), data, mechanism)
+    with pytest.raises(pr.DataError, match=r"noise of 'z', 'x', 'y' would be undone by weights so large that 0.07"):
+        pr.fit(pr.from_callable(u, ["m"]), data, mechanism)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"second": {"w": np.sin}}, "'w' is no column of u: it takes 'z'"),
+        ({"degree": {"w": 1}}, "'w' is no column of u"),
+        ({"entire": ["z", "w"]}, "'w' is no column of u"),
+        ({"second": {"z": 3}}, "second holds a int"),
+        ({"degree": {"z": 1.5}}, r"degree\['z'\]=1.5 must be a whole number"),
+    ],
+)
+def test_what_is_said_of_columns_is_checked(said: Any, message: str) -> None:
+    with pytest.raises(pr.FormulaError, match=message):
+        own(np.sin, **said)
+
+
+def test_joint_noise_is_refused_by_its_own_name(data: pd.DataFrame) -> None:
+    """Also where one of its columns alone is read."""
+    mechanism = pr.Mechanism({("z", "x"): pr.JointGaussianNoise([[0.25, 0.1], [0.1, 0.25]])})
+    for formula in ("b ~ z + I(z ** 2)", "b ~ z + x + I(z ** 2)"):
+        with pytest.raises(pr.MechanismError, match=r"^JointGaussianNoise is undone in polynomials"):
+            pr.fit(formula, data, mechanism, family="binomial")
+    with pytest.raises(pr.FormulaError, match=r"degree 4"):
+        pr.fit("y ~ I(z ** 4)", data, mechanism)
+
+
+def test_of_kept_numbers_quantiles_alone_are_estimated(data: pd.DataFrame) -> None:
+    frame, mechanism = noisy(data, pr.KeepOrNoise(0.6, pr.LaplaceNoise(0.5)))
+    for options in (
+        {},
+        {"subset": "x > 0"},
+        {"clusters": np.arange(400) // 10},
+        {"inference": pr.Resampling(20, seed=1)},
+    ):
+        assert np.isfinite(pr.fit(pr.median("z"), frame, mechanism, **options).estimate).all()
+    for what in (pr.gini("z"), pr.poverty_rate("z")):
+        with pytest.raises(pr.DataError, match=r"'z' is perturbed, and .* needs the amounts themselves"):
+            pr.fit(what, frame, mechanism)
+    for what in (pr.proportions("z"), pr.mean("y", by="z")):
+        with pytest.raises(pr.DataError, match=r"'z' has no levels"):
+            pr.fit(what, frame, mechanism)
+    with pytest.raises(pr.FormulaError, match=r"whether a record is inside cannot be undone"):
+        pr.fit(pr.median("y"), frame, mechanism, subset="z > 0")

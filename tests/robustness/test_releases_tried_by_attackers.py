@@ -150,9 +150,9 @@ def test_nobody_is_merged_with_a_level_that_nobody_holds() -> None:
 
 def test_many_levels_are_merged_quickly() -> None:
     held = {k: 1 + 9 * (k % 3 == 0) for k in range(50_000)}
-    begun = time.monotonic()
+    begun = time.process_time()
     kept, where = merged("k", tuple(range(50_000)), held, 5, ordered=True, other="other")
-    assert time.monotonic() - begun < 2
+    assert time.process_time() - begun < 2
     assert all(abs(k - v) == 1 for k, v in list(where.items())[:-2])  # type: ignore[operator]
     assert len(kept) + len(where) == 50_000
 

@@ -173,6 +173,7 @@ ANALYSES: dict[str, Any] = {
     "correlation": pr.correlation("z", "x"),
     "kendall": pr.correlation("z", "w", kind="kendall"),
     "gini": pr.gini("x"),
+    "share": pr.share("w", high=1),
     "poverty": pr.poverty_rate("x", by="w"),
     "quantile regression": pr.quantile_regression("x ~ z", 0.5),
     "two stages": pr.two_stage_least_squares("x ~ v | z"),

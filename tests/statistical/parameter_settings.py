@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from montecarlo import Data, Setting
 from scipy.integrate import quad
+from scipy.optimize import brentq
 from scipy.special import expit, ndtr, ndtri
 from settings import keep, mechanisms
 
@@ -55,6 +56,27 @@ def quantiles(q: float, n: int = 1000) -> Setting:
     truth = tuple(float(np.exp(m + s * ndtri(q))) for m, s in ((0.0, 0.4), (0.5, 0.6)))
     channels = mechanisms({"g": keep(["a", "b"], 0.85)})
     return Setting(lambda rng: _incomes(rng, n), *channels, pr.quantile("income", q, by="g"), truth)
+
+
+def kept_quantiles(q: float, *, by: bool, weighted: bool) -> Setting:
+    """Incomes of which six in ten are released as they are, and the others with Laplace noise of their own size; a sample that prefers one of two
+    perturbed groups, with its weights. Wrong is to believe that nearly nine in ten are kept."""
+    right = pr.Mechanism({"income": pr.KeepOrNoise(0.6, pr.LaplaceNoise(1.0)), "g": keep(["a", "b"], 0.85)})
+    wrong = pr.Mechanism({"income": pr.KeepOrNoise(0.88, pr.LaplaceNoise(1.0)), "g": keep(["a", "b"], 0.85)})
+    groups = ((0.0, 0.4, 0.6), (0.5, 0.6, 0.4))
+
+    def generate(rng: np.random.Generator) -> Data:
+        n = 4000
+        g = rng.choice(2, n, p=[0.3, 0.7] if weighted else [0.6, 0.4])
+        income = np.exp(0.5 * g + (0.4 + 0.2 * g) * rng.normal(size=n))
+        return {"income": income, "g": np.array(["a", "b"])[g], "w": np.where(g == 0, 0.6 / 0.3, 0.4 / 0.7)}
+
+    def below(t: float) -> float:
+        return sum(share * ndtr((np.log(t) - m) / s) for m, s, share in groups) - q
+
+    truth = tuple(float(np.exp(m + s * ndtri(q))) for m, s, _ in groups) if by else (float(brentq(below, 0.1, 20)),)
+    options = {"weights": "w"} if weighted else {}
+    return Setting(generate, right, wrong, pr.quantile("income", q, by="g" if by else None), truth, options)
 
 
 def gini() -> Setting:

@@ -90,6 +90,28 @@ def test_resampled_quantiles_and_poverty_rates(
     check_rejects(wrong, right)
 
 
+@lengths(60, 2000)
+@pytest.mark.parametrize(
+    "setting",
+    [
+        settings.kept_quantiles(0.5, by=False, weighted=False),
+        settings.kept_quantiles(0.5, by=False, weighted=True),
+        settings.kept_quantiles(0.8, by=True, weighted=False),
+    ],
+    ids=["median", "weighted median", "upper quintile by group"],
+)
+def test_quantiles_of_numbers_that_were_kept_or_got_noise(
+    setting: settings.Setting, replicates: int, record_property: Log
+) -> None:
+    right = replicate(setting, replicates, 512)
+    wrong = replicate(setting, max(60, replicates // 10), 512, mechanism=setting.wrong)
+    record_property("rows", right.rows(wrong))
+    check_bias(right)
+    check_coverage(right)
+    check_spread(right, allowance=0.04)
+    check_rejects(wrong, right)
+
+
 @lengths(70)
 @pytest.mark.parametrize("family", ["poisson", "negative binomial", "gamma", "inverse-gaussian"])
 def test_regressions_with_a_logarithmic_link(family: str, replicates: int, record_property: Log) -> None:

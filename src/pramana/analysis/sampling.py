@@ -100,6 +100,11 @@ class Beside:
         return tuple(k for k, v in self._given().items() if not _holds_no_records(v))
 
     @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns that are named."""
+        return tuple(c for c in self._columns().values() if isinstance(c, str))
+
+    @property
     def clusters_name(self) -> str | None:
         """The column of the clusters, where they are one."""
         given = self.clusters if self.design is None else self.design.clusters
@@ -142,27 +147,33 @@ def _array(name: str, given: ColumnLike, table: Table, mechanism: Mechanism | No
 
 
 def complete(
-    table: Table, columns: Sequence[str], arrays: Mapping[str, Column], missing: str
+    table: Table, columns: Sequence[str], arrays: Mapping[str, Column], missing: str, counts: Int | None = None
 ) -> tuple[Bool, tuple[Diagnostic, ...]]:
-    """Rows without gaps in anything that is used."""
-    if missing not in ("error", "drop"):
-        raise PramanaError(f"missing={missing!r} is unknown: {suggestion(missing, ['error', 'drop'])}")
+    """Rows without gaps in anything that is used; `counts` are the records that each stands for."""
     given = {name: table.column(name) for name in columns} | dict(arrays)
     gaps = {name: rows for name, values in given.items() if (rows := is_missing(values)).any()}
     rows = np.logical_or.reduce([*gaps.values(), np.zeros(table.n, dtype=bool)])
-    count = int(rows.sum())
+    each = np.ones(table.n, dtype=np.int64) if counts is None else counts
+    where = {name: int(each[v].sum()) for name, v in gaps.items()}
+    return ~rows, gaps_in_words(int(each[rows].sum()), int(each.sum()), where, missing)
+
+
+def gaps_in_words(count: int, n: int, where: Mapping[str, int], missing: str) -> tuple[Diagnostic, ...]:
+    """What is said of `count` of n records with missing values, so many in each column; refused unless they are to be dropped."""
+    if missing not in ("error", "drop"):
+        raise PramanaError(f"missing={missing!r} is unknown: {suggestion(missing, ['error', 'drop'])}")
     if not count:
-        return ~rows, ()
-    where = ", ".join(f"{name!r} ({int(v.sum())})" for name, v in gaps.items())
+        return ()
+    named = ", ".join(f"{name!r} ({found})" for name, found in where.items())
     if missing == "error":
         raise DataError(
-            f"{count} of {table.n} records have missing values, in {where}: use missing='drop' to leave them out, "
+            f"{count} of {n} records have missing values, in {named}: use missing='drop' to leave them out, "
             "or recode them as a level of their own"
         )
-    if count == table.n:
-        raise DataError(f"every one of the {table.n} records has a missing value, in {where}: nothing is left to fit")
-    note = f"{count} of {table.n} records left out for missing values, in {where}"
-    return ~rows, (Diagnostic("missing-dropped", "info", note),)
+    if count == n:
+        raise DataError(f"every one of the {n} records has a missing value, in {named}: nothing is left to fit")
+    note = f"{count} of {n} records left out for missing values, in {named}"
+    return (Diagnostic("missing-dropped", "info", note),)
 
 
 def checked_weights(values: Column | None, name: str) -> Float | None:

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from pramana.analysis.sampling import Beside, checked_start, complete
 from pramana.analysis.shared_draws import noticed, sharing
+from pramana.analysis.streaming import Learned, Reading, learn, taken
 from pramana.analysis.tampering import other_records, tampered
-from pramana.arrays import Bool, Float
+from pramana.arrays import Bool, Float, Int
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine, LocalEngine, MakeEngine, Sampling
-from pramana.errors import DataError, PramanaError, suggestion
+from pramana.engines.streaming import StreamEngine
+from pramana.errors import DataError, FormulaError, PramanaError, suggestion
 from pramana.estimating import Equation
+from pramana.estimating.collinearity import unjudged
 from pramana.estimating.function import EstimatingFunction, Question
 from pramana.formulas.subset import Subset
 from pramana.frames import Schema, Table, read
+from pramana.frames.sources import Source, source_of
 from pramana.frames.table import require_columns
 from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign, Woodruff
 from pramana.mechanism import Mechanism
-from pramana.mechanism.description.argument import resolve_mechanism
+from pramana.mechanism.description.argument import Resolved, resolve_mechanism
 
 Inference: TypeAlias = Sandwich | Resampling | Jackknife | Woodruff
+MEMORY = 1e9
+"""Bytes that the records of a fit may take by default."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,20 @@ class Options:
     engine: MakeEngine = LocalEngine
     verify: bool = True
     subset: Subset | None = None
+    memory: float = MEMORY
+    """Bytes that records may take; beyond, they are read block by block."""
+    by_blocks: bool = False
+    """Whether the method's equation adds up over blocks of records that are bound one by one."""
+
+
+class Bound(Protocol):
+    """What a method binds: an equation, and more that only the method knows."""
+
+    @property
+    def equation(self) -> Equation: ...
+
+
+BoundT = TypeVar("BoundT", bound=Bound)
 
 
 @dataclass(frozen=True)
@@ -66,6 +88,8 @@ class Task:
     notes: tuple[Diagnostic, ...] = ()
     beside: Beside = field(default_factory=Beside)
     domain: Subset | None = None
+    learned: Learned | None = None
+    """What a pass over records told that are not in memory: the table is then a random sample of them."""
 
     @classmethod
     def read(
@@ -79,9 +103,54 @@ class Task:
         """Read and check everything that was given."""
         beside, options = beside or Beside(), options or Options()
         resolved = resolve_mechanism(mechanism, data, verify=options.verify)
+        texts = {} if resolved.mechanism is None else resolved.mechanism.texts
+        source = source_of(data, texts, options.memory)
+        if source is not None:
+            return cls._of_source(plan, source, resolved, beside, options)
+        return cls._of_table(plan, read(data, text=texts), resolved, beside, options)
+
+    @classmethod
+    def _of_source(cls, plan: Question, source: Source, resolved: Resolved, beside: Beside, options: Options) -> Task:
+        """Records that come in batches: in memory where they fit there, else learned in a pass and summed block by block."""
         known = resolved.mechanism
-        table = read(data, text={} if known is None else known.texts)
-        resolved.refuse_other_rows(table.source, table.n)
+        used = _columns_used(plan, known, options)
+        beside = _by_unit(beside, known, used)
+        columns = _read_columns(source, known, used, beside)
+        found = taken(source, columns, options.memory, collapsed=beside.design is None)
+        if found is not None:
+            return cls._of_table(plan, found.table, resolved, beside, options, found.counts)
+        if not options.by_blocks:
+            raise PramanaError(
+                f"the records of {source.label} do not fit into {options.memory / 1e9:g} GB, and this method needs them all at once: raise "
+                "memory=, fit a sample of the records, or use method='reversion', which adds up over blocks"
+            )
+        if beside.as_arrays:
+            raise PramanaError(
+                f"{beside.as_arrays[0]} came as an array, and the records are read in blocks: name a column of the file"
+            )
+        chosen, domain = _chosen(options.subset, plan, known)
+        learned = learn(Reading(source, tuple(columns), known, tuple(used), beside, chosen), options.missing)
+        resolved.refuse_other_rows(source.label, learned.rows)
+        notes = learned.notes
+        if known is not None:
+            clean = {name: learned.table.column(name) for name in used if name not in known.columns}
+            notes += tampered(learned.table, known, clean, learned.few.frequencies)
+        return cls(plan, learned.table, known, learned.sampling, options, notes, beside, domain, learned)
+
+    @classmethod
+    def _of_table(
+        cls,
+        plan: Question,
+        table: Table,
+        resolved: Resolved,
+        beside: Beside,
+        options: Options,
+        counts: Int | None = None,
+    ) -> Task:
+        """Records in memory; with counts (n,), each stands for so many equal ones."""
+        known = resolved.mechanism
+        rows = table.n if counts is None else int(counts.sum())
+        resolved.refuse_other_rows(table.source, rows)
         if table.n == 0:
             raise DataError(f"{table.source} has no records")
         if known is not None:
@@ -90,7 +159,9 @@ class Task:
         used = _columns_used(plan, known, options)
         beside = _by_unit(beside, known, used)
         arrays = beside.arrays(table, known)
-        keep, notes = complete(table, [*used, *_unit_column(table, known, used)], arrays, options.missing)
+        keep, notes = complete(table, [*used, *_unit_column(table, known, used)], arrays, options.missing, counts)
+        if counts is not None:
+            arrays["frequencies"] = counts * arrays.get("frequencies", 1)
         chosen, domain = _chosen(options.subset, plan, known)
         if chosen is not None:
             keep &= _inside(chosen, table, keep)
@@ -134,8 +205,30 @@ class Task:
         return checked_start(self.options.start, len(self.function.parameters))
 
     def engine(self, equation: Equation) -> Engine:
-        """Sums over the task's records."""
+        """Sums over the task's records, which are in memory."""
         return self.options.engine(equation, self.sampling)
+
+    def bound(self, bind: Callable[[Table, Float], BoundT]) -> tuple[BoundT, Engine]:
+        """What a method binds to the records, table and row weights, and the sums over all of them."""
+        learned = self.learned
+        if learned is None:
+            bound = bind(self.table, self.sampling.row_weights)
+            return bound, self.engine(bound.equation)
+        with unjudged() as ranks:
+            bound = bind(self.table, learned.few.row_weights)
+        few, blocks = LocalEngine(bound.equation, learned.few), learned.stream.blocks
+        engine = StreamEngine(
+            bound.equation,
+            self.sampling,
+            few=few,
+            blocks=lambda: blocks(lambda table, weights: bind(table, weights).equation),
+        )
+        try:
+            for rank in ranks:
+                rank().judge()
+        except FormulaError:
+            engine.refuse_collinear()  # some of the records may show less than all of them
+        return bound, engine
 
     def weighing(self) -> Task:
         """The records with a positive weight; all of them under a design, whose units count without records too."""
@@ -175,6 +268,26 @@ class Settings:
         if strange:
             raise PramanaError(f"{strange[0]}= was no part of this fit: leave it out, or fit again with it")
         return Task.read(plan, data, self.mechanism, replace(self.beside, **given), self.options)
+
+
+def bytes_of(memory: float | str | None) -> float:
+    """A budget of memory: bytes, or a text such as "500 MB" or "2 GB".
+
+    >>> bytes_of("500 MB"), bytes_of(2e9)
+    (500000000.0, 2000000000.0)
+    """
+    if memory is None:
+        return MEMORY
+    found = re.fullmatch(r"\s*([0-9.]+)\s*([kMGT]?)i?B?\s*", str(memory), re.IGNORECASE)
+    try:
+        size = float(memory) if found is None else float(found[1]) * 1000.0 ** " kmgt".index(found[2].lower() or " ")
+    except ValueError:
+        size = -1.0
+    if not 0 < size < math.inf:
+        raise PramanaError(
+            f"memory={memory!r} is no amount of memory: give bytes, or a text such as '500 MB' or '2 GB'"
+        )
+    return size
 
 
 def inference_of(inference: Inference | str | None) -> Inference | None:
@@ -225,6 +338,15 @@ def _inside(subset: Subset, table: Table, keep: Bool) -> Bool:
     if not inside.any():
         raise DataError(f"no record is in the subset {subset.text}: nothing is left to fit")
     return inside
+
+
+def _read_columns(source: Source, known: Mechanism | None, used: Sequence[str], beside: Beside) -> list[str]:
+    """What is read of a source: the columns in use, those of the mechanism, and those that tell how records were sampled."""
+    own = [] if known is None else known.file_columns
+    unit = None if known is None or known.unit is None else known.unit.column
+    named = [c for c in (*used, *beside.column_names) if known is None or c not in known.columns]
+    source.require([*named, *own])
+    return list(dict.fromkeys([*named, *own, *([unit] if unit in source.names else [])]))
 
 
 def _columns_used(plan: Question, mechanism: Mechanism | None, options: Options) -> list[str]:

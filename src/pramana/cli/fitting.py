@@ -10,9 +10,9 @@ import typer
 
 from pramana.cli.choices import SamplingOptions, family_of, inference_of, mechanism_of, methods_of
 from pramana.cli.output import AllowErrors, Force, check_output, leave_on_errors, save_figure, warnings_in_a_line
-from pramana.cli.progress import bar
 from pramana.cli.reading import reading
 from pramana.errors import PramanaError
+from pramana.progress import bar
 
 What = Annotated[
     str,
@@ -21,7 +21,12 @@ What = Annotated[
         help="R-style formula, such as 'income ~ age + edu', or a parameter by name, such as 'median(income, by=edu)'.",
     ),
 ]
-Data = Annotated[Path, typer.Argument(help="Released file: .csv, .tsv (or .gz of these) or .parquet.")]
+Data = Annotated[
+    Path,
+    typer.Argument(
+        help="Released file: .csv, .tsv (or .gz of these), .parquet or .arrow; a folder or a quoted pattern of them."
+    ),
+]
 MechanismOption = Annotated[
     str,
     typer.Option(
@@ -79,6 +84,9 @@ MissingOption = Annotated[str, typer.Option(help="error or drop.")]
 VerifyOption = Annotated[
     bool, typer.Option(help="Check the hash of a described file; rows, size and columns are always checked.")
 ]
+MemoryOption = Annotated[
+    str | None, typer.Option(help="What records may take, as '2 GB' (default 1 GB); beyond, they are read in blocks.")
+]
 FormatOption = Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")]
 FigureOption = Annotated[Path | None, typer.Option("--figure", help="Also write a figure (.png, .svg or .pdf).")]
 
@@ -111,6 +119,7 @@ def fit(
     subset: SubsetOption = None,
     missing: MissingOption = "error",
     verify: VerifyOption = True,
+    memory: MemoryOption = None,
     exponentiate: Annotated[bool, typer.Option("--exponentiate", help="Show ratios instead of log ratios.")] = False,
     privacy: Annotated[bool, typer.Option("--privacy", help="Also show the price of privacy.")] = False,
     style: FormatOption = "text",
@@ -123,7 +132,7 @@ def fit(
 
     check_output(style, figure, force=force, inputs=[data])
     sampling = SamplingOptions(weights, frequencies, clusters, strata, fpc, target, replicate_weights, replicate_scale)
-    with warnings_in_a_line(), bar(f"Fitting {data.name}"):
+    with warnings_in_a_line(), bar(f"Fitting {data.name}", unit="rows"):
         result = fit_model(
             what,
             data,
@@ -135,6 +144,7 @@ def fit(
             subset=subset,
             missing=missing,  # type: ignore[arg-type]
             verify=verify,
+            memory=memory,
             **sampling.options(data),
         )
     result = _as_asked(result, what, exponentiate)
@@ -204,6 +214,7 @@ def compare(
     subset: SubsetOption = None,
     missing: MissingOption = "error",
     verify: VerifyOption = True,
+    memory: MemoryOption = None,
     style: FormatOption = "text",
     figure: FigureOption = None,
     force: Force = False,
@@ -214,7 +225,7 @@ def compare(
 
     check_output(style, figure, force=force, inputs=[data])
     sampling = SamplingOptions(weights, frequencies, clusters, strata, fpc, target, replicate_weights, replicate_scale)
-    with warnings_in_a_line(), bar(f"Fitting {data.name}"):
+    with warnings_in_a_line(), bar(f"Fitting {data.name}", unit="rows"):
         comparison = compare_methods(
             what,
             data,
@@ -227,6 +238,7 @@ def compare(
             subset=subset,
             missing=missing,
             verify=verify,
+            memory=memory,
             **sampling.options(data),
         )
     comparison = replace(comparison, results={k: _as_asked(r, what) for k, r in comparison.results.items()})

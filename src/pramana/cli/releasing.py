@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from pramana.cli.output import check_output, warnings_in_a_line
-from pramana.cli.progress import bar
 from pramana.cli.reading import reading
 from pramana.errors import PramanaError
+from pramana.progress import bar
 
 
 @reading("source")

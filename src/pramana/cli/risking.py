@@ -10,9 +10,9 @@ import typer
 
 from pramana.cli.choices import names
 from pramana.cli.output import Force, check_output, save_figure
-from pramana.cli.progress import bar
 from pramana.cli.reading import reading
 from pramana.errors import PramanaError
+from pramana.progress import bar
 
 Confidential = Annotated[Path, typer.Argument(help="Confidential file: .csv, .tsv (or .gz of these) or .parquet.")]
 KeysOption = Annotated[str | None, typer.Option(help="Columns by which a person can be known, as sex,age.")]

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from pramana.cli.progress import bar
 from pramana.frames.inputs import note_input
 from pramana.frames.writing import Folder
+from pramana.progress import bar
 from pramana.studies.application import own_data, page_of, run_application, wages
 from pramana.studies.report import write
 from pramana.studies.runner import NOTE, RunSettings, run, work_folder

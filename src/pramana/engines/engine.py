@@ -17,6 +17,9 @@ Weights: TypeAlias = Any
 """An engine's own hold of the row weights of several draws. Whoever has it passes it on to the engine, and knows no more than
 their number, `len(weights)`, one of them, `weights.draw(k)`, and their mean, `weights.average`."""
 
+WEIGHT_ENTRIES = 4_000_000
+"""Weights held at once (draws × rows): 32 MB."""
+
 
 class Engine(ABC):
     """Whoever adds up sums over records. Only parameter values and sums travel.
@@ -100,6 +103,10 @@ class Engine(ABC):
         """Σ w² φφᵀ of each cluster (G, d, d), in the frame."""
 
     @abstractmethod
+    def square_weights_by_unit(self) -> Float:
+        """Σ w² of each cluster (G,)."""
+
+    @abstractmethod
     def privacy_by_unit(self, beta: Float, shares: Float | None = None) -> Float:
         """Σ_u [φ_u φ_uᵀ − (U_u U_uᵀ)*] (d, d) for sums over the records of a unit, which share one draw: the variance that the
         randomisation costs. With shares (n,), the same within a unit, the terms are multiplied by them."""
@@ -107,6 +114,10 @@ class Engine(ABC):
     @abstractmethod
     def scores_by(self, influence: Callable[[Equation, slice], Float], codes: Int, groups: int) -> Float:
         """Σ w φ (groups, d) over the records that share a code (n,), φ (m, d) from a block's equation and its rows."""
+
+    @abstractmethod
+    def counted_by(self, codes: Callable[[Equation], Int], groups: int) -> Float:
+        """Σ w (groups,) over the records that share a code, which a block's equation tells (m,)."""
 
     @abstractmethod
     def slope_moments(self, beta: Float, lefts: Float, rights: Float) -> Float:
@@ -140,6 +151,11 @@ class Engine(ABC):
     @abstractmethod
     def remarks(self, beta: Float, covariance: Float) -> list[Note]:
         """What the analyst should know at the root."""
+
+    @property
+    def draws_at_once(self) -> int:
+        """Weight draws that are solved together."""
+        return max(1, WEIGHT_ENTRIES // max(self.sampling.rows, 1))
 
     def sketch(self) -> tuple[Engine, float]:
         """Some of the records, where there are very many, whose sums stand for those of all, and how many each of them stands for."""

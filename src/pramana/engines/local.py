@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,6 +15,7 @@ from pramana.arrays import Float, Int
 from pramana.engines.engine import Engine
 from pramana.engines.sampling import Sampling
 from pramana.engines.totals import Totals
+from pramana.estimating.collinearity import Rank
 from pramana.estimating.equation import Equation, Note, Solve
 from pramana.kernels.blocks import by_group, gram
 from pramana.kernels.leverage import Frame, Leverages, leverages, size_of_one
@@ -34,10 +35,43 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
+class Block:
+    """Some of the records: their equation, how they were sampled, the place of the first one among all, and the ranks of their
+    designs, where those are judged together with others."""
+
+    equation: Equation
+    sampling: Sampling
+    first: int = 0
+    ranks: tuple[Callable[[], Rank], ...] = ()
+
+    @property
+    def n(self) -> int:
+        return self.equation.n
+
+    @property
+    def rows(self) -> slice:
+        """The places of the records among all."""
+        return slice(self.first, self.first + self.n)
+
+    def cut(self, size: int) -> Iterator[Block]:
+        """Smaller blocks of at most so many records."""
+        if self.n <= size:
+            yield self
+            return
+        for low in range(0, self.n, size):
+            rows = slice(low, min(low + size, self.n))
+            yield Block(self.equation.rows(rows), self.sampling.cut(rows), self.first + low)
+
+
+@dataclass(frozen=True)
 class HeldWeights:
     """Row weights of several draws (B, n)."""
 
     values: Float
+
+    def of(self, block: Block) -> Float:
+        """Those of a block's records (B, m)."""
+        return self.values[:, block.rows]
 
     def __len__(self) -> int:
         return len(self.values)
@@ -98,126 +132,128 @@ class LocalEngine(Engine):
     # Sums.
 
     def score(self, betas: Float, weights: HeldWeights) -> Float:
-        return self._added(lambda e, rows: e.score(betas, _shared(weights.values[:, rows], len(betas))))
+        return self._added(lambda b: b.equation.score(betas, _shared(weights.of(b), len(betas))), len(weights))
 
     def score_and_slope(self, betas: Float, weights: HeldWeights, draws: Int | None = None) -> tuple[Float, Float]:
-        return self._added(lambda e, rows: _Pair(*e.score_and_slope(betas, weights.values[:, rows], draws))).both
+        def part(b: Block) -> _Pair:
+            return _Pair(*b.equation.score_and_slope(betas, weights.of(b), draws))
+
+        return self._added(part, len(weights)).both
 
     def slopes_at(self, betas: Float, weight: float) -> Float:
         alike = np.zeros(len(betas), dtype=np.int64)
-        return self._added(lambda e, _rows: e.score_and_slope(betas, np.full((1, e.n), weight), alike)[1])
+        return self._added(lambda b: b.equation.score_and_slope(betas, np.full((1, b.n), weight), alike)[1])
 
     def objective(self, betas: Float, weights: HeldWeights) -> Float:
-        return self._added(lambda e, rows: _ascent(e).objective(betas, weights.values[:, rows]))
+        return self._added(lambda b: _ascent(b).objective(betas, weights.of(b)), len(weights))
 
     def recedes(self, direction: Float, weights: HeldWeights) -> bool:
-        reach = self._added(lambda e, _rows: _Largest(_ascent(e).reach(direction))).value
-        gain, loss, size, moved = self._added(
-            lambda e, rows: _ascent(e).recession(direction, weights.values[0, rows], reach)
-        )
+        reach = self._added(lambda b: _Largest(_ascent(b).reach(direction))).value
+        gain, loss, size, moved = self._added(lambda b: _ascent(b).recession(direction, weights.of(b)[0], reach))
         return bool(gain - loss >= -1e-9 * size and moved > 0)
 
     def spread(self, beta: Float, weights: HeldWeights) -> Float:
         return np.sqrt(np.diag(self.outer(beta, weights)))
 
     def outer(self, beta: Float, weights: HeldWeights) -> Float:
-        return self._added(lambda e, rows: e.outer(beta, weights.values[0, rows] ** 2))
+        return self._added(lambda b: b.equation.outer(beta, weights.of(b)[0] ** 2))
 
     def totals(self, beta: Float, slope: Float | None = None) -> Totals:
         """Everything that a variance is made of, at one value; a slope that had to be estimated is given."""
-        s = self.sampling
-        w, w2 = s.row_weights, s.square_weights
-        fraction = None
-        if s.strata is not None and s.strata.target == "finite" and s.clusters is not None:
-            fraction = s.strata.fraction[s.strata.stratum[s.clusters]]
-        kept = None if fraction is None or s.sharing is not None else w2 * fraction
+        whole = self.sampling
+        groups, strata = whole.groups, whole.strata
+        finite = strata is not None and strata.target == "finite" and groups is not None
 
-        def part(e: Equation, rows: slice) -> Totals:
-            score, bend, outer, clean, fourth = e.sums(beta, w[rows], w2[rows])
+        def part(b: Block) -> Totals:
+            e, s = b.equation, b.sampling
+            w, w2 = s.row_weights, s.square_weights
+            score, bend, outer, clean, fourth = e.sums(beta, w, w2)
             if s.frequencies is not None:  # equal records, each with a square of its own
-                each = np.divide(w2[rows], s.frequencies[rows], out=np.zeros(e.n), where=s.frequencies[rows] > 0)
-                fourth = s.frequencies[rows] @ (e.influence(beta) ** 2 * each[:, None]) ** 2
+                each = np.divide(w2, s.frequencies, out=np.zeros(e.n), where=s.frequencies > 0)
+                fourth = s.frequencies @ (e.influence(beta) ** 2 * each[:, None]) ** 2
             retained = None
-            if kept is not None:
-                retained = e.outer(beta, kept[rows]) - e.clean_outer(beta, kept[rows])
+            if finite and s.sharing is None:
+                kept = w2 * s.fractions
+                retained = e.outer(beta, kept) - e.clean_outer(beta, kept)
             clusters = None
-            if s.clusters is not None and s.groups is not None:
-                clusters = by_group(e.influence(beta) * w[rows, None], s.clusters[rows], s.groups)
-            return Totals(0.0, score, bend, outer, clean, clusters, s.strata, retained, self.about.sums, None, fourth)
+            if s.clusters is not None and groups is not None:
+                clusters = by_group(e.influence(beta) * w[:, None], s.clusters, groups)
+            return Totals(0.0, score, bend, outer, clean, clusters, strata, retained, self.about.sums, None, fourth)
 
         found = self._added(part)
         slope = -np.eye(self.d) if self.about.sums else found.slope if slope is None else slope
-        found = replace(found, n=s.n, slope=slope)
-        if s.sharing is None or s.strata is None or s.strata.target == "superpopulation":
+        found = replace(found, n=whole.n, slope=slope)
+        if whole.sharing is None or strata is None or strata.target == "superpopulation":
             return found
-        retained = None if fraction is None else self.privacy_by_unit(beta, fraction)
+        retained = self.privacy_by_unit(beta, whole.fractions) if finite else None
         return replace(found, shared=self.privacy_by_unit(beta), retained=retained)
 
     def leverages(self, beta: Float, frame: Frame) -> Leverages:
-        s = self.sampling
-        weights, copies = (np.ones(s.rows) if v is None else v for v in (s.weights, s.frequencies))
-
-        def part(e: Equation, rows: slice) -> Leverages:
-            w = weights[rows]
+        def part(b: Block) -> Leverages:
+            e, s = b.equation, b.sampling
+            w, copies = (np.ones(b.n) if v is None else v for v in (s.weights, s.frequencies))
             scores = frame.scores(e.influence(beta) * w[:, None])
             if not frame.sloped:
                 squares = scores[:, :, None] * scores[:, None, :]
-                return leverages(scores, squares, squares, copies[rows], frame)
+                return leverages(scores, squares, squares, copies, frame)
             shares = frame.shares(e.record_slopes(beta) * w[:, None, None])
-            return leverages(scores, shares, size_of_one(shares) * w[:, None, None], copies[rows], frame)
+            return leverages(scores, shares, size_of_one(shares) * w[:, None, None], copies, frame)
 
         return self._in_small_blocks(part)
 
     def shares_by_unit(self, beta: Float, frame: Frame) -> tuple[Float, Float]:
-        s = self.sampling
-        assert s.clusters is not None
-        codes, groups, weights, factor = s.clusters, s.groups or 0, s.row_weights, s.weights
+        groups = self.sampling.groups or 0
 
-        def part(e: Equation, rows: slice) -> _Pair:
-            shares = frame.shares(e.record_slopes(beta) * weights[rows, None, None]).reshape(e.n, -1)
-            grouped = by_group(shares, codes[rows], groups)
-            if factor is None:
+        def part(b: Block) -> _Pair:
+            s = b.sampling
+            assert s.clusters is not None
+            shares = frame.shares(b.equation.record_slopes(beta) * s.row_weights[:, None, None]).reshape(b.n, -1)
+            grouped = by_group(shares, s.clusters, groups)
+            if s.weights is None:
                 return _Pair(grouped, grouped)
-            return _Pair(grouped, by_group(shares * factor[rows, None], codes[rows], groups))
+            return _Pair(grouped, by_group(shares * s.weights[:, None], s.clusters, groups))
 
         first, second = self._in_small_blocks(part).both
         return first.reshape(groups, self.d, self.d), second.reshape(groups, self.d, self.d)
 
     def squares_by_unit(self, beta: Float, frame: Frame) -> Float:
-        s = self.sampling
-        assert s.clusters is not None
-        codes, groups, squares = s.clusters, s.groups or 0, s.square_weights
+        groups = self.sampling.groups or 0
 
-        def part(e: Equation, rows: slice) -> Float:
-            scores = frame.scores(e.influence(beta))
-            products = scores[:, :, None] * scores[:, None, :] * squares[rows, None, None]
-            return by_group(products.reshape(e.n, -1), codes[rows], groups)
+        def part(b: Block) -> Float:
+            assert b.sampling.clusters is not None
+            scores = frame.scores(b.equation.influence(beta))
+            products = scores[:, :, None] * scores[:, None, :] * b.sampling.square_weights[:, None, None]
+            return by_group(products.reshape(b.n, -1), b.sampling.clusters, groups)
 
         return self._in_small_blocks(part).reshape(groups, self.d, self.d)
 
-    def _in_small_blocks(self, part: Callable[[Equation, slice], T]) -> T:
+    def square_weights_by_unit(self) -> Float:
+        def part(b: Block) -> Float:
+            s = b.sampling
+            assert s.clusters is not None
+            return np.asarray(np.bincount(s.clusters, weights=s.square_weights, minlength=self.sampling.groups or 0))
+
+        return self._added(part)
+
+    def _in_small_blocks(self, part: Callable[[Block], T]) -> T:
         """Sums for which a (d, d) matrix of every record of a block is held."""
         size = max(1, MATRIX_ENTRIES // self.d**2)
-
-        def cut(e: Equation, rows: slice) -> T:
-            if e.n <= size or self.about.whole:
-                return part(e, rows)
-            first = rows.start or 0
-            pieces = [slice(low, min(low + size, e.n)) for low in range(0, e.n, size)]
-            return cast(T, _sum(part(e.rows(p), slice(first + p.start, first + p.stop)) for p in pieces))
-
-        return self._added(cut)
+        if self.about.whole:
+            return self._added(part)
+        return self._added(lambda b: cast(T, _sum(map(part, b.cut(size)))))
 
     def privacy_by_unit(self, beta: Float, shares: Float | None = None) -> Float:
         """One combination of hidden values after the other, so that no more than the sums of all units (G, d) is held."""
-        s, records = self.sampling, self.equation.records
-        codes, weights = s.sharing, s.row_weights
+        codes, records = self.sampling.sharing, self.equation.records
         assert codes is not None
         first = np.unique(codes, return_index=True)[1]
         groups, share = len(first), np.ones(len(first)) if shares is None else shares[first]
 
         def sums(k: int) -> Float:
-            return self._added(lambda e, rows: by_group(e.at_node(beta, k) * weights[rows, None], codes[rows], groups))
+            def part(b: Block) -> Float:
+                return by_group(b.equation.at_node(beta, k) * b.sampling.row_weights[:, None], codes[b.rows], groups)
+
+            return self._added(part)
 
         phi, clean = np.zeros((groups, self.d)), np.zeros((self.d, self.d))
         for k in range(records.combinations):
@@ -227,15 +263,22 @@ class LocalEngine(Engine):
         return gram(phi, share) - clean
 
     def scores_by(self, influence: Callable[[Equation, slice], Float], codes: Int, groups: int) -> Float:
-        w = self.sampling.row_weights
-        return self._added(lambda e, rows: by_group(influence(e, rows) * w[rows, None], codes[rows], groups))
+        def part(b: Block) -> Float:
+            return by_group(influence(b.equation, b.rows) * b.sampling.row_weights[:, None], codes[b.rows], groups)
+
+        return self._added(part)
+
+    def counted_by(self, codes: Callable[[Equation], Int], groups: int) -> Float:
+        def part(b: Block) -> Float:
+            counts = np.bincount(codes(b.equation), weights=b.sampling.row_weights, minlength=groups)
+            return np.asarray(counts, dtype=float)
+
+        return self._added(part)
 
     def slope_moments(self, beta: Float, lefts: Float, rights: Float) -> Float:
-        s = self.sampling
-
-        def part(e: Equation, rows: slice) -> Float:
-            weights = np.ones(e.n) if s.weights is None else s.weights[rows]
-            counts = np.ones(e.n) if s.frequencies is None else s.frequencies[rows]
+        def part(b: Block) -> Float:
+            e, s = b.equation, b.sampling
+            weights, counts = (np.ones(b.n) if v is None else v for v in (s.weights, s.frequencies))
             slopes = np.stack([e.record_slope(beta, *pair) for pair in zip(lefts, rights, strict=True)]) * weights
             along = (e.influence(beta) @ lefts.T).T * weights
             size = np.full(len(slopes), counts.sum())
@@ -254,11 +297,11 @@ class LocalEngine(Engine):
         return self.equation.direct.refusal(self._moments(weights)[0])
 
     def _moments(self, weights: HeldWeights) -> Float:
-        def part(e: Equation, rows: slice) -> Float:
-            assert e.direct is not None
-            return e.direct.moments(weights.values[:, rows])
+        def part(b: Block) -> Float:
+            assert b.equation.direct is not None
+            return b.equation.direct.moments(weights.of(b))
 
-        return self._added(part)
+        return self._added(part, len(weights))
 
     def inverted(self, scores: Float) -> Float:
         assert self.equation.direct is not None
@@ -292,26 +335,23 @@ class LocalEngine(Engine):
     # Blocks.
 
     @cached_property
-    def _blocks(self) -> list[tuple[Equation, slice]]:
-        n = self.equation.n
+    def _blocks(self) -> list[Block]:
+        whole = Block(self.equation, self.sampling)
         if self.runs:
-            return [(self.equation.rows(cut), cut) for cut in self.runs]
+            return [Block(self.equation.rows(cut), self.sampling.cut(cut), cut.start) for cut in self.runs]
         size = max(SMALLEST, BLOCK_ENTRIES // max(self.d * self.about.nodes, 1))
-        if self.about.whole or n <= size:
-            return [(self.equation, slice(None))]
-        cuts = [slice(low, min(low + size, n)) for low in range(0, n, size)]
-        return [(self.equation.rows(cut), cut) for cut in cuts]
+        return [whole] if self.about.whole else list(whole.cut(size))
 
-    def _added(self, part: Callable[[Equation, slice], T]) -> T:
-        """The sum of the parts of all blocks, in their order."""
+    def _added(self, part: Callable[[Block], T], draws: int = 1) -> T:  # noqa: ARG002 - weights of all draws are held
+        """The sum of the parts of all blocks, in their order, under so many weight draws."""
         blocks = self._blocks
         if len(blocks) == 1:
-            return part(*blocks[0])
+            return part(blocks[0])
         workers = min(self.threads or os.cpu_count() or 1, len(blocks))
         if workers == 1:
-            return _sum(map(part, *zip(*blocks, strict=True)))
+            return _sum(map(part, blocks))
         with ThreadPoolExecutor(workers) as pool:
-            return _sum(pool.map(part, *zip(*blocks, strict=True)))
+            return _sum(pool.map(part, blocks))
 
 
 @dataclass(frozen=True)
@@ -350,6 +390,7 @@ def _shared(weights: Float, count: int) -> Float:
     return np.broadcast_to(weights, (count, weights.shape[1])) if len(weights) == 1 else weights
 
 
-def _ascent(equation: Equation) -> Any:
-    assert equation.ascent is not None
-    return equation.ascent
+def _ascent(block: Block) -> Any:
+    ascent = block.equation.ascent
+    assert ascent is not None
+    return ascent

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -134,9 +135,51 @@ class Sampling:
         return product(self.rows, self.weights, self.weights, self.frequencies)
 
     @property
+    def total(self) -> float:
+        """The sum of the row weights."""
+        return float(self.row_weights.sum())
+
+    @property
+    def fractions(self) -> Float:
+        """The sampling fraction of each row's stratum (n,)."""
+        assert self.strata is not None
+        assert self.clusters is not None
+        return self.strata.fraction[self.strata.stratum[self.clusters]]
+
+    def cut(self, rows: slice) -> Sampling:
+        """Of some of the rows; codes stay those of all."""
+        weights, counts = (None if v is None else v[rows] for v in (self.weights, self.frequencies))
+        clusters, sharing = (None if v is None else v[rows] for v in (self.clusters, self.sharing))
+        replicates = None if self.replicates is None else self.replicates[:, rows]
+        size = len(range(*rows.indices(self.rows)))
+        return Sampling(size, weights, counts, clusters, self.strata, replicates, self.replicate_scale, sharing)
+
+    @property
     def plain(self) -> bool:
         """Every record counts once."""
         return self.weights is None and self.frequencies is None
+
+    @property
+    def clustered(self) -> bool:
+        """Records depend on each other."""
+        return self.clusters is not None
+
+    @property
+    def simple(self) -> bool:
+        """The records are so many independent draws, of which each counts once."""
+        return self.weights is None and not self.clustered and self.strata is None and self.replicates is None
+
+    @property
+    def present(self) -> float:
+        """Records whose weight is not zero; where there are counts, the records that they stand for."""
+        return self.n if self.frequencies is not None else float(np.count_nonzero(self.row_weights))
+
+    @property
+    def square_worth(self) -> float:
+        """(Σw²)² / Σw⁴: how many records a sum of squared weights rests on."""
+        squares, counts = self.square_weights, self.frequencies
+        fourth = np.sum(squares**2 if counts is None else squares**2 / np.maximum(counts, 1))
+        return float(squares.sum() ** 2 / fourth)
 
     @property
     def counted(self) -> float:
@@ -151,7 +194,7 @@ class Sampling:
         """Records of equal weight that are worth as much, (Σw)² / Σw²: the counts themselves where there are only counts."""
         return float(self.row_weights.sum() ** 2 / self.square_weights.sum())
 
-    @property
+    @cached_property
     def groups(self) -> int | None:
         """Clusters; under a design its units, also those of which no record is left."""
         if self.strata is not None:
@@ -228,6 +271,106 @@ class Sampling:
         if rows and not sums:
             copies = np.where(self.row_weights > 0, copies, 0.0)
         return Deletions(self.row_weights, unit, np.zeros(count, dtype=np.int64), copies, np.zeros(1))
+
+
+@dataclass(frozen=True)
+class SampledSums:
+    """What sums over all records tell of their weights; those of two parts add.
+
+    Attributes
+    ----------
+    rows, n : rows, and records that they stand for.
+    total, squares, fourth : Σw, Σw² and Σw⁴, counts taken for so many equal records.
+    counted, present : as in `Sampling`.
+    """
+
+    rows: int = 0
+    n: float = 0.0
+    total: float = 0.0
+    squares: float = 0.0
+    fourth: float = 0.0
+    counted: float = 0.0
+    present: float = 0.0
+
+    @classmethod
+    def of(cls, s: Sampling) -> SampledSums:
+        squares = s.square_weights
+        fourth = np.sum(squares**2 if s.frequencies is None else squares**2 / np.maximum(s.frequencies, 1))
+        return cls(s.rows, s.n, s.total, float(squares.sum()), float(fourth), s.counted, s.present)
+
+    def __add__(self, other: SampledSums) -> SampledSums:
+        return SampledSums(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+
+@dataclass(frozen=True)
+class StreamedSampling(Sampling):
+    """The sampling of records that are not at hand: arrays are those of a block, and here is what all of them tell.
+
+    Attributes
+    ----------
+    sums : of the weights.
+    given : which of weights, frequencies, clusters and replicates there are.
+    units : clusters, or sampling units of a design.
+    live : units with a record of positive weight (G,).
+    published : replicate weights that each record has.
+    """
+
+    sums: SampledSums = SampledSums()
+    given: frozenset[str] = frozenset()
+    units: int | None = None
+    live_units: Bool | None = None
+    published: int = 0
+
+    @property
+    def n(self) -> float:
+        return self.sums.n
+
+    @property
+    def total(self) -> float:
+        return self.sums.total
+
+    @property
+    def plain(self) -> bool:
+        return not self.given & {"weights", "frequencies"}
+
+    @property
+    def clustered(self) -> bool:
+        return self.units is not None
+
+    @property
+    def simple(self) -> bool:
+        return not self.given & {"weights", "replicates"} and not self.clustered
+
+    @property
+    def counted(self) -> float:
+        return self.sums.counted
+
+    @property
+    def present(self) -> float:
+        return self.sums.present
+
+    @property
+    def square_worth(self) -> float:
+        return self.sums.squares**2 / self.sums.fourth
+
+    @property
+    def effective_n(self) -> float:
+        return self.sums.total**2 / self.sums.squares
+
+    @property
+    def groups(self) -> int | None:
+        return self.units
+
+    @property
+    def live_groups(self) -> int | None:
+        return None if self.live_units is None else int(self.live_units.sum())
+
+    @property
+    def degrees_of_freedom(self) -> float | None:
+        if self.strata is None or self.live_units is None:
+            return None
+        present = np.flatnonzero(self.live_units)
+        return self.strata.degrees_of_freedom(present, np.ones(len(present)))
 
 
 def _mean_one(law: Float, units: float) -> Float:

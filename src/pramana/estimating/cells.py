@@ -49,7 +49,7 @@ def factor_of(name: str, table: Table, schema: Schema) -> Factor:
         raise DataError(
             f"column {name!r} has no levels: it is a number with noise, whose quantiles, shares and domains cannot be estimated at the "
             f"usual rate; use mean({name!r}), a correlation or a regression, or have it released on a clamped grid, whose transition "
-            "matrix is GeometricNoise(..., bounds=...).clamped()"
+            "matrix is GeometricNoise(..., bounds=...).clamped(), or for quantiles and share() with KeepOrNoise(keep, LaplaceNoise(scale))"
         )
     return Factor(name, tuple(variable.levels), variable.kind)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pramana.arrays import Float
+from pramana.arrays import Float, Int
 from pramana.errors import DataError
 from pramana.estimating.cells import Factor, cell_labels, count_cells, factor_of, reverted_cells
 from pramana.estimating.equation import About, Direct, Equation, Note
@@ -61,6 +61,65 @@ WEAK = 4.0
 """Standard errors of a domain's reverted share below which its own estimates are hardly normal."""
 
 
+def kernel(t: Float, h: float) -> Float:
+    """The smoothed step K(t/h): 0 up to −h, 1 from h on; a plain step for h = 0."""
+    if h == 0:
+        return (t >= 0).astype(float)
+    return np.clip((t / h + 1) / 2, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Knots:
+    """Where F̂ bends: linear in between, or a step that starts at a knot for h = 0."""
+
+    points: Float
+    order: Int
+    h: float
+
+    @classmethod
+    def of(cls, values: Float, h: float) -> Knots:
+        points = values if h == 0 else np.concatenate([values - h, values + h])
+        order = np.argsort(points, kind="stable")
+        return cls(points[order], order, h)
+
+    def function(self, masses: Float) -> Float:
+        """F̂ at the knots (B, T); not a number without mass."""
+        total = masses.sum(axis=1, keepdims=True)
+        return self.summed(masses, np.where(total > 0, total, np.nan))
+
+    def summed(self, masses: Float, total: Float) -> Float:
+        """What lies below the knots (B, T), as shares of a total (B, 1)."""
+        if self.h == 0:
+            return np.asarray(np.cumsum(masses[:, self.order] / total, axis=1))
+        scaled = masses / (2 * self.h * total)
+        slopes = np.cumsum(np.concatenate([scaled, -scaled], axis=1)[:, self.order], axis=1)
+        slopes[:, 1:] = slopes[:, :-1] * np.diff(self.points)
+        slopes[:, 0] = 0.0 * total[:, 0]
+        return np.asarray(np.cumsum(slopes, axis=1))
+
+    def lengths(self, f: Float, q: float) -> Float:
+        """Length of {t : F̂(t) < q} (B,), from the first knot on."""
+        gaps = np.diff(self.points)
+        below = f < q
+        out = (below[:, :-1] & below[:, 1:]) @ gaps
+        row, j = np.nonzero(below[:, :-1] != below[:, 1:])
+        left, right = f[row, j], f[row, j + 1]
+        share = (q - np.minimum(left, right)) / np.abs(right - left)
+        return np.asarray(out + np.bincount(row, share * gaps[j], minlength=len(f)))
+
+    def quantile(self, f: Float, share: float) -> float:
+        """The quantile of the rearrangement of one F̂ (1, T): infinite for shares beyond 0 and 1, but for levels, which end."""
+        if self.h and not 0 < share < 1:
+            return np.inf if share > 0 else -np.inf
+        return float(self.inverted(f, share)[0])
+
+    def inverted(self, f: Float, q: float) -> Float:
+        """The quantile (B,) of the increasing rearrangement of each F̂ (B, T)."""
+        if self.h == 0:
+            return np.asarray(self.points[np.minimum(np.sum(f < q, axis=1), len(self.points) - 1)])
+        return np.asarray(self.points[0] + self.lengths(f, q))
+
+
 @dataclass(frozen=True)
 class Distribution:
     """A signed measure on numbers for every domain.
@@ -99,6 +158,21 @@ class Distribution:
     @property
     def discrete(self) -> bool:
         return self.cells.ndim == 3
+
+    def below(self, t: float, h: float) -> Float:
+        """Reverted share below t of a point of the support (S,), smoothed over t ± h."""
+        return kernel(t - self.values, h)
+
+    def squared_below(self, t: float, h: float) -> Float:
+        """The reverted square of that share."""
+        return kernel(t - self.values, h) ** 2
+
+    def near(self, t: float, h: float) -> Float:
+        """Whether a point of the support lies within t ± h (S,), reverted."""
+        return (np.abs(t - self.values) <= h).astype(float)
+
+    def knots(self, h: float) -> Knots:
+        return Knots.of(self.values, h)
 
     @property
     def count(self) -> int:
@@ -141,8 +215,8 @@ class Distribution:
 
 
 def support_of(column: str, table: Table, schema: Schema) -> Factor | None:
-    """The levels of a perturbed column, which must be numbers; None for a clean one."""
-    if column not in schema:
+    """The levels of a perturbed column, which must be numbers; None for a clean one, and for one with noise that left some numbers as they were."""
+    if column not in schema or schema[column].keeps:
         as_numbers(table.column(column), column)
         return None
     factor = factor_of(column, table, schema)
@@ -182,6 +256,16 @@ class Functional(ABC):
     @abstractmethod
     def slope(self, measure: Distribution, beta: Float, weights: Float) -> Float:
         """Σ w ∂ψ (d, d)."""
+
+    def outer(self, measure: Distribution, beta: Float, reference: Float, weights: Float) -> Float:
+        """Reverted Σ w ψψᵀ (d, d). Different domains do not overlap; everyone overlaps with each of them."""
+        pieces = self.pieces(measure, beta, reference)
+        out = np.zeros((len(pieces), len(pieces)))
+        for j, (g, left) in enumerate(pieces):
+            for k, (h, right) in enumerate(pieces):
+                if g == h or g is None or h is None:
+                    out[j, k] = weights @ measure.per_record(left * right, h if g is None else g)
+        return out
 
     def sharp(self, measure: Distribution) -> Functional:  # noqa: ARG002
         """Without a kernel that serves to find the parameters."""
@@ -224,8 +308,11 @@ class DistributionFunction(EstimatingFunction):
         return (self.column, *(f.name for f in self.by))
 
     def equation(self, records: Records) -> DistributionEquation:
-        measure = Distribution.of(records, self.column, self.by, self.levels)
-        return DistributionEquation(self, records, measure, np.ones(records.n))
+        return DistributionEquation(self, records, self.measured(records), np.ones(records.n))
+
+    def measured(self, records: Records) -> Distribution:
+        """The distribution of records."""
+        return Distribution.of(records, self.column, self.by, self.levels)
 
 
 @dataclass(frozen=True)
@@ -310,22 +397,14 @@ class DistributionEquation(Equation, Direct):
 
     def influence_under(self, beta: Float, records: Records) -> Float:
         """ψ stays linearised at the reverted distribution; only the membership is that of the other measure."""
-        function = self.function
-        at = Distribution.of(records, function.column, function.by, function.levels)
+        at = self.function.measured(records)
         return np.stack([at.per_record(psi, g) for g, psi in self._pieces(beta)], axis=1)
 
     def slope(self, beta: Float, weights: Float) -> Float:
         return self.function.functional.slope(self.measure, beta, weights)
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
-        """Different domains do not overlap; everyone overlaps with each of them."""
-        pieces = self._pieces(beta)
-        out = np.zeros((len(pieces), len(pieces)))
-        for j, (g, left) in enumerate(pieces):
-            for k, (h, right) in enumerate(pieces):
-                if g == h or g is None or h is None:
-                    out[j, k] = weights @ self.measure.per_record(left * right, h if g is None else g)
-        return out
+        return self.function.functional.outer(self.measure, beta, self.reference, weights)
 
     def _pieces(self, beta: Float) -> list[tuple[int | None, Float]]:
         return self.function.functional.pieces(self.measure, beta, self.reference)

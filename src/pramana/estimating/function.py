@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from math import comb
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
 from pramana.arrays import Columns, Float
-from pramana.errors import DataError, FormulaError
+from pramana.errors import DataError, FormulaError, listing
 from pramana.estimating.equation import About, Equation, Solve, central_slopes
 from pramana.estimating.records import Records, broadcast
 from pramana.frames import Schema, Table
+
+TRIED = 50
+"""Records on which it is tried whether a function is the polynomial that it is said to be."""
+ROUNDING = 1e-9
 
 
 class EstimatingFunction(ABC):
@@ -140,11 +145,21 @@ class CallableFunction(EstimatingFunction, Question):
     derivative: Literal["central", "jax"] = "central"
     smooth: bool = True
     initial: tuple[float, ...] | None = None
+    second: Mapping[tuple[str, ...], Callable[..., Any]] = field(default_factory=dict)
+    degrees: Mapping[str, int] = field(default_factory=dict)
+    entire: tuple[str, ...] = ()
 
     @property
     def log_scale(self) -> bool:
         """Only its author knows."""
         return True
+
+    def degree(self, name: str) -> int | None:
+        return self.degrees.get(name)
+
+    def twice_differentiated(self, name: str) -> bool:
+        """Whether the second derivative by a column is known."""
+        return self.smooth and (self.derivative == "jax" or (name,) in self.second)
 
     def prepare(self, table: Table, schema: Schema) -> CallableFunction:
         for name in self.variables:
@@ -152,14 +167,41 @@ class CallableFunction(EstimatingFunction, Question):
                 table.column(name)
         return self
 
+    def precision(self) -> AbstractContextManager[Any]:
+        """In which U is to be called."""
+        return _double_precision() if self.derivative == "jax" else nullcontext()
+
+    def called(self, beta: Any, columns: Columns) -> Any:
+        """U as the user returns it."""
+        return self.u(beta, **{v: columns[v] for v in self.variables})
+
     def evaluate(self, beta: Float, columns: Columns) -> Float:
         """U (n, d), checked for shape."""
-        with _double_precision() if self.derivative == "jax" else nullcontext():
-            value = np.asarray(self.u(beta, **{v: columns[v] for v in self.variables}), dtype=float)
+        with self.precision():
+            return self._checked("the estimating function", self.called(beta, columns), columns)
+
+    def supplied(self, names: tuple[str, ...]) -> Callable[[Float, Columns], Float]:
+        """U differentiated twice by each of some columns, as the user wrote it."""
+        written = next((f for key, f in self.second.items() if set(key) == set(names)), None)
+        if written is None:
+            key = repr(names[0]) if len(names) == 1 else repr(names)
+            raise FormulaError(
+                f"Laplace noise in {listing(names)} at once is undone by u differentiated twice by each of them: supply it as second={{{key}: "
+                "function}, or write u in jax.numpy and say derivative='jax'"
+            )
+        name = f"second[{names[0]!r}]" if len(names) == 1 else f"second[{names!r}]"
+        return lambda beta, columns: self._checked(
+            name, written(beta, **{v: columns[v] for v in self.variables}), columns
+        )
+
+    def _checked(self, name: str, returned: Any, columns: Columns) -> Float:
+        """Numbers (n, d), complex where a column is."""
+        beyond = any(np.iscomplexobj(columns[v]) for v in self.variables)
+        value = np.asarray(returned) if beyond else np.asarray(returned, dtype=float)
         n = len(columns[self.variables[0]])
         if value.shape != (n, len(self.parameters)):
             raise FormulaError(
-                f"the estimating function returned shape {value.shape} for {n} records and {len(self.parameters)} "
+                f"{name} returned shape {value.shape} for {n} records and {len(self.parameters)} "
                 f"parameters: it must return {(n, len(self.parameters))}"
             )
         return value
@@ -175,10 +217,19 @@ class CallableFunction(EstimatingFunction, Question):
             return value
         return _jax_slopes(self.u, beta, arguments) if self.derivative == "jax" else None
 
+    def start_at(self) -> Float:
+        """Starting values (d,)."""
+        return np.zeros(len(self.parameters)) if self.initial is None else np.array(self.initial)
+
+    def check(self, records: Records) -> None:
+        """Refuse what is no sum over records, or not what was said of it."""
+        _refuse_coupled_rows(self, records, self.start_at())
+        for name, degree in self.degrees.items():
+            _refuse_other_degrees(self, records, name, degree)
+
     def equation(self, records: Records) -> Equation:
-        equation = NodeEquation(self, records)
-        _refuse_coupled_rows(self, records, equation.initial)
-        return equation
+        self.check(records)
+        return NodeEquation(self, records)
 
 
 def from_callable(
@@ -189,6 +240,9 @@ def from_callable(
     derivative: Literal["central", "jax"] = "central",
     smooth: bool = True,
     start: Sequence[float] | None = None,
+    second: Mapping[str | tuple[str, ...], Callable[..., Any]] | None = None,
+    degree: Mapping[str, int] | None = None,
+    entire: str | Sequence[str] = (),
 ) -> CallableFunction:
     """An estimating function from `u(beta, a, b, ...)`, whose other arguments are column names.
 
@@ -199,6 +253,11 @@ def from_callable(
     slope : ∂u/∂β with the same arguments, (n, d, d); by default central differences, or JAX with derivative="jax".
     smooth : False for a step function; it needs no derivative and takes `Resampling`.
     start : starting values; zeros by default.
+    second : for columns with Laplace noise, from a column to ∂²u/∂column², a function like u; for two of them also from the tuple of both to
+        ∂⁴u/∂a²∂b². With derivative="jax" these are known. Without either, u is evaluated close to the released value instead.
+    degree : from a column to the degree of u as a polynomial in it: every noise is then undone exactly.
+    entire : columns in which u is an entire function (a combination of polynomials, exponentials, sines) that takes complex numbers: normal
+        noise is then undone.
 
     >>> import numpy as np
     >>> log_mean = from_callable(lambda beta, y: (np.log(y) - beta[0])[:, None], ["log mean"])
@@ -221,7 +280,32 @@ def from_callable(
     if start is not None and len(start) != len(names):
         raise FormulaError(f"start has {len(start)} values for {len(names)} parameters")
     initial = None if start is None else tuple(float(v) for v in start)
-    return CallableFunction(u, names, tuple(arguments[1:]), slope, derivative, smooth, initial)
+    known, columns = _said_of_columns(arguments[1:], second, degree, entire)
+    return CallableFunction(
+        u, names, tuple(arguments[1:]), slope, derivative, smooth, initial, known, dict(degree or {}), columns
+    )
+
+
+def _said_of_columns(
+    arguments: Sequence[str], second: Any, degree: Any, entire: Any
+) -> tuple[dict[tuple[str, ...], Callable[..., Any]], tuple[str, ...]]:
+    """What was said of u as a function of its columns, by the columns' names."""
+    known = {(key,) if isinstance(key, str) else tuple(key): f for key, f in (second or {}).items()}
+    columns = (entire,) if isinstance(entire, str) else tuple(entire)
+    strange = [
+        name for name in (*(n for key in known for n in key), *(degree or {}), *columns) if name not in arguments
+    ]
+    if strange:
+        raise FormulaError(f"{strange[0]!r} is no column of u: it takes {listing(arguments)}")
+    wrong = [f for f in known.values() if not callable(f)]
+    if wrong:
+        raise FormulaError(f"second holds a {type(wrong[0]).__name__}: give functions of beta and columns, like u")
+    for name, power in (degree or {}).items():
+        if isinstance(power, bool) or not isinstance(power, int) or power < 0:
+            raise FormulaError(
+                f"degree[{name!r}]={power!r} must be a whole number: the degree of u as a polynomial in {name!r}"
+            )
+    return known, columns
 
 
 @dataclass(frozen=True)
@@ -242,7 +326,8 @@ class NodeEquation(Equation):
         return NodeEquation(self.function, records)
 
     @cached_property
-    def _columns(self) -> list[Columns]:
+    def columns(self) -> list[Columns]:
+        """Of every node, each (n,)."""
         records = self.records
         return [{v: broadcast(c, records.n) for v, c in records.at(k).items()} for k in range(len(records.nodes))]
 
@@ -252,28 +337,27 @@ class NodeEquation(Equation):
 
     @property
     def initial(self) -> Float:
-        given = self.function.initial
-        return np.zeros(self.d) if given is None else np.array(given)
+        return self.function.start_at()
 
     def start(self, weights: Float, solve: Solve) -> Float:  # noqa: ARG002
         return self.initial
 
     def influence(self, beta: Float) -> Float:
-        terms = zip(self._columns, self._node_weights, strict=True)
+        terms = zip(self.columns, self._node_weights, strict=True)
         total = np.zeros((self.n, self.d))
         for columns, weight in terms:
             total += weight[:, None] * self.function.evaluate(beta, columns)
         return total
 
     def at_node(self, beta: Float, k: int) -> Float:
-        return self.function.evaluate(beta, self._columns[k])
+        return self.function.evaluate(beta, self.columns[k])
 
     def slope(self, beta: Float, weights: Float) -> Float:
         return np.asarray(weights @ self.record_slopes(beta).reshape(self.n, -1)).reshape(self.d, self.d)
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
         total = np.zeros((self.d, self.d))
-        for columns, weight in zip(self._columns, self._node_weights, strict=True):
+        for columns, weight in zip(self.columns, self._node_weights, strict=True):
             u = self.function.evaluate(beta, columns)
             total += (u * (weight * weights)[:, None]).T @ u
         return total
@@ -283,11 +367,11 @@ class NodeEquation(Equation):
 
     def record_slopes(self, beta: Float) -> Float:
         """∂φ_i/∂β (n, d, d)."""
-        first = self.function.slopes(beta, self._columns[0])
+        first = self.function.slopes(beta, self.columns[0])
         if first is None:
             return central_slopes(self.influence, beta)
         total = self._node_weights[0][:, None, None] * first
-        for columns, weight in zip(self._columns[1:], self._node_weights[1:], strict=True):
+        for columns, weight in zip(self.columns[1:], self._node_weights[1:], strict=True):
             slopes = self.function.slopes(beta, columns)
             assert slopes is not None
             total = total + weight[:, None, None] * slopes
@@ -328,3 +412,26 @@ def _refuse_coupled_rows(function: CallableFunction, records: Records, beta: Flo
             "the estimating function's rows depend on each other (half of the data gives other values than the whole): "
             "compute means, ranks and the like as parameters of their own, or before the fit"
         )
+
+
+def _refuse_other_degrees(function: CallableFunction, records: Records, name: str, degree: int) -> None:
+    """A polynomial has no differences beyond its degree, at the start and beside it."""
+    some = slice(0, TRIED)
+    columns = {key: broadcast(value, records.n)[some] for key, value in records.at(0).items()}
+    values = np.asarray(columns[name], dtype=float)
+    if not values.size:
+        return
+    step = max(float(np.ptp(values)), 1.0) / 4
+    signs = [(-1) ** k * comb(degree + 1, k) for k in range(degree + 2)]
+    for beta in (function.start_at(), function.start_at() + 0.1):
+        with np.errstate(all="ignore"):
+            terms = [
+                sign * function.evaluate(beta, {**columns, name: values + (k - degree / 2) * step})
+                for k, sign in enumerate(signs)
+            ]
+        left, size = np.abs(sum(terms)), np.sum(np.abs(terms), axis=0)
+        if np.isfinite(size).all() and np.any(left > ROUNDING * size.max(axis=0)):
+            raise FormulaError(
+                f"the estimating function is no polynomial of degree {degree} in {name!r}, as degree= says: its differences of order {degree + 1} "
+                "are not zero; state the right degree, or leave it out"
+            )

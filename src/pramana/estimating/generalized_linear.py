@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Column, Float, Int
-from pramana.errors import DataError, FormulaError, SolveError, quoted, quoted_terms
+from pramana.errors import DataError, SolveError, quoted
+from pramana.estimating.collinearity import judge_collinear, refuse_extreme
 from pramana.estimating.equation import About, Ascent, Equation, Quotients, Solve
 from pramana.estimating.families import FAMILIES, Family
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.products import FromColumns, Part, ProductDesign
 from pramana.estimating.records import Records, broadcast
 from pramana.kernels import backend, predictor, products
-from pramana.kernels.blocks import runs
 from pramana.kernels.predictor import Grouped, Predictor
 from pramana.kernels.products import Products
 
@@ -86,7 +86,7 @@ class GeneralizedLinear(EstimatingFunction):
 
     def bound(self, records: Records, design: ProductDesign, responses: Float) -> PredictorEquation:
         """The equation of a design that is at hand, with responses (1 or C, n)."""
-        judge_collinear(*design.limits(), design.gram(), self.parameters)
+        judge_collinear(*design.limits(), design.gram, self.parameters)
         return PredictorEquation(self, records, design, self._offset(records), responses)
 
     def _offset(self, records: Records) -> Float:
@@ -343,54 +343,6 @@ class PredictorAscent(Ascent):
         largest = float(np.abs(direction).max())
         unit = direction / largest if 0 < largest < np.inf else np.zeros_like(direction)
         return np.asarray(data.design @ unit).reshape(data.weight.shape)
-
-
-def refuse_collinear(designs: Iterable[Float], parameters: tuple[str, ...]) -> None:
-    """Refuse designs (·, d) that together have a deficient rank."""
-    d = len(parameters)
-    low, high, gram = np.full(d, np.inf), np.full(d, -np.inf), np.zeros((d, d))
-    with np.errstate(all="ignore"):
-        for part in (design[rows] for design in designs for rows in runs(len(design))):
-            low, high = np.minimum(low, part.min(axis=0)), np.maximum(high, part.max(axis=0))
-            gram += part.T @ part
-    judge_collinear(low, high, gram, parameters)
-
-
-def judge_collinear(low: Float, high: Float, gram: Float, parameters: tuple[str, ...]) -> None:
-    """Name the columns behind a deficient rank, from their smallest and largest values and Σ xxᵀ; no silent pseudo-inverse."""
-    largest = np.maximum(-low, high)
-    if not np.all(np.isfinite(largest)):
-        bad = [p for p, value in zip(parameters, largest, strict=True) if not np.isfinite(value)]
-        raise DataError(f"the design column(s) {quoted_terms(bad)} hold infinite or missing values: clean the data")
-    for name, value in zip(parameters, largest, strict=True):
-        _refuse_size(float(value), name)
-    scale = np.sqrt(np.diag(gram))
-    if np.any(scale == 0):
-        zero = [p for p, s in zip(parameters, scale, strict=True) if s == 0]
-        raise FormulaError(f"the design column(s) {quoted_terms(zero)} are zero throughout: drop the term(s)")
-    values, vectors = np.linalg.eigh(gram / np.outer(scale, scale))
-    if values[0] > 1e-11 * values[-1]:
-        return
-    involved = np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3 * np.abs(vectors[:, 0]).max())
-    constant = [parameters[j] for j in involved if low[j] == high[j] and parameters[j] != "Intercept"]
-    hint = f"{quoted_terms(constant[:1])} is constant; " if constant else ""
-    names = quoted_terms(parameters[j] for j in involved)
-    raise FormulaError(
-        f"the design is collinear in {names} ({hint}smallest eigenvalue {max(values[0], 0):.1e}): drop one of them, or center a number "
-        "that varies little around a large value"
-    )
-
-
-def refuse_extreme(values: Float, name: str) -> None:
-    """Squares of such numbers leave the range of floating point."""
-    _refuse_size(float(np.abs(values).max(initial=0.0)), name)
-
-
-def _refuse_size(largest: float, name: str) -> None:
-    if largest > 1e100 or 0 < largest < 1e-100:
-        raise DataError(
-            f"{quoted_terms([name])} has values up to {quoted(f'{largest:.2g}')} in size: change its unit, to lie between 1e-100 and 1e+100"
-        )
 
 
 @dataclass(frozen=True)

@@ -123,12 +123,7 @@ class NoisyLinear(Equation):
         return self.naive.start(weights, solve)
 
     def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
-        """Columns of whose spread next to nothing is left without the noise."""
-        return [
-            note
-            for name, spread in zip(self.records.noisy, self.records.spreads.tolist(), strict=True)
-            for note in _drowned(name, self.records.columns[name], spread, weights)
-        ]
+        return drowned(self.records, weights)
 
     @cached_property
     def operators(self) -> tuple[Operator, ...]:
@@ -316,6 +311,15 @@ def _over_nodes(values: Float, nodes: int) -> Float:
     if nodes > FEW_NODES:
         return np.asarray(values.reshape(-1, nodes, values.shape[1]).sum(axis=1))
     return np.asarray(sum((values[k::nodes] for k in range(1, nodes)), start=values[::nodes]))
+
+
+def drowned(records: NoisyRecords, weights: Float) -> list[Note]:
+    """Remarks on columns of whose spread next to nothing is left without the noise."""
+    return [
+        note
+        for name, spread in zip(records.noisy, records.spreads.tolist(), strict=True)
+        for note in _drowned(name, records.columns[name], spread, weights)
+    ]
 
 
 def _drowned(name: str, column: Column, noise: float, weights: Float) -> list[Note]:

@@ -41,8 +41,8 @@ class Solved:
 
 def solved(method: EquationMethod, task: Task) -> Solved:
     """Bind and solve."""
-    binding = method.bind(task.function, task.mechanism, task.table, task.sampling.row_weights)
-    engine = task.engine(binding.equation).learned()
+    binding, engine = task.bound(lambda table, weights: method.bind(task.function, task.mechanism, table, weights))
+    engine = engine.learned()
     _refuse_few(engine)
     whole = unsplit(method, task, engine)
     chosen = chosen_inference(task.options.inference, engine, binding.rebind is not None)
@@ -95,8 +95,7 @@ def answer(method: EquationMethod, task: Task, at: Solved) -> Result:
 
 
 def _refuse_few(engine: Engine) -> None:
-    sampling = engine.sampling
-    held = min(engine.n, float(np.count_nonzero(sampling.row_weights)) if sampling.frequencies is None else engine.n)
+    held = min(engine.n, engine.sampling.present)
     if held <= engine.d:
         raise too_few(held, engine.d)
 
@@ -148,7 +147,7 @@ def _shares(engine: Engine) -> Shares | None:
     about = engine.about
     if about.tables is None:
         return None
-    whole = float(engine.sampling.row_weights.sum()) if about.sums else 1.0
+    whole = engine.sampling.total if about.sums else 1.0
     return Shares(about.tables, whole if about.size is None else about.size)
 
 
@@ -172,4 +171,4 @@ def shown_only(result: Result, names: Sequence[str]) -> Result:
 
 def _sum_of_weights(engine: Engine) -> dict[str, str]:
     """What a total is to be read with."""
-    return {"Sum of weights": f"{engine.sampling.row_weights.sum():g}"} if engine.about.sums else {}
+    return {"Sum of weights": f"{engine.sampling.total:g}"} if engine.about.sums else {}

@@ -8,8 +8,8 @@ import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.estimating import Equation, EstimatingFunction, GeneralizedLinear, Records, ResponseMoments
+from pramana.estimating.collinearity import refuse_collinear
 from pramana.estimating.factored import Component, FactoredLinear, FactoredLog, FactoredRecords
-from pramana.estimating.generalized_linear import refuse_collinear
 from pramana.estimators.noise import undone
 from pramana.frames import Table
 from pramana.kernels.blocks import runs

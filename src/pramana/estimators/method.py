@@ -66,6 +66,11 @@ class Method(ABC):
         """Whether a result of this method can be asked for margins, which fits the model again."""
         return False
 
+    @property
+    def by_blocks(self) -> bool:
+        """Whether its equation can be bound to one block of the records after the other, of which nothing but sums is kept."""
+        return False
+
     def within(self, subset: Subset) -> Method:
         """The method for the records of a subset that perturbed columns decide."""
         raise PramanaError(

@@ -24,6 +24,10 @@ class Naive(EquationMethod):
         return replace(self, subset=subset)
 
     @property
+    def by_blocks(self) -> bool:
+        return True
+
+    @property
     def takes_as_true(self) -> bool:
         return True
 

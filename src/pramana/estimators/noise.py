@@ -9,7 +9,11 @@ import numpy as np
 
 from pramana.errors import FormulaError, listing
 from pramana.estimating import Equation, EstimatingFunction, GeneralizedLinear, Records
+from pramana.estimating.distribution import DistributionFunction
+from pramana.estimating.function import CallableFunction
+from pramana.estimating.kept import KeptFunction
 from pramana.estimating.noisy import NoisyLinear, NoisyRecords
+from pramana.estimating.noisy_functions import NoisyFunction
 from pramana.frames import Table
 from pramana.kernels.additive import HIGHEST, Displacement
 from pramana.kernels.predictor import IDENTITY, LOGIT, POWER
@@ -27,6 +31,11 @@ def undone(function: EstimatingFunction, assignment: Assignment, table: Table) -
         return channel.revert(encoded, context)
     own = [function.degree(name) for name in assignment.columns]
     degree = None if None in own else sum(power for power in own if power is not None)
+    if degree is not None and 2 * degree > HIGHEST and isinstance(function, CallableFunction):
+        raise FormulaError(
+            f"the function is of degree {degree} in {listing(assignment.columns)} ({_kind(assignment)}), and noise is undone up to degree {HIGHEST // 2}: "
+            "leave out the higher powers, or leave the column out of degree="
+        )
     if degree is not None and 2 * degree > HIGHEST:
         raise FormulaError(
             f"the terms in {listing(assignment.columns)} ({_kind(assignment)}) are of degree {degree // 2}, and noise is undone up to degree {HIGHEST // 4}: "
@@ -35,8 +44,18 @@ def undone(function: EstimatingFunction, assignment: Assignment, table: Table) -
     if degree is not None:
         return channel.revert_polynomial(encoded, context, 2 * degree)  # of the function, and of its square
     _refuse_rough(function, assignment)
-    _refuse_growing(function, assignment)
+    if _grows_as_a_square(function, assignment):
+        return channel.revert_bounded(encoded, context)
+    if not channel.bounded:
+        _refuse_growing(function, assignment)
     return channel.revert(encoded, context)
+
+
+def _grows_as_a_square(function: EstimatingFunction, assignment: Assignment) -> bool:
+    """A logit with terms that are linear in the columns: so does the square of its score."""
+    if not isinstance(function, GeneralizedLinear) or function.family.curve.code != LOGIT:
+        return False
+    return all(function.degrees.get(name) == 1 for name in assignment.columns)
 
 
 Closed: TypeAlias = Mapping[tuple[str, ...], Displacement]
@@ -44,7 +63,11 @@ Closed: TypeAlias = Mapping[tuple[str, ...], Displacement]
 
 
 def closed_form(function: EstimatingFunction, mechanism: Mechanism | None, table: Table) -> Closed:
-    """The columns that a linear model, a logit or a log link with V(μ) = μ^p reads linearly."""
+    """The columns that a linear model, a logit or a log link with V(μ) = μ^p reads linearly, or of which a user's own function has what it takes."""
+    if isinstance(function, CallableFunction) and mechanism is not None:
+        return _of_own(function, mechanism, table)
+    if isinstance(function, DistributionFunction) and mechanism is not None:
+        return _of_distribution(function, mechanism, table)
     if not isinstance(function, GeneralizedLinear) or mechanism is None or function.parts is None:
         return {}
     if function.family.curve.code not in (IDENTITY, LOGIT, POWER):
@@ -60,6 +83,32 @@ def closed_form(function: EstimatingFunction, mechanism: Mechanism | None, table
     every = {name for columns in found for name in columns}
     mixed = {name for names in function.reads if len(names & every) > 1 for name in names}
     return {columns: displaced for columns, displaced in found.items() if not mixed.intersection(columns)}
+
+
+def _of_own(function: CallableFunction, mechanism: Mechanism, table: Table) -> Closed:
+    """Laplace noise in columns with a second derivative, and normal noise in those that may be complex numbers."""
+    found: dict[tuple[str, ...], Displacement] = {}
+    for assignment in mechanism.used_by(function.variables):
+        displaced = assignment.channel.noise(assignment.context(table))
+        if displaced is None or any(function.degree(name) is not None for name in assignment.columns):
+            continue
+        normal = all(np.any(o.variance) for o in displaced.operators)
+        laplace = not normal and all(o.differential for o in displaced.operators)
+        known = function.twice_differentiated if laplace else function.entire.__contains__
+        if (normal or laplace) and all(known(name) for name in assignment.columns):
+            assignment.channel.check_released(assignment.encoded(table), assignment.context(table))
+            found[assignment.columns] = displaced
+    return found
+
+
+def _of_distribution(function: DistributionFunction, mechanism: Mechanism, table: Table) -> Closed:
+    """The column itself, where some of its numbers were kept."""
+    for assignment in mechanism.used_by((function.column,)):
+        displaced = assignment.channel.noise(assignment.context(table))
+        if displaced is not None and all(o.mixture is not None for o in displaced.operators):
+            assignment.channel.check_released(assignment.encoded(table), assignment.context(table))
+            return {assignment.columns: displaced}
+    return {}
 
 
 def _linear(function: GeneralizedLinear, columns: tuple[str, ...], displaced: Displacement) -> bool:
@@ -89,6 +138,10 @@ def equation_of(function: EstimatingFunction, records: Records) -> Equation:
     """The equation of records, in closed form where they hold noise."""
     if not isinstance(records, NoisyRecords):
         return function.equation(records)
+    if isinstance(function, CallableFunction):
+        return NoisyFunction.of(function, records)
+    if isinstance(function, DistributionFunction):
+        return KeptFunction.of(function).equation(records)
     assert isinstance(function, GeneralizedLinear)
     return NoisyLinear.of(function, records)
 
@@ -127,4 +180,4 @@ def _refuse_growing(function: EstimatingFunction, assignment: Assignment) -> Non
 
 
 def _kind(assignment: Assignment) -> str:
-    return type(next(iter(assignment.channel.parts.values()))).__name__
+    return next(iter(assignment.channel.parts.values())).title

@@ -148,13 +148,13 @@ class Interval:
     def counts(self) -> Float:
         """Σ w by way of release (R,), found by the terms of the records; ways with equal terms count as the first of them."""
         assert self.means is not None
-        ways, own = _keys(self.means), _keys(self.engine.equation.means())
+        ways = _keys(self.means)
         order = np.argsort(ways, kind="stable")
         apart = np.flatnonzero(np.diff(ways[order], prepend=-np.inf) > EQUAL * np.abs(ways).max())
         levels = ways[order][apart]
-        codes = np.searchsorted((levels[1:] + levels[:-1]) / 2, own)
+        between = (levels[1:] + levels[:-1]) / 2
         out = np.zeros(ways.size)
-        out[order[apart]] = np.bincount(codes, weights=self.sampling.row_weights, minlength=levels.size)
+        out[order[apart]] = self.engine.counted_by(lambda e: np.searchsorted(between, _keys(e.means())), levels.size)
         return out
 
     @cached_property
@@ -179,8 +179,7 @@ class Interval:
     @property
     def counted(self) -> bool:
         """Whether the records are so many independent draws, of which each counts once."""
-        s = self.sampling
-        return s.weights is None and s.clusters is None and s.strata is None and s.replicates is None
+        return self.sampling.simple
 
     @property
     def countable(self) -> bool:
@@ -195,12 +194,12 @@ class Interval:
     def degrees(self) -> Float:
         """Of the variance that says what the sample is worth (d,); infinite where records are independent, and where nothing
         varied, so that clusters were counted."""
-        known = np.inf if self.df is None or self.sampling.clusters is None else self.df
+        known = np.inf if self.df is None or not self.sampling.clustered else self.df
         return np.where(self.still, np.inf, known)
 
     @property
     def total(self) -> float:
-        return float(self.sampling.row_weights.sum())
+        return self.sampling.total
 
     @property
     def scale(self) -> float:

@@ -152,7 +152,7 @@ def _resting_on_one(engine: Engine, small: SmallSample | None) -> list[Diagnosti
         return []
     found = [repr(p) for p, alone in zip(engine.about.parameters, small.alone, strict=True) if alone]
     names = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
-    unit = "record" if engine.sampling.clusters is None else "cluster"
+    unit = "cluster" if engine.sampling.clustered else "record"
     message = (
         f"one {unit} alone determines {names}, and its residuals say nothing about the error: no standard error is given; the "
         "other rows are not affected"

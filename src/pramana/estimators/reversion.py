@@ -11,7 +11,7 @@ import numpy as np
 
 from pramana.arrays import Column, Float, Int
 from pramana.diagnostic import Diagnostic
-from pramana.errors import DataError
+from pramana.errors import DataError, listing
 from pramana.estimating import Equation, EstimatingFunction, Records, ResponseMoments
 from pramana.estimating.factored import FactoredRecords
 from pramana.estimating.records import ResponseNodes
@@ -27,6 +27,8 @@ from pramana.mechanism import Assignment, Mechanism, Nodes
 FAINT = 4.0
 """Standard errors of a subset's reverted share below which estimates within it are hardly normal."""
 ROUNDING = 1e-12
+LOST = 1e-4
+"""Largest share of a function that may be lost in the rounding of its signed weights."""
 NODE_LIMIT = 4e8
 """Largest number of node weights (records × combinations of levels) held in memory."""
 
@@ -40,6 +42,10 @@ class Reversion(EquationMethod):
 
     def within(self, subset: Subset) -> Reversion:
         return replace(self, subset=subset)
+
+    @property
+    def by_blocks(self) -> bool:
+        return True
 
     @property
     def reverts(self) -> bool:
@@ -138,6 +144,7 @@ def reverted_records(
     records = Records.clean(table.n, columns)
     for assignment in spread:
         records = spread_over(records, assignment, undone(function, assignment, table), variables)
+    _refuse_lost_in_rounding(records, [a for a in spread if a.channel.levels is None])
     if subset is not None:
         records = records.within(subset.inside, function.variables)
     if alone:
@@ -155,6 +162,16 @@ def _refuse_too_many(assignments: list[Assignment], n: int) -> None:
             f"the perturbed columns {named} have {nodes:.3g} combinations of levels, {n * nodes:.1e} weights for {n} records, "
             f"above the limit of {NODE_LIMIT:.0e}: use fewer of them in one formula or merge levels. Formulas with family 'gaussian', or "
             "'poisson', 'gamma' or 'inverse-gaussian' with link 'log', need no combinations of columns that do not interact"
+        )
+
+
+def _refuse_lost_in_rounding(records: Records, noisy: list[Assignment]) -> None:
+    """Signed weights of several columns with noise multiply, and what is left of a sum of large ones is rounding."""
+    lost = float(np.abs(records.table).sum(axis=1).max(initial=0.0)) * 2.0**-53
+    if noisy and lost > LOST:
+        raise DataError(
+            f"the noise of {listing([c for a in noisy for c in a.columns])} would be undone by weights so large that {lost:.1g} of a function's size is "
+            f"rounding, above {LOST:g}: use fewer of these columns at once, in terms that are linear in them, or a column with noise on a grid"
         )
 
 

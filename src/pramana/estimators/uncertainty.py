@@ -113,7 +113,7 @@ def uncertainty(
     if added is not None and draws is None and not known:
         large, covariance = large + added, covariance + added
     level, df = chosen.level if isinstance(chosen, Sandwich) else 0.95, _degrees_of_freedom(chosen, engine, small)
-    worth = large if engine.sampling.clusters is None else covariance  # few records that are counted need no correction
+    worth = large if not engine.sampling.clustered else covariance  # few records that are counted need no correction
     interval = Interval(method, task, engine, root.beta, worth, df, level)
     own = Owned.none(engine.d) if known or measured is not None else own_limits(interval, chosen)
     covariance = own.filled(covariance)
@@ -311,9 +311,9 @@ def _mute(linear: Linear) -> Bool:
 
 
 def _counts(noisy: Assignment, task: Task) -> bool:
-    """Whether noise makes up more than a small part of the variance of released numbers."""
+    """Whether noise makes up more than a small part of the variance of released numbers; clamped noise, which depends on them, always does."""
     parts = [part for part in noisy.channel.parts.values() if isinstance(part, AdditiveNoise)]
-    spread = max(float(np.max(part.operator.spread)) for part in parts)
+    spread = max((float(np.max(part.operator.spread)) for part in parts), default=np.inf)
     return spread**2 > NOISY**2 * float(np.var(noisy.encoded(task.table)))
 
 

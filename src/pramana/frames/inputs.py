@@ -1,7 +1,8 @@
 """The files that one command reads, so that nothing it writes can replace them.
 
 Whoever opens a file for reading says so here; the door for writing (`writing.py`) asks. Files are told apart by device and
-inode, so that a link, hard or symbolic, is the file itself.
+inode, so that a link, hard or symbolic, is the file itself; and by the time of their last change, because the inode of a file that
+another command replaced meanwhile is given to the next file.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +19,24 @@ from pramana.errors import PramanaError
 
 What = Literal["data", "description", "design", "key", "ledger", "policy", "scenario"]
 
-_READ: ContextVar[dict[tuple[int, int], set[What]] | None] = ContextVar("files read by this command", default=None)
+_READ: ContextVar[list[_Read] | None] = ContextVar("files read by this command", default=None)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A file that was read, where and as what, as it was then."""
+
+    path: Path
+    what: What
+    then: os.stat_result
+
+    def is_now(self, found: os.stat_result) -> bool:
+        """Whether a file is this one: the same as then, or what lies in its place now."""
+        if os.path.samestat(self.then, found) and self.then.st_mtime_ns == found.st_mtime_ns:
+            return True
+        with suppress(OSError):
+            return os.path.samestat(self.path.stat(), found)
+        return False
 
 
 @contextmanager
@@ -26,7 +45,7 @@ def guarded() -> Iterator[None]:
     if _READ.get() is not None:
         yield
         return
-    token = _READ.set({})
+    token = _READ.set([])
     try:
         yield
     finally:
@@ -38,8 +57,8 @@ def note_input(path: str | os.PathLike[str], what: What) -> None:
     read = _READ.get()
     if read is not None:
         with suppress(OSError):  # whoever reads the file says what is wrong with it
-            found = Path(path).stat()
-            read.setdefault((found.st_dev, found.st_ino), set()).add(what)
+            place = Path(path).absolute()
+            read.append(_Read(place, what, place.stat()))
 
 
 def refuse_input(path: Path, updating: What | None = None) -> None:
@@ -48,7 +67,7 @@ def refuse_input(path: Path, updating: What | None = None) -> None:
     if not read or not path.exists():
         return
     found = path.stat()
-    others = read.get((found.st_dev, found.st_ino), set()) - {updating}
+    others = {known.what for known in read if known.is_now(found)} - {updating}
     if others:
         raise PramanaError(
             f"{str(path)!r} is read here as the {' and the '.join(sorted(map(str, others)))}: an input is never overwritten, "

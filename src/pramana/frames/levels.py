@@ -16,6 +16,8 @@ from pramana.errors import DataError, MechanismError, listing, quoted
 Level: TypeAlias = Hashable
 EXACT = 1 << 53
 """Whole numbers up to it are exact as floats."""
+SMALL = 1024
+"""Whole numbers below it are looked up in a list."""
 Kind: TypeAlias = Literal["nominal", "ordinal", "numeric"]
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -97,8 +99,8 @@ def encode(values: Column, levels: Sequence[Level], *, column: str) -> Int:
     array([1, 0])
     """
     _refuse_type_mismatch(values, levels, column)
-    codes = pd.Index(list(levels), tupleize_cols=False).get_indexer(_comparable(values, levels))
-    unknown = np.flatnonzero(codes < 0)
+    codes = _places(values, levels)
+    unknown = np.flatnonzero(codes < 0) if codes.min(initial=0) < 0 else np.empty(0, dtype=np.int64)
     if unknown.size:
         unseen = list(dict.fromkeys(values[unknown].tolist()))
         raise DataError(
@@ -106,7 +108,17 @@ def encode(values: Column, levels: Sequence[Level], *, column: str) -> Int:
             f"{quoted(listing(unseen))}. The levels are {listing(levels, 10)}: recode the column, or add the level to the "
             "mechanism if it is yours"
         )
-    return codes.astype(np.int64)
+    return codes.astype(np.int64, copy=False)
+
+
+def _places(values: Column, levels: Sequence[Level]) -> Int:
+    """The position of every value among the levels, -1 where it is none of them; small whole numbers are looked up in a list."""
+    if values.dtype.kind in "iu" and values.size > SMALL and all(type(v) is int and 0 <= v < SMALL for v in levels):
+        listed = np.full(SMALL + 1, -1, dtype=np.int64)
+        listed[np.asarray(levels, dtype=np.int64)] = np.arange(len(levels))
+        inside = (values >= 0) & (values < SMALL)
+        return listed[values if inside.all() else np.where(inside, values, SMALL)]
+    return pd.Index(list(levels), tupleize_cols=False).get_indexer(_comparable(values, levels))
 
 
 def decode(codes: Int, levels: Sequence[Level]) -> Column:
@@ -162,6 +174,7 @@ class Variable:
     ----------
     levels : None for numbers with noise.
     smooth_only : only smooth functions of it can be reverted.
+    keeps : a number with noise, of which so many are as they were that its quantiles can be estimated.
     """
 
     name: str
@@ -169,6 +182,7 @@ class Variable:
     levels: tuple[Level, ...] | None
     perturbed: bool = True
     smooth_only: bool = False
+    keeps: bool = False
 
 
 @dataclass(frozen=True)

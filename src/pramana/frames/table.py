@@ -16,7 +16,8 @@ from pramana.arrays import Bool, Column, Int
 from pramana.errors import DataError, quoted, suggestion
 from pramana.frames.dialects import DataFile, Dialect, data_file, dialect_of
 from pramana.frames.files import NULLS, check_header, existing, require_names, undecodable, unreadable
-from pramana.frames.levels import EXACT, is_unsigned, lacks_half
+from pramana.frames.levels import EXACT, Level, is_unsigned, lacks_half
+from pramana.frames.metadata import is_text
 
 FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow", "dict"]
 
@@ -45,6 +46,33 @@ class Table:
                 raise DataError(f"column {name!r} is not in the data: {suggestion(name, self.names, quoted)}")
             self._cache[name] = _values(self.frame.get_column(name))
         return self._cache[name]
+
+    def codes(self, name: str, levels: Sequence[Level]) -> Int | None:
+        """The place of every value among the levels, from a dictionary of text that Arrow keeps, so that no text is looked at; None where
+        there is no dictionary, or a value is no level."""
+        listed = self._listed(name)
+        if listed is None:
+            return None
+        place = {level: k for k, level in enumerate(levels)}
+        known = np.array([place.get(text, -1) for text in listed[0]], dtype=np.int64)
+        codes = known[listed[1]]
+        return codes if codes.min(initial=0) >= 0 else None
+
+    def _listed(self, name: str) -> tuple[Column, Int] | None:
+        """As `_texts`; None where there is no dictionary of text."""
+        if name not in self.names or not self.frame.implementation.is_pyarrow():
+            return None
+        native = self.frame.get_column(name).to_native()
+        return _texts(native) if _is_dictionary_of_text(native.type) else None
+
+    def gaps(self, name: str) -> Bool | None:
+        """Rows whose value is missing (n,); None where there are none."""
+        if name in self.names and self.frame.implementation.is_pyarrow():
+            native = self.frame.get_column(name).to_native()
+            if native.null_count == 0 and not _may_be_nan(native.type):
+                return None
+        rows = is_missing(self.column(name))
+        return rows if rows.any() else None
 
     def categories(self, name: str) -> list[Any] | None:
         """Categories in an order the user chose (pandas Categorical, polars Enum, ordered Arrow dictionary), those that occur; else None."""
@@ -108,6 +136,29 @@ class Table:
     def take(self, order: Int) -> Table:
         """The table with its rows in another order."""
         return Table(self.frame[order.tolist()], self.kind, self.source)
+
+
+def _is_dictionary_of_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(
+        pa.types.is_dictionary(kind)
+        and (pa.types.is_string(kind.value_type) or pa.types.is_large_string(kind.value_type))
+    )
+
+
+def _may_be_nan(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return not (pa.types.is_integer(kind) or pa.types.is_boolean(kind) or is_text(kind) or _is_dictionary_of_text(kind))
+
+
+def _texts(native: Any) -> tuple[Column, Int]:
+    """Distinct texts of a dictionary column of Arrow, as objects, and the place of each value among them; the last is None, for gaps."""
+    whole = native.unify_dictionaries().combine_chunks()
+    texts = np.empty(len(whole.dictionary) + 1, dtype=object)
+    texts[:-1] = whole.dictionary.to_pylist()
+    return texts, whole.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)
 
 
 def _is_ordered_dictionary(kind: Any) -> bool:
@@ -183,6 +234,9 @@ def _kind(frame: nw.DataFrame[Any]) -> FrameKind:
 
 
 def _values(series: nw.Series[Any]) -> Column:
+    if series.implementation.is_pyarrow() and _is_dictionary_of_text(series.to_native().type):
+        texts, places = _texts(series.to_native())
+        return texts[places]
     if series.dtype in (nw.Categorical, nw.Enum) and not series.implementation.is_pandas_like():
         series = series.cast(nw.String)
     try:

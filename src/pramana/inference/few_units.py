@@ -74,11 +74,11 @@ def small_sample(engine: Engine, beta: Float, linear: Linear, *, always: bool = 
     strata = engine.sampling.strata
     if strata is not None and strata.target == "file":
         return None
-    if engine.sampling.clusters is None and not engine.about.smooth:
+    if not engine.sampling.clustered and not engine.about.smooth:
         return None
     if not always and enough(engine, linear):
         return None
-    if engine.sampling.clusters is not None:
+    if engine.sampling.clustered:
         return _of_units(engine, beta, linear)
     return _of_records(engine, beta, linear)
 
@@ -105,10 +105,7 @@ def effective(linear: Linear) -> Float:
 def _of_records(engine: Engine, beta: Float, linear: Linear) -> SmallSample:
     totals, before = linear.totals, linear.covariance
     if engine.about.sums:
-        n, weights = engine.n, engine.sampling.square_weights
-        counts = engine.sampling.frequencies
-        fourth = np.sum(weights**2 if counts is None else weights**2 / np.maximum(counts, 1))
-        df = max(float(weights.sum() ** 2 / fourth), 2.0) - 1
+        n, df = engine.n, max(engine.sampling.square_worth, 2.0) - 1
         return SmallSample.scaled(before, np.full(engine.d, n / (n - 1)), np.full(engine.d, df))
     frame = Frame.of(totals.slope, linear.inverse, totals.outer)
     found = engine.leverages(beta, frame)
@@ -175,9 +172,7 @@ def _shares(engine: Engine, beta: Float, linear: Linear) -> tuple[Frame, Float, 
 
 def _of_sums(engine: Engine) -> tuple[Float, Float]:
     """No unit has a share in a sum's slope; its variance goes with the squares of its weights."""
-    s = engine.sampling
-    assert s.clusters is not None
-    sizes = np.bincount(s.clusters, weights=s.square_weights, minlength=s.groups or 0)
+    sizes = engine.square_weights_by_unit()
     return np.zeros((len(sizes), engine.d, engine.d)), sizes[:, None, None] * np.eye(engine.d)
 
 

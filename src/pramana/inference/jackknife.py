@@ -10,7 +10,7 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.engines import Engine, Weights
 from pramana.errors import DataError, SolveError
-from pramana.inference.resampling import BLOCK_ENTRIES, solve_draws
+from pramana.inference.resampling import solve_draws
 from pramana.inference.solve import Root
 
 RANK_TOLERANCE = 1e-5
@@ -39,7 +39,7 @@ def jackknife_covariance(engine: Engine, root: Root) -> Float:
     """Σ_h (1 − f_h) (n_h − 1)/n_h Σ_c (β₍hc₎ − β̂)(β₍hc₎ − β̂)ᵀ, the deleted unit's stratum weighted up by n_h/(n_h − 1)."""
     shares = engine.sampling.deletions(sums=engine.about.sums).shares
     out = np.zeros((engine.d, engine.d))
-    block = max(1, BLOCK_ENTRIES // engine.sampling.rows)
+    block = engine.draws_at_once
     for first in range(0, len(shares), block):
         deleted = np.arange(first, min(first + block, len(shares)))
         gap = _solved(engine, root, engine.without(deleted)) - root.beta

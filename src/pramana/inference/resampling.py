@@ -19,9 +19,6 @@ from pramana.inference.solve import Root, score_scale, solve
 from pramana.kernels.newton import fading, newton, solve_each
 from pramana.kernels.streams import STREAM_VERSION
 
-BLOCK_ENTRIES = 4_000_000
-"""Weights held at once (draws × rows): 32 MB."""
-
 NORMAL_IQR = 1.3489795003921634
 """Interquartile range of a standard normal."""
 
@@ -49,7 +46,7 @@ def resample(engine: Engine, root: Root, options: Resampling, rebind: Rebind | N
     """Solve again under random weights."""
     seed = secrets.randbits(63) if options.seed is None else options.seed
     share = -(-options.draws // options.threads)
-    size = max(1, min(share, BLOCK_ENTRIES // max(engine.sampling.rows, 1)))
+    size = max(1, min(share, engine.draws_at_once))
 
     def block(first: int) -> Float:
         indices = np.arange(first, min(first + size, options.draws))

@@ -159,7 +159,7 @@ def _limits(engine: Engine, moves: Float) -> tuple[Float, Float]:
 
 def _outermost(engine: Engine, totals: Totals) -> tuple[Bool, Bool]:
     """Whether a quantile (d,) is the smallest or the largest value there is: then no record lies beyond to set a limit."""
-    nudge = NUDGE * engine.sampling.row_weights.sum()
+    nudge = NUDGE * engine.sampling.total
     first, last = engine.inverted(np.stack([totals.score + nudge, totals.score - nudge]))
     return ~np.isfinite(first), ~np.isfinite(last)
 

@@ -24,6 +24,9 @@ MOST_POINTS = 20_000
 """That stand for a noise; beyond, in the middle of a search, the answer is no number."""
 HIGHEST = 12
 """Degree of the polynomials that nodes revert: the squared score of a cubic in a linear model."""
+STENCIL = 128
+"""Nodes within one scale of a Laplace noise, where no closed form is known: truncation (b/128)⁴/90 · b² u⁽⁶⁾, 4e-11 for a function
+that varies on the scale of the noise, and rounding 5 · 128² · 2⁻⁵³ = 1e-11."""
 
 
 class Operator(ABC):
@@ -66,6 +69,12 @@ class Operator(ABC):
     def shifted(self, ladder: Ladder, eta: Float, c: Float, highest: int, steepness: float) -> Float:
         """Reversions of g, t·g and t²·g for g(η + ct), for H and its derivatives as the ladder has them: (3, highest + 1, N)."""
         raise NotImplementedError
+
+    @property
+    def mixture(self) -> tuple[Number, Number] | None:
+        """Keep and scale s of a noise that undoes itself in step functions too: u* = [u − (1 − keep) E u(w + V)]/keep, V Laplace of scale s;
+        None for others."""
+        return None
 
     @property
     def variance(self) -> Number:
@@ -112,9 +121,9 @@ class Laplace(Operator):
         square = np.where(np.abs(s) * self.scale < 1, np.asarray(self.scale) ** 2, np.nan)
         return 1 - square * s**2, -2 * square * s, -2 * square
 
-    def within(self, keep: float, slope: float) -> tuple[Float, Float]:
+    def within(self, keep: float, slope: float, *, bounded: bool = False) -> tuple[Float, Float]:
         """Points and weights of the noise that undoes this one where it was added with probability 1 − keep: scale b√keep."""
-        return laplace_points(float(self.scale) * np.sqrt(keep), slope)
+        return laplace_points(float(self.scale) * np.sqrt(keep), slope, bounded=bounded)
 
     def in_derivatives(self, c: Float) -> tuple[Series, Series, Series]:
         square = self.scale**2
@@ -141,7 +150,7 @@ class Geometric(Operator):
     def reach(self) -> Number:
         return 1 / self.scale
 
-    def within(self, keep: float, slope: float) -> tuple[Float, Float]:
+    def within(self, keep: float, slope: float, *, bounded: bool = False) -> tuple[Float, Float]:  # noqa: ARG002
         """Points and weights of the noise that undoes this one where it was added with probability 1 − keep: α′/(1 − α′)² = keep ·
         α/(1 − α)², and (1 − α)²/α = 4 sinh²(h/2b)."""
         ratio = float(self.step / self.scale)
@@ -305,6 +314,10 @@ class Sometimes(Operator):
         return kept(ladder, eta, c, highest, self.keep, points, steepness)
 
     @property
+    def mixture(self) -> tuple[Number, Number] | None:
+        return (self.keep, self.noise.scale * np.sqrt(self.keep)) if isinstance(self.noise, Laplace) else None
+
+    @property
     def reach(self) -> Number:
         return self.noise.reach
 
@@ -341,6 +354,13 @@ class ByRecord(Operator):
     @property
     def variance(self) -> Number:
         return self._picked([o.variance for o in self.operators])
+
+    @property
+    def mixture(self) -> tuple[Number, Number] | None:
+        found = [own for o in self.operators if (own := o.mixture) is not None]
+        if len(found) < len(self.operators):
+            return None
+        return self._picked([keep for keep, _ in found]), self._picked([scale for _, scale in found])
 
     @property
     def coarseness(self) -> Number:
@@ -453,3 +473,10 @@ def stencil_weights(order: int) -> Float:
     half = order // 2
     one = [2 * (-1) ** (j + 1) * comb(2 * half, half - j) / (j**2 * comb(2 * half, half)) for j in range(1, half + 1)]
     return np.array([*reversed(one), -2 * sum(one), *one])
+
+
+def laplace_stencil() -> tuple[Float, Float]:
+    """Offsets (5,) in scales of a Laplace noise and weights (5,) that undo it in smooth functions: 1 − b² times a central second derivative."""
+    weights = -float(STENCIL**2) * stencil_weights(4)
+    weights[2] += 1
+    return np.arange(-2, 3) / STENCIL, weights

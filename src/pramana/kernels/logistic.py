@@ -67,6 +67,8 @@ KNOTS = 64
 """Places within a unit of η at which reverted functions are tabulated, more where they are steep; Taylor's series of `TERMS` terms between
 them is right to 1e-14."""
 TERMS = 7
+TOGETHER = 8_192
+"""Records whose series are summed at once, within a cache."""
 TABULATED = 5_000
 """Records from which a table pays."""
 
@@ -98,19 +100,24 @@ def expanded(function: Callable[[Float, int], Float], eta: Float, highest: int, 
     knots = np.arange(low, high + 1) / finer
     table = function(knots, highest + TERMS)
     place = np.rint(finer * eta).astype(np.int64) - low
-    apart = eta - knots[place]
-    series = [_expanded(table[..., order : order + TERMS + 1, :], place, apart) for order in range(highest + 1)]
-    return np.stack(series, axis=-2)
+    out = np.empty((*table.shape[:-2], highest + 1, eta.size))
+    for first in range(0, eta.size, TOGETHER):
+        rows = slice(first, first + TOGETHER)
+        out[..., rows] = _expanded(table, place[rows], eta[rows] - knots[place[rows]], highest)
+    return out
 
 
-def _expanded(derivatives: Float, place: Int, apart: Float) -> Float:
-    """Taylor's series (…, N) from derivatives (…, TERMS + 1, knots) at each record's knot."""
-    last = derivatives.shape[-2] - 1
-    out = derivatives[..., last, :][..., place] / factorial(last)
-    for k in range(last - 1, -1, -1):
-        out *= apart
-        out += (derivatives[..., k, :] / factorial(k))[..., place]
-    return np.asarray(out)
+def _expanded(table: Float, place: Int, apart: Float, highest: int) -> Float:
+    """Taylor's series (…, highest + 1, N) from derivatives (…, highest + TERMS + 1, knots), which are taken from each record's knot once."""
+    near = np.take(table.reshape(-1, table.shape[-1]), place, axis=1).reshape(*table.shape[:-1], -1)
+    out = np.empty((*table.shape[:-2], highest + 1, place.size))
+    for order in range(highest + 1):
+        value = near[..., order + TERMS, :] / factorial(TERMS)
+        for k in range(TERMS - 1, -1, -1):
+            value *= apart
+            value += near[..., order + k, :] / factorial(k)
+        out[..., order, :] = value
+    return out
 
 
 def _mixture_derivatives(eta: Float, variance: Float, highest: int) -> list[Float]:

@@ -126,13 +126,22 @@ def kept(
     return expanded(averaged, eta, highest, KNOTS * steepness) if c.size == 1 else averaged(eta, highest)
 
 
-def laplace_points(scale: float, slope: float) -> tuple[Float, Float]:
-    """Points and weights of a Laplace noise, for functions of η = slope · V: panels of Gauss and Legendre on both sides."""
+def laplace_points(scale: float, slope: float, *, bounded: bool = False) -> tuple[Float, Float]:
+    """Points and weights of a Laplace noise, for functions of η = slope · V: panels of Gauss and Legendre on both sides. For functions that grow
+    no faster than V², fewer points far out, by as many digits as the density has fallen there: right to 1e-10."""
     length = STRETCH / max(1 / scale, slope)
-    places, weights = np.polynomial.legendre.leggauss(POINTS)
     starts = np.arange(np.ceil(FAR * scale / length)) * length
-    v = (starts[:, None] + length / 2 * (places + 1)).ravel()
-    mass = np.tile(weights, starts.size) * length / 2 * np.exp(-v / scale) / (2 * scale)
+    sizes = np.full(starts.size, POINTS)
+    if bounded:
+        far = starts / scale
+        sizes = POINTS - 2 - np.maximum(far * np.log10(np.e) - np.log10(1 + far**2), 0).astype(np.int64)
+    rules = [
+        (start, *np.polynomial.legendre.leggauss(size))
+        for start, size in zip(starts, sizes.tolist(), strict=True)
+        if size > 0
+    ]
+    v = np.concatenate([start + length / 2 * (places + 1) for start, places, _ in rules])
+    mass = np.concatenate([weights for _, _, weights in rules]) * length / 2 * np.exp(-v / scale) / (2 * scale)
     return np.concatenate([-v[::-1], v]), np.concatenate([mass[::-1], mass])
 
 

@@ -117,6 +117,11 @@ class Channel(ABC):
         """Privacy loss: the largest log ratio of the chances of one released value under two true ones."""
 
     @property
+    def title(self) -> str:
+        """What its users call it."""
+        return type(self).__name__
+
+    @property
     def rho(self) -> float:
         """Privacy loss as concentrated differential privacy, in which Gaussian noise is finite; of an epsilon, ε tanh(ε/2)."""
         return self.epsilon * math.tanh(self.epsilon / 2)
@@ -130,6 +135,16 @@ class Channel(ABC):
     @property
     def smooth_only(self) -> bool:
         """Whether the functions that can be reverted must be smooth."""
+        return False
+
+    @property
+    def keeps(self) -> bool:
+        """Whether so many numbers with noise are as they were that quantiles can be estimated."""
+        return False
+
+    @property
+    def bounded(self) -> bool:
+        """Whether numbers with noise are released within bounds, so that every function of them has an average over the noise."""
         return False
 
     @property
@@ -171,6 +186,10 @@ class Channel(ABC):
 
     def revert_polynomial(self, encoded: Column, context: Columns, degree: int) -> Nodes:  # noqa: ARG002
         """The same for polynomials up to a degree, where that asks for less."""
+        return self.revert(encoded, context)
+
+    def revert_bounded(self, encoded: Column, context: Columns) -> Nodes:
+        """The same for smooth functions that grow no faster than a square, where that asks for less."""
         return self.revert(encoded, context)
 
     @property

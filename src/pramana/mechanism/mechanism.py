@@ -47,7 +47,7 @@ class Assignment:
             levels = self.component(position)
             joint = len(self.columns) > 1 and levels is not None
             kind = infer_kind(levels) if joint and levels else self.channel.kind
-            yield Variable(name, kind, levels, smooth_only=self.channel.smooth_only)
+            yield Variable(name, kind, levels, smooth_only=self.channel.smooth_only, keeps=self.channel.keeps)
 
     def values(self, place: int, codes: Column) -> Column:
         """Values of one of the columns, from codes of the channel."""
@@ -131,6 +131,10 @@ class Assignment:
         """Released values as the channel reverts them."""
         if isinstance(self.channel, ReportChannel):
             return self.channel.read([table.column(c) for c in self.reports], self.reported_in)
+        if len(self.columns) == 1 and self.channel.levels is not None:
+            codes = table.codes(self.columns[0], self.channel.levels)
+            if codes is not None:
+                return codes
         return self.channel.encode([table.column(c) for c in self.columns], self.columns)
 
     def context(self, table: Table) -> Columns:
@@ -199,6 +203,12 @@ class Mechanism:
     def columns(self) -> list[str]:
         """Every perturbed column."""
         return [c for a in self.assignments for c in a.columns]
+
+    @property
+    def file_columns(self) -> list[str]:
+        """The columns of a released file that hold what was perturbed, and those that decide which matrix applies."""
+        own = [c for a in self.assignments for c in (a.reported_in if a.reports else a.columns)]
+        return list(dict.fromkeys([*own, *self.context]))
 
     @property
     def noisy(self) -> list[str]:
@@ -417,6 +427,17 @@ def refuse_measured(mechanism: Mechanism | None, purpose: str) -> None:
     if found:
         raise MechanismError(
             f"the transition matrix of {listing(found[0].columns)} was measured, and {purpose}: take it as known with matrix.measured(None)"
+        )
+
+
+def refuse_clamped_noise(mechanism: Mechanism) -> None:
+    """Where noise must be what was added to a number: released values that were clamped as well are not."""
+    clamped = [a for a in mechanism.by_column.assignments if a.numeric and not a.noises]
+    if clamped:
+        raise MechanismError(
+            f"the channel of {listing(clamped[0].columns)} is a {clamped[0].channel.title}, with which files are not released, audited or weighed yet: "
+            "use Mechanism.perturb and mechanism.save, whose frame and description fit reads, or GeometricNoise(..., bounds=...).clamped(), which is a "
+            "transition matrix"
         )
 
 

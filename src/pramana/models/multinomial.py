@@ -9,9 +9,9 @@ from typing import TypeAlias
 import numpy as np
 
 from pramana.arrays import Float, Int
+from pramana.estimating.collinearity import refuse_collinear
 from pramana.estimating.equation import About, Ascent, Equation, paired
 from pramana.estimating.function import EstimatingFunction
-from pramana.estimating.generalized_linear import refuse_collinear
 from pramana.estimating.records import Records
 from pramana.formulas.design import FormulaDesign, regressors
 from pramana.formulas.functions import Functions, Own, own_functions

@@ -11,8 +11,8 @@ from scipy.special import ndtr
 from pramana.arrays import Float, Int
 from pramana.errors import FormulaError
 from pramana.estimating import family_of
+from pramana.estimating.collinearity import refuse_collinear
 from pramana.estimating.distribution import SHARP, default_bandwidth, robust_spread
-from pramana.estimating.generalized_linear import refuse_collinear
 from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import regressors

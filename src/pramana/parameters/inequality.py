@@ -10,18 +10,16 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.errors import DataError, FormulaError
 from pramana.estimating.cells import distinct, factors_of, names_of
-from pramana.estimating.distribution import Distribution, DistributionFunction, Functional, support_of
+from pramana.estimating.distribution import Distribution, DistributionFunction, Functional, Knots, kernel, support_of
 from pramana.estimating.equation import Note
 from pramana.estimating.function import Question
 from pramana.estimating.rounding import ROUNDING, settled
 from pramana.frames import Schema, Table
 from pramana.parameters.quantiles import (
-    Knots,
     crossings,
     density,
     described_width,
     distribution_at,
-    kernel,
     rearranged_quantile,
     width,
 )
@@ -220,7 +218,7 @@ class PovertyFunctional(Functional):
 
 
 def _refuse_perturbed(column: str, table: Table, schema: Schema, name: str) -> None:
-    if support_of(column, table, schema) is not None:
+    if support_of(column, table, schema) is not None or column in schema:
         raise DataError(
             f"column {column!r} is perturbed, and {name}() needs the amounts themselves: only its domains may be perturbed; "
             f"use quantile({column!r}, q) or proportions({column!r})"

@@ -12,10 +12,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pramana.arrays import Float, Int
+from pramana.arrays import Float
 from pramana.errors import FormulaError
 from pramana.estimating.cells import distinct, factors_of, names_of
-from pramana.estimating.distribution import SHARP, Distribution, DistributionFunction, Functional, support_of
+from pramana.estimating.distribution import (
+    SHARP,
+    Distribution,
+    DistributionFunction,
+    Functional,
+    Knots,
+    kernel,
+    support_of,
+)
 from pramana.estimating.equation import Note
 from pramana.estimating.function import Question
 from pramana.frames import Schema, Table
@@ -56,7 +64,8 @@ def quantile(
     """The q-quantile of a column, of everyone or within domains that may be perturbed.
 
     The reverted distribution function is smoothed and rearranged before it is inverted. A column with perturbed numeric
-    levels is not smoothed: its quantile is one of the levels. Intervals are Woodruff's: that of the share below, read back through the
+    levels is not smoothed: its quantile is one of the levels. Of columns with noise those under `KeepOrNoise` with Laplace noise have
+    quantiles. Intervals are Woodruff's: that of the share below, read back through the
     distribution function.
 
     Parameters
@@ -111,7 +120,7 @@ class QuantileFunctional(Functional):
         return tuple(f"{self.name}[{d}]" for d in domains) or (self.name,)
 
     def solve(self, measure: Distribution, weights: Float) -> Float:
-        knots = Knots.of(measure.values, width(measure, self.bandwidth))
+        knots = measure.knots(width(measure, self.bandwidth))
         parts = [rearranged_quantile(knots, measure.masses(weights, g), self.q) for g in range(measure.count)]
         return np.stack(parts, axis=1)
 
@@ -127,7 +136,7 @@ class QuantileFunctional(Functional):
 
     def inverted(self, measure: Distribution, scores: Float, weights: Float) -> Float:
         """Σ w ψ = M (q − F̂), with M the mass of the domain: the quantiles of other shares."""
-        knots, out = Knots.of(measure.values, width(measure, self.bandwidth)), np.empty_like(scores)
+        knots, out = measure.knots(width(measure, self.bandwidth)), np.empty_like(scores)
         for g in range(measure.count):
             masses = measure.masses(weights[None], g)
             shares, f = self.q - scores[:, g] / masses.sum(), knots.function(masses)
@@ -136,7 +145,13 @@ class QuantileFunctional(Functional):
 
     def pieces(self, measure: Distribution, beta: Float, reference: Float) -> list[tuple[int | None, Float]]:  # noqa: ARG002
         h = width(measure, self.bandwidth)
-        return [(g, self.q - kernel(b - measure.values, h)) for g, b in enumerate(beta)]
+        return [(g, self.q - measure.below(b, h)) for g, b in enumerate(beta)]
+
+    def outer(self, measure: Distribution, beta: Float, reference: Float, weights: Float) -> Float:  # noqa: ARG002
+        """(q − K)² = q² − 2qK + K²; domains do not overlap."""
+        h, q = width(measure, self.bandwidth), self.q
+        squares = [q**2 - 2 * q * measure.below(b, h) + measure.squared_below(b, h) for b in beta]
+        return np.diag([float(weights @ measure.per_record(square, g)) for g, square in enumerate(squares)])
 
     def slope(self, measure: Distribution, beta: Float, weights: Float) -> Float:
         """Minus the density, averaged over at least the default bandwidth (over the gaps of levels, where there is none)."""
@@ -147,7 +162,7 @@ class QuantileFunctional(Functional):
         return {"Bandwidth": described_width(measure, self.bandwidth)}
 
     def notes(self, measure: Distribution, beta: Float, weights: Float) -> list[Note]:
-        knots = Knots.of(measure.values, width(measure, self.bandwidth))
+        knots = measure.knots(width(measure, self.bandwidth))
         counts = [crossings(knots, measure.masses(weights[None], g), self.q) for g in range(measure.count)]
         notes = self._beyond(measure, beta, weights)
         if measure.discrete:
@@ -192,72 +207,15 @@ def described_width(measure: Distribution, bandwidth: float | None) -> str:
     return f"{h:.4g}, half-width of a uniform kernel" if h else "none: the column has levels"
 
 
-def kernel(t: Float, h: float) -> Float:
-    """The smoothed step K(t/h): 0 up to −h, 1 from h on; a plain step for h = 0."""
-    if h == 0:
-        return (t >= 0).astype(float)
-    return np.clip((t / h + 1) / 2, 0.0, 1.0)
-
-
 def density(measure: Distribution, domain: int | None, at: float, h: float, weights: Float) -> float:
     """Σ w q 1{|at − y| ≤ h} / 2h."""
-    near = (np.abs(at - measure.values) <= h).astype(float)
-    return float(weights @ measure.per_record(near, domain)) / (2 * h)
+    return float(weights @ measure.per_record(measure.near(at, h), domain)) / (2 * h)
 
 
 def distribution_at(values: Float, masses: Float, t: Float, h: float) -> Float:
     """F̂ (B,) at t (B,); NaN for a measure without mass."""
     steps, total = kernel(t[:, None] - values, h), masses.sum(axis=1)
     return np.asarray(np.einsum("bs,bs->b", masses, steps) / np.where(total > 0, total, np.nan))
-
-
-@dataclass(frozen=True)
-class Knots:
-    """Where F̂ bends: linear in between, or a step that starts at a knot for h = 0."""
-
-    points: Float
-    order: Int
-    h: float
-
-    @classmethod
-    def of(cls, values: Float, h: float) -> Knots:
-        points = values if h == 0 else np.concatenate([values - h, values + h])
-        order = np.argsort(points, kind="stable")
-        return cls(points[order], order, h)
-
-    def function(self, masses: Float) -> Float:
-        """F̂ at the knots (B, T); not a number without mass."""
-        total = masses.sum(axis=1, keepdims=True)
-        total = np.where(total > 0, total, np.nan)
-        if self.h == 0:
-            return np.asarray(np.cumsum(masses[:, self.order] / total, axis=1))
-        scaled = masses / (2 * self.h * total)
-        slopes = np.cumsum(np.concatenate([scaled, -scaled], axis=1)[:, self.order], axis=1)
-        slopes[:, 1:] = slopes[:, :-1] * np.diff(self.points)
-        slopes[:, 0] = 0.0 * total[:, 0]
-        return np.asarray(np.cumsum(slopes, axis=1))
-
-    def lengths(self, f: Float, q: float) -> Float:
-        """Length of {t : F̂(t) < q} (B,), from the first knot on."""
-        gaps = np.diff(self.points)
-        below = f < q
-        out = (below[:, :-1] & below[:, 1:]) @ gaps
-        row, j = np.nonzero(below[:, :-1] != below[:, 1:])
-        left, right = f[row, j], f[row, j + 1]
-        share = (q - np.minimum(left, right)) / np.abs(right - left)
-        return np.asarray(out + np.bincount(row, share * gaps[j], minlength=len(f)))
-
-    def quantile(self, f: Float, share: float) -> float:
-        """The quantile of the rearrangement of one F̂ (1, T): infinite for shares beyond 0 and 1, but for levels, which end."""
-        if self.h and not 0 < share < 1:
-            return np.inf if share > 0 else -np.inf
-        return float(self.inverted(f, share)[0])
-
-    def inverted(self, f: Float, q: float) -> Float:
-        """The quantile (B,) of the increasing rearrangement of each F̂ (B, T)."""
-        if self.h == 0:
-            return np.asarray(self.points[np.minimum(np.sum(f < q, axis=1), len(self.points) - 1)])
-        return np.asarray(self.points[0] + self.lengths(f, q))
 
 
 def rearranged_quantile(knots: Knots, masses: Float, q: float) -> Float:

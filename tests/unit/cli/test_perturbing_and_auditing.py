@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pramana as pr
-from pramana.cli import progress
+from pramana import progress
 from pramana.cli.application import app
 from pramana.frames.blocks import csv_files as csv_blocks
 

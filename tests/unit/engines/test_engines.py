@@ -17,9 +17,9 @@ class CountingEngine(LocalEngine):
 
     passes = 0
 
-    def _added(self, part: Any) -> Any:
+    def _added(self, part: Any, draws: int = 1) -> Any:
         CountingEngine.passes += 1
-        return super()._added(part)
+        return super()._added(part, draws)
 
 
 def test_an_engine_of_ones_own_answers_a_fit(survey: pd.DataFrame, mechanism: pr.Mechanism) -> None:

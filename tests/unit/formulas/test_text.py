@@ -28,6 +28,8 @@ README = Path(__file__).parents[3] / "README.md"
         ("correlation(x, y, kendall)", pr.correlation("x", "y", "kendall")),
         ("poverty_rate(income, .5, by=(edu, sex))", pr.poverty_rate("income", 0.5, by=["edu", "sex"])),
         ("gini(income)", pr.gini("income")),
+        ("share(income, 1, 2.5, by=edu)", pr.share("income", 1, 2.5, by="edu")),
+        ("share(income, high=-1)", pr.share("income", high=-1.0)),
         ("total(y)", pr.total("y")),
         ("counts(edu)", pr.counts("edu")),
         ("proportions(edu, by=None)", pr.proportions("edu")),

@@ -63,11 +63,11 @@ WRONG_TOML: dict[str, tuple[bytes, str]] = {
 def test_json_that_is_refused(name: str, tmp_path: Path) -> None:
     content, message = WRONG_JSON[name]
     (tmp_path / "a.json").write_bytes(content)
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(pr.PramanaError, match=message) as refusal:
         read_json(tmp_path / "a.json", "note")
     assert "a.json' " in str(refusal.value)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     assert type(refusal.value) is pr.PramanaError
     with pytest.raises(pr.MechanismError, match=message):
         parse_json(content, "the note", pr.MechanismError)
@@ -77,10 +77,10 @@ def test_json_that_is_refused(name: str, tmp_path: Path) -> None:
 def test_toml_that_is_refused(name: str, tmp_path: Path) -> None:
     content, message = WRONG_TOML[name]
     (tmp_path / "a.toml").write_bytes(content)
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(pr.MechanismError, match=message):
         read_toml(tmp_path / "a.toml", "note", pr.MechanismError)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_what_is_no_readable_file_is_named(tmp_path: Path) -> None:

@@ -273,4 +273,5 @@ def test_a_value_stays_or_gets_laplace_noise(tmp_path: Path) -> None:
     assert noise.epsilon == pytest.approx(np.log(p[p.size // 2] / p[p.size // 2 + far]), rel=1e-9)
     assert noise.smooth_only
     with pytest.raises(pr.DataError, match="has no levels"):
-        pr.fit(pr.median("z"), {"z": 5.0 + v}, mechanism)
+        pr.fit(pr.proportions("z"), {"z": 5.0 + v}, mechanism)
+    assert pr.fit(pr.median("z"), {"z": 5.0 + v[:2000]}, mechanism).estimate[0] == pytest.approx(5.0, abs=0.1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from pramana.arrays import Bool, Column, Columns, Float
 from pramana.errors import DataError, FormulaError
-from pramana.estimating.generalized_linear import refuse_collinear
+from pramana.estimating.collinearity import refuse_collinear
 from pramana.estimators.model_dependent import nuisance_regressors
 from pramana.formulas.design import FormulaDesign
 from pramana.formulas.parsed import parse

@@ -13,8 +13,8 @@ import numpy as np
 from pramana.arrays import Columns, Float, Int
 from pramana.errors import DataError, FormulaError, MechanismError
 from pramana.estimating import EstimatingFunction, GeneralizedLinear
+from pramana.estimating.collinearity import refuse_collinear
 from pramana.estimating.densities import Density, density_of
-from pramana.estimating.generalized_linear import refuse_collinear
 from pramana.estimators.likelihood.covariate_model import RECORDS_PER_ENTRY
 from pramana.formulas.response import Response
 from pramana.frames import Table

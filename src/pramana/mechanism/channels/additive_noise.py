@@ -157,19 +157,7 @@ class AdditiveNoise(NumberNoise):
         return released * int(self.grid) if self.whole else released * self.grid
 
     def revert(self, encoded: Column, context: Columns) -> Nodes:  # noqa: ARG002
-        raise MechanismError(
-            f"{type(self).__name__} is undone in polynomials (means, correlations, family 'gaussian') and where terms are linear in the "
-            f"column, in families {self._families}, which this is not: ask for one of those, or have the column released "
-            "with GeometricNoise or LaplaceNoise"
-        )
-
-    @property
-    def _families(self) -> str:
-        """Those whose scores are reverted in closed form."""
-        logit = ("'binomial' (logit)",) * self.operator.differential + (
-            "'binomial' (logit, of one such column)",
-        ) * self.operator.shifts
-        return ", ".join((*logit, "'poisson', 'gamma' and 'inverse-gaussian'"))
+        raise undone_elsewhere(self, self.operator)
 
     def revert_polynomial(self, encoded: Column, context: Columns, degree: int) -> Nodes:
         self.check_released(encoded, context)
@@ -188,8 +176,8 @@ class AdditiveNoise(NumberNoise):
             raise DataError(
                 f"{near} released values lie {where} the bound {bound:g} and none beyond it, which has a probability below {CLIPPED:g} under "
                 "this noise: the values were clipped, or records left out by them, after the noise was added, which it does not say. Use "
-                "the file as it was before that; values clipped on a grid are described by the matrix of "
-                "GeometricNoise(...).clamped()"
+                "the file as it was before that; values clipped to the bounds are described by LaplaceNoise(...).clamped(), or on a grid by the "
+                "matrix of GeometricNoise(...).clamped()"
             )
 
     def at_bounds(self, values: Float) -> Int:
@@ -232,6 +220,20 @@ def continuing(noise: AdditiveNoise) -> tuple[tuple[int, float], ...]:
         beyond = np.append(tails[steps + 1 :], np.zeros(steps + 1))
         found.append((steps, float((beyond / tails)[:apart].min())))
     return tuple(found)
+
+
+def undone_elsewhere(channel: Channel, operator: Operator) -> MechanismError:
+    """That no nodes undo a noise in every smooth function, and where it is undone."""
+    logit = ("'binomial' (logit)",) * operator.differential + (
+        "'binomial' (logit, of one such column)",
+    ) * operator.shifts
+    families = ", ".join((*logit, "'poisson', 'gamma' and 'inverse-gaussian'"))
+    entire = ", or entire=[column]" if np.any(operator.variance) else ""
+    return MechanismError(
+        f"{channel.title} is undone in polynomials (means, correlations, family 'gaussian') and where terms are linear in the "
+        f"column, in families {families}, which this is not: ask for one of those, say of a function of your own what it is (from_callable with "
+        f"degree={{column: degree}}{entire}), or have the column released with GeometricNoise or LaplaceNoise"
+    )
 
 
 def shared_nodes(values: tuple[object, ...], weights: Float, n: int) -> Nodes:

@@ -20,7 +20,7 @@ from pramana.arrays import Column, Columns, Float, Int
 from pramana.errors import MechanismError
 from pramana.kernels.additive import Displacement, Gaussian, moment_nodes
 from pramana.mechanism.channel import Channel, Document, Nodes
-from pramana.mechanism.channels.additive_noise import NumberNoise, numbers_in, shared_nodes, steps_of
+from pramana.mechanism.channels.additive_noise import NumberNoise, numbers_in, shared_nodes, steps_of, undone_elsewhere
 from pramana.mechanism.channels.noise import FINE, GaussianNoise, checked_bounds, positive, power_of_two
 from pramana.mechanism.draws.integer_noise import draw_integers
 from pramana.mechanism.draws.keystream import Keystream
@@ -108,7 +108,7 @@ class JointGaussianNoise(NumberNoise):
         bounds = None if self.bounds is None else [self.bounds[k] for k in places]
         if len(places) == 1:
             grid = float(self.grids[places[0]])
-            return OneOfJointNoise(float(np.sqrt(matrix[0, 0])), None if bounds is None else bounds[0], grid)
+            return MarginalNoise(float(np.sqrt(matrix[0, 0])), None if bounds is None else bounds[0], grid)
         return JointGaussianNoise(matrix, bounds)
 
     def given_others(self, place: int) -> GaussianNoise:
@@ -179,8 +179,8 @@ class JointGaussianNoise(NumberNoise):
         for place, values in enumerate(np.asarray(encoded).T):
             self.margin([place]).check_released(values, context)
 
-    def revert(self, encoded: Column, context: Columns) -> Nodes:
-        return GaussianNoise(float(self.sds[0])).revert(encoded, context)  # refused, in its words
+    def revert(self, encoded: Column, context: Columns) -> Nodes:  # noqa: ARG002
+        raise undone_elsewhere(self, Gaussian(1.0))
 
     def revert_polynomial(self, encoded: Column, context: Columns, degree: int) -> Nodes:
         """Up to a degree of all columns together: V is undone as its independent parts e are."""
@@ -207,18 +207,19 @@ class JointGaussianNoise(NumberNoise):
 
 
 @dataclass(frozen=True)
-class OneOfJointNoise(GaussianNoise):
-    """The noise of one among several columns that share it. It lies on the grid of their draw, which is finer than its own where the
-    columns' noise is strongly correlated."""
+class MarginalNoise(GaussianNoise):
+    """What a joint noise is to one of its columns. It lies on the grid of their draw, which is finer than its own where the columns' noise is
+    strongly correlated."""
 
     drawn_on: float = 0.0
 
     @property
+    def title(self) -> str:
+        return JointGaussianNoise.__name__
+
+    @property
     def whole(self) -> bool:
         return False
-
-    def revert(self, encoded: Column, context: Columns) -> Nodes:
-        return GaussianNoise(self.sd).revert(encoded, context)  # refused, in its words
 
 
 def _checked(covariance: Any) -> Float:

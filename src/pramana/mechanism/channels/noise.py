@@ -20,10 +20,11 @@ from pramana.kernels.additive import (
     Operator,
     Sometimes,
     Uniform,
-    stencil_weights,
+    laplace_stencil,
 )
 from pramana.mechanism.channel import Document, Nodes
 from pramana.mechanism.channels.additive_noise import OFF_GRID, AdditiveNoise, shared_nodes
+from pramana.mechanism.channels.clamped_noise import ClampedLaplaceNoise
 from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.draws.integer_noise import (
     LONGEST,
@@ -40,9 +41,6 @@ SMALLEST, LARGEST = 1e-12, 1e12
 """Of scales, steps and widths: so that what is released, in steps of a grid, can be counted."""
 COARSEST = 40
 """Scales in a step from which a geometric noise is never drawn: α is below 2⁻⁵⁷."""
-STENCIL = 128
-"""Nodes within one scale of a Laplace noise, where no closed form is known: truncation (b/128)⁴/90 · b² u⁽⁶⁾, 4e-11 for a function
-that varies on the scale of the noise, and rounding 5 · 128² · 2⁻⁵³ = 1e-11."""
 NODES = 400
 """Most values that may stand for one released value."""
 CLAMPED = 5_000
@@ -94,10 +92,16 @@ class LaplaceNoise(AdditiveNoise):
     def revert(self, encoded: Column, context: Columns) -> Nodes:
         """By a central stencil: for smooth functions whose second derivative nobody wrote down."""
         self.check_released(encoded, context)
-        values, step = np.asarray(encoded, dtype=float), self.scale / STENCIL
-        weights = -float(STENCIL**2) * stencil_weights(4)
-        weights[2] += 1
-        return shared_nodes(tuple(values + k * step for k in range(-2, 3)), weights[None], values.size)
+        values, (offsets, weights) = np.asarray(encoded, dtype=float), laplace_stencil()
+        return shared_nodes(tuple(values + self.scale * v for v in offsets), weights[None], values.size)
+
+    def clamped(self) -> ClampedLaplaceNoise:
+        """The channel of a release that was clamped to the bounds once more, after the noise.
+
+        >>> LaplaceNoise(3.0, bounds=(0, 10)).clamped().ends
+        (0.0, 10.0)
+        """
+        return ClampedLaplaceNoise(self)
 
     def stronger(self, times: float) -> LaplaceNoise:
         return LaplaceNoise(self.scale * times, self.bounds)
@@ -266,6 +270,10 @@ class KeepOrNoise(AdditiveNoise):
         return self.inner.on_grid
 
     @property
+    def keeps(self) -> bool:
+        return isinstance(self.inner, LaplaceNoise)
+
+    @property
     def law(self) -> str:
         return f"with probability {1 - self.keep:g} {self.inner.law}, else nothing"
 
@@ -297,10 +305,16 @@ class KeepOrNoise(AdditiveNoise):
         return released * int(self.grid) if self.whole else released * self.grid
 
     def revert(self, encoded: Column, context: Columns) -> Nodes:
+        return self._by_points(encoded, context, bounded=False)
+
+    def revert_bounded(self, encoded: Column, context: Columns) -> Nodes:
+        return self._by_points(encoded, context, bounded=True)
+
+    def _by_points(self, encoded: Column, context: Columns, *, bounded: bool) -> Nodes:
         self.check_released(encoded, context)
         values = np.asarray(encoded, dtype=float)
         # On a grid every point counts; on a continuum functions are taken to vary on the scale of the noise, or more slowly.
-        offsets, chances = self.operator.noise.within(self.keep, np.inf if self.on_grid else 0.0)
+        offsets, chances = self.operator.noise.within(self.keep, np.inf if self.on_grid else 0.0, bounded=bounded)
         if offsets.size > NODES:
             raise MechanismError(
                 f"{offsets.size} values stand for one released value of a noise with a scale of {self.inner.scale / self.grid:.3g} steps, above "

@@ -90,6 +90,10 @@ class Stratified(Channel):
         return self._first.smooth_only
 
     @property
+    def keeps(self) -> bool:
+        return all(channel.keeps for channel in self.strata.values())
+
+    @property
     def given(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(what for channel in self.strata.values() for what in channel.given))
 
@@ -123,6 +127,9 @@ class Stratified(Channel):
         return self._stacked(
             encoded, context, lambda channel, values: channel.revert_polynomial(values, context, degree)
         )
+
+    def revert_bounded(self, encoded: Column, context: Columns) -> Nodes:
+        return self._stacked(encoded, context, lambda channel, values: channel.revert_bounded(values, context))
 
     def _stacked(self, encoded: Column, context: Columns, reverted: Callable[[Channel, Column], Nodes]) -> Nodes:
         """The tables of the strata one below the other; nodes are the levels, or the released number plus the stratum's offsets."""

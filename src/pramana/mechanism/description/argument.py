@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from narwhals.dependencies import is_pyarrow_table
 
 from pramana.errors import DataError, MechanismError, listing
 from pramana.frames.dialects import DataFile, data_file
+from pramana.frames.sources import paths_of
 from pramana.mechanism.mechanism import Mechanism
 
 if TYPE_CHECKING:
@@ -44,7 +46,8 @@ def resolve_mechanism(mechanism: Mechanism | str | Path | None, data: Any, *, ve
     also checks by its hash. A frame in memory is whatever its user made of it, so that only "auto" asks for its rows. Where the
     data carry a description, none of their perturbed columns may be forgotten.
     """
-    path = Path(data) if isinstance(data, str | os.PathLike) else None
+    files = paths_of(data)
+    path = Path(data) if isinstance(data, str | os.PathLike) and not files else None
     if mechanism is None or isinstance(mechanism, Mechanism):
         known = Resolved(mechanism)
     elif not isinstance(mechanism, str | Path):
@@ -52,11 +55,26 @@ def resolve_mechanism(mechanism: Mechanism | str | Path | None, data: Any, *, ve
             f"mechanism of type {type(mechanism).__name__}: give a Mechanism, its path, 'auto', or None for unperturbed data"
         )
     elif str(mechanism) == "auto":
-        return _automatic(path, data, verify)
+        return _of_files(files, verify) if files else _automatic(path, data, verify)
     else:
         known = _named(Path(mechanism), None if path is None else data_file(data), verify)
-    _refuse_forgotten(known.mechanism, path, data)
+    for each in files or (path,):
+        _refuse_forgotten(known.mechanism, each, data)
     return known
+
+
+def _of_files(files: Sequence[Path], verify: bool) -> Resolved:
+    """Each file is the one that its description is of, and all were perturbed in the same way."""
+    from pramana.mechanism.description.reading import described
+
+    first = described(files[0], verify=verify).mechanism
+    for path in files[1:]:
+        if described(path, verify=verify).mechanism.document() != first.document():
+            raise MechanismError(
+                f"the descriptions of {str(files[0])!r} and {str(path)!r} differ: fit files that were perturbed in different ways one "
+                "after the other"
+            )
+    return Resolved(first)
 
 
 def _automatic(path: Path | None, data: Any, verify: bool) -> Resolved:

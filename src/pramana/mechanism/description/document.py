@@ -241,6 +241,17 @@ class LaplaceModel(ChannelModel):
         return LaplaceNoise(self.scale, _pair(self.bounds))
 
 
+class ClampedLaplaceModel(ChannelModel):
+    """The same, of which what is released was clamped to the bounds as well."""
+
+    channel: Literal["clamped_laplace_noise"]
+    scale: Scale
+    bounds: Annotated[list[float], Field(min_length=2, max_length=2)]
+
+    def built(self) -> Channel:
+        return LaplaceNoise(self.scale, _pair(self.bounds)).clamped()
+
+
 class GeometricModel(ChannelModel):
     channel: Literal["geometric_noise"]
     scale: Scale
@@ -373,6 +384,7 @@ Randomization = Annotated[
     | HashingModel
     | HadamardModel
     | LaplaceModel
+    | ClampedLaplaceModel
     | GeometricModel
     | KeepOrNoiseModel
     | GaussianModel

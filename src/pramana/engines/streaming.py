@@ -1,0 +1,295 @@
+"""Sums over records that are not held: blocks are read anew for every pass, on threads, and added in their order."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+from pramana.arrays import Float, Int
+from pramana.engines.engine import WEIGHT_ENTRIES, Engine
+from pramana.engines.local import Block, LocalEngine, _sum
+from pramana.engines.totals import Totals
+from pramana.errors import PramanaError
+from pramana.estimating.collinearity import Rank
+from pramana.estimating.equation import Equation
+from pramana.kernels.streams import multipliers
+
+AHEAD = 2
+"""Blocks that wait for each thread."""
+MOST_DRAWS = 500
+"""Weight draws that one pass serves."""
+
+T = TypeVar("T")
+MakeBlock = Callable[[], Block | None]
+"""Reads nothing more: binds records that were read to their equation. None where none of them is in use."""
+
+
+@dataclass(frozen=True)
+class OwnWeights:
+    """The sample's own weights, one draw."""
+
+    average: float
+
+    def of(self, block: Block) -> Float:
+        return block.sampling.row_weights[None]
+
+    def __len__(self) -> int:
+        return 1
+
+    def draw(self, position: int) -> OwnWeights:  # noqa: ARG002
+        return self
+
+
+@dataclass(frozen=True)
+class DrawnWeights:
+    """Random weights, made where they are used: a record's depend on the seed, the draw and its place among all records.
+
+    Attributes
+    ----------
+    by_unit : of the clusters (B, G), whose records share one; None where every record has its own.
+    scale : what makes the mean of a draw 1 (B, 1), where it must be.
+    """
+
+    law: str
+    seed: int
+    draws: Int
+    average: float
+    by_unit: Float | None = None
+    scale: Float | None = None
+
+    def of(self, block: Block) -> Float:
+        s = block.sampling
+        if self.by_unit is not None:
+            assert s.clusters is not None
+            return self.by_unit[:, s.clusters] * s.row_weights
+        drawn = self.multipliers(block)
+        drawn = drawn if self.scale is None else drawn * self.scale
+        return drawn if s.weights is None else drawn * s.weights
+
+    def multipliers(self, block: Block) -> Float:
+        counts, places = block.sampling.frequencies, np.arange(block.first, block.first + block.n)
+        most = None if counts is None else np.maximum(counts, 1)
+        drawn = multipliers(self.law, self.seed, self.draws, places, most)
+        return drawn if counts is None else np.where(counts > 0, drawn, 0.0)  # a sum over no records
+
+    def __len__(self) -> int:
+        return len(self.draws)
+
+    def draw(self, position: int) -> DrawnWeights:
+        one = slice(position, position + 1)
+        by_unit, scale = (None if v is None else v[one] for v in (self.by_unit, self.scale))
+        return replace(self, draws=self.draws[one], by_unit=by_unit, scale=scale)
+
+
+@dataclass(frozen=True)
+class PublishedWeights:
+    """Replicate weights that the records carry."""
+
+    which: Int
+    average: float
+
+    def of(self, block: Block) -> Float:
+        assert block.sampling.replicates is not None
+        return block.sampling.replicates[self.which]
+
+    def __len__(self) -> int:
+        return len(self.which)
+
+    def draw(self, position: int) -> PublishedWeights:
+        return replace(self, which=self.which[position : position + 1])
+
+
+@dataclass(frozen=True)
+class StreamEngine(LocalEngine):
+    """Records that are read in blocks.
+
+    Attributes
+    ----------
+    equation : of some records, on which everything is learned and a first root is found.
+    few : those records as an engine of their own.
+    blocks : all records; a pass asks for them anew.
+    changes : what is done to the equation of every block.
+    """
+
+    few: LocalEngine | None = None
+    blocks: Callable[[], Iterator[MakeBlock]] = iter  # type: ignore[assignment]
+    changes: tuple[Callable[[Equation], Equation], ...] = ()
+    kept: dict[bytes, Totals] = field(default_factory=dict, repr=False, compare=False)
+    """The totals of the last parameter value, which most often is the root."""
+
+    def over(self, equation: Equation) -> NoReturn:
+        raise PramanaError(
+            f"{type(equation).__name__} is a second equation over the same records, which are not in memory: raise memory=, or "
+            "fit a sample of the records"
+        )
+
+    def _changed(self, change: Callable[[Equation], Equation]) -> StreamEngine:
+        assert self.few is not None
+        few = self.few.over(change(self.few.equation))
+        return replace(self, equation=few.equation, few=few, changes=(*self.changes, change), kept={})
+
+    def softened(self, t: float) -> StreamEngine:
+        return self._changed(lambda equation: equation.softened(t))
+
+    def sharp(self) -> StreamEngine:
+        return self if self.about.sharp is None else self._changed(lambda e: e.about.sharp or e)
+
+    def judge(self) -> StreamEngine:
+        return self if self.about.judge is None else self._changed(lambda e: e.about.judge or e)
+
+    def learned(self) -> StreamEngine:
+        """Nothing is learned by the equations that are sums."""
+        assert self.few is not None
+        if self.about.whole or self.about.free or self.few.learned().equation is not self.equation:
+            raise PramanaError(
+                f"{', '.join(self.about.parameters[:3])} cannot be added up over blocks of records, and these do not fit into memory: "
+                "raise memory=, or fit a sample of the records"
+            )
+        return self
+
+    def refuse_collinear(self) -> None:
+        """Judge the designs of all records, of which some alone had a deficient rank."""
+        for rank in self._added(lambda b: _Together(tuple(rank() for rank in b.ranks))).ranks:
+            rank.judge()
+
+    # Weights are made where they are used.
+
+    @cached_property
+    def own(self) -> Any:
+        return OwnWeights(self._average)
+
+    @property
+    def _average(self) -> float:
+        return self.sampling.total / max(self.sampling.rows, 1)
+
+    def drawn(self, law: str, seed: int, draws: Int) -> Any:
+        s, by_unit = self.sampling, None
+        if s.strata is not None:
+            by_unit = s.strata.rao_wu(seed, draws)
+        elif s.groups is not None:
+            by_unit = multipliers(law, seed, draws, np.arange(s.groups))
+            by_unit = _mean_one(by_unit, by_unit.sum(axis=1, keepdims=True), s.groups) if self.about.sums else by_unit
+        found = DrawnWeights(law, seed, draws, self._average, by_unit)
+        if by_unit is not None or not self.about.sums:
+            return found
+        sums = self._added(lambda b: found.multipliers(b).sum(axis=1, keepdims=True), len(draws))
+        return replace(found, scale=_mean_one(np.ones_like(sums), sums, s.n))
+
+    def without(self, deleted: Int) -> NoReturn:  # noqa: ARG002
+        raise PramanaError(
+            "the jackknife leaves out one unit after the other, a pass over all records each: use Sandwich() or Resampling()"
+        )
+
+    def replicated(self) -> Any:
+        return PublishedWeights(np.arange(getattr(self.sampling, "published", 0)), self._average)
+
+    @property
+    def draws_at_once(self) -> int:
+        return MOST_DRAWS
+
+    # A pass costs more to read than to add up: whatever may be asked at a parameter value is added up together.
+
+    def score_and_slope(self, betas: Float, weights: Any, draws: Int | None = None) -> tuple[Float, Float]:
+        if len(betas) > 1 or weights is not self.own:
+            return super().score_and_slope(betas, weights, draws)
+        found = self.totals(betas[0])
+        return found.score[None], found.slope[None]
+
+    def totals(self, beta: Float, slope: Float | None = None) -> Totals:
+        key = beta.tobytes()
+        if key not in self.kept:
+            found = super().totals(beta)
+            self.kept.clear()
+            self.kept[key] = found
+        found = self.kept[key]
+        return found if slope is None else replace(found, slope=slope)
+
+    def spread(self, beta: Float, weights: Any) -> Float:  # noqa: ARG002 - the scale on which a score is zero
+        few, each = self.sketch()
+        return few.spread(beta, few.own) * np.sqrt(each)
+
+    # Starts and remarks come from some of the records.
+
+    def start(self, weights: Any, solve: Callable[[Engine], Float]) -> Float:  # noqa: ARG002
+        assert self.few is not None
+        return self.few.start(self.few.own, solve)
+
+    def pilot(self) -> LocalEngine | None:
+        return self.few
+
+    def sketch(self) -> tuple[Engine, float]:
+        assert self.few is not None
+        return self.few, self.sampling.rows / self.few.sampling.rows
+
+    def remarks(self, beta: Float, covariance: Float) -> list[Any]:
+        assert self.few is not None
+        return self.few.remarks(beta, covariance)
+
+    def privacy_by_unit(self, beta: Float, shares: Float | None = None) -> NoReturn:  # noqa: ARG002
+        raise PramanaError(
+            "records that share a draw are split by unit in memory alone: raise memory=, or use target='superpopulation'"
+        )
+
+    def scores_by(self, influence: Any, codes: Int, groups: int) -> NoReturn:  # noqa: ARG002
+        raise PramanaError(
+            "a measured P is added to a variance in memory alone: raise memory=, or fit a sample of the records"
+        )
+
+    # Blocks.
+
+    def _added(self, part: Callable[[Block], T], draws: int = 1) -> T:
+        size = max(1, WEIGHT_ENTRIES // draws)
+
+        def answered(make: MakeBlock) -> T | None:
+            block = make()
+            if block is None:
+                return None
+            for change in self.changes:
+                block = replace(block, equation=change(block.equation))
+            return _sum(map(part, block.cut(size)))
+
+        return _sum(
+            found
+            for found in _in_order(answered, self.blocks(), self.threads or os.cpu_count() or 1)
+            if found is not None
+        )
+
+
+@dataclass(frozen=True)
+class _Together:
+    """Ranks of the same designs in several blocks."""
+
+    ranks: tuple[Rank, ...]
+
+    def __add__(self, other: _Together) -> _Together:
+        return _Together(tuple(a + b for a, b in zip(self.ranks, other.ranks, strict=True)))
+
+
+def _mean_one(law: Float, sums: Float, units: float) -> Float:
+    return law * np.divide(units, sums, out=np.full_like(sums, np.nan), where=sums > 0)
+
+
+def _in_order(work: Callable[[MakeBlock], T], jobs: Iterator[MakeBlock], workers: int) -> Iterator[T]:
+    """The answers in the order of the jobs, of which no more than a few wait at a time."""
+    if workers == 1:
+        yield from map(work, jobs)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[Future[T]] = deque()
+        try:
+            for job in jobs:
+                waiting.append(pool.submit(work, job))
+                if len(waiting) >= AHEAD * workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()

@@ -1,0 +1,430 @@
+"""Records that come in batches: folders of files, Arrow datasets, lazy frames, relations of a database. Each is read anew for every pass."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import pyarrow as pa
+
+from pramana.errors import DataError, quoted, suggestion
+from pramana.frames.dialects import CsvFile, dialect_of
+from pramana.frames.files import NULLS, check_header, existing, format_of, unreadable
+from pramana.frames.levels import is_unsigned
+from pramana.frames.metadata import is_text
+from pramana.frames.table import FrameKind, Table
+
+BATCH = 1 << 18
+"""Records of a batch."""
+SPREAD = 10
+"""Bytes that a byte of a file may take in memory, as numbers and objects."""
+_GLOB = "*?["
+
+
+class Source(ABC):
+    """Batches of records in an order of their own, the same in every pass.
+
+    Attributes
+    ----------
+    label : what messages call it.
+    kind : the kind of frame that answers come in.
+    """
+
+    label: str
+    kind: FrameKind
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.schema.names)
+
+    @property
+    def rows(self) -> int | None:
+        """How many records there are, where that is known without reading them."""
+        return None
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The records, with these columns."""
+
+    def require(self, columns: Collection[str]) -> None:
+        """Refuse names that no column has."""
+        for name in columns:
+            if name not in self.names:
+                raise DataError(f"column {name!r} is not in {self.label}: {suggestion(name, self.names, quoted)}")
+
+    def table(self, batch: pa.RecordBatch | pa.Table) -> Table:
+        """Some records as a table."""
+        whole = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
+        return Table(nw.from_native(whole, eager_only=True), self.kind, self.label)
+
+
+@dataclass(frozen=True)
+class FileSource(Source):
+    """Files of one format and the same columns, one after the other in the order of their names."""
+
+    dataset: Any
+    files: tuple[Path, ...]
+    label: str
+    stamps: tuple[tuple[int, int], ...]
+    """Size and time of every file when it was first looked at."""
+    kind: FrameKind = "pyarrow"
+
+    @classmethod
+    def open(cls, paths: Sequence[Path], label: str, text: Mapping[str, Collection[object]]) -> FileSource:
+        from pyarrow import dataset as ds
+
+        kinds = {_format(path) for path in paths}
+        if len(kinds) > 1:
+            raise DataError(
+                f"{label} holds files of several formats ({', '.join(sorted(kinds))}): give those of one of them"
+            )
+        kind = kinds.pop()
+        form = _csv_format(paths[0], text) if kind == "csv" else "ipc" if kind == "ipc" else _parquet_format(paths[0])
+        hive = (
+            ds.partitioning(flavor="hive") if any("=" in part for path in paths for part in path.parts[:-1]) else None
+        )
+        try:
+            found = ds.dataset([str(path) for path in paths], format=form, partitioning=hive)
+            names = found.schema.names
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise _broken(paths[0] if len(paths) == 1 else Path(label), error) from None
+        check_header(names, paths[0])
+        source = cls(found, tuple(paths), label, tuple(map(_stamp, paths)))
+        source._refuse_differing(kind)
+        return source
+
+    def _refuse_differing(self, kind: str) -> None:
+        """A column must have one type in all files; Arrow would fill a missing one with gaps."""
+        if kind == "csv":
+            return
+        for path, fragment in zip(self.files, self.dataset.get_fragments(), strict=True):
+            try:
+                own = fragment.physical_schema
+            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+                raise _broken(path, error) from None
+            for field in self.dataset.schema:
+                if field.name not in own.names:
+                    if f"/{field.name}=" not in str(path):
+                        raise DataError(
+                            f"file {str(path)!r} lacks column {field.name!r}, which other files of {self.label} have"
+                        )
+                elif _family(own.field(field.name).type) != _family(field.type):
+                    raise DataError(
+                        f"column {field.name!r} is of type {own.field(field.name).type} in {str(path)!r} and of type {field.type} in "
+                        f"{str(self.files[0])!r}: convert it to one type"
+                    )
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.dataset.schema
+
+    @cached_property
+    def rows(self) -> int | None:
+        if _format(self.files[0]) == "csv":
+            return None
+        try:
+            return int(self.dataset.count_rows())
+        except (pa.ArrowException, OSError) as error:
+            raise _broken(Path(self.label), error) from None
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for path, fragment, stamp in zip(self.files, self.dataset.get_fragments(), self.stamps, strict=True):
+            self._refuse_changed(path, stamp)
+            done = 0
+            scanner = fragment.scanner(
+                schema=self.dataset.schema,
+                columns=list(columns),
+                batch_size=BATCH,
+                batch_readahead=4,
+                fragment_readahead=1,
+            )
+            try:
+                for batch in scanner.to_batches():
+                    if batch.num_rows:
+                        yield batch
+                    done += batch.num_rows
+            except (pa.ArrowException, OSError) as error:
+                raise _broken(path, error, f" after row {done}") from None
+            self._refuse_changed(path, stamp)
+
+    def _refuse_changed(self, path: Path, stamp: tuple[int, int]) -> None:
+        if not path.exists():
+            raise DataError(f"file {str(path)!r} vanished while it was read: restore it, and fit again")
+        if _stamp(path) != stamp:
+            raise DataError(f"file {str(path)!r} changed while it was read: wait until it is complete, and fit again")
+
+
+@dataclass(frozen=True)
+class DatasetSource(Source):
+    """A `pyarrow.dataset.Dataset` of the user's own."""
+
+    dataset: Any
+    label: str = "the dataset"
+    kind: FrameKind = "pyarrow"
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.dataset.schema
+
+    @cached_property
+    def rows(self) -> int | None:
+        return int(self.dataset.count_rows())
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from (b for b in self.dataset.to_batches(columns=list(columns), batch_size=BATCH) if b.num_rows)
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"{self.label} could not be read: {quoted(_said(error))}") from None
+
+
+@dataclass(frozen=True)
+class LazySource(Source):
+    """A polars LazyFrame, collected a batch at a time."""
+
+    frame: Any
+    label: str = "the lazy frame"
+    kind: FrameKind = "polars"
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return self._asked(lambda: self.frame.head(0).collect().to_arrow().schema)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # polars calls it unstable
+            parts = self._asked(lambda: iter(self.frame.select(list(columns)).collect_batches(chunk_size=BATCH)))
+        yield from _even(batch for frame in _each(parts, self._asked) for batch in frame.to_arrow().to_batches())
+
+    def _asked(self, question: Any) -> Any:
+        """What polars finds wrong with the query is the user's to mend."""
+        try:
+            return question()
+        except Exception as error:
+            raise DataError(f"the lazy frame could not be read: {quoted(_said(error))}") from None
+
+
+@dataclass(frozen=True)
+class RelationSource(Source):
+    """A relation of DuckDB, whose query runs once for every pass."""
+
+    relation: Any
+    label: str = "the relation"
+    kind: FrameKind = "pyarrow"
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return self._asked(lambda: self.relation.limit(0).to_arrow_table().schema)
+
+    @cached_property
+    def rows(self) -> int | None:
+        return int(self._asked(lambda: self.relation.aggregate("count(*)").to_arrow_table()[0][0].as_py()))
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
+        reader = self._asked(lambda: iter(self.relation.project(names).to_arrow_reader(BATCH)))
+        yield from _even(_each(reader, self._asked))
+
+    def _asked(self, question: Any) -> Any:
+        try:
+            return question()
+        except Exception as error:
+            raise DataError(f"the relation could not be read: {quoted(_said(error))}") from None
+
+
+def source_of(data: Any, text: Mapping[str, Collection[object]], memory: float) -> Source | None:
+    """The source behind what a user gave; None for a frame, or a file that is read at once.
+
+    Parameters
+    ----------
+    text : columns that a CSV reader must leave as text, as in `read`.
+    memory : bytes that a file may take to be read at once.
+    """
+    from pyarrow import dataset as ds
+
+    paths = _paths(data) or _large(data, memory)
+    if paths is not None:
+        return FileSource.open(paths, _named(data), text)
+    if isinstance(data, ds.Dataset):
+        return DatasetSource(data)
+    if isinstance(data, pa.RecordBatchReader):
+        return HeldSource.read(data, memory)
+    if nw.dependencies.is_polars_lazyframe(data):
+        return LazySource(data)
+    module = type(data).__module__.partition(".")[0]
+    if module in ("duckdb", "_duckdb") and type(data).__name__ == "DuckDBPyRelation":
+        return RelationSource(data)
+    return None
+
+
+@dataclass(frozen=True)
+class HeldSource(Source):
+    """Batches that can be read once, as those of a `RecordBatchReader`: they are held, as far as memory goes."""
+
+    whole: pa.Table
+    label: str = "the reader"
+    kind: FrameKind = "pyarrow"
+
+    @classmethod
+    def read(cls, reader: Any, memory: float) -> HeldSource:
+        held, size = [], 0
+        for batch in reader:
+            held.append(batch)
+            size += batch.nbytes
+            if size > memory:
+                raise DataError(
+                    f"the reader gives its records once, and they take more than memory={memory / 1e9:g} GB: write them to Parquet "
+                    "files, and give these"
+                )
+        return cls(pa.Table.from_batches(held, reader.schema))
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.whole.schema
+
+    @property
+    def rows(self) -> int | None:
+        return int(self.whole.num_rows)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        yield from self.whole.select(list(columns)).to_batches(max_chunksize=BATCH)
+
+
+def _each(parts: Iterator[Any], asked: Callable[[Callable[[], Any]], Any]) -> Iterator[Any]:
+    """Every part of an answer, asked for in a way that says what is wrong."""
+    while (part := asked(lambda: next(parts, None))) is not None:
+        yield part
+
+
+def _even(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same records in batches of one size, whatever pieces a query happened to give them in."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.num_rows
+        while size >= BATCH:
+            whole = pa.Table.from_batches(held)
+            yield whole.slice(0, BATCH).combine_chunks().to_batches()[0]
+            held, size = whole.slice(BATCH).to_batches(), size - BATCH
+    if size:
+        yield pa.Table.from_batches(held).combine_chunks().to_batches()[0]
+
+
+def paths_of(data: Any) -> tuple[Path, ...]:
+    """The files that a folder, a pattern or a list of files stands for; none for anything else."""
+    return tuple(_paths(data) or ())
+
+
+def _paths(data: Any) -> list[Path] | None:
+    """In the order of their names."""
+    if isinstance(data, list | tuple) and data and all(isinstance(p, str | os.PathLike) for p in data):
+        for path in map(Path, data):
+            existing(path) if _format(path) != "ipc" else None
+        return [Path(p) for p in data]
+    if not isinstance(data, str | os.PathLike):
+        return None
+    path = Path(data)
+    if path.is_dir():
+        found = sorted(p for p in path.rglob("*") if p.is_file() and _usable(p.relative_to(path)))
+        if not found:
+            raise DataError(f"folder {str(path)!r} holds no data files: they end in .parquet, .csv, .arrow or the like")
+        return found
+    if path.is_file() and path.name.lower().endswith((".arrow", ".feather", ".ipc")):
+        return [path]
+    if path.exists() or not any(mark in str(data) for mark in _GLOB):
+        return None
+    found = sorted(Path(p) for p in glob(str(path), recursive=True) if Path(p).is_file())  # noqa: PTH207
+    if not found:
+        raise DataError(f"no file matches {str(data)!r}")
+    return found
+
+
+def _large(data: Any, memory: float) -> list[Path] | None:
+    """A single file that takes much memory."""
+    if not isinstance(data, str | os.PathLike) or isinstance(data, CsvFile) or not Path(data).is_file():
+        return None
+    path = Path(data)
+    return [path] if SPREAD * path.stat().st_size > memory and existing(path) else None
+
+
+def _usable(path: Path) -> bool:
+    """Hidden files and marks of other programs are no data."""
+    if any(part.startswith((".", "_")) for part in path.parts):
+        return False
+    try:
+        _format(path)
+    except DataError:
+        return False
+    return True
+
+
+def _format(path: Path) -> str:
+    return "ipc" if path.name.lower().endswith((".arrow", ".feather", ".ipc")) else format_of(path)
+
+
+def _named(data: Any) -> str:
+    return f"the {len(data)} files" if isinstance(data, list | tuple) else str(data)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
+def _family(kind: Any) -> Any:
+    """Types that are one to a fit: text in any form, and numbers of any width."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return "text" if is_text(kind) else "whole" if pa.types.is_integer(kind) else kind
+
+
+def _parquet_format(path: Path) -> Any:
+    """Text comes as codes straight from the pages."""
+    from pyarrow import dataset as ds
+    from pyarrow import parquet
+
+    try:
+        schema = parquet.read_schema(path)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise _broken(path, error) from None
+    return ds.ParquetFileFormat(dictionary_columns=[field.name for field in schema if is_text(field.type)])
+
+
+def _csv_format(path: Path, text: Mapping[str, Collection[object]]) -> Any:
+    from pyarrow import csv
+    from pyarrow import dataset as ds
+
+    dialect = dialect_of(path)
+    return ds.CsvFileFormat(
+        csv.ParseOptions(delimiter=dialect.delimiter, quote_char=dialect.quote or False),
+        convert_options=csv.ConvertOptions(
+            column_types={n: pa.uint64() if is_unsigned(levels) else pa.string() for n, levels in text.items()},
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            null_values=[v for v in NULLS if not any(v in levels for levels in text.values())],
+            decimal_point=dialect.decimal,
+        ),
+        read_options=csv.ReadOptions(encoding="utf8" if dialect.encoding == "utf-8-sig" else dialect.encoding),
+    )
+
+
+def _broken(path: Path, error: Exception, after: str = "") -> DataError:
+    if path.suffix and _usable(Path(path.name)) and _format(path) != "ipc":
+        return unreadable(path, error, after)
+    return DataError(f"{str(path)!r} could not be read{after}: {quoted(_said(error))} ({type(error).__name__})")
+
+
+def _said(error: Exception) -> str:
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

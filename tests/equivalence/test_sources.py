@@ -1,0 +1,248 @@
+"""The same answer from every source of records, in memory and block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyarrow import dataset, feather, parquet
+
+import pramana as pr
+from pramana.analysis import streaming
+from pramana.engines.streaming import StreamEngine
+from pramana.frames import cells, sources
+
+N = 2100
+LEVELS = ["low", "mid", "high"]
+P = np.full((3, 3), 0.1) + 0.7 * np.eye(3)
+
+
+@pytest.fixture(scope="module")
+def data() -> pd.DataFrame:
+    rng = np.random.default_rng(5)
+    x, g = rng.normal(size=N), rng.choice(["a", "b", "c"], N)
+    edu = rng.integers(0, 3, N)
+    y = (rng.random(N) < 1 / (1 + np.exp(0.3 - 0.8 * x - 0.5 * (g == "b")))).astype(int)
+    released = np.array([rng.choice(3, p=P[:, k]) for k in edu])
+    return pd.DataFrame(
+        {
+            "x": x,
+            "g": g,
+            "w": rng.uniform(0.5, 2, N),
+            "firm": rng.integers(0, 60, N),
+            "y": np.where(rng.random(N) < 0.15, 1 - y, y),
+            "edu": np.array(LEVELS)[released],
+            "inc": 2 + x + (edu == 2) + rng.normal(size=N),
+            "age": rng.normal(size=N) + rng.laplace(scale=0.3, size=N),
+        }
+    )
+
+
+MECHANISM = pr.Mechanism(
+    {
+        "y": pr.TransitionMatrix.binary(0.85, 0.85),
+        "edu": pr.TransitionMatrix(LEVELS, P),
+        "age": pr.LaplaceNoise(0.3),
+    }
+)
+BY_REGION = pr.Mechanism(
+    {
+        "y": pr.Stratified(
+            "g", {k: pr.TransitionMatrix.binary(s, s) for k, s in (("a", 0.8), ("b", 0.9), ("c", 0.85))}
+        ),
+        "edu": pr.TransitionMatrix(LEVELS, P),
+        "age": pr.LaplaceNoise(0.3),
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def folder(data: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The records in every format, those of a folder in seven files."""
+    out = tmp_path_factory.mktemp("sources")
+    for kind in ("parts", "texts"):
+        (out / kind).mkdir()
+    for k, rows in enumerate(np.array_split(np.arange(N), 7)):
+        data.iloc[rows].to_parquet(out / "parts" / f"part-{k}.parquet", index=False)
+        data.iloc[rows].to_csv(out / "texts" / f"part-{k}.csv", index=False)
+    parquet.write_table(pa.Table.from_pandas(data, preserve_index=False), out / "one.parquet", row_group_size=300)
+    feather.write_feather(pa.Table.from_pandas(data, preserve_index=False), str(out / "one.arrow"))
+    return out
+
+
+def _relation(folder: Path) -> Any:
+    return duckdb.connect().sql(f"select * from '{folder / 'one.parquet'}'")
+
+
+SOURCES: dict[str, Callable[[Path], Any]] = {
+    "folder": lambda f: f / "parts",
+    "pattern": lambda f: str(f / "parts" / "part-*.parquet"),
+    "list": lambda f: sorted((f / "parts").iterdir()),
+    "one file": lambda f: f / "one.parquet",
+    "CSV folder": lambda f: f / "texts",
+    "Arrow file": lambda f: f / "one.arrow",
+    "dataset": lambda f: dataset.dataset(f / "parts"),
+    "reader": lambda f: parquet.read_table(f / "one.parquet").to_reader(),
+    "LazyFrame": lambda f: pl.scan_parquet(f / "one.parquet"),
+    "DuckDB": _relation,
+}
+QUESTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "response": ("y ~ x + g", {"family": "binomial"}),
+    "covariate": ("inc ~ x + edu", {}),
+    "two columns": ("y ~ x + edu", {"family": "binomial", "inference": pr.Sandwich(interval="wald")}),
+    "noisy column": ("inc ~ age + x", {}),
+    "noise in a logit": ("y ~ age", {"family": "binomial"}),
+    "mean": (pr.mean("inc", by="edu"), {}),
+    "share": (pr.mean("y"), {}),
+    "total": (pr.total("inc"), {}),
+    "classes": (pr.multinomial("edu ~ x"), {}),
+    "visits": ("firm ~ x + edu", {"family": "poisson"}),
+    "correlation": (pr.correlation("inc", "x"), {}),
+    "subset": ("inc ~ x", {"inference": pr.Sandwich(interval="wald"), "subset": "edu == 'high' and x > -1"}),
+}
+SAMPLINGS: dict[str, dict[str, Any]] = {
+    "sandwich": {},
+    "weights": {"weights": "w"},
+    "clusters": {"clusters": "firm"},
+    "both": {"weights": "w", "clusters": "firm"},
+    "design": {"design": pr.SurveyDesign(weights="w", strata="g", clusters="firm")},
+    "resampling": {"inference": pr.Resampling(draws=30, seed=4)},
+    "resampled clusters": {"clusters": "firm", "inference": pr.Resampling(draws=30, seed=4)},
+}
+SIZES = {"one block": 10_000, "seven blocks": 300, "many blocks": 150}
+
+
+def _covered() -> list[Any]:
+    """Every pair of a source, a question, a sampling and a size of blocks occurs somewhere; a linear cover of the three longer lists."""
+    names = [list(SOURCES), list(QUESTIONS), list(SAMPLINGS), list(SIZES)]
+    out = {(names[0][k % 10], names[1][k % 12], names[2][k % 7], names[3][k % 3]) for k in range(84)}
+    return [pytest.param(*case, id=" · ".join(case)) for case in sorted(out)]
+
+
+@pytest.fixture
+def in_blocks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Blocks of so many records, of which some are the sample that everything is learned on."""
+
+    def cut(size: int, pilot: int = 400) -> None:
+        monkeypatch.setattr(sources, "BATCH", size)
+        monkeypatch.setattr(streaming, "PILOT", pilot)
+
+    return cut
+
+
+@pytest.mark.parametrize(("source", "question", "sampling", "size"), _covered())
+def test_a_source_gives_the_answer_of_the_frame(
+    source: str,
+    question: str,
+    sampling: str,
+    size: str,
+    data: pd.DataFrame,
+    folder: Path,
+    in_blocks: Callable[..., None],
+) -> None:
+    what, options = QUESTIONS[question]
+    options = {**options, **SAMPLINGS[sampling]}
+    mechanism = BY_REGION if size == "seven blocks" else MECHANISM
+    whole = pr.fit(what, data, mechanism, **options)
+    sampled = size == "many blocks"
+    in_blocks(SIZES[size], 800 if sampled else N)
+    memory = 1e9 if source == "reader" else 1.0  # what can be read once is held
+    found = pr.fit(what, SOURCES[source](folder), mechanism, memory=memory, **options)
+    scale = np.sqrt(np.diag(whole.covariance))
+    assert found.parameters == whole.parameters
+    np.testing.assert_allclose(found.estimate / scale, whole.estimate / scale, atol=1e-8, rtol=1e-9)
+    np.testing.assert_allclose(found.standard_errors, whole.standard_errors, rtol=1e-8)
+    assert found.n == whole.n
+    if not sampled:  # a sample may take a faint signal for another
+        np.testing.assert_allclose(found.interval(), whole.interval(), rtol=1e-7, atol=1e-9)
+        assert found.inference == whole.inference
+
+
+@pytest.mark.parametrize("source", ["folder", "LazyFrame", "DuckDB", "CSV folder", "dataset"])
+def test_what_fits_is_read_into_memory(source: str, data: pd.DataFrame, folder: Path) -> None:
+    """Then everything works that works on a frame."""
+    found = pr.fit(pr.median("inc", by="edu"), SOURCES[source](folder), MECHANISM)
+    whole = pr.fit(pr.median("inc", by="edu"), data, MECHANISM)
+    np.testing.assert_allclose(found.estimate, whole.estimate, rtol=1e-12)
+    np.testing.assert_allclose(found.interval(), whole.interval(), rtol=1e-9)
+
+
+def test_only_the_columns_in_use_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+    true = sources.FileSource.batches
+
+    def seen(self: Any, columns: Any) -> Any:
+        asked.append(list(columns))
+        return true(self, columns)
+
+    monkeypatch.setattr(sources.FileSource, "batches", seen)
+    pr.fit(
+        "y ~ x",
+        folder / "parts",
+        pr.Mechanism({"y": pr.TransitionMatrix.binary(0.85, 0.85)}),
+        family="binomial",
+        memory=1,
+    )
+    assert {name for columns in asked for name in columns} == {"x", "y"}
+
+
+@pytest.mark.parametrize("sampling", ["sandwich", "weights", "clusters"])
+@pytest.mark.parametrize("source", ["folder", "CSV folder", "DuckDB", "LazyFrame"])
+def test_few_combinations_become_cells(
+    source: str, sampling: str, data: pd.DataFrame, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted once, in whatever batches; the same answer as from the rows."""
+    monkeypatch.setattr(cells, "ROWS", 1000)
+    monkeypatch.setattr(cells, "SAVING", 1)
+    monkeypatch.setattr(sources, "BATCH", 100)
+    monkeypatch.setattr(StreamEngine, "__init__", None)  # no stream: memory would not suffice for the rows
+    options = {**SAMPLINGS[sampling], "family": "binomial"}
+    mechanism = pr.Mechanism({n: MECHANISM.assignments[k].channel for k, n in enumerate(("y", "edu"))})
+    whole = pr.fit("y ~ edu", data, mechanism, **options)
+    found = pr.fit("y ~ edu", SOURCES[source](folder), mechanism, memory=1, **options)
+    np.testing.assert_allclose(found.estimate, whole.estimate, rtol=1e-9)
+    np.testing.assert_allclose(found.standard_errors, whole.standard_errors, rtol=1e-9)
+    assert found.n == whole.n
+
+
+def test_cells_do_not_depend_on_batches(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cells, "ROWS", 1000)
+    mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(0.85, 0.85)})
+    options: dict[str, Any] = {"family": "binomial", "inference": pr.Resampling(draws=20, seed=1)}
+    found = []
+    for size, source in ((50, "folder"), (700, "DuckDB"), (5000, "CSV folder")):
+        monkeypatch.setattr(sources, "BATCH", size)
+        found.append(pr.fit("y ~ g", SOURCES[source](folder), mechanism, **options))
+    for other in found[1:]:
+        np.testing.assert_allclose(other.standard_errors, found[0].standard_errors, rtol=1e-10)
+
+
+def test_missing_values_are_counted_over_all_blocks(
+    data: pd.DataFrame, tmp_path: Path, in_blocks: Callable[..., None]
+) -> None:
+    gaps = data.astype({"x": float}).copy()
+    gaps.loc[gaps.index[[3, 500, 1999]], "x"] = np.nan
+    gaps.to_parquet(tmp_path / "gaps.parquet", index=False)
+    in_blocks(200)
+    with pytest.raises(pr.DataError, match=r"3 of 2100 records have missing values, in 'x' \(3\)"):
+        pr.fit("inc ~ x", tmp_path / "gaps.parquet", MECHANISM, memory=1)
+    whole = pr.fit("inc ~ x", gaps, MECHANISM, missing="drop", inference=pr.Resampling(draws=20, seed=2))
+    found = pr.fit(
+        "inc ~ x",
+        tmp_path / "gaps.parquet",
+        MECHANISM,
+        missing="drop",
+        memory=1,
+        inference=pr.Resampling(draws=20, seed=2),
+    )
+    np.testing.assert_allclose(
+        found.standard_errors, whole.standard_errors, rtol=1e-9
+    )  # weights go by place among those in use
+    assert [d.message for d in found.diagnostics] == [d.message for d in whole.diagnostics]

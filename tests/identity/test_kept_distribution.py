@@ -1,0 +1,119 @@
+"""Without Monte Carlo: shares, their squares and densities of numbers that were kept or got Laplace noise, averaged over that, are the true ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_additive_noise import BINARY
+
+import pramana as pr
+from pramana.estimating.distribution import Distribution, kernel
+from pramana.estimating.kept import KeptDistribution
+from pramana.estimators import Reversion
+from pramana.frames import read
+
+NOISE = pr.KeepOrNoise(0.45, pr.LaplaceNoise(1.3))
+STRATA = pr.Stratified("g", {0: NOISE, 1: pr.KeepOrNoise(0.7, pr.LaplaceNoise(0.4))})
+
+
+def equation(frame: pd.DataFrame, mechanism: pr.Mechanism, what: Any) -> Any:
+    table = read(frame)
+    return Reversion().bind(what.prepare(table, mechanism.schema), mechanism, table, np.ones(table.n)).equation
+
+
+def measure(values: np.ndarray, noise: Any = NOISE, **others: Any) -> KeptDistribution:
+    found = equation(pd.DataFrame({"z": values, **others}), pr.Mechanism({"z": noise}), pr.median("z")).measure
+    assert isinstance(found, KeptDistribution)
+    return found
+
+
+def released(z: float, breaks: list[float]) -> tuple[np.ndarray, np.ndarray]:
+    """What z can be released as, by Gauss and Legendre between the places where something breaks or bends."""
+    places, weights = np.polynomial.legendre.leggauss(20)
+    b = NOISE.inner.scale
+    edges = np.unique(np.concatenate([np.linspace(z - 40 * b, z + 40 * b, 41), [z], breaks]))
+    middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
+    w, mass = (middle[:, None] + half[:, None] * places).ravel(), (half[:, None] * weights).ravel()
+    mass = (1 - NOISE.keep) * mass * np.exp(-np.abs(w - z) / b) / (2 * b)
+    return np.append(w, z), np.append(mass, NOISE.keep)
+
+
+@pytest.mark.parametrize("z", [-0.8, 0.5, 0.71, 2.3])
+@pytest.mark.parametrize("h", [0.0, 1e-9, 0.2, 1.7])
+def test_averages_are_true(z: float, h: float) -> None:
+    t = 0.7
+    w, mass = released(z, [t - h, t, t + h])
+    found = measure(w)
+    true = kernel(np.array([t - z]), h)[0]
+    assert mass @ found.below(t, h) == pytest.approx(true, abs=1e-8)
+    assert mass @ found.squared_below(t, h) == pytest.approx(true**2, abs=1e-8)
+    if h > 0:
+        assert mass @ found.near(t, h) == pytest.approx(float(abs(t - z) <= h), abs=1e-8)
+
+
+@pytest.mark.parametrize("h", [0.0, 1e-7, 0.3])
+@pytest.mark.parametrize("strata", [False, True])
+def test_the_distribution_function_at_its_knots_is_the_sum_of_the_records(h: float, strata: bool) -> None:
+    """Also for values so far apart that exponentials overflow, for signed masses and for part of the noise undone."""
+    rng = np.random.default_rng(3)
+    values = np.concatenate([rng.normal(size=60), 800 + rng.normal(size=20), [-5000.0, 1e5]])
+    found = measure(values, STRATA if strata else NOISE, g=rng.integers(0, 2, values.size))
+    masses = rng.normal(size=(2, values.size)) + 1.5
+    knots = found.knots(h)
+    direct = [masses @ found.below(float(t), h) / masses.sum(axis=1) for t in knots.points]
+    np.testing.assert_allclose(knots.function(masses), np.transpose(direct), rtol=0, atol=1e-8 if h != 1e-7 else 1e-6)
+
+
+def test_nothing_undone_is_the_naive_distribution() -> None:
+    values = np.random.default_rng(1).normal(size=50)
+    kept = equation(pd.DataFrame({"z": values}), pr.Mechanism({"z": NOISE}), pr.median("z"))
+    naive = kept.softened(0.0).measure
+    plain = Distribution(values, np.ones((50, 1)), (), 50)
+    np.testing.assert_allclose(naive.below(0.2, 0.3), plain.below(0.2, 0.3))
+    np.testing.assert_allclose(naive.knots(0.3).function(np.ones((1, 50))), plain.knots(0.3).function(np.ones((1, 50))))
+
+
+def test_the_score_vanishes_at_the_quantile_and_domains_commute() -> None:
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"z": rng.gamma(2.0, size=3000), "d": rng.integers(0, 2, 3000)})
+    mechanism = pr.Mechanism({"z": NOISE, "d": BINARY})
+    with pytest.warns(UserWarning, match="not secure"):
+        public = mechanism.perturb(frame, seed=4)
+    for what in (pr.quantile("z", 0.3), pr.median("z", by="d")):
+        found = equation(public, mechanism, what)
+        weights = rng.random(3000) + 0.5
+        beta = found.direct.solution(weights[None])[0]
+        np.testing.assert_allclose(weights @ found.influence(beta) / 3000, 0, atol=1e-4)
+        other = equation(public, pr.Mechanism({"d": BINARY, "z": NOISE}), what)
+        np.testing.assert_allclose(other.influence(beta), found.influence(beta), rtol=1e-12)
+
+
+@pytest.mark.parametrize("z", [-0.8, 0.5, 2.3])
+def test_shares_of_intervals(z: float) -> None:
+    """Score and square, averaged over what is released."""
+    w, mass = released(z, [0.1, 1.4])
+    found = equation(pd.DataFrame({"z": w}), pr.Mechanism({"z": NOISE}), pr.share("z", 0.1, 1.4))
+    true, beta = float(0.1 < z <= 1.4), np.array([0.3])
+    assert mass @ found.influence(beta)[:, 0] == pytest.approx(true - 0.3, abs=1e-8)
+    assert found.clean_outer(beta, mass)[0, 0] == pytest.approx((true - 0.3) ** 2, abs=1e-8)
+    assert found.slope(beta, mass)[0, 0] == pytest.approx(-1, abs=1e-8)
+
+
+def test_shares_of_clean_numbers_and_of_levels_are_proportions() -> None:
+    values = np.arange(300) % 4
+    mechanism = pr.Mechanism({"z": pr.TransitionMatrix.randomized_response([0, 1, 2, 3], 0.8, kind="numeric")})
+    for known in (None, mechanism):
+        found = pr.fit(pr.share("z", 0, 2), {"z": values}, known)
+        levels = pr.fit(pr.proportions("z"), {"z": values}, known)
+        assert found.estimate[0] == pytest.approx(levels.estimate[1:3].sum())
+        error = np.sqrt(levels.covariance[1:3, 1:3].sum())
+        assert found.standard_errors[0] == pytest.approx(error, rel=0.005)  # n in place of n − 1
+    with pytest.raises(pr.FormulaError, match="needs low=, high= or both"):
+        pr.share("z")
+    with pytest.raises(pr.FormulaError, match="low=2 must be below high=1"):
+        pr.share("z", 2, 1)
+    with pytest.raises(pr.FormulaError, match="high='a' must be a number"):
+        pr.share("z", high="a")

@@ -1,0 +1,193 @@
+"""Sources that are incomplete, change, or do not fit: a clear error that names the file, or the right answer."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import pramana as pr
+from pramana.analysis import streaming
+from pramana.frames import sources
+
+M = pr.Mechanism({"y": pr.TransitionMatrix.binary(0.85, 0.85)})
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(8)
+    n = 900
+    x = rng.normal(size=n)
+    g = np.repeat(["a", "b", "c"], 300)  # in order, so that blocks hold one level each
+    y = (rng.random(n) < 1 / (1 + np.exp(-x - (g == "c")))).astype(int)
+    return pd.DataFrame({"x": x, "g": g, "y": np.where(rng.random(n) < 0.15, 1 - y, y)})
+
+
+@pytest.fixture
+def parts(frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(sources, "BATCH", 100)
+    monkeypatch.setattr(streaming, "PILOT", 200)
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for k in range(3):
+        frame.iloc[300 * k : 300 * (k + 1)].to_parquet(folder / f"part-{k}.parquet", index=False, row_group_size=50)
+    return folder
+
+
+def fitted(data: Any, what: Any = "y ~ x + g", **options: Any) -> pr.Result:
+    family = {"family": "binomial"} if isinstance(what, str) else {}
+    return pr.fit(what, data, M, **{"memory": 1, **family, **options})
+
+
+def test_blocks_that_hold_one_level_each_are_no_collinear_design(parts: Path, frame: pd.DataFrame) -> None:
+    np.testing.assert_allclose(fitted(parts).estimate, fitted(frame, memory=None).estimate, rtol=1e-9)
+
+
+def test_a_level_of_one_record_in_the_last_block_is_learned(parts: Path, frame: pd.DataFrame) -> None:
+    last = pd.read_parquet(parts / "part-2.parquet")
+    last.loc[last.index[-12:], "g"] = "rare"
+    last.to_parquet(parts / "part-2.parquet", index=False)
+    whole = pd.concat([frame.iloc[:600], last], ignore_index=True)
+    np.testing.assert_allclose(fitted(parts).estimate, fitted(whole, memory=None).estimate, rtol=1e-8)
+
+
+def test_collinear_in_all_blocks_is_refused(parts: Path) -> None:
+    with pytest.raises(pr.PramanaError, match="collinear"):
+        fitted(parts, "y ~ x + I(2 * x)")
+
+
+def test_a_released_value_that_is_no_level_is_named(parts: Path) -> None:
+    last = pd.read_parquet(parts / "part-2.parquet")
+    last.loc[last.index[-1], "y"] = 7
+    last.to_parquet(parts / "part-2.parquet", index=False)
+    with pytest.raises(pr.DataError, match="not levels of the mechanism"):
+        fitted(parts)
+
+
+def test_a_corrupt_file_is_named_with_the_row_it_breaks_after(parts: Path) -> None:
+    path = parts / "part-1.parquet"
+    bytes_ = bytearray(path.read_bytes())
+    middle = len(bytes_) // 3
+    bytes_[middle : middle + 400] = b"\xff" * 400
+    path.write_bytes(bytes(bytes_))
+    with pytest.raises(pr.DataError, match=r"part-1\.parquet.*could not be read"):
+        fitted(parts)
+
+
+def test_a_file_cut_off_is_named(parts: Path) -> None:
+    path = parts / "part-2.parquet"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(pr.DataError, match="part"):
+        fitted(parts)
+
+
+@pytest.mark.parametrize("fault", ["vanishes", "changes"])
+def test_a_file_that_does_not_stay_is_named(parts: Path, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    true = streaming.learn
+
+    def learned(*given: Any) -> Any:
+        found = true(*given)
+        path = parts / "part-1.parquet"
+        if fault == "vanishes":
+            path.unlink()
+        else:
+            time.sleep(0.01)
+            pd.read_parquet(path).iloc[:100].to_parquet(path, index=False)
+        return found
+
+    monkeypatch.setattr("pramana.analysis.task.learn", learned)
+    with pytest.raises(pr.DataError, match=r"part-1\.parquet.*(vanished|changed) while it was read"):
+        fitted(parts)
+
+
+def test_a_column_of_two_types_is_named_with_both(parts: Path) -> None:
+    pd.read_parquet(parts / "part-1.parquet").astype({"x": str}).to_parquet(parts / "part-1.parquet", index=False)
+    with pytest.raises(pr.DataError, match=r"column 'x' is of type .* in .*part-1\.parquet.* and of type double"):
+        fitted(parts)
+
+
+def test_a_column_that_one_file_lacks_is_named(parts: Path) -> None:
+    pd.read_parquet(parts / "part-1.parquet").drop(columns="g").to_parquet(parts / "part-1.parquet", index=False)
+    with pytest.raises(pr.DataError, match=r"part-1\.parquet.* lacks column 'g'"):
+        fitted(parts)
+
+
+def test_an_empty_part_is_no_fault(parts: Path, frame: pd.DataFrame) -> None:
+    frame.iloc[:0].to_parquet(parts / "part-1b.parquet", index=False)
+    np.testing.assert_allclose(fitted(parts).estimate, fitted(frame, memory=None).estimate, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("nothing", "holds no data files"),
+        ("nothing/*.parquet", "no file matches"),
+        ("mixed", "files of several formats"),
+        ("hollow", "has no records"),
+    ],
+)
+def test_folders_without_records(parts: Path, frame: pd.DataFrame, tmp_path: Path, given: str, message: str) -> None:
+    for name in ("nothing", "mixed", "hollow"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "nothing" / "_SUCCESS").touch()
+    frame.to_csv(tmp_path / "mixed" / "a.csv", index=False)
+    frame.to_parquet(tmp_path / "mixed" / "b.parquet", index=False)
+    frame.iloc[:0].to_parquet(tmp_path / "hollow" / "a.parquet", index=False)
+    with pytest.raises(pr.DataError, match=message):
+        fitted(str(tmp_path / given))
+
+
+@pytest.mark.parametrize(
+    ("what", "options", "message"),
+    [
+        (pr.median("x"), {}, "cannot be added up over blocks"),
+        (pr.gini("x"), {}, "cannot be added up over blocks|needs"),
+        ("y ~ x", {"method": "likelihood"}, "needs them all at once"),
+        ("y ~ x", {"method": "model-dependent"}, "needs them all at once"),
+        ("y ~ x", {"inference": "jackknife"}, "jackknife"),
+        ("y ~ x", {"weights": np.ones(900)}, "name a column"),
+        ("y ~ x", {"memory": "much"}, "is no amount of memory"),
+        ("y ~ x", {"memory": 0}, "is no amount of memory"),
+        ("y ~ z", {}, "column 'z' is not in"),
+        ("y ~ x", {"clusters": "z"}, "column 'z' is not in"),
+        ("y ~ x", {"design": pr.SurveyDesign(strata="g")}, "every record a sampling unit"),
+    ],
+)
+def test_what_blocks_cannot_do_is_refused_in_words(
+    parts: Path, what: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(pr.PramanaError, match=message):
+        fitted(parts, what, **options)
+
+
+def test_a_lazy_frame_that_fails_is_the_users_to_mend(frame: pd.DataFrame) -> None:
+    lazy = pl.from_pandas(frame).lazy().with_columns(pl.col("nowhere"))
+    with pytest.raises(pr.DataError, match="lazy frame could not be read"):
+        fitted(lazy)
+
+
+def test_a_reader_beyond_the_budget_says_what_to_do(frame: pd.DataFrame) -> None:
+    import pyarrow as pa
+
+    with pytest.raises(pr.DataError, match="gives its records once"):
+        fitted(pa.Table.from_pandas(frame).to_reader(), memory=100)
+
+
+def test_descriptions_of_several_files_must_agree(parts: Path, frame: pd.DataFrame, tmp_path: Path) -> None:
+    for k, keep in enumerate((0.85, 0.85, 0.7)):
+        source, out = tmp_path / f"raw-{k}.parquet", tmp_path / "released" / f"part-{k}.parquet"
+        out.parent.mkdir(exist_ok=True)
+        frame.to_parquet(source, index=False)
+        pr.release(source, out, pr.Mechanism({"y": pr.TransitionMatrix.binary(keep, keep)}))
+    released = tmp_path / "released"
+    with pytest.raises(pr.MechanismError, match=r"part-0\.parquet.*part-2\.parquet.* differ"):
+        pr.fit("y ~ x", released, "auto", family="binomial")
+    (released / "part-2.parquet").unlink()
+    assert pr.fit("y ~ x", released, "auto", family="binomial").n == 1800
+    with pytest.raises(pr.MechanismError, match="mechanism=None says that it is clean"):
+        pr.fit("y ~ x", released, None, family="binomial")
