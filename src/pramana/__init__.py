@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pramana.comparison import Comparison
     from pramana.diagnostic import Diagnostic
     from pramana.disclosure.audit.auditing import Audit, audit
-    from pramana.disclosure.planning.keep_probability import Plan, plan
+    from pramana.disclosure.planning.keep_probability import NoisePlan, Plan, plan
     from pramana.disclosure.planning.optimal_matrix import OptimalDesign, optimal_design
     from pramana.disclosure.planning.risk_utility import Frontier, frontier
     from pramana.disclosure.release.accounting import Account, account

@@ -64,6 +64,13 @@ class DataError(PramanaError):
     """The data cannot be used as they are."""
 
 
+def too_few(records: float, parameters: int) -> DataError:
+    """The error of records that are no more than what is to be estimated from them."""
+    return DataError(
+        f"{counted(records, 'record')} cannot carry {counted(parameters, 'parameter')}: use more data or fewer terms"
+    )
+
+
 class FormulaError(PramanaError):
     """The formula, family or estimating function cannot be used."""
 
@@ -199,6 +206,15 @@ def _shown(found: warnings.WarningMessage) -> None:
         text = f"{found.category.__name__}, its text withheld: it may quote confidential values"
         found = warnings.WarningMessage(text, found.category, found.filename, found.lineno, found.file, found.line)
     _show_warning(found)
+
+
+def counted(number: float, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "record"), counted(3.0, "record")
+    ('1 record', '3 records')
+    """
+    return f"{number:g} {noun}{'' if number == 1 else 's'}"
 
 
 def listing(values: Iterable[object], limit: int = 5) -> str:

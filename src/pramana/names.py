@@ -87,6 +87,7 @@ HOME = {
     "risk": "disclosure.risk.assessment",
     "Frontier": "disclosure.planning.risk_utility",
     "frontier": "disclosure.planning.risk_utility",
+    "NoisePlan": "disclosure.planning.keep_probability",
     "Plan": "disclosure.planning.keep_probability",
     "plan": "disclosure.planning.keep_probability",
     "OptimalDesign": "disclosure.planning.optimal_matrix",

@@ -14,7 +14,7 @@ from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
 from pramana.errors import PramanaError, PramanaWarning, released, suggestion
 from pramana.frames import FrameKind, build
-from pramana.inference.hypotheses import WaldTest, wald_test
+from pramana.inference.hypotheses import IntervalTest, WaldTest, alone_at_zero, wald_test
 from pramana.inference.limits import Limits, shown_t
 from pramana.inference.options import check_level
 from pramana.inference.resampling import Draws
@@ -252,7 +252,17 @@ class Result(Shown):
         return render(self.sheet(exponentiate=exponentiate, level=level), style)
 
     def test(self, hypothesis: str) -> WaldTest:
-        """Wald test of linear hypotheses, such as "edu[T.high] = 0, age = female"; an F test where `df` is given."""
+        """Wald test of linear hypotheses, such as "edu[T.high] = 0, age = female"; an F test where `df` is given.
+
+        One parameter alone that is set to 0 has the test behind its interval, as in the table, where that is not Wald's.
+        """
+        place = None if self.limits is None else alone_at_zero(hypothesis, self.parameters)
+        if place is not None and self.limits is not None:
+            own = self.limits.zero(self.degrees_of_freedom)[place]
+            if not np.isnan(own):
+                row, df = self._rows(None)[place], float(self.degrees_of_freedom[place])
+                denominator = None if np.isinf(df) else df
+                return IntervalTest(hypothesis, row[3] ** 2, 1, row[4], denominator, self.limits.of([place]).kind)
         return wald_test(hypothesis, self.parameters, self.estimate, self.covariance, self.degrees_of_freedom)
 
     @released

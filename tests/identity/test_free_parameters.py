@@ -267,3 +267,24 @@ def test_ratios_leave_the_parameter_as_it_is() -> None:
     assert rows[1]["estimate"] == pytest.approx(np.exp(result.estimate[1]))
     assert rows[2]["estimate"] == pytest.approx(result.estimate[2])
     assert len(result.predict({"x": [0.0, 1.0]})) == 2
+
+
+def test_methods_are_compared_and_only_reversion_has_the_parameter() -> None:
+    """Also with noise in a covariate, and beside the truth, which has none."""
+    channel, t = DESIGNS["cheating detection"]
+    data = answers(channel, t, 3)
+    mechanism = pr.Mechanism({"z": channel, "x": pr.GaussianNoise(0.2)})
+    found = pr.compare("income ~ z + x", data, mechanism, methods=["reversion", "naive"], truth=data)
+    assert found["reversion"].parameters == ("Intercept", "z", "x", "honest")
+    assert found["naive"].parameters == found["oracle"].parameters == ("Intercept", "z", "x")
+    np.testing.assert_allclose(found["reversion"].estimate, pr.fit("income ~ z + x", data, mechanism).estimate)
+    assert "honest" in str(found)
+
+
+def test_two_columns_with_free_parameters_are_refused_in_words() -> None:
+    channel, t = DESIGNS["cheating detection"]
+    data = answers(channel, t, 3).assign(b=np.random.default_rng(1).integers(0, 2, 1500))
+    with pytest.raises(pr.PramanaError, match=r"that of 'b' has as well.*give the other its value with matrix.at"):
+        pr.fit("income ~ z + b", data, pr.Mechanism({"z": channel, "b": channel}))
+    known = pr.Mechanism({"z": channel, "b": channel.at(honest=0.85)})
+    assert pr.fit("income ~ z + b", data, known).parameters[-1] == "honest"

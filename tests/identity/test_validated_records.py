@@ -173,3 +173,57 @@ def test_studies_that_do_not_fit() -> None:
     found = pr.fit(pr.mean("z"), chosen, mechanism, method=WHO)
     assert "validated-unlike" in [d.code for d in found.diagnostics]
     assert [d.code for d in pr.fit(pr.mean("z"), data, mechanism, method=WHO).diagnostics] == ["validated-records"]
+
+
+@pytest.mark.parametrize(("what", "options"), KINDS)
+def test_the_price_adds_up(what: Any, options: dict[str, Any]) -> None:
+    """The parts are those of the covariance: what is left of it is that of the oracle, who has everybody's truth."""
+    data, mechanism = sample(4, 6000)
+    found = pr.fit(what, data, mechanism, method=WHO, **options)
+    price = found.price_of_privacy()
+    if "clusters" not in options:
+        oracle = pr.fit(what, data.assign(z=data["hidden"]), None, **options)
+        left = price["variance"] * (1 - price["privacy_share"] - price["measurement_share"])
+        np.testing.assert_allclose(left, np.diag(oracle.covariance), rtol=0.2)
+    np.testing.assert_allclose(price["variance"], np.diag(found.covariance), rtol=0.05)
+    assert (price["equivalent_records"] < len(data)).all()
+    assert (price["privacy_share"] > 0).any()
+
+
+def test_a_share_has_the_published_price() -> None:
+    """Tenenbein's variance over π(1 − π)/n: what the errors and the measurement of P cost together."""
+    data, mechanism = sample(1, 20_000, 0.2)
+    price = pr.fit(pr.mean("z"), data, mechanism, method=WHO).price_of_privacy()
+    seen = data[data["true"].notna()]
+    kappa = float(np.corrcoef(seen["z"], seen["true"])[0, 1] ** 2)
+    expected = 1 - 1 / ((1 - kappa) * len(data) / len(seen) + kappa)
+    assert float(price["privacy_share"][0] + price["measurement_share"][0]) == pytest.approx(expected, abs=0.02)
+
+
+def test_few_validated_records_pay_what_reversion_pays() -> None:
+    """Where their own answer says nothing, the price is that of reversion with the same matrix, whose records are counted alike."""
+    data, mechanism = sample(2, 20_000, 0.01)
+    both = [pr.fit("income ~ z + x", data, mechanism, method=m).price_of_privacy() for m in (WHO, "reversion")]
+    combined, reverted = (price["equivalent_records"].to_numpy() for price in both)
+    assert (combined > 0.98 * reverted).all()
+
+
+def test_with_everybody_validated_nothing_is_paid_and_nothing_is_weighed() -> None:
+    data, mechanism = sample(5, share=1.1)
+    for what in (pr.mean("z"), "income ~ z + x"):
+        found = pr.fit(what, data, mechanism, method=WHO)
+        price = found.price_of_privacy()
+        np.testing.assert_allclose(price["privacy_share"] + price["measurement_share"], 0, atol=0.05)
+        assert all(abs(float(weight)) < 2 for weight in found.facts["Weight of true values"].split(", "))
+
+
+def test_the_equation_is_bound_and_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pramana.estimators import estimate
+
+    data, mechanism = sample(6, 500)
+    calls: list[str] = []
+    bind, root = pr.Validated.bind, estimate.solve
+    monkeypatch.setattr(pr.Validated, "bind", lambda *a: calls.append("bind") or bind(*a))
+    monkeypatch.setattr(estimate, "solve", lambda *a, **k: calls.append("solve") or root(*a, **k))
+    pr.fit(pr.mean("z"), data, mechanism, method=WHO)
+    assert calls == ["bind", "solve"]

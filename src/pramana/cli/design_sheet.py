@@ -13,11 +13,14 @@ from pramana.frames import Kind, Level, Table, read
 from pramana.frames.files import format_of
 from pramana.frames.marks import refuse_undeclared, with_gaps
 from pramana.frames.table import require_columns
-from pramana.mechanism import TransitionMatrix
+from pramana.mechanism import Assignment, TransitionMatrix
+from pramana.mechanism.channels.additive_noise import AdditiveNoise
 from pramana.mechanism.channels.transition import told_given
 from pramana.mechanism.designs import best_for_epsilon
 from pramana.mechanism.designs.design_file import Design
+from pramana.mechanism.designs.noise_request import NoiseRequest
 from pramana.mechanism.designs.request import Request, recoded
+from pramana.mechanism.draws.perturbation import cells_in
 from pramana.render import Sheet, render
 
 MATRIX_LIMIT = 10
@@ -64,6 +67,50 @@ def run_design(
     if out is not None:
         design.write(out, force=force or append)
     return shown
+
+
+@confidential
+def run_noise_design(
+    column: str,
+    noise: str,
+    *,
+    source: Path | None,
+    missing: tuple[str, ...],
+    out: Path | None,
+    append: bool,
+    force: bool,
+    style: str,
+    bounds: str | None,
+    **options: Any,
+) -> str:
+    """The same for a column of numbers that gets noise; the file is looked at for numbers alone."""
+    existing = _existing(out, column, append, force)
+    request = NoiseRequest((column,), noise, bounds=None if bounds is None else _typed(bounds, None, column), **options)
+    marks = tuple(dict.fromkeys([*existing.missing, *missing]))
+    design = Design((*existing.requests, request), existing.unit, marks)
+    channel: Any = design.mechanism.used_by([column])[0].channel
+    if source is not None:
+        table = with_gaps(read(source), [column], marks)
+        require_columns(table, [column], "the design")
+        cells_in(table, Assignment((column,), channel))
+    if out is not None:
+        design.write(out, force=force or append)
+    return render(_noise_sheet(column, channel), style)
+
+
+def _noise_sheet(column: str, noise: AdditiveNoise) -> Sheet:
+    clamped = "no bounds" if noise.bounds is None else f"{noise.bounds[0]:g} to {noise.bounds[1]:g}"
+    rows: list[tuple[str, object]] = [
+        ("noise", noise.law),
+        ("true values clamped to", clamped),
+        ("rounded to", noise.grid),
+        ("standard deviation of the noise", float(noise.operator.spread)),
+        ("epsilon", noise.epsilon),
+        ("rho", noise.rho),
+        ("delta", noise.delta),
+    ]
+    numbers = {name: value if not isinstance(value, float) or math.isfinite(value) else None for name, value in rows}
+    return Sheet(("", "value"), tuple(rows), f"Design of {column}", data={"column": column, **numbers})
 
 
 def _existing(out: Path | None, column: str, append: bool, force: bool) -> Design:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from pramana.cli.output import check_output, say
 from pramana.cli.reading import reading
+from pramana.errors import PramanaError
 
 
 @reading("source")
@@ -42,34 +43,57 @@ def design(
     frequencies_file: Annotated[
         Path | None, typer.Option(help="Public table: the column (or 'level') and frequency, share or count.")
     ] = None,
+    noise: Annotated[
+        str | None,
+        typer.Option(help="For numbers: laplace, geometric, gaussian, discrete-gaussian or uniform noise."),
+    ] = None,
+    scale: Annotated[
+        float | None, typer.Option(help="Scale of Laplace or geometric noise, in place of --epsilon.")
+    ] = None,
+    sd: Annotated[float | None, typer.Option(help="Standard deviation of normal noise.")] = None,
+    width: Annotated[float | None, typer.Option(help="Width of uniform noise.")] = None,
+    rho: Annotated[float | None, typer.Option(help="Privacy loss of normal noise; with --sd a ceiling.")] = None,
+    step: Annotated[float | None, typer.Option(help="Grid of geometric and discrete-gaussian noise.")] = None,
+    bounds: Annotated[str | None, typer.Option(help="Bounds that true numbers are clamped to, as 18,65.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Design file to write (TOML).")] = None,
     append: Annotated[bool, typer.Option("--append", help="Add the column to an existing design file.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing design file.")] = False,
     style: Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")] = "text",
 ) -> None:
     """Design the randomisation of one column, and show what it does."""
-    from pramana.cli.design_sheet import checked_kind, run_design
+    from pramana.cli.design_sheet import checked_kind, run_design, run_noise_design
 
     check_output(style, out=out, force=True, inputs=[source, frequencies_file])
-    shown = run_design(
-        column,
-        source=source,
-        levels=levels,
-        missing=tuple(missing or ()),
-        kind=checked_kind(kind),
-        frequencies_file=frequencies_file,
-        out=out,
-        append=append,
-        force=force,
-        style=style,
-        keep=keep,
-        epsilon=epsilon,
-        invariant=invariant,
-        construction=construction,
-        band=band,
-        merge_below=merge_below,
-        missing_level=missing_level,
-    )
+    of_noise: dict[str, Any] = {"scale": scale, "sd": sd, "width": width, "rho": rho, "step": step, "bounds": bounds}
+    of_levels: dict[str, Any] = {
+        "invariant": invariant,
+        "construction": construction,
+        "band": band,
+        "merge_below": merge_below,
+        "missing_level": missing_level,
+    }
+    rest: dict[str, Any] = {
+        "levels": levels,
+        "kind": checked_kind(kind),
+        "frequencies_file": frequencies_file,
+        **of_levels,
+    }
+    shared: dict[str, Any] = {"keep": keep, "epsilon": epsilon, "missing": tuple(missing or ())}
+    files: dict[str, Any] = {"source": source, "out": out, "append": append, "force": force, "style": style}
+    _refuse_mixed(noise, rest, of_noise)
+    if noise is None:
+        shown = run_design(column, **files, **shared, **rest)
+    else:
+        shown = run_noise_design(column, noise, **files, **shared, **of_noise)
     say(shown)
     if out is not None:
         say(f"wrote {out}", err=True)
+
+
+def _refuse_mixed(noise: str | None, of_levels: dict[str, Any], of_noise: dict[str, Any]) -> None:
+    """Options of noise belong to numbers, the others to levels."""
+    wrong = [name for name, value in (of_noise if noise is None else of_levels).items() if value]
+    if wrong:
+        option = f"--{wrong[0].replace('_', '-')}"
+        told = "to noise: add --noise, or" if noise is None else "to columns with levels, which get no noise:"
+        raise PramanaError(f"{option} belongs {told} leave out {option}")

@@ -14,7 +14,7 @@ from pramana.arrays import Bool, Column, Int
 from pramana.disclosure.release.handling import Asked, Handling, asked
 from pramana.disclosure.release.link import read_link
 from pramana.disclosure.release.streaming import Coding
-from pramana.errors import DataError, MechanismError, PramanaError, suggestion
+from pramana.errors import DataError, MechanismError, PramanaError, listing, suggestion
 from pramana.frames import Level, Table, encode, read
 from pramana.frames.marks import refuse_undeclared, with_gaps
 from pramana.frames.table import is_missing, require_columns
@@ -124,11 +124,12 @@ def aligned(
                 f"column {name!r} is not perturbed, yet {int(apart.sum())} of its values differ between the true and the released "
                 f"file, first in row {int(np.argmax(apart))}: {remedy}; a shuffled release needs its link file"
             )
-    for name in mechanism.columns:
-        moved = is_missing(table.column(name)) != is_missing(other.column(name))
+    for assignment in mechanism.assignments:
+        # Where one of the columns of a draw is missing, none of them is released.
+        moved = table.missing(assignment.columns) != other.missing(assignment.columns)
         if moved.any():
             raise DataError(
-                f"column {name!r} is missing in only one of the true and the released file in {int(moved.sum())} record(s), first in row "
+                f"column {listing(assignment.columns)} is missing in only one of the true and the released file in {int(moved.sum())} record(s), first in row "
                 f"{int(np.argmax(moved))}: {remedy}; a shuffled release needs its link file"
             )
     return other
@@ -163,10 +164,11 @@ def strata_of(assignment: Assignment, cells: Cells) -> Int:
     return encode(cells.context[by], list(assignment.channel.parts), column=by)
 
 
-def codes_of(assignment: Assignment, table: Table) -> Int:
-    """Codes of the true values; an unknown one is named by row and count alone."""
+def codes_of(assignment: Assignment, table: Table) -> Column:
+    """Codes of the true values, or numbers that get noise; an unknown one is named by row and count alone."""
     columns = [table.column(name) for name in assignment.columns]
-    return np.asarray(assignment.channel.encode(columns, assignment.columns), dtype=np.int64)
+    codes = assignment.channel.encode(columns, assignment.columns)
+    return codes if assignment.numeric else np.asarray(codes, dtype=np.int64)
 
 
 def groups_of(values: Column) -> Int:

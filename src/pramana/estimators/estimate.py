@@ -12,24 +12,51 @@ from pramana.analysis.shared_draws import SHARED_DRAWS
 from pramana.analysis.task import Settings, Task
 from pramana.arrays import Float
 from pramana.engines import Engine
-from pramana.errors import DataError
+from pramana.errors import too_few
 from pramana.estimating.function import Question
-from pramana.estimators.method import EquationMethod, Method
+from pramana.estimators.method import Binding, EquationMethod, Method
 from pramana.estimators.remarks import remarks, wholly_outside
-from pramana.estimators.uncertainty import chosen_inference, errors_in_words, uncertainty, unsplit
+from pramana.estimators.uncertainty import Inference, chosen_inference, errors_in_words, uncertainty, unsplit
 from pramana.inference import Sandwich, solve
+from pramana.inference.solve import Root
 from pramana.models.prediction import Prediction
 from pramana.result import Result, Shares
 
 
-def estimate(method: EquationMethod, task: Task) -> Result:
-    """Bind, solve, and attach the uncertainty."""
+@dataclass(frozen=True)
+class Solved:
+    """The equation of a task at its root.
+
+    Attributes
+    ----------
+    whole : why its variance does not decompose; empty where it does. chosen : the kind of inference.
+    """
+
+    binding: Binding
+    engine: Engine
+    whole: str
+    chosen: Inference
+    root: Root
+
+
+def solved(method: EquationMethod, task: Task) -> Solved:
+    """Bind and solve."""
     binding, engine = task.bound(lambda table, weights: method.bind(task.function, task.mechanism, table, weights))
     engine = engine.learned()
     _refuse_few(engine)
     whole = unsplit(method, task, engine)
     chosen = chosen_inference(task.options.inference, engine, binding.rebind is not None)
-    root = solve(engine, start=binding.begun(task.start))
+    return Solved(binding, engine, whole, chosen, solve(engine, start=binding.begun(task.start)))
+
+
+def estimate(method: EquationMethod, task: Task) -> Result:
+    """Bind, solve, and attach the uncertainty."""
+    return answer(method, task, solved(method, task))
+
+
+def answer(method: EquationMethod, task: Task, at: Solved) -> Result:
+    """The result of an equation that is solved."""
+    binding, engine, whole, chosen, root = at.binding, at.engine, at.whole, at.chosen, at.root
     found = uncertainty(method, task, engine, root, chosen, binding.rebind, split=not whole)
     parts, about = found.linear if method.reverts else None, engine.about
     result = Result(
@@ -68,9 +95,9 @@ def estimate(method: EquationMethod, task: Task) -> Result:
 
 
 def _refuse_few(engine: Engine) -> None:
-    counted = min(engine.n, engine.sampling.present)
-    if counted <= engine.d:
-        raise DataError(f"{counted:g} records cannot carry {engine.d} parameters: use more data or fewer terms")
+    held = min(engine.n, engine.sampling.present)
+    if held <= engine.d:
+        raise too_few(held, engine.d)
 
 
 @dataclass(frozen=True)

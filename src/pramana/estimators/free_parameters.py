@@ -212,7 +212,7 @@ class Free:
         measured = [c for a in self.others if a.measured for c in a.columns]
         unit, why = self.mechanism.unit, ""
         if more:
-            why = f"that of {listing(more)} has as well, of which one is undone at a time: give one of them values with matrix.at(...)"
+            why = f"that of {listing(more)} has as well, of which one is undone at a time, on average over its own groups: give the other its value with matrix.at(...), as a fit of it alone has it"
         elif self.channel.by in (*variables, *conditions):
             why = f"{self.channel.by!r} is the group to which people were assigned at random, by which it is undone, so that nothing depends on it: leave it out"
         elif measured:

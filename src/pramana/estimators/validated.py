@@ -17,16 +17,17 @@ import numpy as np
 from pramana.analysis.task import Task
 from pramana.arrays import Float, Int
 from pramana.diagnostic import Diagnostic
+from pramana.engines import Engine
 from pramana.errors import DataError, PramanaError, listing, quoted
 from pramana.estimating import EstimatingFunction
-from pramana.estimators.estimate import estimate
+from pramana.estimators.estimate import answer, solved
 from pramana.estimators.measured import Pinned
 from pramana.estimators.method import Binding, EquationMethod
 from pramana.estimators.reversion import Reversion
 from pramana.estimators.stack import Stack, StackCells, refuse_unsuited
 from pramana.frames import Table, encode
 from pramana.frames.table import is_missing
-from pramana.inference import Sandwich, solve
+from pramana.inference import Sandwich
 from pramana.inference.sandwich import bread, sandwich_covariance
 from pramana.kernels.blocks import by_group
 from pramana.mechanism import Assignment, Mechanism
@@ -43,7 +44,7 @@ NOTE = Diagnostic(
 UNLIKE = 1e-3
 """p-value below which validated records are said to differ from the others."""
 AGREED = 1e-10
-"""Variance of a difference of the two answers, over the largest of such, below which they are one."""
+"""Variance of a difference of the two answers, over the sum of their variances, below which they are one."""
 
 
 @dataclass(frozen=True)
@@ -130,21 +131,8 @@ class Validated(EquationMethod):
         return True
 
     def estimate(self, task: Task) -> Result:
-        return _combined(estimate(self, task), self._weights(task))
-
-    def _weights(self, task: Task) -> Float:
-        """W (d, d). The joint covariance is taken at one β for both answers: directions in which they are one, as the mean of everybody is where
-        all were validated, are then exactly that, and leave nothing to be combined."""
-        binding = self.bind(task.function, task.mechanism, task.table, task.sampling.row_weights)
-        engine = task.engine(binding.equation).learned()
-        stack = engine.equation
-        assert isinstance(stack, Stack)
-        own, nuisance = stack.split(solve(engine, start=binding.begun(task.start)).beta)
-        at = np.concatenate([np.tile(own.mean(axis=0), 2), nuisance])
-        totals, about = engine.totals(at), engine.about
-        omega = sandwich_covariance(totals, bread(totals, about.parameters), engine, Sandwich("HC0"))
-        shown = [about.parameters.index(name) for name in about.shown or ()]
-        return optimal(omega[np.ix_(shown, shown)])
+        at = solved(self, task)
+        return _combined(answer(self, task, at), _together(at.engine, at.root.beta))
 
     def bind(self, function: EstimatingFunction, mechanism: Mechanism | None, table: Table, weights: Float) -> Binding:
         assignment, others = self._measured(mechanism, function)
@@ -234,20 +222,68 @@ def _matrix(counts: Float, channel: TransitionMatrix, name: str) -> Float:
     return counts / counts.sum(axis=0)
 
 
+@dataclass(frozen=True)
+class _Combination:
+    """How two answers become one.
+
+    Attributes
+    ----------
+    weights : W (d, d), of the second one.
+    sampling : the linearised covariance of the combination (d, d), and of it `privacy`, what errors cost where P is known, next to the
+        true values of everybody, and `measurement`, what it costs to tell P from the validated records.
+    """
+
+    weights: Float
+    sampling: Float
+    privacy: Float
+    measurement: Float
+
+
+def _together(engine: Engine, beta: Float) -> _Combination:
+    """The combination of smallest variance, and its price.
+
+    The joint covariance is taken at one β for both answers: directions in which they are one, as the mean of everybody is where all were
+    validated, are then exactly that, and leave nothing to be combined. With P known, its equations and their slopes fall away.
+    """
+    stack = engine.equation
+    assert isinstance(stack, Stack)
+    own, nuisance = stack.split(beta)
+    totals, about = engine.totals(np.concatenate([np.tile(own.mean(axis=0), 2), nuisance])), engine.about
+    inverse = bread(totals, about.parameters)
+    shown = [about.parameters.index(name) for name in about.shown or ()]
+    one = shown[: len(shown) // 2]
+    omega = sandwich_covariance(totals, inverse, engine, Sandwich("HC0"))[np.ix_(shown, shown)]
+    weights = optimal(omega)
+    mix = mixing(weights)
+    known = np.zeros_like(inverse)
+    known[: own.size, : own.size] = np.linalg.inv(totals.slope[: own.size, : own.size])
+    # Draws are independent between records, whatever the sampling design (Remark 1).
+    drawn, fixed = (mix @ (b @ totals.outer @ b.T)[np.ix_(shown, shown)] @ mix.T for b in (inverse, known))
+    oracle = (known @ totals.clean_outer @ known.T)[np.ix_(one, one)]
+    return _Combination(weights, mix @ omega @ mix.T, fixed - oracle, drawn - fixed)
+
+
+def mixing(weights: Float) -> Float:
+    """From two answers (2d,) to the combined one (d,), the second with weights (d, d)."""
+    return np.hstack([np.eye(len(weights)) - weights, weights])
+
+
 def optimal(omega: Float) -> Float:
     """Weights W (d, d) of the second of two answers with the joint covariance Ω (2d, 2d)."""
     d = len(omega) // 2
     apart = np.hstack([-np.eye(d), np.eye(d)])
     scale = np.sqrt(np.diag(omega)[:d] + np.diag(omega)[d:])
     difference = (apart @ omega @ apart.T) / np.outer(scale, scale)
-    inverse = np.linalg.pinv(difference, rcond=AGREED, hermitian=True) / np.outer(scale, scale)
+    values, axes = np.linalg.eigh(difference)
+    apart_in = axes[:, values > AGREED]
+    inverse = (apart_in / values[values > AGREED]) @ apart_in.T / np.outer(scale, scale)
     return np.asarray(-(omega[:d] @ apart.T) @ inverse)
 
 
-def _combined(result: Result, weights: Float) -> Result:
-    """Of the two answers in a result, the second with weights (d, d)."""
-    d = len(weights)
-    mix = np.hstack([np.eye(d) - weights, weights])
+def _combined(result: Result, made: _Combination) -> Result:
+    """The two answers in a result as one."""
+    weights, d = made.weights, len(made.weights)
+    mix = mixing(weights)
     names = tuple(name.removesuffix(REVERTED) for name in result.parameters[:d])
     shares = ", ".join(f"{weights[k, k]:.2f}" for k in range(min(d, 8)))
     return replace(
@@ -256,6 +292,10 @@ def _combined(result: Result, weights: Float) -> Result:
         estimate=mix @ result.estimate,
         covariance=mix @ result.covariance @ mix.T,
         limits=None,
+        sampling=made.sampling,
+        privacy=made.privacy,
+        measurement=made.measurement,
+        unsplit="",
         draws=None if result.draws is None else replace(result.draws, values=result.draws.values @ mix.T),
         df=result.df.reshape(2, d).min(axis=0) if isinstance(result.df, np.ndarray) else result.df,
         exponentials=None if result.exponentials is None else result.exponentials[:d],

@@ -1,4 +1,4 @@
-"""Linear hypotheses written as text, and their Wald tests."""
+"""Linear hypotheses written as text, and their tests: Wald's, or that of one parameter which its interval goes by."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class WaldTest:
     statistic : gapᵀ V⁻¹ gap; F is this over `df`.
     df : equations.
     denominator : degrees of freedom of the variance, or None for the chi-square.
+    kind : "Wald", or of an `IntervalTest` the interval whose test it is.
     """
 
     hypothesis: str
@@ -30,11 +31,28 @@ class WaldTest:
     p_value: float
     denominator: float | None = None
 
+    @property
+    def kind(self) -> str:
+        return "Wald"
+
     def __str__(self) -> str:
         found = f"chi2({self.df}) = {self.statistic:.4g}"
         if self.denominator is not None:
             found = f"F({self.df}, {self.denominator:g}) = {self.statistic / self.df:.4g}"
-        return f"Wald test of {self.hypothesis}: {found}, p = {self.p_value:.4g}"
+        named = "Wald test" if self.kind == "Wald" else f"Test behind the {self.kind} interval"
+        return f"{named} of {self.hypothesis}: {found}, p = {self.p_value:.4g}"
+
+
+@dataclass(frozen=True)
+class IntervalTest(WaldTest):
+    """The test of one parameter against 0 behind its interval ("score", "mid-p", …): the p-value is the one that the table shows, and
+    `statistic` the square of its t."""
+
+    interval: str = "wald"
+
+    @property
+    def kind(self) -> str:
+        return self.interval
 
 
 @dataclass(frozen=True)
@@ -68,8 +86,6 @@ def wald_test(
     from scipy.stats import chi2
     from scipy.stats import f as fisher
 
-    if not isinstance(hypothesis, str):
-        raise FormulaError(f"hypothesis {hypothesis!r} must be text, such as '{parameters[-1]} = 0'")
     rows, values = restrictions(hypothesis, parameters)
     gap = rows @ estimate - values
     used = np.any(rows != 0, axis=0)  # a parameter whose variance is not known does not matter elsewhere
@@ -93,8 +109,17 @@ def wald_test(
     return WaldTest(hypothesis, statistic, count, float(p), df)
 
 
+def alone_at_zero(hypothesis: str, parameters: Sequence[str]) -> int | None:
+    """The place of the one parameter that a hypothesis sets to 0; None for every other hypothesis."""
+    rows, values = restrictions(hypothesis, parameters)
+    named = np.flatnonzero(rows[0])
+    return int(named[0]) if len(rows) == 1 and named.size == 1 and values[0] == 0 else None
+
+
 def restrictions(hypothesis: str, parameters: Sequence[str]) -> tuple[Float, Float]:
     """Matrix R and vector r of the hypothesis."""
+    if not isinstance(hypothesis, str):
+        raise FormulaError(f"hypothesis {hypothesis!r} must be text, such as '{parameters[-1]} = 0'")
     reader = TextReader(hypothesis, "hypothesis", known=parameters)
     sides = Sides(hypothesis, tuple(parameters))
     rows, values = [], []

@@ -28,6 +28,12 @@ LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999)
 NUDGE = 1e-9
 """Of all weights: less than that is not a record."""
 
+WIDEST, HALVINGS = 40.0, 26
+"""The largest |t| that is looked for, and how the one at which an interval just holds 0 is closed in on, to 1e-6."""
+
+NEAR = 1e-6
+"""Of |t|: intervals so little narrower and wider than one that is to hold 0."""
+
 SHRINKINGS = 12
 """Halvings of an interval that is open, until it gives a standard error."""
 
@@ -59,11 +65,20 @@ class Woodruff:
 
 @dataclass(frozen=True)
 class WoodruffLimits(Limits):
-    """Limits (d, 2) at several levels; infinite where the data set none."""
+    """Limits (d, 2) at several levels; infinite where the data set none.
+
+    Attributes
+    ----------
+    reach : |t| (d,) of the interval that just holds 0; infinite where none does, NaN where nothing varies.
+    """
 
     level: float
     values: Mapping[float, Float]
+    reach: Float
     kind: str = "woodruff"
+
+    def zero(self, df: Float) -> Float:  # noqa: ARG002
+        return self.reach
 
     def at(self, level: float) -> Float:
         if level not in self.values:
@@ -74,7 +89,8 @@ class WoodruffLimits(Limits):
         return self.values[level]
 
     def of(self, kept: Sequence[int]) -> Self:
-        return replace(self, values={level: limits[list(kept)] for level, limits in self.values.items()})
+        values = {level: limits[list(kept)] for level, limits in self.values.items()}
+        return replace(self, values=values, reach=self.reach[list(kept)])
 
     def times(self, size: float) -> Self:
         return replace(self, values={level: limits * size for level, limits in self.values.items()})
@@ -102,7 +118,8 @@ def inverted(engine: Engine, totals: Totals, options: Woodruff) -> Inverted:
     values = {level: np.column_stack(pair) for level, *pair in zip(levels, low, high, strict=True)}
     errors = _standard_errors(engine, spread, reach[levels.index(options.level)])
     scale = np.divide(errors, deviation, out=np.zeros_like(errors), where=deviation > 0)
-    return Inverted(totals, -np.diag(scale), WoodruffLimits(options.level, values))
+    zero = np.where(spread > 0, _holding_zero(engine, spread, first, last), np.nan)
+    return Inverted(totals, -np.diag(scale), WoodruffLimits(options.level, values, zero))
 
 
 def degrees_of_freedom(sampling: Sampling) -> float | None:
@@ -145,6 +162,32 @@ def _outermost(engine: Engine, totals: Totals) -> tuple[Bool, Bool]:
     nudge = NUDGE * engine.sampling.total
     first, last = engine.inverted(np.stack([totals.score + nudge, totals.score - nudge]))
     return ~np.isfinite(first), ~np.isfinite(last)
+
+
+def _holding_zero(engine: Engine, spread: Float, first: Bool, last: Bool) -> Float:
+    """|t| (d,) of the narrowest interval that holds 0: the score test of a quantile of 0, with the standard error at its estimate.
+
+    Where F̂ rises that is its score at 0 over the standard error. Whether it does is seen from two intervals next to it; elsewhere
+    its rearrangement decides, and is searched.
+    """
+    score = engine.score(np.zeros((1, len(spread))), engine.own)[0]
+    positive = score > 0  # the score falls as β rises, so that the estimate lies above 0
+
+    def holds(reach: Float) -> Bool:
+        limits = engine.inverted(np.where(positive, reach, -reach) * spread)
+        return np.where(positive, (limits <= 0) | first, (limits >= 0) | last)
+
+    guess = np.divide(np.abs(score), spread, out=np.zeros_like(spread), where=spread > 0)
+    before, after = holds(np.stack([guess * (1 - NEAR) - NEAR, guess * (1 + NEAR) + NEAR]))
+    known = after & ~before
+    if known.all():
+        return guess
+    low, high = np.zeros_like(guess), np.full_like(guess, WIDEST)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        held = holds(middle[None])[0]
+        low, high = np.where(held, low, middle), np.where(held, middle, high)
+    return np.where(known, guess, np.where(high < WIDEST, high, np.inf))
 
 
 def _standard_errors(engine: Engine, spread: Float, reach: float) -> Float:

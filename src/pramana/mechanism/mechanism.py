@@ -95,6 +95,11 @@ class Assignment:
         return [self] if self.channel.levels is not None else [self.margin([name]) for name in self.columns]
 
     @property
+    def numeric(self) -> bool:
+        """Whether the columns are numbers with noise, which have no levels."""
+        return self.channel.levels is None
+
+    @property
     def matrices(self) -> dict[Level | None, TransitionMatrix]:
         """The transition matrix of every stratum, under None where there are no strata; what risk and release work with."""
         parts = {stratum: part for stratum, part in self.channel.parts.items() if isinstance(part, TransitionMatrix)}
@@ -219,7 +224,7 @@ class Mechanism:
     @property
     def noisy(self) -> list[str]:
         """The columns that are numbers with noise."""
-        return [c for a in self.assignments if a.channel.levels is None for c in a.columns]
+        return [c for a in self.assignments if a.numeric for c in a.columns]
 
     @property
     def context(self) -> list[str]:
@@ -292,6 +297,11 @@ class Mechanism:
     def with_unit(self, unit: Unit | str | None) -> Mechanism:
         """The same channels, drawn once for all records of a unit."""
         return Mechanism({_key(a): a.channel for a in self.assignments}, unit)
+
+    @property
+    def by_column(self) -> Mechanism:
+        """Joint noise column by column, as if each had been drawn by itself: what is published or tested of one column at a time."""
+        return Mechanism({_key(m): m.channel for a in self.assignments for m in a.margins}, self.unit)
 
     def with_channel(self, assignment: Assignment, channel: Channel) -> Mechanism:
         """The same with another channel for one of the assignments."""
@@ -431,15 +441,9 @@ def refuse_measured(mechanism: Mechanism | None, purpose: str) -> None:
         )
 
 
-def refuse_joint_noise(mechanism: Mechanism, purpose: str) -> None:
-    """Where noise is looked at column by column, and as what was added to it."""
-    found = [a for a in mechanism.assignments if a.channel.levels is None and a.channel.dimension > 1]
-    if found:
-        raise MechanismError(
-            f"the columns {listing(found[0].columns)} share one noise, and {purpose}: use Mechanism.perturb and mechanism.save, whose frame and "
-            "description fit reads, or give each column a noise of its own"
-        )
-    clamped = [a for a in mechanism.assignments if a.channel.levels is None and not a.noises]
+def refuse_clamped_noise(mechanism: Mechanism) -> None:
+    """Where noise must be what was added to a number: released values that were clamped as well are not."""
+    clamped = [a for a in mechanism.by_column.assignments if a.numeric and not a.noises]
     if clamped:
         raise MechanismError(
             f"the channel of {listing(clamped[0].columns)} is a {clamped[0].channel.title}, with which files are not released, audited or weighed yet: "

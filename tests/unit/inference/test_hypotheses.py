@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
+from scipy.stats import chi2, norm
 
 import pramana as pr
 from pramana.inference.hypotheses import restrictions, wald_test
@@ -73,3 +73,29 @@ def test_a_joint_restriction_of_everything_is_the_quadratic_form() -> None:
 def test_a_name_inside_a_longer_name_is_not_mistaken_for_it() -> None:
     rows, _ = restrictions("age = age2", ["age", "age2", "sage"])
     np.testing.assert_array_equal(rows, [[1, -1, 0]])
+
+
+def test_one_parameter_against_zero_has_the_test_of_the_table() -> None:
+    """Where the interval is not Wald's; whatever the way the equation is written. Everything else says that it is Wald's."""
+    binary = pr.Mechanism({"y": pr.TransitionMatrix.binary(0.8, 0.99)})
+    result = pr.fit(pr.mean("y"), {"y": [1] * 3 + [0] * 57}, binary)
+    name = result.parameters[0]
+    row = result.to_dicts()[0]
+    for hypothesis in (f"{name} = 0", f"2 * {name} = 0", f"0 = -{name}", name):
+        found = result.test(hypothesis)
+        assert (found.p_value, found.statistic) == (row["p_value"], row["statistic"] ** 2)
+        assert found.kind != "Wald"
+        assert f"behind the {found.kind} interval" in str(found)
+    assert found.p_value != pytest.approx(2 * norm.sf(abs(row["estimate"] / row["std_error"])), rel=1e-3)
+    for hypothesis in (f"{name} = 0.01", f"{name} - 0.01 = 0"):
+        assert str(result.test(hypothesis)).startswith("Wald test of")
+    clean = pr.fit("y ~ x", {"y": [1.0, 2.5, 3.0, 4.5, 4.0], "x": [1.0, 2.0, 3.0, 4.0, 5.0]}, None)
+    assert clean.test("x = 0").kind == "Wald"
+    assert clean.test("x = 0").p_value == pytest.approx(clean["x"].p_value)
+
+
+def test_one_record_and_one_parameter_are_singular() -> None:
+    with pytest.raises(pr.DataError, match=r"^1 record cannot carry 1 parameter: use more data"):
+        pr.fit(pr.mean("y"), {"y": [1.0]}, None)
+    with pytest.raises(pr.DataError, match=r"^2 records cannot carry 2 parameters"):
+        pr.fit("y ~ x", {"y": [1.0, 2.0], "x": [0.0, 1.0]}, None)

@@ -82,3 +82,45 @@ def test_a_median_by_perturbed_group_reverts_the_group(rng: np.random.Generator)
     assert min(score) <= jump
     assert max(score) >= -jump
     assert estimate == pytest.approx(2.0, abs=0.4)
+
+
+def _agrees(result: pr.Result) -> None:
+    """0 is outside of the interval at a level where p is below 1 less the level, at every level that the result knows."""
+    for level in (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999):
+        low, high = result.interval(level).T
+        outside = ~((low <= 0) & (high >= 0))
+        p = np.array([row["p_value"] for row in result.to_dicts()])
+        np.testing.assert_array_equal(outside, p < 1 - level)
+
+
+@pytest.mark.parametrize("shift", [-0.6, -0.2, -0.1, 0.0, 0.05, 0.15, 0.25, 0.4, 3.0])
+@pytest.mark.parametrize("q", [0.2, 0.5])
+def test_p_values_of_quantiles_are_those_of_their_intervals(shift: float, q: float) -> None:
+    rng = np.random.default_rng(8)
+    x = rng.normal(shift + 0.84 * (q == 0.2), 1, 300)
+    data = {"x": x, "g": rng.choice(["a", "b"], 300), "c": np.arange(300) // 6}
+    _agrees(pr.fit(pr.quantile("x", q, by="g"), data, None))
+    _agrees(pr.fit(pr.quantile("x", q), data, None, clusters="c"))
+
+
+def test_the_p_value_of_a_median_is_that_of_the_signs() -> None:
+    """Twelve values above 0 of sixteen: (12/16 − 1/2) over the standard error of the share below the median."""
+    x = np.r_[np.linspace(-4.0, -1.0, 4), np.linspace(1.0, 9.0, 12)]
+    result = pr.fit(pr.median("x", bandwidth=1e-3), {"x": x}, None)
+    assert result["median(x)"].statistic == pytest.approx(0.25 / np.sqrt(0.25 / 16), rel=0.05)
+
+
+def test_p_values_where_the_reverted_distribution_falls_back() -> None:
+    """Levels released with much noise: F̂ is no increasing function, and its rearrangement decides both."""
+    levels = [-3, -2, -1, 0, 1, 2, 3]
+    mechanism = pr.Mechanism({"x": pr.TransitionMatrix.randomized_response(levels, 0.3, kind="numeric")})
+    fell = 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        true = {"x": rng.choice(levels, 200, p=[0.05, 0.1, 0.15, 0.1, 0.3, 0.2, 0.1])}
+        with pytest.warns(UserWarning, match="not secure"):
+            data = mechanism.perturb(true, seed=seed)
+        counts = np.bincount(np.searchsorted(levels, data["x"]), minlength=7)
+        fell += bool(np.any(mechanism.assignments[0].matrices[None].inverse @ counts < 0))
+        _agrees(pr.fit(pr.median("x"), data, mechanism))
+    assert fell > 2

@@ -169,13 +169,8 @@ def test_parameters_that_make_no_noise(make: Any, message: str) -> None:
         make()
 
 
-def test_what_works_on_one_column_at_a_time_says_so(tmp_path: Path) -> None:
+def test_what_joint_noise_is_not_undone_in_says_so() -> None:
     true = frame()
-    true.to_csv(tmp_path / "raw.csv", index=False)
-    with pytest.raises(pr.MechanismError, match=r"'a', 'b', 'c' share one noise, and releases of files"):
-        pr.release(tmp_path / "raw.csv", tmp_path / "out.csv", MECHANISM)
-    with pytest.raises(pr.MechanismError, match=r"share one noise, and releases of files and their risk"):
-        pr.risk(true, MECHANISM)
     released = MECHANISM.perturb(true, seed=1)
     for formula, family, message in (
         ("a ~ b", "poisson", "no average over the noise"),

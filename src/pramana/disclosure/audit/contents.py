@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,7 +14,7 @@ import pandas as pd
 
 from pramana.arrays import Bool, Column, Float, Int
 from pramana.disclosure.audit.auditing import Finding, verdict
-from pramana.disclosure.audit.noise import DrawnNoise, ReleasedNumbers, step_codes
+from pramana.disclosure.audit.noise import DrawnNoise, ReleasedNumbers, ReleasedTogether, step_codes
 from pramana.disclosure.release.streaming import Coding, Tally, cells_of, component
 from pramana.errors import DataError
 from pramana.frames import Level
@@ -34,7 +35,9 @@ def check_contents(path: Path, mechanism: Mechanism, body: PramModel) -> list[Fi
     """One pass over the file: rows, levels and frequencies (of one row a unit, where rows share their draws)."""
     rows = 0
     unknown: dict[str, int] = {}
-    tallies = [ReleasedNumbers(a) if a.noises else Tally(a) for a in mechanism.assignments]
+    apart = mechanism.by_column
+    tallies = [ReleasedNumbers(a) if a.numeric else Tally(a) for a in apart.assignments]
+    together = [ReleasedTogether(a) for a in mechanism.assignments if len(a.columns) > 1 and a.numeric]
     draws = [_Draws() for _ in tallies]
     try:
         for block in open_reader(path, mechanism.columns).blocks():
@@ -45,10 +48,12 @@ def check_contents(path: Path, mechanism: Mechanism, body: PramModel) -> list[Fi
             }
             if not unknown:
                 units = _units_of(block, mechanism)
-                for tally, drawn, assignment in zip(tallies, draws, mechanism.assignments, strict=True):
+                for tally, drawn, assignment in zip(tallies, draws, apart.assignments, strict=True):
                     cells = cells_of(assignment, block)
-                    codes = step_codes(assignment, cells, true=False) if assignment.noises else cells.codes
+                    codes = step_codes(assignment, cells, true=False)[0] if assignment.numeric else cells.codes
                     tally.add(cells.codes, replace(cells, present=drawn.first(units, codes, cells.present)))
+                for shared in together if units is None else ():
+                    shared.add(cells_of(shared.assignment, block))
     except DataError as error:
         return [Finding("levels", "error", str(error))]
     findings = _check_rows(rows, body)
@@ -58,14 +63,15 @@ def check_contents(path: Path, mechanism: Mechanism, body: PramModel) -> list[Fi
             for name, count in unknown.items()
         ]
     findings.append(Finding("levels", "ok", "every value is a level of the description or missing"))
-    findings += _check_units(mechanism, draws)
+    findings += _check_units(apart, draws)
     numbers = [tally for tally in tallies if isinstance(tally, ReleasedNumbers)]
     problems = [problem for column in numbers for problem in column.problems()]
+    problems += [problem for shared in together for problem in shared.problems()]
     told = (
         f"{len(numbers)} column(s) hold numbers that the noise can have made, as far as they show without the original"
     )
     findings += verdict("noise", problems, told) if numbers else []
-    counted = {a.columns: t for a, t in zip(mechanism.assignments, tallies, strict=True) if isinstance(t, Tally)}
+    counted = {a.columns: t for a, t in zip(apart.assignments, tallies, strict=True) if isinstance(t, Tally)}
     return findings + (_check_possible(mechanism, counted) if counted else [])
 
 
@@ -79,7 +85,7 @@ def _check_rows(rows: int, body: PramModel) -> list[Finding]:
 
 def _unknown(block: Block, mechanism: Mechanism) -> dict[str, int]:
     out = {}
-    for assignment in (a for a in mechanism.assignments if not a.noises):
+    for assignment in (a for a in mechanism.assignments if not a.numeric):
         for place, name in enumerate(assignment.columns):
             count = int(np.sum(block.codes(name, component(assignment, place)) == UNKNOWN))
             if count:
@@ -194,12 +200,12 @@ class _Transitions:
         self._assignment = assignment
         self._draws = _Draws()
         none = np.empty(0, dtype=np.int64)
-        self._noise = DrawnNoise(assignment) if assignment.noises else None
-        matrices = () if assignment.noises else assignment.matrices
+        self._noise = DrawnNoise(assignment) if assignment.numeric else None
+        matrices = () if assignment.numeric else assignment.matrices
         self._counts = dict.fromkeys(matrices, _Counts(none, none, none))
 
     def add(self, new: Int, old: Int, units: bool) -> None:
-        """Rows of `new` and `old` hold code (negative where missing), stratum and unit."""
+        """Rows of `new` and `old` are those of `Pair`."""
         new, old = new[:, old[0] != UNTOLD], old[:, old[0] != UNTOLD]
         if np.any((new[0] < 0) != (old[0] < 0)):
             raise DataError(f"{self._name()} is missing in other records than in the original")
@@ -219,8 +225,8 @@ class _Transitions:
 
     def _one_draw(self, new: Int, old: Int, present: Bool) -> Bool:
         """The first row of every unit and true level; the others must have its released value."""
-        secret = new[2] ^ ((old[0] + 1) * np.int64(0x9E3779B97F4A7C15 >> 1))
-        first = self._draws.first(secret, new[0], present)
+        secret = new[2] ^ ((_one_code(old) + 1) * np.int64(0x9E3779B97F4A7C15 >> 1))
+        first = self._draws.first(secret, _one_code(new), present)
         if self._draws.apart:
             raise DataError(
                 f"{self._draws.apart} record(s) of {self._name()} have another released value than the first of their unit and true "
@@ -250,6 +256,12 @@ class _Transitions:
             )
             for name in lost
         ]
+
+
+def _one_code(rows: Int) -> Int:
+    """One number a record (n,) for its codes: equal where all of them are, and almost surely only there."""
+    with np.errstate(over="ignore"):
+        return reduce(lambda seen, own: seen * np.int64(0x9E3779B97F4A7C15 >> 3) + own, rows[3:], rows[0])
 
 
 def _made_from(counts: _Counts, matrix: TransitionMatrix) -> bool:
@@ -352,7 +364,8 @@ def chi_square(counts: Column, expected: Float) -> tuple[float, int]:
 
 
 Pair: TypeAlias = tuple[list[Int], list[Int]]
-"""Some consecutive released records and their originals: for every assignment code (-1 where missing), stratum and unit (3, n)."""
+"""Some consecutive released records and their originals: for every assignment code (-1 where missing), stratum and unit (3, n), then
+the codes of the other columns where several share a noise."""
 
 
 @dataclass(frozen=True)
@@ -416,10 +429,12 @@ def _codes(
         out = []
         for assignment in mechanism.assignments:
             cells = cells_of(assignment, block, codings)
-            codes = np.where(cells.present, cells.codes, MISSING)
-            if assignment.noises:
+            if assignment.numeric:
                 codes = step_codes(assignment, cells, true=bool(codings))
-            out.append(np.stack([codes, _strata(assignment, cells.context, block.rows), unit]))
+            else:
+                codes = np.where(cells.present, cells.codes, MISSING)[None]
+            strata = _strata(assignment, cells.context, block.rows)
+            out.append(np.concatenate([codes[:1], strata[None], unit[None], codes[1:]]))
         yield out
 
 

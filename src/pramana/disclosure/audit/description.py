@@ -199,7 +199,7 @@ def check_strength(
 ) -> list[Finding]:
     """Matrices that undo badly, that hide little or nothing, and draws that can be repeated."""
     found = []
-    for assignment in (a for a in mechanism.assignments if not a.noises):
+    for assignment in (a for a in mechanism.assignments if not a.numeric):
         worst = max(m.condition_number for m in assignment.matrices.values())
         if worst > condition_limit:
             why = f"the matrix of {' × '.join(assignment.columns)} has condition number {worst:.3g}, above {condition_limit:g}: estimates will be very noisy"
@@ -230,7 +230,7 @@ def check_strength(
 
 def _unbounded(mechanism: Mechanism) -> str:
     """Why epsilon is infinite."""
-    noisy = [c for a in mechanism.assignments for c in a.columns if a.noises and math.isinf(a.channel.epsilon)]
+    noisy = [c for a in mechanism.assignments for c in a.columns if a.numeric and math.isinf(a.channel.epsilon)]
     if not noisy:
         return "some transitions are impossible"
     rho = f"; rho is {mechanism.rho:.3g}" if math.isfinite(mechanism.rho) else ""
@@ -239,7 +239,7 @@ def _unbounded(mechanism: Mechanism) -> str:
 
 def _certain(mechanism: Mechanism) -> Iterator[str]:
     """Channels, or strata of them, in which every true value is (almost) always released as one value."""
-    for assignment in mechanism.assignments:
+    for assignment in mechanism.by_column.assignments:
         certain = {s: noise.stays >= 1 - NEARLY for s, noise in assignment.noises.items()}
         certain = certain or {s: bool(np.all(m.form.largest == 1)) for s, m in assignment.matrices.items()}
         for stratum, always in certain.items():

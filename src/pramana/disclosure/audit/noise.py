@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,8 +11,10 @@ import numpy as np
 from pramana.arrays import Bool, Column, Float, Int
 from pramana.disclosure.audit.auditing import Finding, Severity
 from pramana.disclosure.release.streaming import Moments
+from pramana.frames import Level
 from pramana.mechanism import Assignment
 from pramana.mechanism.channels.additive_noise import AdditiveNoise
+from pramana.mechanism.channels.joint_noise import JointGaussianNoise
 from pramana.mechanism.draws.perturbation import Cells
 
 ALPHA = 1e-6
@@ -27,22 +29,33 @@ MIDDLE = 1 << 61
 
 
 def step_codes(assignment: Assignment, cells: Cells, *, true: bool) -> Int:
-    """Numbers as codes, by the grid of each record's stratum: true ones are clamped and rounded, as before the noise."""
-    out = np.zeros(cells.codes.size, dtype=np.int64)
-    for stratum, noise in assignment.noises.items():
+    """Numbers of the columns as codes (q, n), by the grid of each record's stratum: true ones are clamped and rounded, as before the noise."""
+    out = np.zeros((len(assignment.columns), cells.present.size), dtype=np.int64)
+    for stratum, noise in _noises(assignment).items():
         rows = np.flatnonzero(in_stratum(assignment, cells, stratum))
         values = cells.codes[rows]
-        out[rows] = noise.true_steps(values) if true else noise.released_steps(values)
+        out[:, rows] = (noise.true_steps(values) if true else noise.released_steps(values)).T
     return np.where(cells.present, out + MIDDLE, -1)
+
+
+def code_rows(rows: Int) -> list[int]:
+    """Which rows of one assignment's part of a `Pair` hold the codes of its columns."""
+    return [0, *range(3, len(rows))]
+
+
+def _noises(assignment: Assignment) -> Mapping[Level | None, AdditiveNoise | JointGaussianNoise]:
+    """By stratum."""
+    channel = assignment.channel
+    return {None: channel} if isinstance(channel, JointGaussianNoise) else assignment.noises
 
 
 def in_stratum(assignment: Assignment, cells: Cells, stratum: object) -> Bool:
     context = assignment.channel.context
-    return np.ones(cells.codes.size, dtype=bool) if not context else np.asarray(cells.context[context[0]] == stratum)
+    return np.ones(cells.present.size, dtype=bool) if not context else np.asarray(cells.context[context[0]] == stratum)
 
 
 def _named(assignment: Assignment, stratum: object) -> str:
-    return assignment.columns[0] + (f" (stratum {stratum!r})" if stratum is not None else "")
+    return " × ".join(assignment.columns) + (f" (stratum {stratum!r})" if stratum is not None else "")
 
 
 @dataclass
@@ -141,24 +154,110 @@ def _fourth(noise: AdditiveNoise) -> float:
     return float(noise.chances @ noise.values**4)
 
 
+class ReleasedTogether:
+    """The released numbers of columns that share a noise, block by block: no combination of them varies less than that of the noise."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        self.assignment = assignment
+        q = len(assignment.columns)
+        self._count, self._sum, self._outer = 0, np.zeros(q), np.zeros((q, q))
+
+    @property
+    def _noise(self) -> JointGaussianNoise:
+        channel = self.assignment.channel
+        assert isinstance(channel, JointGaussianNoise)
+        return channel
+
+    def add(self, cells: Cells) -> None:
+        values = self._noise.whitened(cells.codes[cells.present])
+        self._count += len(values)
+        self._sum += values.sum(axis=0)
+        self._outer += values.T @ values
+
+    def problems(self) -> Iterator[Finding]:
+        """In units of the noise every combination has a variance of 1 or more; the smallest sample one of n normal vectors is below
+        (1 − √(q/n) − t/√n)² with a probability of at most e^{−t²/2} (Davidson and Szarek)."""
+        n = self._count
+        slack = (np.sqrt(self._sum.size) + np.sqrt(-2 * np.log(ALPHA))) / np.sqrt(max(n, 1))
+        if n < FEWEST or slack >= 1:
+            return
+        mean = self._sum / n
+        least = float(np.linalg.eigvalsh(self._outer / n - np.outer(mean, mean))[0])
+        if least < (1 - slack) ** 2:
+            yield Finding(
+                "noise",
+                "error",
+                f"{_named(self.assignment, None)}: some combination of the released values has {least:.4g} times the variance that its noise alone "
+                f"has (at least {(1 - slack) ** 2:.4g} in so many records, size {ALPHA:g}): these values were not made with this noise",
+            )
+
+
 class DrawnNoise:
     """Released minus true numbers in steps, by stratum, counted in cells of the noise's law and in groups of true values."""
 
     def __init__(self, assignment: Assignment) -> None:
         self._assignment = assignment
-        self._laws = [_Law(noise) for noise in assignment.noises.values()]
+        self._laws = [_law(noise) for noise in _noises(assignment).values()]
 
     def add(self, new: Int, old: Int, present: Bool) -> None:
-        """Codes and strata (2 or 3, n) of released and true records."""
+        """Codes and strata of released and true records, as in `Pair`."""
+        own = code_rows(new)
         for position, law in enumerate(self._laws):
-            rows = present & (new[1] == position)
-            law.add(new[0, rows] - old[0, rows], old[0, rows] - MIDDLE)
+            rows = np.flatnonzero(present & (new[1] == position))
+            moved, true = (new[own] - old[own])[:, rows].T, (old[own] - MIDDLE)[:, rows].T
+            law.add(moved if len(own) > 1 else moved[:, 0], true if len(own) > 1 else true[:, 0])
 
     def judged(self) -> list[Finding]:
         return [
             law.judged(_named(self._assignment, stratum))
-            for stratum, law in zip(self._assignment.noises, self._laws, strict=True)
+            for stratum, law in zip(_noises(self._assignment), self._laws, strict=True)
         ]
+
+
+def _law(noise: AdditiveNoise | JointGaussianNoise) -> _Law | _JointLaw:
+    return _JointLaw(noise) if isinstance(noise, JointGaussianNoise) else _Law(noise)
+
+
+class _JointLaw:
+    """A noise that columns share: its independent parts, as they were drawn, each with its law, and no two of them correlated."""
+
+    def __init__(self, noise: JointGaussianNoise) -> None:
+        self._noise = noise
+        self._laws = [_Law(part) for part in noise.parts_drawn]
+        self._products = np.zeros((noise.dimension, noise.dimension))
+
+    def add(self, moved: Int, true: Int) -> None:
+        drawn = self._noise.drawn_steps(moved)
+        for law, own, value in zip(self._laws, drawn.T, true.T, strict=True):
+            law.add(own, value)
+        unit = drawn * self._noise.grids / self._noise.factors[1]
+        self._products += unit.T @ unit
+
+    def judged(self, name: str) -> Finding:
+        """The smallest p-value of all parts and of their correlations, times how many there are."""
+        from scipy.special import chdtrc
+
+        count = self._laws[0].count
+        if any(law.impossible for law in self._laws):
+            return Finding("transitions", "error", f"{name}: value(s) moved farther than the noise reaches")
+        if count < FEWEST:
+            return Finding("transitions", "ok", f"{name}: too few records to test")
+        above = self._products[np.triu_indices(self._noise.dimension, 1)] / np.sqrt(count)
+        p = min(1.0, 2 * float(chdtrc(above.size, above @ above)))
+        p = min(p, 2 * len(self._laws) * min(law.tested()[0] for law in self._laws), 1.0)
+        said = "does not follow its law" if p < ALPHA else "follows its law"
+        lower, own = self._noise.factors
+        spreads = np.sqrt(np.diag((lower * own) @ self._products @ (lower * own).T) / count)
+        return Finding(
+            "transitions",
+            "error" if p < ALPHA else "ok",
+            f"{name}: the joint noise {said} (standard deviations {_numbers(spreads)}, stated {_numbers(self._noise.sds)}; chi-square tests "
+            f"of its {len(self._laws)} independent parts, their means, variances and correlations, p = {p:.3g})",
+        )
+
+
+def _numbers(values: Float) -> str:
+    return ", ".join(f"{value:.4g}" for value in values)
 
 
 class _Law:
@@ -169,7 +268,7 @@ class _Law:
         self._chances = noise.chances
         self._half = self._chances.size // 2
         self._moments = Moments()
-        self._impossible = 0
+        self.impossible = 0
         self._edges: Int | None = None
         self._counts = np.zeros((self._cells.max() + 1, GROUPS))
 
@@ -185,30 +284,30 @@ class _Law:
         if self._edges is None:  # groups by the true values of the first block, which say nothing of the noise
             self._edges = np.unique(np.quantile(true, np.linspace(0, 1, GROUPS + 1)[1:-1]))
         inside = np.abs(moved) <= self._half
-        self._impossible += int(np.sum(~inside))
+        self.impossible += int(np.sum(~inside))
         cell, group = self._cells[moved[inside] + self._half], np.searchsorted(self._edges, true[inside], side="right")
         size = self._counts.size
         self._counts += np.bincount(cell * GROUPS + group, minlength=size).reshape(self._counts.shape)
         self._moments += Moments.of(moved[inside].astype(float) * self._noise.grid)
 
-    def judged(self, name: str) -> Finding:
-        from pramana.disclosure.audit.contents import chi_square
+    @property
+    def count(self) -> int:
+        return self._moments.count
 
-        if self._impossible:
+    @property
+    def mean_square(self) -> float:
+        return self._moments.squares / self.count + self._moments.mean**2
+
+    def judged(self, name: str) -> Finding:
+        if self.impossible:
             return Finding(
-                "transitions", "error", f"{name}: {self._impossible} value(s) moved farther than the noise reaches"
+                "transitions", "error", f"{name}: {self.impossible} value(s) moved farther than the noise reaches"
             )
-        if self._moments.count < FEWEST:
+        if self.count < FEWEST:
             return Finding("transitions", "ok", f"{name}: too few records to test")
-        chances = np.bincount(self._cells, self._chances)
-        # Neighbouring cells together, where records are few, so that each has ten of them in a group.
-        together = np.arange(chances.size) * min(1.0, self._moments.count / (10 * GROUPS * chances.size))
-        first = np.unique(together.astype(np.int64), return_index=True)[1]
-        counts, chances = np.add.reduceat(self._counts, first), np.add.reduceat(chances, first)
-        p, freedom = chi_square(counts, chances[:, None] * counts.sum(axis=0))
-        p = min(1.0, 3 * min(p, *self._by_moments()))
+        p, freedom = self.tested()
         said = "does not follow its law" if p < ALPHA else "follows its law"
-        spread = np.sqrt(self._moments.squares / self._moments.count)
+        spread = np.sqrt(self._moments.squares / self.count)
         return Finding(
             "transitions",
             "error" if p < ALPHA else "ok",
@@ -216,12 +315,23 @@ class _Law:
             f"{freedom} df, mean and variance, p = {p:.3g})",
         )
 
+    def tested(self) -> tuple[float, int]:
+        """p-value of all tests together, and the degrees of freedom of the chi-square test among them."""
+        from pramana.disclosure.audit.contents import chi_square
+
+        chances = np.bincount(self._cells, self._chances)
+        # Neighbouring cells together, where records are few, so that each has ten of them in a group.
+        together = np.arange(chances.size) * min(1.0, self.count / (10 * GROUPS * chances.size))
+        first = np.unique(together.astype(np.int64), return_index=True)[1]
+        counts, chances = np.add.reduceat(self._counts, first), np.add.reduceat(chances, first)
+        p, freedom = chi_square(counts, chances[:, None] * counts.sum(axis=0))
+        return min(1.0, 3 * min(p, *self._by_moments())), freedom
+
     def _by_moments(self) -> tuple[float, float]:
         """p-values of the mean and of the mean square, by their normal approximation."""
         from scipy.special import ndtr
 
         found, spread = self._moments, float(self._noise.operator.spread)
-        square = found.squares / found.count + found.mean**2
         shift = found.mean / (spread / np.sqrt(found.count))
-        excess = (square - spread**2) / np.sqrt((_fourth(self._noise) - spread**4) / found.count)
+        excess = (self.mean_square - spread**2) / np.sqrt((_fourth(self._noise) - spread**4) / found.count)
         return float(2 * ndtr(-abs(shift))), float(2 * ndtr(-abs(excess)))

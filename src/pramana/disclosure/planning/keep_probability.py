@@ -1,4 +1,4 @@
-"""`plan`: the keep probability that an analyst's precision needs."""
+"""`plan`: the keep probability, or the strength of a noise, that an analyst's precision needs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from pramana.disclosure.planning.simulated import Simulated, Trial, affordable, 
 from pramana.disclosure.reports import Report
 from pramana.disclosure.true_records import Gaps, given_mechanism, levels_of, read_confidential
 from pramana.disclosure.utility.expected_variance import Pilot, by_unit, pilot_of
-from pramana.errors import PramanaError, confidential, listing, quoted_terms
+from pramana.errors import PramanaError, SolveError, confidential, listing, quoted_terms
 from pramana.frames import Kind, Level, Table
 from pramana.frames.levels import is_number
-from pramana.mechanism import Mechanism, TransitionMatrix
+from pramana.mechanism import Assignment, Mechanism, Stratified, TransitionMatrix
 from pramana.mechanism.channel import CONDITIONS, Channel
+from pramana.mechanism.channels.additive_noise import AdditiveNoise
 from pramana.mechanism.mechanism import Unit
-from pramana.parameters.means import proportions
+from pramana.parameters.means import mean, proportions
 from pramana.progress import Tell, part_of, silent
 from pramana.render import Sheet
 
@@ -69,14 +70,14 @@ class Tried:
     replicates : releases drawn for every keep probability that was tried.
     failed : those without an answer at the keep probability recommended.
     trials : keep probabilities tried.
-    asymptotic_keep : what the asymptotic standard errors alone would have recommended.
+    asymptotic_keep : what the asymptotic standard errors alone would have recommended; None for noise.
     """
 
     replicates: int
     failed: int
     seed: int
     trials: int
-    asymptotic_keep: float
+    asymptotic_keep: float | None
 
 
 @dataclass(frozen=True)
@@ -128,30 +129,93 @@ class Plan(Report):
             ("Epsilon", f"{self.transition.epsilon:.4g}, {CHOSEN}"),
             ("Records", f"{self.n} (pilot of {self.pilot_n})"),
         )
-        if self.others:
-            facts += (("Perturbed as designed", ", ".join(Mechanism(self.others).columns)),)
-        tried = self.simulation
-        if tried is not None:
-            facts += (
-                (
-                    "Simulated",
-                    f"{tried.replicates} releases a keep probability, {tried.trials} tried, seed {tried.seed}",
-                ),
-                ("Without an answer", f"{tried.failed} of {tried.replicates} releases"),
-            )
-        columns = {"term": "term", "target": "s.e. asked for", "simulated": "simulated s.d.", "error": "±"}
-        columns |= {} if tried is None or not tried.failed else {"robust": "robust s.d."}
-        columns |= {"coverage": "coverage", "expected": "asymptotic s.e.", "clean": "clean s.e."}
-        columns |= {"effect": "effect", "power": "power"}
-        shown = {name: [getattr(t, name) for t in self.targets] for name in columns}
-        kept = [name for name, values in shown.items() if any(v is not None for v in values)]
-        rows = tuple(zip(*(shown[name] for name in kept), strict=True))
-        return (Sheet(tuple(columns[c] for c in kept), rows, "Plan", facts, (self.note,) if self.note else ()),)
+        return (_sheet(self, facts, "keep probability"),)
 
     def _without_simulation(self) -> str:
         if self.simulation is None:
             return " (asymptotic, not simulated)"
         return f" (asymptotically {self.simulation.asymptotic_keep:.4f})"
+
+
+@dataclass(frozen=True)
+class NoisePlan(Report):
+    """The strongest noise, of the kind that the design has for a column, that reaches every target.
+
+    Attributes
+    ----------
+    noise : the channel of the column. asymptotic : its standard deviation by the asymptotic standard errors alone.
+    simulation : how the answer was tried out; None where it is the asymptotic one.
+    """
+
+    column: str
+    analysis: str
+    noise: Channel
+    asymptotic: float
+    n: int
+    pilot_n: int
+    targets: tuple[TermTarget, ...]
+    note: str | None = None
+    others: Mapping[Any, Channel] = field(default_factory=dict)
+    unit: Unit | None = None
+    simulation: Tried | None = None
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return Mechanism({**self.others, self.column: self.noise}, self.unit)
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of the noise; the largest of the strata."""
+        return spread_of(self.noise)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "column": self.column,
+            "analysis": self.analysis,
+            "noise": self.noise.document(),
+            "sd": self.sd,
+            "asymptotic": self.asymptotic,
+            "epsilon": self.noise.epsilon,
+            "rho": self.noise.rho,
+            "conditional": True,
+            "n": self.n,
+            "pilot_n": self.pilot_n,
+            "targets": [dict(vars(t)) for t in self.targets],
+            "simulation": None if self.simulation is None else asdict(self.simulation),
+            "note": self.note,
+        }
+
+    def sheets(self) -> tuple[Sheet, ...]:
+        laws = [f"{'' if s is None else f'{s}: '}{noise.law}" for s, noise in _noises(self.noise).items()]
+        how = "asymptotic, not simulated" if self.simulation is None else f"asymptotically {self.asymptotic:.4g}"
+        facts = (
+            ("Column", self.column),
+            ("Analysis", self.analysis),
+            ("Noise", "; ".join(laws)),
+            ("Standard deviation of the noise", f"{self.sd:.4g} ({how})"),
+            ("Epsilon", f"{self.noise.epsilon:.4g}, {CHOSEN}; rho {self.noise.rho:.4g}"),
+            ("Records", f"{self.n} (pilot of {self.pilot_n})"),
+        )
+        return (_sheet(self, facts, "strength"),)
+
+
+def _sheet(made: Plan | NoisePlan, facts: tuple[tuple[str, str], ...], what: str) -> Sheet:
+    if made.others:
+        facts += (("Perturbed as designed", ", ".join(Mechanism(made.others).columns)),)
+    tried = made.simulation
+    if tried is not None:
+        facts += (
+            ("Simulated", f"{tried.replicates} releases a {what}, {tried.trials} tried, seed {tried.seed}"),
+            ("Without an answer", f"{tried.failed} of {tried.replicates} releases"),
+        )
+    columns = {"term": "term", "target": "s.e. asked for", "simulated": "simulated s.d.", "error": "±"}
+    columns |= {} if tried is None or not tried.failed else {"robust": "robust s.d."}
+    columns |= {"coverage": "coverage", "expected": "asymptotic s.e.", "clean": "clean s.e."}
+    columns |= {"effect": "effect", "power": "power"}
+    shown = {name: [vars(t)[name] for t in made.targets] for name in columns}
+    kept = [name for name, values in shown.items() if any(v is not None for v in values)]
+    rows = tuple(zip(*(shown[name] for name in kept), strict=True))
+    return Sheet(tuple(columns[c] for c in kept), rows, "Plan", facts, (made.note,) if made.note else ())
 
 
 @confidential
@@ -174,8 +238,8 @@ def plan(
     simulate: int | None = None,
     seed: int = 1,
     tell: Tell = silent,
-) -> Plan:
-    """The smallest keep probability with which an analysis of released data is precise enough.
+) -> Plan | NoisePlan:
+    """The smallest keep probability, or the strongest noise, with which an analysis of released data is precise enough.
 
     The asymptotic answer is tried out: releases of n records are drawn from the pilot with replacement, perturbed and analysed, and
     the keep probability is changed until the simulated standard deviation is what was asked for (to 1 %, and up to its Monte
@@ -184,16 +248,19 @@ def plan(
 
     It is a function of the confidential records, so the epsilon of the design is marked as conditional on them.
 
+    Where the mechanism has noise for the column, its kind, bounds and step are kept and its strength is chosen: the expected variance is
+    then an average over draws, right to about 1 %, in place of an exact sum.
+
     Parameters
     ----------
     data : a pilot on the custodian's side: true records.
-    analysis : a formula or an estimating function; the shares of the column's levels without it.
+    analysis : a formula or an estimating function; the shares of the column's levels, or the mean of a number, without it.
     se : largest standard error, one number for every term or one a term ("edu" stands for all terms of edu).
     effect : instead of `se`, effects by term to be found with probability `power` in a two-sided test at level `alpha`.
     n : records of the release; as many as the pilot without it.
     weights : column of sampling weights of the analysis.
     mechanism : what the release does to the other columns: a Mechanism, its description or a design file (TOML). What it says of
-        the column itself gives its levels and kind. Where it names a unit, whole units are drawn and share their draws.
+        the column itself gives its levels and kind, or its noise. Where it names a unit, whole units are drawn and share their draws.
     simulate : releases to draw for each keep probability that is tried; 0 for the asymptotic answer alone. Without it 400,
         or as many as have ten million records together, and at least 40.
     seed : of the simulated releases.
@@ -204,8 +271,10 @@ def plan(
     >>> round(made.keep, 4), [round(t.expected, 6) for t in made.targets]
     (0.8341, [0.02, 0.02])
     """
-    wanted = proportions(column) if analysis is None else question(analysis, family)
     known = None if mechanism is None else given_mechanism(mechanism, data)
+    noisy = known is not None and column in known.mechanism.noisy
+    shares = mean(column) if noisy else proportions(column)
+    wanted = shares if analysis is None else question(analysis, family)
     used = [column, *wanted.variables, *([weights] if weights else [])]
     table, _ = read_confidential(data, known, used, missing, Gaps)
     size = table.n if n is None else n
@@ -228,6 +297,10 @@ def plan(
         note = note if keep == first else None
     rows = tuple(_row(goal, j, s, keep, found, effect, alpha) for j, s in asked.items())
     tried = None if found is None else Tried(replicates, found.failed, seed, trials, first)
+    if isinstance(response, _NoiseResponse):
+        answer = (response.noise(keep), spread_of(response.noise(first)), int(size), pilot.n, rows, note)
+        tried = None if tried is None else replace(tried, asymptotic_keep=None)
+        return NoisePlan(column, pilot.label, *answer, response.others, response.unit, tried)
     made = response.matrix(keep)
     # Chosen by the confidential records, so that the keep probability itself tells of them.
     matrix = TransitionMatrix.from_form(made.levels, made.form, made.kind, conditional=tuple(CONDITIONS))
@@ -245,6 +318,14 @@ class _Response:
     others: Mapping[Any, Channel]
     unit: Unit | None = None
 
+    @property
+    def least(self) -> float:
+        """Where nothing is left of the true value."""
+        return 1 / len(self.levels)
+
+    precision = PRECISION
+    chosen = "keep probability"
+
     def matrix(self, keep: float) -> TransitionMatrix:
         return TransitionMatrix.randomized_response(self.levels, keep, kind=self.kind)
 
@@ -252,18 +333,85 @@ class _Response:
         return Mechanism({**self.others, self.column: self.matrix(keep)}, self.unit)
 
 
+@dataclass(frozen=True)
+class _NoiseResponse:
+    """A column's noise by what it leaves, s, between 0 and 1: its standard deviation is (1/s − 1) times that of the true values.
+
+    Attributes
+    ----------
+    times : of the strength that the design has: the least and the most that the kind of noise allows, and that at s = ½.
+    """
+
+    column: str
+    design: Channel
+    times: tuple[float, float, float]
+    others: Mapping[Any, Channel]
+    unit: Unit | None = None
+
+    least = 0.02
+    precision = 1e-4
+    chosen = "strength"
+
+    def noise(self, keep: float) -> Channel:
+        low, high, middle = self.times
+        return stronger(self.design, float(np.clip(middle * (1 / keep - 1), low, high)))
+
+    def __call__(self, keep: float) -> Mechanism:
+        return Mechanism({**self.others, self.column: self.noise(keep)}, self.unit)
+
+
+WEAKEST = 1e-4
+"""Of the standard deviation of the true values: noise so weak that it counts as none."""
+
+
+def _noises(channel: Channel) -> Mapping[Any, AdditiveNoise]:
+    """By stratum."""
+    return {stratum: part for stratum, part in channel.parts.items() if isinstance(part, AdditiveNoise)}
+
+
+def spread_of(channel: Channel) -> float:
+    """Standard deviation of a noise; the largest of the strata."""
+    return max(float(noise.operator.spread) for noise in _noises(channel).values())
+
+
+def stronger(channel: Channel, times: float) -> Channel:
+    """The same noise, so many times as strong."""
+    if isinstance(channel, Stratified):
+        return Stratified(channel.by, {stratum: stronger(part, times) for stratum, part in channel.strata.items()})
+    assert isinstance(channel, AdditiveNoise)
+    return channel.stronger(times)
+
+
+def _noise_response(
+    column: str, table: Table, own: Assignment, known: Mechanism, others: Mapping[Any, Channel]
+) -> _NoiseResponse:
+    values = np.asarray(table.column(column), dtype=float)
+    spread = float(values.std())
+    if not spread > 0:
+        raise PramanaError(
+            f"column {column!r} has one value in all records: there is nothing to hide, and no strength to choose"
+        )
+    held = spread / spread_of(own.channel)
+    limits = [noise.strengths for noise in _noises(own.channel).values()]
+    low = max(WEAKEST * held, *(least for least, _ in limits))
+    high = min(most for _, most in limits)
+    return _NoiseResponse(column, own.channel, (low, high, held), others, known.unit)
+
+
 def _response(
     column: str, table: Table, levels: Sequence[Level] | None, kind: Kind | None, known: Mechanism | None
-) -> _Response:
-    own = [] if known is None else known.used_by([column])
+) -> _Response | _NoiseResponse:
+    own = [] if known is None else [a for a in known.assignments if column in a.columns]
     if own and len(own[0].columns) > 1:
         raise PramanaError(
             f"{column!r} is perturbed together with {listing(own[0].columns)}: a plan is for a column alone"
         )
     designed = known.schema.variables[column] if known is not None and own else None
-    listed = tuple(levels or (designed.levels if designed else None) or levels_of(table, column))
-    rest = [] if known is None else [a for a in known.assignments if a not in own]
+    rest = [] if known is None else [a for a in known.assignments if column not in a.columns]
     others = {a.columns[0] if len(a.columns) == 1 else a.columns: a.channel for a in rest}
+    if known is not None and own and own[0].numeric:
+        return _noise_response(column, table, own[0], known, others)
+    listed = tuple(levels or (designed.levels if designed else None) or levels_of(table, column))
     unit = None if known is None else known.unit
     return _Response(column, listed, kind or (designed.kind if designed else None), others, unit)
 
@@ -325,7 +473,7 @@ class _Goal:
     pilot: Pilot
     whole: Pilot
     trial: Trial
-    response: _Response
+    response: _Response | _NoiseResponse
 
     @property
     def places(self) -> list[int]:
@@ -345,8 +493,11 @@ class _Goal:
         return np.sqrt(np.diag(self.whole.clean())) * self.scale
 
     def expected(self, keep: float) -> Float:
-        """Asymptotic standard errors (p,)."""
-        return self.whole.expected(self.response(keep)).standard_errors * self.scale
+        """Asymptotic standard errors (p,); infinite where noise is too strong to be undone."""
+        try:
+            return self.whole.expected(self.response(keep)).standard_errors * self.scale
+        except SolveError:
+            return np.full(len(self.pilot.parameters), np.inf)
 
     def refuse_impossible(self) -> None:
         for j, limit in self.asked.items():
@@ -371,14 +522,17 @@ class _Goal:
 
     def asymptotic(self) -> tuple[float, str | None]:
         """The smallest keep probability by asymptotic standard errors, and what is to be said of it."""
-        low = 1 / len(self.response.levels) + 1e-4
+        low = self.response.least + 1e-4
         if self.response.others and not self._fits(1.0, self.expected):
             raise PramanaError(
                 f"the standard errors asked for cannot be reached even with {self.response.column!r} unperturbed, because of what the "
                 f"design does to {listing(Mechanism(self.response.others).columns)}: ask for more, or perturb these less"
             )
         if not self.pilot.columns or self._fits(low, self.expected):
-            return low, f"the targets hold whatever happens to {self.response.column!r}: any keep probability will do"
+            return (
+                low,
+                f"the targets hold whatever happens to {self.response.column!r}: any {self.response.chosen} will do",
+            )
         return self._smallest(low, 1.0, self.expected), None
 
     def _fits(self, keep: float, errors: Callable[[float], Float]) -> bool:
@@ -386,7 +540,7 @@ class _Goal:
 
     def _smallest(self, low: float, high: float, errors: Callable[[float], Float]) -> float:
         """Bisection: the variance falls as the keep probability rises."""
-        while high - low > PRECISION:
+        while high - low > self.response.precision:
             middle = (low + high) / 2
             low, high = (low, middle) if self._fits(middle, errors) else (middle, high)
         return high
@@ -398,7 +552,7 @@ class _Goal:
         interpolated between those that were tried. Where that comes from one side twice, the step goes halfway to the other.
         """
         tried: dict[float, Simulated] = {}
-        bad, good, keep, met = 1 / len(self.response.levels), 1.0, first, None
+        bad, good, keep, met = self.response.least, 1.0, first, None
         while len(tried) < TRIALS:
             step = part_of(tell, len(tried), TRIALS + 1)
             found = tried[keep] = self.trial.of(self.response(keep), step, intervals=False)

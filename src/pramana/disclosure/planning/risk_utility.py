@@ -229,6 +229,11 @@ def frontier(
     used = [v for p in plans for v in p.variables] + several(weights)
     designed = None if chosen is None or is_number(chosen) else given_mechanism(chosen, data)
     base = None if designed is None else designed.mechanism
+    if base is not None and base.noisy:
+        raise PramanaError(
+            f"the chosen mechanism adds noise to {', '.join(base.noisy)}, and a frontier is of keep probabilities, which noise has not: ask "
+            "plan for the strength that a precision needs, and risk for what it leaves to tell, one strength at a time"
+        )
     table, _ = read_confidential(data, designed, [*names, *known, *used], missing)
     if base is not None and set(base.columns) != set(names):
         raise PramanaError(

@@ -14,9 +14,9 @@ from itertools import pairwise
 import numpy as np
 
 from pramana.analysis.task import Options, Task
-from pramana.arrays import Columns, Float, Int
-from pramana.disclosure.true_records import codes_of, groups_of
-from pramana.disclosure.utility.expected_variance import Pilot, by_unit
+from pramana.arrays import Float, Int
+from pramana.disclosure.true_records import groups_of
+from pramana.disclosure.utility.expected_variance import Pilot, by_unit, drawn_table
 from pramana.engines import LocalEngine, Sampling
 from pramana.errors import DataError, PramanaError, SolveError
 from pramana.estimating import Equation, EstimatingFunction
@@ -24,11 +24,10 @@ from pramana.estimating.function import Question
 from pramana.estimators import Reversion
 from pramana.estimators.estimate import estimate
 from pramana.estimators.method import Binding
-from pramana.frames import Schema, Table, read
+from pramana.frames import Schema, Table
 from pramana.inference import Sandwich
 from pramana.inference.resampling import NORMAL_IQR
-from pramana.mechanism import Assignment, Mechanism
-from pramana.mechanism.draws.keystream import SeededKeystream
+from pramana.mechanism import Mechanism
 from pramana.progress import Tell, silent
 
 REPLICATES = 400
@@ -129,18 +128,11 @@ class Trial:
 
     def _files(self, mechanism: Mechanism, people: _People) -> Iterator[tuple[Equation, Sampling]]:
         """The equation of every file, and how its records were sampled; many files are bound at a time."""
-        used = mechanism.used_by(self.pilot.function.variables)
-        true = [codes_of(a, self.pilot.table) for a in used]
         together = max(1, BLOCK // self.n)
         for first in range(0, self.replicates, together):
             count = min(together, self.replicates - first)
             drawn = people.drawn(np.random.default_rng([self.seed, first]), count, self.n)
-            columns = {v: self.pilot.table.column(v)[drawn.rows] for v in _clean(self.pilot.function, used)}
-            for place, (assignment, codes) in enumerate(zip(used, true, strict=True)):
-                stream = SeededKeystream(self.seed, first, place)
-                context = {k: v[drawn.rows] for k, v in assignment.context(self.pilot.table).items()}
-                columns |= {**context, **_perturbed(assignment, codes[drawn.rows], context, drawn.owner, stream)}
-            table = read(columns)
+            table = drawn_table(self.pilot, mechanism, drawn.rows, drawn.owner, [self.seed, first])
             whole = Reversion().bind(self.pilot.function, mechanism, table, np.ones(table.n)).equation
             for part in drawn.files:
                 yield whole.rows(part), self._sampling(drawn, part)
@@ -196,23 +188,6 @@ class _People:
         cuts = np.append(0, ends[each - 1 :: each])
         rows = self.order[np.repeat(self.start[picked], sizes) + within]
         return _Drawn(rows, [slice(*c) for c in pairwise(cuts)], np.repeat(np.arange(len(picked)), sizes))
-
-
-def _clean(function: EstimatingFunction, used: list[Assignment]) -> list[str]:
-    hidden = {c for a in used for c in a.columns}
-    return [v for v in function.variables if v not in hidden]
-
-
-def _perturbed(
-    assignment: Assignment, codes: Int, context: Columns, owner: Int | None, stream: SeededKeystream
-) -> Columns:
-    """Released values by column; records of one owner that have the same true value share their draw."""
-    first, again = np.arange(codes.size), slice(None)
-    if owner is not None:
-        levels = len(assignment.channel.levels or ())
-        _, first, again = np.unique(owner * levels + codes, return_index=True, return_inverse=True)
-    released = assignment.channel.perturb(codes[first], {k: v[first] for k, v in context.items()}, stream)[again]
-    return {name: assignment.values(place, released) for place, name in enumerate(assignment.columns)}
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pramana.disclosure.utility.costs import share_inflation
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 from pramana.mechanism.channel import CONDITIONS
 from pramana.mechanism.channels.additive_noise import AdditiveNoise
+from pramana.mechanism.channels.joint_noise import JointGaussianNoise
 from pramana.mechanism.channels.matrix_forms import Banded, Mixture
 from pramana.render import Sheet
 from pramana.render.figures import heat_map, picture
@@ -65,7 +66,11 @@ def card_page(name: str, mechanism: Mechanism, body: Mapping[str, Any], counts: 
         "size is the number of clean records that would tell as much"
         + (" (not stated where records share their draws)" if mechanism.unit is not None else "")
         + ". Other analyses pay other prices: the software reports them with every fit.",
-        *(s for a, c in zip(mechanism.assignments, counts, strict=True) for s in _cost(a, c, mechanism.unit is None)),
+        *(
+            s
+            for a, c in zip(mechanism.by_column.assignments, counts, strict=True)
+            for s in _cost(a, c, mechanism.unit is None)
+        ),
         Heading("How to analyse it"),
         _recipe(name, mechanism),
         f"{'Taking' if mechanism.noisy else 'Counting'} the released values as if they were true gives biased answers. The description of the randomisation is in "
@@ -82,7 +87,7 @@ def _done(mechanism: Mechanism) -> str:
 
 
 def _estimated(mechanism: Mechanism) -> str:
-    kinds = {"mean" if a.noises else "share" for a in mechanism.assignments}
+    kinds = {"mean" if a.numeric else "share" for a in mechanism.assignments}
     return " or ".join(sorted(kinds, reverse=True))
 
 
@@ -103,7 +108,7 @@ def _promise(mechanism: Mechanism, body: Mapping[str, Any]) -> Iterator[str]:
         "says nothing about what the other columns give away, nor about which values are missing."
     )
     yield from _of_noise(mechanism, of)
-    matrices = [(_title(a, s), m) for a in mechanism.assignments if not a.noises for s, m in a.matrices.items()]
+    matrices = [(_title(a, s), m) for a in mechanism.assignments if not a.numeric for s, m in a.matrices.items()]
     for title, matrix in (pair for pair in matrices if not np.isfinite(pair[1].epsilon)):
         yield (
             f"Epsilon is infinite for {title}: some released values rule out some true ones. Among the true values that a released one "
@@ -118,7 +123,7 @@ def _promise(mechanism: Mechanism, body: Mapping[str, Any]) -> Iterator[str]:
 
 def _of_noise(mechanism: Mechanism, of: str) -> Iterator[str]:
     """What holds where noise has no epsilon."""
-    unbounded = [c for a in mechanism.assignments for c in a.columns if a.noises and np.isinf(a.channel.epsilon)]
+    unbounded = [c for a in mechanism.assignments for c in a.columns if a.numeric and np.isinf(a.channel.epsilon)]
     if not unbounded:
         return
     told = f"Epsilon is infinite for {', '.join(unbounded)}: the noise does not bound how much one released value can tell."
@@ -189,7 +194,7 @@ def _missing(body: Mapping[str, Any]) -> Iterator[str | Sheet]:
 
 def _summary(mechanism: Mechanism) -> Iterator[Sheet]:
     rows = []
-    for assignment in (a for a in mechanism.assignments if not a.noises):
+    for assignment in (a for a in mechanism.assignments if not a.numeric):
         for stratum, matrix in assignment.matrices.items():
             keep = matrix.diagonal
             kept = f"{keep.min():.3g}" if np.ptp(keep) < 5e-4 else f"{keep.min():.3g} to {keep.max():.3g}"
@@ -197,7 +202,7 @@ def _summary(mechanism: Mechanism) -> Iterator[Sheet]:
     whole = "record" if mechanism.unit is None else mechanism.unit.column
     total = (f"Epsilon of a whole {whole}", f"{mechanism.epsilon:.4g}{mechanism.epsilon_condition}")
     heads = ("column", "levels", "kept with probability", "epsilon", "condition number")
-    noisy = tuple(_noise_row(_title(a, s), n) for a in mechanism.assignments for s, n in a.noises.items())
+    noisy = tuple(_noise_row(_title(a, s), n) for a in mechanism.by_column.assignments for s, n in a.noises.items())
     if rows:
         yield Sheet(heads, tuple(rows), facts=(total,))
     if noisy:
@@ -207,14 +212,13 @@ def _summary(mechanism: Mechanism) -> Iterator[Sheet]:
 
 def _noise_row(title: str, noise: AdditiveNoise) -> tuple[object, ...]:
     clamped = "no bounds" if noise.bounds is None else f"{noise.bounds[0]:g} to {noise.bounds[1]:g}"
-    return title, clamped, noise.grid, float(noise.operator.spread), noise.epsilon
+    return title, clamped, noise.drawn_on, float(noise.operator.spread), noise.epsilon
 
 
 def _matrices(assignment: Assignment) -> Iterator[str | Sheet | Drawing]:
     """Every matrix: its rule where it has one, then a table while it is small and a picture where it is wide. Noise in words."""
-    for stratum, noise in assignment.noises.items():
-        yield f"{_title(assignment, stratum)}: {noise.law} was added. Estimates are of the clamped and rounded values."
-    if assignment.noises:
+    if assignment.numeric:
+        yield from _laws(assignment)
         return
     for stratum, matrix in assignment.matrices.items():
         title, rule = _title(assignment, stratum), _rule(matrix)
@@ -226,6 +230,17 @@ def _matrices(assignment: Assignment) -> Iterator[str | Sheet | Drawing]:
             yield Sheet(head, rows, f"{title}: probability of each released value, by true value")
         else:
             yield _drawing(title, matrix)
+
+
+def _laws(assignment: Assignment) -> Iterator[str | Sheet]:
+    """What was added; a noise that columns share with its covariance."""
+    after = "was added. Estimates are of the clamped and rounded values."
+    for stratum, noise in assignment.noises.items():
+        yield f"{_title(assignment, stratum)}: {noise.law} {after}"
+    if isinstance(assignment.channel, JointGaussianNoise):
+        yield f"{_title(assignment, None)}: normal noise that these columns share {after}"
+        rows = [(name, *row) for name, row in zip(assignment.columns, assignment.channel.covariance, strict=True)]
+        yield Sheet(("covariance", *assignment.columns), tuple(rows))
 
 
 def _rule(matrix: TransitionMatrix) -> str | None:
@@ -275,7 +290,7 @@ def _drawing(title: str, matrix: TransitionMatrix) -> Drawing:
 
 
 def _cost(assignment: Assignment, counts: Mapping[object, Any], apart: bool) -> Iterator[str | Sheet]:
-    if not assignment.noises:
+    if not assignment.numeric:
         yield from _costs(assignment, counts, apart)
         return
     rows = tuple(_noise_cost(_title(assignment, s), n, counts[s], apart) for s, n in assignment.noises.items())

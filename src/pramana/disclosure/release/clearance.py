@@ -349,7 +349,7 @@ def _strength(intent: Intent, policy: Policy) -> Iterator[Objection]:
             yield Objection(
                 "column", f"epsilon of {name} is {_told(epsilon)}, above {limits.column:.4g}: {_weaker(assignment)}"
             )
-        largest = max(surest(part) for part in (assignment.noises or assignment.matrices).values())
+        largest = max(surest(part) for a in assignment.margins for part in (a.noises or a.matrices).values())
         if limits.keep is not None and _above(largest, limits.keep):
             yield Objection(
                 "keep", f"a level of {name} is kept with {largest:.6g}, above {limits.keep:.6g}: {_weaker(assignment)}"
@@ -360,12 +360,12 @@ def _strength(intent: Intent, policy: Policy) -> Iterator[Objection]:
 
 
 def _weaker(assignment: Assignment) -> str:
-    return "use more noise, or narrower bounds" if assignment.noises else "lower keep"
+    return "use more noise, or narrower bounds" if assignment.numeric else "lower keep"
 
 
 def _bounding(assignment: Assignment) -> str:
     """What makes epsilon finite."""
-    if assignment.noises:
+    if assignment.numeric:
         return "give bounds, to which true values are clamped, and use LaplaceNoise, GeometricNoise or KeepOrNoise"
     return "let every level become every other"
 
@@ -420,8 +420,9 @@ def unchanged(assignment: Assignment) -> Iterator[str]:
 
     A matrix that only renames levels hides as little as one that keeps them.
     """
-    if assignment.noises:
-        yield from (_where(assignment, s) for s, noise in assignment.noises.items() if noise.stays >= 1 - NEARLY)
+    if assignment.numeric:
+        for margin in assignment.margins:
+            yield from (_where(margin, s) for s, noise in margin.noises.items() if noise.stays >= 1 - NEARLY)
         return
     for stratum, matrix in assignment.matrices.items():
         if published(matrix).all():
@@ -483,7 +484,7 @@ def surest(part: TransitionMatrix | AdditiveNoise) -> float:
 def _fixed_levels(mechanism: Mechanism) -> Iterator[str]:
     """A design may ask for levels that never move, such as "not applicable": they are not refused, and not protected."""
     for assignment in mechanism.assignments:
-        for matrix in () if assignment.noises else assignment.matrices.values():
+        for matrix in () if assignment.numeric else assignment.matrices.values():
             count = int(published(matrix).sum())
             if 0 < count < len(matrix):
                 yield (

@@ -58,7 +58,7 @@ def noise_limits(mechanism: Mechanism) -> list[str]:
     told = [
         f"Noise was added to {', '.join(mechanism.noisy)} after clamping and rounding: what is estimated is of the clamped, rounded values."
     ]
-    unbounded = [c for a in mechanism.assignments for c in a.columns if a.noises and math.isinf(a.channel.epsilon)]
+    unbounded = [c for a in mechanism.assignments for c in a.columns if a.numeric and math.isinf(a.channel.epsilon)]
     if unbounded:
         rho = f"all columns together have rho = {mechanism.rho:.4g} of concentrated differential privacy"
         rho = rho if math.isfinite(mechanism.rho) else "nor do all columns together have a finite rho"
@@ -85,10 +85,9 @@ def resource(
     stated = {} if dialect is None else description(dialect)
     mark = {k: v for k, v in stated.items() if k == "decimalChar"}
     numbers = {
-        name: "int64" if all(noise.whole for noise in a.noises.values()) else "double"
-        for a in mechanism.assignments
-        if a.noises
-        for name in a.columns
+        a.columns[0]: "int64" if all(noise.whole for noise in a.noises.values()) else "double"
+        for a in mechanism.by_column.assignments
+        if a.numeric
     }
     plain = [field_of(name, variables.get(name), arrow or numbers.get(name, "")) for name, arrow in columns.items()]
     fields = [f | mark if f["type"] == "number" else f for f in plain]

@@ -12,7 +12,7 @@ from pramana.errors import MechanismError
 from pramana.frames import Level
 from pramana.mechanism import Mechanism, Unit
 from pramana.mechanism.designs.design_file import Design
-from pramana.mechanism.mechanism import refuse_joint_noise, refuse_measured
+from pramana.mechanism.mechanism import refuse_clamped_noise, refuse_measured
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def asked(
     else:
         known = given if unit is None else given.with_unit(unit)
     refuse_measured(known, "a release draws with probabilities that are known")
-    refuse_joint_noise(known, "releases of files and their risk are for noise of one column at a time")
+    refuse_clamped_noise(known)
     if handling.missing_level is not None:
         codings |= _with_missing(known, codings, handling.missing_level)
     _refuse_marks_that_are_levels(known, marks)
@@ -107,8 +107,7 @@ def _designed(
     if unit is not None:
         given = replace(given, unit=Unit(unit) if isinstance(unit, str) else unit)
     if handling.merge_below is not None:
-        wanted = [replace(r, merge_below=r.merge_below or handling.merge_below) for r in given.requests]
-        given = replace(given, requests=tuple(wanted))
+        given = replace(given, requests=tuple(r.merging(handling.merge_below) for r in given.requests))
     design = given.resolved(source)
     codings = {r.columns[0]: Coding(r.merged, r.missing_level) for r in design.requests if len(r.columns) == 1}
     merges = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from pramana.disclosure.release.handling import Handling, asked
 from pramana.disclosure.release.link import LinkWriter, lies_below, refuse_beside, refuse_ending
 from pramana.disclosure.release.policy import AuditRule, Balance, Policy, checked_policy
 from pramana.disclosure.release.streaming import Coding, Distances, FilePerturbation, Spread, Tally, released_type
-from pramana.errors import DataError, MechanismError, PramanaError, PramanaWarning, confidential, listing
+from pramana.errors import DataError, MechanismError, PramanaError, PramanaWarning, confidential
 from pramana.frames import Level
 from pramana.frames.blocks.stream import Layout, Reader, Writer, open_reader, open_typed, require
 from pramana.frames.dialects import CsvFile, DataFile, data_file
@@ -35,7 +35,8 @@ from pramana.frames.writing import (
     refuse_same,
     sha256,
 )
-from pramana.mechanism import Mechanism, Unit
+from pramana.mechanism import Assignment, JointGaussianNoise, Mechanism, Unit
+from pramana.mechanism.channels.additive_noise import AdditiveNoise
 from pramana.mechanism.description.reading import PACKAGE, find_description
 from pramana.mechanism.designs.design_file import Design
 from pramana.mechanism.draws.keyed import Key
@@ -333,7 +334,7 @@ def _released(
         data.settle()
         digest = sha256(data.path)
         gaps = {name: count for name, count in perturbation.missing.items() if count}
-        released = [tally.released for tally in perturbation.counts]
+        released = perturbation.released
         kind, known = order.randomness.kind, order.mechanism
         types, size = layout.types(reader), data.path.stat().st_size
         if link is not None:
@@ -348,7 +349,7 @@ def _released(
             body = pram_object(known, rows=rows, randomness=kind, facts=facts, limits=final.limits)
             entry = resource(order.target, types, known, body, size, reader.dialect)
             _publish(order, _Copies(data, link), entry, perturbation.counts)
-    _warn_of_bounds(order, perturbation.distances)
+    _warn_of_bounds(perturbation.distances)
     cards = order.cards if order.card else ()
     description = order.target.with_name(PACKAGE)
     return Release(
@@ -388,33 +389,39 @@ def _rare(order: _Order, held: Sequence[Int]) -> str | None:
     return None
 
 
-def _warn_of_bounds(order: _Order, distances: Sequence[Distances]) -> None:
-    for assignment, found in zip(order.mechanism.assignments, distances, strict=True):
+def _warn_of_bounds(distances: Mapping[str, Distances]) -> None:
+    for name, found in distances.items():
         if found.beyond:
             warnings.warn(
-                f"{found.beyond} of {found.count} numbers of {listing(assignment.columns)} lie outside the bounds of its noise, and the "
-                "nearest bound stood for them: declare a mark of missing values (missing, --missing), or widen the bounds",
+                f"{found.beyond} of {found.count} numbers of {name!r} lie outside the bounds of its noise, and the nearest bound stood for "
+                "them: declare a mark of missing values (missing, --missing), or widen the bounds",
                 PramanaWarning,
                 stacklevel=5,
             )
 
 
-def _legible(order: _Order, distances: Sequence[Distances]) -> str | None:
+def _legible(order: _Order, distances: Mapping[str, Distances]) -> str | None:
     """Numbers that keep a distance from each other are read off where the noise hardly ever takes one as far as half of it."""
-    for assignment, found in zip(order.mechanism.assignments, distances, strict=True):
-        for noise in assignment.noises.values():
-            half = int(np.ceil(found.apart / 2 / noise.grid)) - 1
-            if half < 0:
-                continue
-            near = float(
-                noise.chances[max(noise.chances.size // 2 - half, 0) : noise.chances.size // 2 + half + 1].sum()
-            )
-            if near >= 1 - NEARLY:
-                return (
-                    f"nearly all values of {listing(assignment.columns)} are round numbers, and its noise takes fewer than 1 in {1 / NEARLY:g} of them "
-                    "half as far as the next one: rounding undoes it; add more noise"
-                )
+    for assignment in order.mechanism.assignments:
+        for place, name in enumerate(assignment.columns if assignment.numeric else ()):
+            for noise in _least(assignment, place):
+                half = int(np.ceil(distances[name].apart / 2 / noise.grid)) - 1
+                if half < 0:
+                    continue
+                middle = noise.chances.size // 2
+                if float(noise.chances[max(middle - half, 0) : middle + half + 1].sum()) >= 1 - NEARLY:
+                    told = ", to those who know the noise of the other columns," if len(assignment.columns) > 1 else ""
+                    return (
+                        f"nearly all values of {name!r} are round numbers, and its noise takes{told} fewer than 1 in {1 / NEARLY:g} of them "
+                        "half as far as the next one: rounding undoes it; add more noise"
+                    )
     return None
+
+
+def _least(assignment: Assignment, place: int) -> Iterable[AdditiveNoise]:
+    """What hides a column's numbers from those who know all other columns."""
+    channel = assignment.channel
+    return [channel.given_others(place)] if isinstance(channel, JointGaussianNoise) else assignment.noises.values()
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ PLAIN = Coding()
 
 def cells_of(assignment: Assignment, block: Block, codings: Mapping[str, Coding] | None = None) -> Cells:
     """The true codes of an assignment; an unknown value, combination or stratum is an error."""
-    if assignment.noises:
+    if assignment.numeric:
         return _numbers_of(assignment, block)
     known = codings or {}
     parts = [
@@ -58,10 +58,11 @@ def cells_of(assignment: Assignment, block: Block, codings: Mapping[str, Coding]
 
 
 def _numbers_of(assignment: Assignment, block: Block) -> Cells:
-    """The true numbers of a column that gets noise; a stand-in where they are missing."""
-    values = block.numbers(assignment.columns[0])
-    present = ~np.isnan(values)
-    return Cells(np.where(present, values, 0.0), present, _context(assignment, block, present))
+    """The true numbers of a column that gets noise (n,), or of several that share it (n, q); stand-ins where one is missing."""
+    columns = np.column_stack([block.numbers(name) for name in assignment.columns])
+    present: Bool = np.all(~np.isnan(columns), axis=1)
+    values = np.where(present[:, None], columns, 0.0)
+    return Cells(values if len(assignment.columns) > 1 else values[:, 0], present, _context(assignment, block, present))
 
 
 def component(assignment: Assignment, place: int) -> Sequence[Level]:
@@ -73,15 +74,16 @@ def component(assignment: Assignment, place: int) -> Sequence[Level]:
 
 def released_type(assignment: Assignment, place: int) -> Sequence[Level]:
     """Values of the type that a column is released with: its levels, or a number such as noise makes."""
-    if not assignment.noises:
+    if not assignment.numeric:
         return component(assignment, place)
-    return (0,) if all(noise.whole for noise in assignment.noises.values()) else (0.5,)
+    noises = assignment.margins[place].noises
+    return (0,) if all(noise.whole for noise in noises.values()) else (0.5,)
 
 
 def components(assignment: Assignment) -> list[Int]:
     """For every column, from the assignment's code to the column's own; nothing for numbers with noise."""
     tables: list[Int] = []
-    if assignment.noises:
+    if assignment.numeric:
         return tables
     for place in range(len(assignment.columns)):
         own = {level: code for code, level in enumerate(component(assignment, place))}
@@ -207,7 +209,7 @@ class Tally(dict[object, Int]):
 
 
 def tally_of(assignment: Assignment) -> Tally | Spread:
-    return Spread(assignment) if assignment.noises else Tally(assignment)
+    return Spread(assignment) if assignment.numeric else Tally(assignment)
 
 
 UNITS = (10_000.0, 1000.0, 100.0, 10.0, 1.0, 0.1, 0.01)
@@ -265,10 +267,11 @@ class FilePerturbation:
 
     Attributes
     ----------
-    counts : released codes of every assignment, by stratum.
+    counts : released codes of every assignment, by stratum; those of joint noise column by column, as in `Mechanism.by_column`.
+    released : how many records have each released level, by assignment.
     missing : records without a released value, by column.
     held : how many records hold each true level, by assignment.
-    distances : that numbers which get noise keep from each other, by assignment.
+    distances : that numbers which get noise keep from each other, by column.
     """
 
     def __init__(
@@ -278,10 +281,10 @@ class FilePerturbation:
         self._codings = codings
         self._loop = Perturbation(mechanism, source, identifier or "id")
         self._tables = [components(assignment) for assignment in mechanism.assignments]
-        self.counts = [tally_of(assignment) for assignment in mechanism.assignments]
+        self._tallies = [[tally_of(margin) for margin in a.margins] for a in mechanism.assignments]
         self.missing = dict.fromkeys(mechanism.columns, 0)
         self.held = [np.zeros(len(a.channel.levels or ()), dtype=np.int64) for a in mechanism.assignments]
-        self.distances = [Distances()] * len(mechanism.assignments)
+        self.distances = dict.fromkeys(mechanism.noisy, Distances())
 
     def drawn(self, block: Block) -> dict[str, Replacement]:
         """Drawn values of every perturbed column of the next block."""
@@ -289,11 +292,13 @@ class FilePerturbation:
         out: dict[str, Replacement] = {}
         loop = self._loop.drawn(lambda a: cells_of(a, block, self._codings), identifiers, block.first_row)
         for position, (assignment, cells, drawn) in enumerate(loop):
-            self.counts[position].add(drawn, cells)
-            if assignment.noises:
-                self.distances[position] = self.distances[position].joined(assignment, cells)
-                out[assignment.columns[0]] = Replacement.of_numbers(drawn, cells.present)
-                self.missing[assignment.columns[0]] += block.rows - int(cells.present.sum())
+            for place, tally in enumerate(self._tallies[position]):
+                tally.add(assignment.values(place, drawn) if assignment.numeric else drawn, cells)
+            if assignment.numeric:
+                for place, (name, margin) in enumerate(zip(assignment.columns, assignment.margins, strict=True)):
+                    self.distances[name] = self.distances[name].joined(margin, cells.column(place))
+                    out[name] = Replacement.of_numbers(assignment.values(place, drawn), cells.present)
+                    self.missing[name] += block.rows - int(cells.present.sum())
                 continue
             self.held[position] += np.bincount(cells.codes[cells.present], minlength=self.held[position].size)
             for place, name in enumerate(assignment.columns):
@@ -301,6 +306,14 @@ class FilePerturbation:
                 out[name] = Replacement(codes, component(assignment, place))
                 self.missing[name] += block.rows - int(cells.present.sum())
         return out
+
+    @property
+    def counts(self) -> list[Tally | Spread]:
+        return [tally for tallies in self._tallies for tally in tallies]
+
+    @property
+    def released(self) -> list[list[int]]:
+        return [tallies[0].released for tallies in self._tallies]
 
     @property
     def sketch(self) -> str:

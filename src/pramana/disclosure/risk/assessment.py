@@ -13,7 +13,7 @@ from pramana.analysis.question import question
 from pramana.disclosure.release.ledger import Composition, compose
 from pramana.disclosure.reports import Report
 from pramana.disclosure.risk.noise import Guess
-from pramana.disclosure.risk.posterior import ColumnRisk, LevelRisk, column_risk
+from pramana.disclosure.risk.posterior import ColumnRisk, LevelRisk, column_risks
 from pramana.disclosure.risk.reidentification import Linkage
 from pramana.disclosure.risk.reidentification import link as links
 from pramana.disclosure.true_records import (
@@ -72,6 +72,7 @@ def _guess_facts(guess: Guess) -> list[tuple[str, str]]:
     off = f"off by {guess.after:.4g} (root mean square); by {guess.before:.4g} without the release"
     return [
         ("Noise", guess.law),
+        *([("Guess and posteriors of records", f"from {', '.join(guess.seen)} together")] if guess.seen else []),
         ("Values that count as one", f"within {guess.step:.3g}"),
         ("Best guess at a true value", off),
     ]
@@ -148,7 +149,10 @@ def analysis_sheet(analyses: Sequence[AnalysisCost]) -> Sheet:
     rows = [(*list(row.values())[:-1], round(row["effective_n"])) for row in found]
     columns = ("analysis", "term", "clean s.e.", "expected s.e.", "variance times", "effective n")
     notes = tuple(f"{a.label}: without {a.left_out} records that have missing values" for a in analyses if a.left_out)
-    return Sheet(columns, tuple(rows), "Variance of analyses (reversion estimator, exact expectation)", notes=notes)
+    drawn = [a for a in analyses if a.variance.draws is not None]
+    notes += tuple(f"{a.label}: averaged over {a.variance.draws} draws of its noise, right to about 1 %" for a in drawn)
+    how = "expectation" if drawn else "exact expectation"
+    return Sheet(columns, tuple(rows), f"Variance of analyses (reversion estimator, {how})", notes=notes)
 
 
 def composition_sheet(composition: Composition) -> Sheet:
@@ -300,7 +304,7 @@ def risk(
     linked = None if link is None else Path(link)
     shown = None if public is None else aligned(public, linked, kept, table, known, clear)
     _check_prior(prior, known)
-    columns = tuple(column_risk(a, table, _given(prior, a.columns), shown) for a in known.assignments)
+    columns = tuple(c for a in known.assignments for c in column_risks(a, table, _given(prior, a.columns), shown))
     pilots = [pilot_of(p, table, known, weights) for p in plans]
     cost = utility_of(table, known, pilots, clear, shown)
     found = links(table, known, names, shown, tell) if names else None

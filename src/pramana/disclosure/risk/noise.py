@@ -41,12 +41,14 @@ class Guess:
     ----------
     law : the noise in words. step : values that are closer together count as one.
     before, after : root mean square error of the best guess at a true value, without the release and with it.
+    seen : the columns whose released values the guess and the posteriors of records take into account, where several share a noise.
     """
 
     law: str
     step: float
     before: float
     after: float
+    seen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from pramana.arrays import Float, Int
+from pramana.disclosure.risk.joint_noise import Vectors
 from pramana.disclosure.risk.noise import Guess, Numbers
 from pramana.disclosure.true_records import strata_of
 from pramana.errors import DataError, listing
 from pramana.frames import Level, Table
 from pramana.frames.table import is_missing
-from pramana.mechanism import Assignment, TransitionMatrix
+from pramana.mechanism import Assignment, JointGaussianNoise, TransitionMatrix
 from pramana.mechanism.channels.matrix_forms import Banded, Mixture
 from pramana.mechanism.channels.transition import told_given
 from pramana.mechanism.designs import epsilon_within
@@ -110,16 +111,21 @@ class ColumnRisk:
         return ", ".join(parts)
 
 
+def column_risks(
+    assignment: Assignment, table: Table, prior: Mapping[Any, float] | Sequence[float] | None, released: Table | None
+) -> list[ColumnRisk]:
+    """One for the columns that a matrix covers together, and one for each of those that share a noise."""
+    if isinstance(assignment.channel, JointGaussianNoise):
+        return _joint_noise_risks(assignment, assignment.channel, table, prior, released)
+    return [column_risk(assignment, table, prior, released)]
+
+
 def column_risk(
     assignment: Assignment, table: Table, prior: Mapping[Any, float] | Sequence[float] | None, released: Table | None
 ) -> ColumnRisk:
     """Posterior and privacy loss of one channel on the custodian's file, over the records that have a value."""
-    cells = cells_in(table, assignment)
-    if not cells.present.any():
-        raise DataError(
-            f"{listing(assignment.columns)} has no value in any of {table.n} records: leave it out of the mechanism"
-        )
-    if assignment.noises:
+    cells = _present(assignment, table)
+    if assignment.numeric:
         return _noise_risk(assignment, table, cells, prior, released)
     codes, strata = cells.codes, strata_of(assignment, cells)
     seen = None if released is None else cells_in(released, assignment).codes
@@ -149,6 +155,46 @@ def column_risk(
         int(np.sum(~cells.present & some)),
         told_given(assignment.channel),
     )
+
+
+def _present(assignment: Assignment, table: Table) -> Cells:
+    cells = cells_in(table, assignment)
+    if not cells.present.any():
+        raise DataError(
+            f"{listing(assignment.columns)} has no value in any of {table.n} records: leave it out of the mechanism"
+        )
+    return cells
+
+
+def _joint_noise_risks(
+    assignment: Assignment, noise: JointGaussianNoise, table: Table, prior: Any, released: Table | None
+) -> list[ColumnRisk]:
+    """Of each column that shares a noise, to those who see all of them; its table is of what its own released value tells."""
+    cells = _present(assignment, table)
+    rows = np.flatnonzero(cells.present)
+    vectors, again = Vectors.of(noise, cells.codes[rows], prior, assignment.columns)
+    seen = None if released is None else cells_in(released, assignment).codes[rows]
+    realised = None if seen is None else vectors.realised(again, seen)
+    before, after = (np.sqrt(errors) for errors in vectors.guesses())
+    found = []
+    for place, margin in enumerate(assignment.margins):
+        expected, largest = np.zeros(table.n), np.zeros(table.n)
+        expected[rows], largest[rows] = vectors.told.expected[again, place], vectors.told.largest[again, place]
+        alone = column_risk(margin, table.where(cells.present), prior and vectors.margin(place), None)
+        guess = Guess(
+            noise.law, float(vectors.steps[place]), float(before[place]), float(after[place]), assignment.columns
+        )
+        found.append(
+            replace(
+                alone,
+                exposure=_exposure(expected, largest, rows),
+                realised=None if realised is None else float(realised[:, place].max()),
+                missing=int(np.sum(~cells.present)),
+                bare=0,
+                guess=guess,
+            )
+        )
+    return found
 
 
 def _noise_risk(assignment: Assignment, table: Table, cells: Cells, prior: Any, released: Table | None) -> ColumnRisk:

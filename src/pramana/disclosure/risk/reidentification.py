@@ -119,7 +119,7 @@ def key_file(table: Table, mechanism: Mechanism, keys: Sequence[str]) -> KeyFile
             f"keys {listing(keys)} must name columns of the data, each once: the columns are {quoted(listing(table.names, 20))}"
         )
     assignments = tuple(mechanism.used_by(keys))
-    noisy = [c for a in assignments if a.noises for c in a.columns]
+    noisy = [c for a in assignments if a.numeric for c in a.columns]
     if noisy:
         raise DataError(
             f"the key {noisy[0]!r} gets noise, and links are weighed through transition matrices alone: leave it out of the keys, or "

@@ -92,7 +92,7 @@ def table_changes(
     table: Table, mechanism: Mechanism, crossed: Sequence[str], released: Table | None
 ) -> list[TableChange]:
     """One-way tables of the perturbed columns with levels, and two-way tables with each other and with clear columns."""
-    axes = [_axis(a, table, released) for a in mechanism.assignments if not a.noises]
+    axes = [_axis(a, table, released) for a in mechanism.assignments if not a.numeric]
     clear = [_clear_axis(name, table) for name in crossed if name not in mechanism.columns]
     clear = [axis for axis in clear if axis.size <= MARGIN_LIMIT]
     pairs = [(a, b) for i, a in enumerate(axes) for b in (*axes[i + 1 :], *clear) if a.size * b.size <= CELLS_LIMIT]

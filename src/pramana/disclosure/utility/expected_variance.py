@@ -1,4 +1,5 @@
-"""An analysis on the custodian's true records, and its exact expected variance under any mechanism (Remark 1)."""
+"""An analysis on the custodian's true records, and its expected variance under any mechanism (Remark 1): exact where columns have
+levels, an average over draws where numbers get noise."""
 
 from __future__ import annotations
 
@@ -12,15 +13,22 @@ import numpy as np
 from pramana.arrays import Float, Int
 from pramana.disclosure.true_records import codes_of, groups_of
 from pramana.engines import LocalEngine
-from pramana.errors import DataError, PramanaError, listing
+from pramana.errors import DataError, PramanaError
 from pramana.estimating import EstimatingFunction, Records
 from pramana.estimating.function import Question
-from pramana.frames import Table
+from pramana.estimators import Reversion
+from pramana.frames import Table, read
 from pramana.inference import solve
 from pramana.inference.sandwich import bread
 from pramana.kernels.blocks import by_group
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
+from pramana.mechanism.draws.keyed import secrets_of
+from pramana.mechanism.draws.keystream import SeededKeystream
 
+DRAWN, FEWEST = 100_000, 8
+"""Records that are drawn with noise in all, and the least times that each is: variances are right to about 1 %."""
+SEED = 0x51A3
+"""Of these draws: every strength of a noise meets the same words."""
 PILOT_LIMIT = 5e7
 """Largest number of values of U (records × combinations of levels × parameters) held in memory: 0.4 GB."""
 
@@ -33,12 +41,14 @@ class ExpectedVariance:
     ----------
     clean : covariance of the oracle (d, d), which sees the true records.
     privacy : what the randomisation adds to it (d, d), in expectation over the draws given the true records.
+    draws : how many records were drawn for that; None where it is an exact sum.
     """
 
     parameters: tuple[str, ...]
     n: int
     clean: Float
     privacy: Float
+    draws: int | None = None
 
     @property
     def total(self) -> Float:
@@ -136,6 +146,80 @@ class Pilot:
         return ExpectedVariance(self.parameters, self.n, self.clean(), privacy)
 
 
+@dataclass(frozen=True)
+class DrawnPilot(Pilot):
+    """An analysis that uses numbers with noise: `u` at the true values alone (n, d), and the variance of φ as an average over draws.
+
+    True values are clamped and rounded as before the noise, for that is what is estimated.
+
+    Attributes
+    ----------
+    offset : taken from U where the parameters are sums (d,). groups : whose records share their draws (n,).
+    """
+
+    offset: Float = field(default_factory=lambda: np.zeros(1), repr=False)
+    groups: Int | None = field(default=None, repr=False)
+
+    @property
+    def times(self) -> int:
+        """How often each record is drawn."""
+        return max(FEWEST, DRAWN // self.n)
+
+    def expected(self, mechanism: Mechanism) -> ExpectedVariance:
+        return replace(super().expected(mechanism), draws=self.times * self.n)
+
+    @property
+    def at_truth(self) -> Float:
+        return self.u if self.groups is None else by_group(self.u, self.groups, int(self.groups.max()) + 1)
+
+    def privacy_meat(self, mechanism: Mechanism) -> Float:
+        """Σ_i E{φ(z_i + V, x_i) − U(z_i, x_i)}², each record drawn many times."""
+        times = self.times
+        rows = np.tile(np.arange(self.n), times)
+        again = np.repeat(np.arange(times), self.n)
+        owner = None if self.groups is None else self.groups[rows] + again * (int(self.groups.max()) + 1)
+        released = drawn_table(self, mechanism, rows, owner, [SEED])
+        bound = Reversion().bind(self.function, mechanism, released, np.ones(rows.size)).equation
+        weights = np.ones(rows.size) if self.weights is None else self.weights[rows]
+        equation = LocalEngine.of(bound, weights=weights).learned().equation
+        away = equation.influence(self.estimate) * weights[:, None] - self.offset - self.u[rows]
+        away = away if owner is None else by_group(away, owner, int(owner.max()) + 1)
+        return np.asarray(away.T @ away / times)
+
+
+def drawn_table(pilot: Pilot, mechanism: Mechanism, rows: Int, owner: Int | None, seeds: Sequence[int]) -> Table:
+    """Some of the pilot's records as they may be released; those of one owner with one true value share their draw."""
+    used = mechanism.used_by(pilot.function.variables)
+    hidden = {c for a in used for c in a.columns}
+    columns = {v: pilot.table.column(v)[rows] for v in pilot.function.variables if v not in hidden}
+    for place, assignment in enumerate(used):
+        stream = SeededKeystream(*seeds, place)
+        codes = codes_of(assignment, pilot.table)[rows]
+        context = {k: v[rows] for k, v in assignment.context(pilot.table).items()}
+        first, again = np.arange(rows.size), np.arange(rows.size)
+        if owner is not None:
+            strata = assignment.strata(pilot.table)[rows] if assignment.channel.context else None
+            secrets = secrets_of(assignment.channel, codes, strata)
+            pairs = np.column_stack([owner, secrets])
+            _, first, again = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+        within = {k: v[first] for k, v in context.items()}
+        drawn = assignment.channel.perturb(codes[first], within, stream)[again.ravel()]
+        columns |= {**context, **{name: assignment.values(k, drawn) for k, name in enumerate(assignment.columns)}}
+    return read(columns)
+
+
+def _clamped(table: Table, used: Sequence[Assignment]) -> Table:
+    """Numbers as they are before their noise."""
+    for margin in (m for a in used for m in a.margins if m.numeric):
+        name, strata = margin.columns[0], margin.strata(table)
+        values = codes_of(margin, table)
+        for position, noise in enumerate(margin.noises.values()):
+            rows = strata == position
+            values[rows] = noise.true_steps(values[rows]) * noise.grid
+        table = table.replaced(name, values.tolist())
+    return table
+
+
 def _by_stratum(assignments: Sequence[Assignment], table: Table) -> list[tuple[Int, list[TransitionMatrix]]]:
     """Rows that share their transition matrices, with those matrices."""
     codes = np.column_stack([np.zeros(table.n, dtype=np.int64), *(a.strata(table) for a in assignments)])
@@ -158,14 +242,8 @@ def pilot_of(plan: Question, table: Table, mechanism: Mechanism, weights: str | 
 
     With `weights`, the column of sampling weights, the records' U are multiplied by them once and for all: the clean and
     the privacy part then hold their squares (a rule of any sampling design, as the draws are independent). Records with a
-    missing value are left out, as an analyst leaves them out.
+    missing value are left out, as an analyst leaves them out. Where the analysis uses numbers with noise, U is not tabulated.
     """
-    noisy = [c for a in mechanism.used_by(plan.variables) if a.noises for c in a.columns]
-    if noisy:
-        raise PramanaError(
-            f"the analysis {plan.label!r} uses {listing(noisy)}, which gets noise, and its variance is known beforehand for transition "
-            "matrices alone: leave the analysis out, or perturb the file with a seed, fit and read price_of_privacy()"
-        )
     touched = [c for a in mechanism.used_by(plan.variables) for c in (*a.columns, *a.channel.context)]
     gaps = table.missing({*plan.variables, *touched, *([] if weights is None else [weights])})
     if gaps.all():
@@ -193,6 +271,8 @@ def _pilot(plan: Question, table: Table, mechanism: Mechanism, given: Float | No
     if not function.smooth:
         raise PramanaError(f"the analysis {plan.label!r} is a step function: its variance has no closed form")
     used = mechanism.used_by(function.variables)
+    if any(a.numeric for a in used):
+        return _drawn_pilot(plan, function, _clamped(table, used), tuple(a.columns for a in used), given)
     true = np.array([codes_of(a, table) for a in used], dtype=np.int64).reshape(len(used), table.n).T
     sizes = [len(_matrix(a, 0)) for a in used]
     _refuse_large(table.n, sizes, len(function.parameters), plan.label)
@@ -216,6 +296,40 @@ def _pilot(plan: Question, table: Table, mechanism: Mechanism, given: Float | No
     return Pilot(plan.label, names, root.beta, rows, u.reshape(shape), true, together, table, about.sums, *asked_again)
 
 
+def _drawn_pilot(
+    plan: Question,
+    function: EstimatingFunction,
+    table: Table,
+    together: tuple[tuple[str, ...], ...],
+    given: Float | None,
+) -> DrawnPilot:
+    weights = np.ones(table.n) if given is None else given
+    columns = {v: table.column(v) for v in function.variables}
+    oracle = LocalEngine.of(function.equation(Records.clean(table.n, columns)), weights=weights).learned()
+    root = solve(oracle)
+    about = oracle.about
+    inverse = bread(oracle.totals(root.beta), about.parameters)
+    u = oracle.equation.influence(root.beta) * weights[:, None]
+    offset = u.mean(axis=0) if about.sums else np.zeros(u.shape[1])
+    names = about.parameters if about.shown is None else about.shown
+    kept, size = [about.parameters.index(name) for name in names], about.size or 1.0
+    asked_again = (size * root.beta[kept], function, given)
+    none = np.zeros((table.n, 0), dtype=np.int64)
+    return DrawnPilot(
+        plan.label,
+        names,
+        root.beta,
+        size * inverse[kept],
+        u - offset,
+        none,
+        together,
+        table,
+        about.sums,
+        *asked_again,
+        offset,
+    )
+
+
 def by_unit(pilot: Pilot, mechanism: Mechanism) -> Pilot:
     """The pilot of units whose records share their draws: what a unit adds is the sum over its records.
 
@@ -225,6 +339,8 @@ def by_unit(pilot: Pilot, mechanism: Mechanism) -> Pilot:
     if unit is None or unit.varies or not pilot.columns:
         return pilot
     codes = groups_of(pilot.table.column(unit.column))
+    if isinstance(pilot, DrawnPilot):
+        return replace(pilot, groups=codes)
     first = np.unique(codes, return_index=True)[1]
     used = [pilot._assignment(columns, mechanism) for columns in pilot.columns]
     alike = np.column_stack([pilot.true, *(a.strata(pilot.table) for a in used)])

@@ -10,7 +10,7 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Sampling, Stratification
-from pramana.errors import DataError, PramanaError, SolveError
+from pramana.errors import PramanaError, SolveError, too_few
 from pramana.estimators.likelihood.maximization import Maximum
 from pramana.estimators.likelihood.observed import ObservedLikelihood
 from pramana.estimators.remarks import few_clusters, too_few_clusters
@@ -127,9 +127,9 @@ def _refuse_target(design: Stratification) -> None:
 
 
 def refuse_few(sampling: Sampling, d: int) -> None:
-    counted = sampling.n if sampling.frequencies is not None else float(np.count_nonzero(sampling.row_weights))
-    if counted <= d:
-        raise DataError(f"{counted:g} records cannot carry {d} parameters: use more data or fewer terms")
+    held = sampling.n if sampling.frequencies is not None else float(np.count_nonzero(sampling.row_weights))
+    if held <= d:
+        raise too_few(held, d)
 
 
 def inverse_information(information: Float) -> Float:

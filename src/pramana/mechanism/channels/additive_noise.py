@@ -81,6 +81,15 @@ class AdditiveNoise(NumberNoise):
     def law(self) -> str:
         """The noise in words, for those who read about a release."""
 
+    @abstractmethod
+    def stronger(self, times: float) -> AdditiveNoise:
+        """The same noise, so many times as strong."""
+
+    @property
+    def strengths(self) -> tuple[float, float]:
+        """How many times as strong the noise may be, at least and at most: a grid bounds both."""
+        return 0.0, np.inf
+
     @property
     def chances(self) -> Float:
         """Probabilities (2K + 1,) of −K, …, K steps of the grid, to the last bit those of the draws."""
@@ -99,6 +108,11 @@ class AdditiveNoise(NumberNoise):
         """Probability that a true value, clamped and rounded, is released as it is."""
         chances = self.chances
         return float(chances[chances.size // 2])
+
+    @property
+    def drawn_on(self) -> float:
+        """The grid of released values."""
+        return self.grid
 
     @property
     def whole(self) -> bool:
@@ -127,7 +141,7 @@ class AdditiveNoise(NumberNoise):
 
     def off_grid(self, encoded: Column) -> Bool:
         """Which released values (n,) are no multiples of the grid, beyond rounding."""
-        places = np.asarray(encoded, dtype=float) / self.grid
+        places = np.asarray(encoded, dtype=float) / self.drawn_on
         return np.asarray(np.abs(places - np.rint(places)) > OFF_GRID)
 
     def true_steps(self, encoded: Column) -> Int:

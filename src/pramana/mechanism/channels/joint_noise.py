@@ -22,7 +22,7 @@ from pramana.kernels.additive import Displacement, Gaussian, moment_nodes
 from pramana.mechanism.channel import Channel, Document, Nodes
 from pramana.mechanism.channels.additive_noise import NumberNoise, numbers_in, shared_nodes, steps_of, undone_elsewhere
 from pramana.mechanism.channels.noise import FINE, GaussianNoise, checked_bounds, positive, power_of_two
-from pramana.mechanism.draws.integer_noise import draw_integers, gaussian_cuts
+from pramana.mechanism.draws.integer_noise import draw_integers
 from pramana.mechanism.draws.keystream import Keystream
 
 MOST = 16
@@ -107,13 +107,40 @@ class JointGaussianNoise(NumberNoise):
         matrix = np.array(self.covariance)[np.ix_(places, places)]
         bounds = None if self.bounds is None else [self.bounds[k] for k in places]
         if len(places) == 1:
-            return MarginalNoise(float(np.sqrt(matrix[0, 0])), None if bounds is None else bounds[0])
+            grid = float(self.grids[places[0]])
+            return MarginalNoise(float(np.sqrt(matrix[0, 0])), None if bounds is None else bounds[0], grid)
         return JointGaussianNoise(matrix, bounds)
+
+    def given_others(self, place: int) -> GaussianNoise:
+        """What is left of a column's noise to those who know the noise of the others: their true values, or a strong correlation."""
+        return GaussianNoise(float(np.linalg.inv(np.array(self.covariance))[place, place] ** -0.5))
+
+    @property
+    def parts_drawn(self) -> list[GaussianNoise]:
+        """The independent noises e, of which V is made: the first column's own, then what each next one has beside the earlier ones."""
+        return [GaussianNoise(float(own)) for own in self.factors[1]]
+
+    @property
+    def law(self) -> str:
+        """The noise in words, for those who read about a release."""
+        spreads = ", ".join(f"{sd:g}" for sd in self.sds)
+        return f"normal noise that the columns share, of standard deviations {spreads} and the correlations {self._correlations}"
+
+    @property
+    def _correlations(self) -> str:
+        matrix = np.array(self.covariance) / np.outer(self.sds, self.sds)
+        return ", ".join(f"{value:.3g}" for value in matrix[np.triu_indices(self.dimension, 1)])
+
+    def whitened(self, values: Float) -> Float:
+        """Numbers (n, q) in coordinates in which the noise is standard normal."""
+        lower, own = self.factors
+        return np.asarray(np.linalg.solve(lower, values.T).T / own)
 
     def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Float:
         return np.column_stack([numbers_in(column, name) for column, name in zip(columns, names, strict=True)])
 
-    def _true_steps(self, encoded: Column) -> Int:
+    def true_steps(self, encoded: Column) -> Int:
+        """True values (n, q) clamped, and rounded to whole steps of the columns' grids."""
         bounds = self.bounds or (None,) * self.dimension
         return np.column_stack([steps_of(v, b, h) for v, b, h in zip(encoded.T, bounds, self.grids, strict=True)])
 
@@ -121,17 +148,32 @@ class JointGaussianNoise(NumberNoise):
         """One number for each record's true values, which differ where one of them does, but for one chance in 2⁶⁴."""
         with np.errstate(over="ignore"):
             return reduce(
-                lambda seen, own: seen * np.int64(0x9E3779B97F4A7C15 - (1 << 64)) + own, self._true_steps(encoded).T
+                lambda seen, own: seen * np.int64(0x9E3779B97F4A7C15 - (1 << 64)) + own, self.true_steps(encoded).T
             )
 
-    def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Column:  # noqa: ARG002
-        lower, own = self.factors
-        steps, grids, noise = self._true_steps(encoded), self.grids, np.zeros(encoded.shape)
+    def released_steps(self, encoded: Column) -> Int:
+        """Released values (n, q) in whole steps of the columns' grids, the nearest where they lie off them."""
+        return np.rint(encoded / self.grids).astype(np.int64)
+
+    def drawn_steps(self, moved: Int) -> Int:
+        """The independent noises (n, q) in steps, from how far in steps the columns moved (n, q): what `perturb` drew, to the last one."""
+        drawn = np.zeros_like(moved)
         for j in range(self.dimension):
-            drawn = draw_integers(gaussian_cuts(own[j] / grids[j]), len(encoded), stream)
-            steps[:, j] += drawn + np.rint(noise[:, :j] @ lower[j, :j] / grids[j]).astype(np.int64)
-            noise[:, j] = drawn * grids[j]
-        return steps * grids
+            drawn[:, j] = moved[:, j] - self._beside(drawn, j)
+        return drawn
+
+    def _beside(self, drawn: Int, j: int) -> Int:
+        """What the noises of the columns before j, drawn in steps (n, q), add to column j (n,) in its own steps."""
+        lower, _ = self.factors
+        return np.rint((drawn[:, :j] * self.grids[:j]) @ lower[j, :j] / self.grids[j]).astype(np.int64)
+
+    def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Column:  # noqa: ARG002
+        steps = self.true_steps(encoded)
+        drawn = np.zeros_like(steps)
+        for j, part in enumerate(self.parts_drawn):
+            drawn[:, j] = draw_integers(part.cuts, len(encoded), stream)
+            steps[:, j] += drawn[:, j] + self._beside(drawn, j)
+        return steps * self.grids
 
     def check_released(self, encoded: Column, context: Columns) -> None:
         for place, values in enumerate(np.asarray(encoded).T):
@@ -166,11 +208,18 @@ class JointGaussianNoise(NumberNoise):
 
 @dataclass(frozen=True)
 class MarginalNoise(GaussianNoise):
-    """What a joint noise is to one of its columns."""
+    """What a joint noise is to one of its columns. It lies on the grid of their draw, which is finer than its own where the columns' noise is
+    strongly correlated."""
+
+    drawn_on: float = 0.0
 
     @property
     def title(self) -> str:
         return JointGaussianNoise.__name__
+
+    @property
+    def whole(self) -> bool:
+        return False
 
 
 def _checked(covariance: Any) -> Float:

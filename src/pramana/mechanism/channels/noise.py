@@ -103,6 +103,9 @@ class LaplaceNoise(AdditiveNoise):
         """
         return ClampedLaplaceNoise(self)
 
+    def stronger(self, times: float) -> LaplaceNoise:
+        return LaplaceNoise(self.scale * times, self.bounds)
+
     def document(self) -> Document:
         return {"channel": "laplace_noise", "scale": self.scale, **self._bounds_document()}
 
@@ -215,6 +218,13 @@ class GeometricNoise(AdditiveNoise):
         """
         return _clamped(self, self.masses)
 
+    def stronger(self, times: float) -> GeometricNoise:
+        return GeometricNoise(self.scale * times, step=self.step, bounds=self.bounds)
+
+    @property
+    def strengths(self) -> tuple[float, float]:
+        return self.step / (0.99 * COARSEST) / self.scale, 0.99 * LONGEST * self.step / (64 * np.log(2)) / self.scale
+
     def document(self) -> Document:
         return {"channel": "geometric_noise", "scale": self.scale, "step": self.step, **self._bounds_document()}
 
@@ -317,6 +327,13 @@ class KeepOrNoise(AdditiveNoise):
         weights[weights.size // 2] += 1
         return shared_nodes(tuple(values + v for v in offsets), weights[None] / self.keep, values.size)
 
+    def stronger(self, times: float) -> KeepOrNoise:
+        return KeepOrNoise(self.keep, self.inner.stronger(times))
+
+    @property
+    def strengths(self) -> tuple[float, float]:
+        return self.inner.strengths
+
     def document(self) -> Document:
         step = {"step": self.inner.step} if isinstance(self.inner, GeometricNoise) else {}
         return {
@@ -369,6 +386,9 @@ class GaussianNoise(AdditiveNoise):
     @property
     def rho(self) -> float:
         return self.span**2 / (2 * self.sd**2)
+
+    def stronger(self, times: float) -> GaussianNoise:
+        return GaussianNoise(self.sd * times, self.bounds)
 
     def document(self) -> Document:
         return {"channel": "gaussian_noise", "sd": self.sd, **self._bounds_document()}
@@ -435,6 +455,13 @@ class DiscreteGaussianNoise(AdditiveNoise):
         """The transition matrix of a release that was clamped to the bounds once more, after the noise."""
         return _clamped(self, self.masses)
 
+    def stronger(self, times: float) -> DiscreteGaussianNoise:
+        return DiscreteGaussianNoise(self.sd * times, self.step, self.bounds)
+
+    @property
+    def strengths(self) -> tuple[float, float]:
+        return self.step / self.sd, 0.99 * LONGEST * self.step / 10 / self.sd
+
     def document(self) -> Document:
         return {"channel": "discrete_gaussian_noise", "sd": self.sd, "step": self.step, **self._bounds_document()}
 
@@ -476,6 +503,9 @@ class UniformNoise(AdditiveNoise):
     @property
     def delta(self) -> float:
         return min(1.0, self.span / self.width)
+
+    def stronger(self, times: float) -> UniformNoise:
+        return UniformNoise(self.width * times, self.bounds)
 
     def document(self) -> Document:
         return {"channel": "uniform_noise", "width": self.width, **self._bounds_document()}

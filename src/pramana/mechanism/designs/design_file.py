@@ -15,7 +15,8 @@ from pramana.frames.documents import read_toml
 from pramana.frames.marks import refuse_undeclared, with_gaps
 from pramana.frames.writing import write_text
 from pramana.mechanism.channel import CONDITIONS
-from pramana.mechanism.designs.request import Request
+from pramana.mechanism.designs.noise_request import NoiseRequest
+from pramana.mechanism.designs.request import ColumnRequest, Request
 from pramana.mechanism.mechanism import Mechanism, Unit
 
 VERSION = 1
@@ -43,13 +44,25 @@ _COLUMN = {
     "strata": "a list of tables",
 }
 _LINKED = {"columns": "a list of names", **_SHARED}
+_NOISE_STRATUM = {
+    **dict.fromkeys(("scale", "sd", "width", "epsilon", "rho", "step", "keep"), _NUMBER),
+    "bounds": "a list of two numbers",
+}
+_NOISE = {"noise": "text", **_NOISE_STRATUM, "by": "text", "strata": "a list of tables"}
+_SHARED_NOISE = {
+    "columns": "a list of names",
+    "noise": "text",
+    "covariance": "a list of lists of numbers",
+    "bounds": "a list of pairs of numbers",
+    "rho": _NUMBER,
+}
 
 
 @dataclass(frozen=True)
 class Design:
     """The requests for a file, in order."""
 
-    requests: tuple[Request, ...]
+    requests: tuple[ColumnRequest, ...]
     unit: Unit | None = None
     missing: tuple[str, ...] = ()
     """Marks of missing values beside the empty field and the null."""
@@ -80,13 +93,13 @@ class Design:
     @confidential
     def resolved(self, data: Any) -> Design:
         """Levels and frequencies written out; `data` is the confidential frame or file, or None."""
-        needed = [r for r in self.requests if r.levels is None or r.missing_level or r.merge_below or _draws(r)]
-        if not needed:
+        if not any(r.reads_data for r in self.requests):
             return self
-        text = {name: values for r in self.requests for name, values in _text_levels(r)}
+        listed = [r for r in self.requests if isinstance(r, Request)]
+        text = {name: values for r in listed for name, values in _text_levels(r)}
         table: Table | None = None
         if data is not None:
-            columns = {name: text.get(name, ()) for r in self.requests for name in r.columns}
+            columns = {name: text.get(name, ()) for r in listed for name in r.columns}
             refuse_undeclared(data, columns, self.missing)
             table = read(data, text=text)
             table = with_gaps(table, [name for name in columns if name in table.names], self.missing)
@@ -135,11 +148,7 @@ def _text_levels(request: Request) -> Iterator[tuple[str, list[Any]]]:
             yield name, values
 
 
-def _draws(request: Request) -> bool:
-    return "data" in (request.frequencies, *(changes.get("frequencies") for _, changes in request.strata))
-
-
-def _requests(document: dict[str, Any], source: str) -> tuple[Request, ...]:
+def _requests(document: dict[str, Any], source: str) -> tuple[ColumnRequest, ...]:
     _refuse_unknown(document, ("version", "unit", "unit_varies", "missing", "columns", "linked"), source)
     version = document.get("version", VERSION)
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
@@ -153,10 +162,10 @@ def _requests(document: dict[str, Any], source: str) -> tuple[Request, ...]:
         raise MechanismError(
             f"{source}: write [columns.NAME] for one column and [[linked]] for columns perturbed together"
         )
-    found = [_column(name, body, f"{source}: columns.{name}") for name, body in columns.items()]
+    found: list[ColumnRequest] = [_column(name, body, f"{source}: columns.{name}") for name, body in columns.items()]
     found += [_linked(body, f"{source}: linked.{number}") for number, body in enumerate(linked)]
     if not found:
-        raise MechanismError(f"{source} asks for nothing: write a [columns.NAME] section with keep or epsilon")
+        raise MechanismError(f"{source} asks for nothing: write a [columns.NAME] section with keep, epsilon or noise")
     return tuple(found)
 
 
@@ -176,30 +185,33 @@ def _marks(document: Mapping[str, Any], source: str) -> tuple[str, ...]:
     return tuple(marks)
 
 
-def _column(name: str, body: Any, where: str) -> Request:
-    options = _checked(body, _COLUMN, where)
-    strata = []
+def _column(name: str, body: Any, where: str) -> ColumnRequest:
+    noisy = isinstance(body, dict) and "noise" in body
+    options = _checked(body, _NOISE if noisy else _COLUMN, where)
+    strata, known = [], _NOISE_STRATUM if noisy else _STRATUM
     for number, stratum in enumerate(options.pop("strata", ())):
-        inner = _checked(stratum, {"value": "a value of the column", **_STRATUM}, f"{where}.strata.{number}")
+        inner = _checked(stratum, {"value": "a value of the column", **known}, f"{where}.strata.{number}")
         if "value" not in inner:
             raise MechanismError(f"{where}.strata.{number} lacks 'value', the value of the stratifying column")
         strata.append((inner.pop("value"), inner))
-    return _honest((name,), {"strata": tuple(strata), **options}, where)
+    options["strata"] = tuple(strata)
+    return NoiseRequest((name,), **options) if noisy else _honest((name,), options, where)
 
 
-def _linked(body: Any, where: str) -> Request:
-    options = _checked(body, _LINKED, where)
+def _linked(body: Any, where: str) -> ColumnRequest:
+    noisy = isinstance(body, dict) and "noise" in body
+    options = _checked(body, _SHARED_NOISE if noisy else _LINKED, where)
     columns = options.pop("columns", ())
     if len(columns) < 2 or not all(isinstance(name, str) for name in columns):
         raise MechanismError(f"{where}.columns must name at least 2 columns that are perturbed together")
-    return _honest(columns, options, where)
+    return NoiseRequest(columns, **options) if noisy else _honest(columns, options, where)
 
 
 def _honest(columns: tuple[str, ...], options: dict[str, Any], where: str) -> Request:
     """Frequencies of the confidential file make epsilon conditional, whatever the file says."""
     said = options.pop("conditional", None)
     request = Request(columns, **options).with_given(*(("frequencies",) if said is True else said or ()))
-    if not _draws(request):
+    if not request.counts:
         return request
     if said is False:
         raise MechanismError(
@@ -232,7 +244,9 @@ def _fits(value: Any, wanted: str) -> bool:
         )
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if wanted.startswith("a list") or wanted == _NUMBERS:
-        nested = wanted == "a list of lists of levels" and not all(isinstance(v, list) for v in value)
+        nested = wanted.startswith(("a list of lists", "a list of pairs")) and not all(
+            isinstance(v, list) for v in value
+        )
         other = (number and wanted == _NUMBERS) or (value == "data" and "data" in wanted)
         return (
             other
@@ -249,22 +263,30 @@ def _frozen(value: Any) -> Any:
     return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
 
 
-def _section(request: Request) -> str:
+def _section(request: ColumnRequest) -> str:
     name = _key(request.columns[0])
     single = len(request.columns) == 1
     head = f"[columns.{name}]" if single else f"[[linked]]\ncolumns = {_toml(request.columns)}"
-    plain = {**vars(request), "conditional": request.given == ("frequencies",) or request.given}
-    lines = _lines({key: plain[key] for key in _COLUMN if key != "strata"}, request)
-    for value, changes in request.strata:
+    lines, strata = _written(request)
+    for value, changes in strata:
         lines += [f"\n[[columns.{name}.strata]]", f"value = {_toml(value)}", *_lines(changes, request)]
     return "\n" + "\n".join([head, *lines]) + "\n"
 
 
-def _lines(options: Mapping[str, Any], request: Request) -> list[str]:
+def _written(request: ColumnRequest) -> tuple[list[str], tuple[tuple[Any, Mapping[str, Any]], ...]]:
+    """The lines of a request, and its strata."""
+    if isinstance(request, NoiseRequest):
+        return _lines(request.options(), request), request.strata
+    assert isinstance(request, Request)
+    plain = {**vars(request), "conditional": request.given == ("frequencies",) or request.given}
+    return _lines({key: plain[key] for key in _COLUMN if key != "strata"}, request), request.strata
+
+
+def _lines(options: Mapping[str, Any], request: ColumnRequest) -> list[str]:
     """What is asked for; a dictionary by level becomes a list, since TOML's keys are text."""
     lines = []
     for key, value in options.items():
-        if isinstance(value, Mapping) and request.levels is not None:
+        if isinstance(value, Mapping) and isinstance(request, Request) and request.levels is not None:
             value = [value[level] for level in request.levels]
         if not (value is None or value is False or value == () or (key == "other" and request.merge_below is None)):
             lines.append(f"{key} = {_toml(value)}")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -25,8 +27,51 @@ LEVEL_LIMIT = 1000
 Shares: TypeAlias = "tuple[float, ...] | Mapping[Any, float] | Literal['data'] | None"
 
 
+class ColumnRequest(ABC):
+    """What a person asks for one column, or for linked ones.
+
+    Attributes
+    ----------
+    merged : from value to level. missing_level : the level that stands for a missing value.
+    """
+
+    columns: tuple[str, ...]
+    merged: Mapping[Any, Level] = MappingProxyType({})
+    merge_below: int | None = None
+    missing_level: Level | None = None
+
+    @property
+    def name(self) -> str:
+        return " × ".join(self.columns)
+
+    @property
+    def conditional(self) -> bool:
+        """Whether epsilon holds only given something that comes from the confidential file."""
+        return False
+
+    @property
+    def reads_data(self) -> bool:
+        """Whether `resolved` takes something from the data."""
+        return False
+
+    @abstractmethod
+    def channel(self) -> Channel: ...
+
+    @abstractmethod
+    def resolved(self, table: Table | None, unit: str | None = None) -> ColumnRequest:
+        """With what comes from the data written out."""
+
+    def merging(self, below: int) -> ColumnRequest:  # noqa: ARG002
+        """With rare levels merged, where there are levels."""
+        return self
+
+    def note(self) -> str | None:
+        """What must be said beside epsilon."""
+        return None
+
+
 @dataclass(frozen=True)
-class Request:
+class Request(ColumnRequest):
     """What a person asks for; `resolved` fills in what the data say, `channel` builds it.
 
     Parameters
@@ -64,13 +109,20 @@ class Request:
     merged: Mapping[Any, Level] = field(default_factory=dict, repr=False)
 
     @property
-    def name(self) -> str:
-        return " × ".join(self.columns)
+    def conditional(self) -> bool:
+        return bool(self.given)
 
     @property
-    def conditional(self) -> bool:
-        """Whether epsilon holds only given something that comes from the confidential file."""
-        return bool(self.given)
+    def reads_data(self) -> bool:
+        return bool(self.levels is None or self.missing_level or self.merge_below or self.counts)
+
+    @property
+    def counts(self) -> bool:
+        """Whether frequencies are counted in the confidential file."""
+        return "data" in (self.frequencies, *(changes.get("frequencies") for _, changes in self.strata))
+
+    def merging(self, below: int) -> Request:
+        return replace(self, merge_below=self.merge_below or below)
 
     def with_given(self, *what: str) -> Request:
         """Marked as conditional on this too."""

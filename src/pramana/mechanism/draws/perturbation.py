@@ -112,6 +112,10 @@ class Cells:
     present: Bool
     context: Columns
 
+    def column(self, place: int) -> Cells:
+        """Of one of the columns that share a noise; all of them where there is one."""
+        return self if self.codes.ndim == 1 else Cells(self.codes[:, place], self.present, self.context)
+
 
 class Perturbation:
     """The loop over blocks and assignments, with what goes along it: source of randomness and identifiers seen so far.

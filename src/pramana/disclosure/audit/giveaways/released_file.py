@@ -13,6 +13,7 @@ from pramana.disclosure.audit.auditing import Finding
 from pramana.disclosure.audit.contents import Pair
 from pramana.disclosure.audit.giveaways.search import Perturbed, search, stretches
 from pramana.disclosure.audit.giveaways.spelling import Aspects, aspects_of, whole
+from pramana.disclosure.audit.noise import code_rows
 from pramana.disclosure.true_records import text_levels
 from pramana.frames import read
 from pramana.frames.blocks.csv_files import CsvReader
@@ -31,8 +32,9 @@ def check_giveaways(path: Path, pairs: Iterator[Pair], mechanism: Mechanism) -> 
     columns = clear if position.size == rows else clear.take(position)
     codes = _collected(pairs, chosen)
     perturbed = [
-        Perturbed.of(assignment, true[0], new[0], new[1])
+        Perturbed.of(margin, true[row], new[row], new[1])
         for assignment, (new, true) in zip(mechanism.assignments, codes, strict=bool(codes))  # none in an empty file
+        for margin, row in zip(assignment.margins, code_rows(new), strict=True)
     ]
     unit = None if mechanism.unit is None else mechanism.unit.column
     return search(

@@ -114,7 +114,7 @@ class Perturbed:
     def of(assignment: Assignment, true: Int, released: Int, stratum: Int) -> Perturbed:
         """From codes; more than 32 levels become groups, whose chances are the shares found in the file."""
         name = " × ".join(assignment.columns)
-        if assignment.noises:
+        if assignment.numeric:
             return _grouped(name, *_ranked(true, released))
         matrices = list(assignment.matrices.values())
         size = len(matrices[0])
