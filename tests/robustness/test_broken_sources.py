@@ -41,7 +41,8 @@ def parts(frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def fitted(data: Any, what: Any = "y ~ x + g", **options: Any) -> pr.Result:
     family = {"family": "binomial"} if isinstance(what, str) else {}
-    return pr.fit(what, data, M, **{"memory": 1, **family, **options})
+    given = {"memory": 1, "inference": pr.Sandwich(interval="wald"), **family, **options}
+    return pr.fit(what, data, M, **given)
 
 
 def test_blocks_that_hold_one_level_each_are_no_collinear_design(parts: Path, frame: pd.DataFrame) -> None:

@@ -1,0 +1,35 @@
+"""What a short run leaves to the long one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:
+    """A simulation with several settings runs short for the first of them alone; `make verify` runs it long for every one.
+
+    Only what has a long twin is left out: the same test and setting, with more replicates.
+    """
+    if config.option.markexpr != "not verify":
+        return
+    long = {_setting(item) for item in items if item.get_closest_marker("verify")}
+    seen: set[Any] = set()
+    left: list[Any] = []
+    for item in items:
+        if item.get_closest_marker("verify") or _setting(item) not in long:
+            continue
+        (left if item.function in seen else []).append(item)
+        seen.add(item.function)
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
+
+
+def _setting(item: Any) -> Any:
+    """The test and its parameters but for the length of the run."""
+    given = item.callspec.params if hasattr(item, "callspec") else {}
+    return item.function if hasattr(item, "function") else item, *(
+        repr(v) for k, v in sorted(given.items()) if k not in ("replicates", "n")
+    )
