@@ -157,7 +157,10 @@ def _finished(todo: Sequence[WorkUnit], work: Path, workers: int) -> Iterator[No
     if not todo:
         return
     context = get_context("spawn")
-    with _inherited(todo[0].settings.device), ProcessPoolExecutor(workers, context, initializer=_quiet) as pool:
+    with (
+        _inherited(todo[0].settings.device, workers),
+        ProcessPoolExecutor(workers, context, initializer=_quiet) as pool,
+    ):
         waiting: set[Future[None]] = set()
         queue = iter(todo)
         try:
@@ -183,9 +186,9 @@ def _quiet() -> None:
 
 
 @contextmanager
-def _inherited(device: str) -> Iterator[None]:
+def _inherited(device: str, workers: int) -> Iterator[None]:
     """The environment of the workers: one thread for matrix products, so that bits do not depend on the number of workers."""
-    wanted = dict.fromkeys(_THREADS, "1") | ({} if device == "cpu" else _shared_device())
+    wanted = dict.fromkeys(_THREADS, "1") | ({} if device == "cpu" else _shared_device(workers))
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:
@@ -198,12 +201,13 @@ def _inherited(device: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _shared_device() -> dict[str, str]:
-    """Nobody takes the whole memory of the device, and programs that one process compiled are kept for the others and the next run;
+def _shared_device(workers: int) -> dict[str, str]:
+    """Each worker has its share of the device's memory, by which it sizes its launches, and programs that one process compiled are kept for the others and the next run;
     what the user has set stays."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pramana" / "jax"
     usual = {
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        "XLA_PYTHON_CLIENT_MEM_FRACTION": f"{0.9 / workers:.3f}",
         "JAX_COMPILATION_CACHE_DIR": str(cache),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
     }
