@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pramana.disclosure.release.policy import Policy
     from pramana.disclosure.release.releasing import Release, release
     from pramana.disclosure.risk.assessment import Risk, risk
+    from pramana.engines import DaskEngine, ExecutorEngine
     from pramana.errors import DataError, FormulaError, MechanismError, PramanaError, PramanaWarning, SolveError
     from pramana.estimating import EstimatingFunction, from_callable
     from pramana.estimating.families import negative_binomial

@@ -65,6 +65,8 @@ HOME = {
     "Jackknife": "inference",
     "Woodruff": "inference",
     "SurveyDesign": "inference",
+    "ExecutorEngine": "engines",
+    "DaskEngine": "engines",
     "Reversion": "estimators",
     "Validated": "estimators",
     "Naive": "estimators",

@@ -24,7 +24,8 @@ from pramana.result import Result, Shares
 
 def estimate(method: EquationMethod, task: Task) -> Result:
     """Bind, solve, and attach the uncertainty."""
-    binding, engine = task.bound(lambda table, weights: method.bind(task.function, task.mechanism, table, weights))
+    function, mechanism = task.function, task.mechanism  # the task itself, with its records, does not travel to workers
+    binding, engine = task.bound(lambda table, weights: method.bind(function, mechanism, table, weights))
     engine = engine.learned()
     _refuse_few(engine)
     whole = unsplit(method, task, engine)

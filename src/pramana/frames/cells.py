@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 
 from pramana.arrays import Int
 from pramana.frames.sources import Source
+from pramana.frames.workers import Part, Threads, Workers, batches_of
 
 LEVELS = 10_000
 """Distinct values of a column above which its records are not collapsed."""
@@ -26,7 +26,7 @@ ROWS = 100_000
 _DENSE = 1 << 20
 
 
-def cells(source: Source, columns: Sequence[str], workers: int) -> tuple[pa.Table, Int] | None:
+def cells(source: Source, columns: Sequence[str], workers: Workers | None = None) -> tuple[pa.Table, Int] | None:
     """Every combination of values once, in the order of the values, and how many records have it.
 
     None where the combinations are too many, or the records too few. Neither that nor the order depends on the batches that the
@@ -37,12 +37,10 @@ def cells(source: Source, columns: Sequence[str], workers: int) -> tuple[pa.Tabl
     ):
         return None  # whose order a collapsed column would lose
     found = _Combinations(list(columns))
-    with ThreadPoolExecutor(workers) as pool:
-        batches = source.batches(columns)
-        while group := list(islice(batches, 2 * workers)):
-            for part in pool.map(_combinations, group):
-                if part is None or not found.add(part):
-                    return None
+    workers = workers or Threads()
+    for parts in workers.answers(partial(_counted, tuple(columns)), workers.parts(source, columns)):
+        if parts is None or not all(map(found.add, parts)):
+            return None
     total = int(sum(found.counts))
     if total < ROWS or len(found.counts) * SAVING > total:
         return None
@@ -57,6 +55,17 @@ class _Part:
     values: list[list[Any]]
     codes: list[Int]
     counts: Int
+
+
+def _counted(columns: Sequence[str], part: Part) -> list[_Part] | None:
+    """The combinations of every batch of a part; None where a column has too many values."""
+    found: list[_Part] = []
+    for batch in batches_of(part, columns):
+        own = _combinations(batch)
+        if own is None:
+            return None
+        found.append(own)
+    return found
 
 
 def _combinations(batch: pa.RecordBatch) -> _Part | None:

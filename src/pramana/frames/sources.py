@@ -24,6 +24,8 @@ from pramana.frames.table import FrameKind, Table
 
 BATCH = 1 << 18
 """Records of a batch."""
+PIECE = 1 << 20
+"""Records of a piece that a worker reads by itself, where row groups allow."""
 SPREAD = 10
 """Bytes that a byte of a file may take in memory, as numbers and objects."""
 _GLOB = "*?["
@@ -59,6 +61,15 @@ class Source(ABC):
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The records, with these columns."""
 
+    def pieces(self) -> list[Source] | None:
+        """The same records in the same order as sources that travel, each to be read by whoever has it; None where none can."""
+        return None
+
+    def counted(self) -> int:
+        """How many records there are, read where need be."""
+        rows = self.rows
+        return sum(batch.num_rows for batch in self.batches(self.names[:1])) if rows is None else rows
+
     def require(self, columns: Collection[str]) -> None:
         """Refuse names that no column has."""
         for name in columns:
@@ -67,8 +78,13 @@ class Source(ABC):
 
     def table(self, batch: pa.RecordBatch | pa.Table) -> Table:
         """Some records as a table."""
-        whole = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
-        return Table(nw.from_native(whole, eager_only=True), self.kind, self.label)
+        return table_of(batch, self.kind, self.label)
+
+
+def table_of(batch: pa.RecordBatch | pa.Table, kind: FrameKind, label: str) -> Table:
+    """Some records as a table."""
+    whole = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
+    return Table(nw.from_native(whole, eager_only=True), kind, label)
 
 
 @dataclass(frozen=True)
@@ -136,9 +152,18 @@ class FileSource(Source):
         if _format(self.files[0]) == "csv":
             return None
         try:
-            return int(self.dataset.count_rows())
+            return sum(map(_rows, self.dataset.get_fragments()))
         except (pa.ArrowException, OSError) as error:
             raise _broken(Path(self.label), error) from None
+
+    def pieces(self) -> list[Source]:
+        """Row groups of Parquet files, or whole files of another kind."""
+        out: list[Source] = []
+        for path, fragment, stamp in zip(self.files, self.dataset.get_fragments(), self.stamps, strict=True):
+            place = path.absolute()  # of which a worker elsewhere makes the same
+            parts = _split(fragment, place, self.dataset.schema)
+            out += [FileSource(part, (place,), str(path), (stamp,)) for part in parts]
+        return out
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for path, fragment, stamp in zip(self.files, self.dataset.get_fragments(), self.stamps, strict=True):
@@ -157,12 +182,15 @@ class FileSource(Source):
                         yield batch
                     done += batch.num_rows
             except (pa.ArrowException, OSError) as error:
-                raise _broken(path, error, f" after row {done}") from None
+                raise _broken(path, error, _place(fragment, columns, done)) from None
             self._refuse_changed(path, stamp)
 
     def _refuse_changed(self, path: Path, stamp: tuple[int, int]) -> None:
         if not path.exists():
-            raise DataError(f"file {str(path)!r} vanished while it was read: restore it, and fit again")
+            raise DataError(
+                f"file {str(path)!r} vanished while it was read: restore it, and fit again (workers on other machines must see it under "
+                "the same name)"
+            )
         if _stamp(path) != stamp:
             raise DataError(f"file {str(path)!r} changed while it was read: wait until it is complete, and fit again")
 
@@ -300,6 +328,55 @@ class HeldSource(Source):
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         yield from self.whole.select(list(columns)).to_batches(max_chunksize=BATCH)
+
+
+def _split(fragment: Any, path: Path, schema: pa.Schema) -> Iterator[Any]:
+    """A file as datasets of a few row groups each; which ones depends on nothing but the file."""
+    from pyarrow import dataset as ds
+
+    given = (str(path), fragment.filesystem, fragment.partition_expression)
+    if isinstance(fragment, ds.ParquetFileFragment):
+        parts = [fragment.format.make_fragment(*given, row_groups=ids) for ids in _neighbours(fragment.row_groups)]
+    else:
+        parts = [fragment.format.make_fragment(*given)]
+    for part in parts:
+        yield ds.FileSystemDataset([part], schema, fragment.format, fragment.filesystem)
+
+
+def _neighbours(groups: Sequence[Any]) -> list[list[int]]:
+    """Numbers of row groups that are read together."""
+    out: list[list[int]] = []
+    size = PIECE
+    for group in groups:
+        if size + group.num_rows > PIECE:
+            out, size = [*out, []], 0
+        out[-1].append(group.id)
+        size += group.num_rows
+    return out
+
+
+def _rows(fragment: Any) -> int:
+    from pyarrow import dataset as ds
+
+    if isinstance(fragment, ds.ParquetFileFragment):  # some of its row groups, of which Arrow would count all
+        return sum(group.num_rows for group in fragment.row_groups)
+    return int(fragment.count_rows())
+
+
+def _place(fragment: Any, columns: Sequence[str], done: int) -> str:
+    """Where reading broke off, in words: row groups are read ahead, so that each is tried by itself."""
+    from pyarrow import dataset as ds
+
+    if not isinstance(fragment, ds.ParquetFileFragment):
+        return f" after row {done}"
+    known = [name for name in columns if name in fragment.physical_schema.names]
+    for group in fragment.row_groups:
+        try:
+            for _ in fragment.subset(row_group_ids=[group.id]).to_batches(columns=known):
+                pass
+        except (pa.ArrowException, OSError):
+            return f", in row group {group.id}"
+    return ""
 
 
 def _each(parts: Iterator[Any], asked: Callable[[Callable[[], Any]], Any]) -> Iterator[Any]:
