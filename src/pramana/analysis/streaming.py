@@ -51,7 +51,8 @@ class Taken:
 def taken(source: Source, columns: Sequence[str], memory: float, workers: Workers, *, collapsed: bool) -> Taken | None:
     """The records in memory where they fit, as cells where they are few and may be `collapsed`; None where they do not fit."""
     source.require(columns)
-    if collapsed and columns and (source.rows is None or source.rows > 0):
+    rows = source.rows  # asked before any batch: a database answers one question at a time
+    if collapsed and columns and (rows is None or rows > 0):
         found = cells(source, columns, workers.suited(source))
         if found is not None:
             return Taken(source.table(found[0]), found[1])
@@ -60,7 +61,7 @@ def taken(source: Source, columns: Sequence[str], memory: float, workers: Worker
     for batch in source.batches(columns):
         held.append(batch)
         size += batch.nbytes
-        whole = size if source.rows is None or len(held) > 1 else size * source.rows / batch.num_rows
+        whole = size if rows is None or len(held) > 1 else size * rows / batch.num_rows
         if whole * ROOM > memory:
             return None
     schema = held[0].schema if held else pa.schema([source.schema.field(c) for c in columns])

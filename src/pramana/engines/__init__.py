@@ -7,10 +7,12 @@ from concurrent.futures import Executor
 from typing import TypeAlias, cast
 
 from pramana.engines.dask import DaskEngine
+from pramana.engines.duckdb import DuckDBEngine
 from pramana.engines.engine import Engine, Weights
 from pramana.engines.executor import ExecutorEngine
 from pramana.engines.local import LocalEngine
 from pramana.engines.sampling import Sampling, Stratification
+from pramana.engines.spark import SparkEngine
 from pramana.engines.totals import Totals
 from pramana.errors import PramanaError, suggestion
 from pramana.estimating.equation import Equation
@@ -19,11 +21,13 @@ from pramana.frames.workers import Workers
 __all__ = [
     "ENGINES",
     "DaskEngine",
+    "DuckDBEngine",
     "Engine",
     "ExecutorEngine",
     "LocalEngine",
     "MakeEngine",
     "Sampling",
+    "SparkEngine",
     "Stratification",
     "Totals",
     "Weights",
@@ -32,7 +36,12 @@ __all__ = [
 
 MakeEngine: TypeAlias = Callable[[Equation, Sampling], Engine]
 
-ENGINES: dict[str, MakeEngine | Callable[[], Workers]] = {"local": LocalEngine, "dask": DaskEngine}
+ENGINES: dict[str, MakeEngine | Callable[[], Workers]] = {
+    "local": LocalEngine,
+    "dask": DaskEngine,
+    "duckdb": DuckDBEngine,
+    "spark": SparkEngine,
+}
 """Engines by name, those in memory and workers that read files: a new one is registered here."""
 
 

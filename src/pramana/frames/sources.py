@@ -149,7 +149,7 @@ class FileSource(Source):
 
     @cached_property
     def rows(self) -> int | None:
-        if _format(self.files[0]) == "csv":
+        if self.format == "csv":
             return None
         try:
             return sum(map(_rows, self.dataset.get_fragments()))
@@ -185,6 +185,16 @@ class FileSource(Source):
                 raise _broken(path, error, _place(fragment, columns, done)) from None
             self._refuse_changed(path, stamp)
 
+    @property
+    def format(self) -> str:
+        """The format of the files: parquet, csv or ipc."""
+        return _format(self.files[0])
+
+    def refuse_changed(self) -> None:
+        """Refuse files that are not those that were first looked at."""
+        for path, stamp in zip(self.files, self.stamps, strict=True):
+            self._refuse_changed(path, stamp)
+
     def _refuse_changed(self, path: Path, stamp: tuple[int, int]) -> None:
         if not path.exists():
             raise DataError(
@@ -215,7 +225,7 @@ class DatasetSource(Source):
         try:
             yield from (b for b in self.dataset.to_batches(columns=list(columns), batch_size=BATCH) if b.num_rows)
         except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{self.label} could not be read: {quoted(_said(error))}") from None
+            raise DataError(f"{self.label} could not be read: {quoted(said(error))}") from None
 
 
 @dataclass(frozen=True)
@@ -234,14 +244,14 @@ class LazySource(Source):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # polars calls it unstable
             parts = self._asked(lambda: iter(self.frame.select(list(columns)).collect_batches(chunk_size=BATCH)))
-        yield from _even(batch for frame in _each(parts, self._asked) for batch in frame.to_arrow().to_batches())
+        yield from even(batch for frame in each(parts, self._asked) for batch in frame.to_arrow().to_batches())
 
     def _asked(self, question: Any) -> Any:
         """What polars finds wrong with the query is the user's to mend."""
         try:
             return question()
         except Exception as error:
-            raise DataError(f"the lazy frame could not be read: {quoted(_said(error))}") from None
+            raise DataError(f"the lazy frame could not be read: {quoted(said(error))}") from None
 
 
 @dataclass(frozen=True)
@@ -261,15 +271,19 @@ class RelationSource(Source):
         return int(self._asked(lambda: self.relation.aggregate("count(*)").to_arrow_table()[0][0].as_py()))
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
-        reader = self._asked(lambda: iter(self.relation.project(names).to_arrow_reader(BATCH)))
-        yield from _even(_each(reader, self._asked))
+        reader = self._asked(lambda: iter(self.relation.project(column_list(columns)).to_arrow_reader(BATCH)))
+        yield from even(each(reader, self._asked))
 
     def _asked(self, question: Any) -> Any:
         try:
             return question()
         except Exception as error:
-            raise DataError(f"the relation could not be read: {quoted(_said(error))}") from None
+            raise DataError(f"the relation could not be read: {quoted(said(error))}") from None
+
+
+def column_list(columns: Sequence[str]) -> str:
+    """Names as SQL has them."""
+    return ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
 
 
 def source_of(data: Any, text: Mapping[str, Collection[object]], memory: float) -> Source | None:
@@ -282,6 +296,8 @@ def source_of(data: Any, text: Mapping[str, Collection[object]], memory: float) 
     """
     from pyarrow import dataset as ds
 
+    if isinstance(data, Source):
+        return data
     paths = _paths(data) or _large(data, memory)
     if paths is not None:
         return FileSource.open(paths, _named(data), text)
@@ -379,13 +395,13 @@ def _place(fragment: Any, columns: Sequence[str], done: int) -> str:
     return ""
 
 
-def _each(parts: Iterator[Any], asked: Callable[[Callable[[], Any]], Any]) -> Iterator[Any]:
+def each(parts: Iterator[Any], asked: Callable[[Callable[[], Any]], Any]) -> Iterator[Any]:
     """Every part of an answer, asked for in a way that says what is wrong."""
     while (part := asked(lambda: next(parts, None))) is not None:
         yield part
 
 
-def _even(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def even(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same records in batches of one size, whatever pieces a query happened to give them in."""
     held: list[pa.RecordBatch] = []
     size = 0
@@ -488,8 +504,8 @@ def _csv_format(path: Path, text: Mapping[str, Collection[object]]) -> Any:
 def _broken(path: Path, error: Exception, after: str = "") -> DataError:
     if path.suffix and _usable(Path(path.name)) and _format(path) != "ipc":
         return unreadable(path, error, after)
-    return DataError(f"{str(path)!r} could not be read{after}: {quoted(_said(error))} ({type(error).__name__})")
+    return DataError(f"{str(path)!r} could not be read{after}: {quoted(said(error))} ({type(error).__name__})")
 
 
-def _said(error: Exception) -> str:
+def said(error: Exception) -> str:
     return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
