@@ -107,6 +107,12 @@ def test_a_pool_of_processes_does(folder: Path, processes: ProcessPoolExecutor) 
     both(pr.mean("y"), folder / "texts", pr.ExecutorEngine(processes, ahead=2))
 
 
+def test_a_result_can_be_saved_whoever_added_up(folder: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        found = pr.fit("inc ~ x", folder / "parts", MECHANISM, memory=1, engine=pool)
+    assert pickle.loads(pickle.dumps(found)).n == N
+
+
 def test_dask_by_its_name_is_the_client_at_hand(folder: Path, cluster: distributed.Client) -> None:
     with cluster.as_current():
         both(pr.mean("y"), folder / "parts", "dask")

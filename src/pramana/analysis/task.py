@@ -249,8 +249,9 @@ class Task:
 
     @property
     def settings(self) -> Settings:
-        """What it takes to ask again, without the records."""
-        options = replace(self.options, start=None)
+        """What it takes to ask again, without the records. A result keeps no hold of pools and clusters, so that it can be saved."""
+        engine = LocalEngine if isinstance(self.options.engine, Workers) else self.options.engine
+        options = replace(self.options, start=None, engine=engine)
         return Settings(self.mechanism, options, self.beside.by_name, self.beside.as_arrays)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -70,7 +71,8 @@ class DuckDB(Source):
 class PostgreSQL(Source):
     """A table or a query of a PostgreSQL server, as Arrow data through ADBC.
 
-    All passes see the database as it was when it was first asked, whatever others write in the meantime.
+    All passes see the database as it was when it was first asked, whatever others write in the meantime: one transaction, which lasts
+    as long as this object.
 
     Attributes
     ----------
@@ -100,13 +102,9 @@ class PostgreSQL(Source):
             "" if "connect_timeout" in self.uri else f"{'&' if '?' in self.uri else '?'}connect_timeout={self.timeout}"
         )
         connection = self._asked(lambda: dbapi.connect(self.uri + within), "no PostgreSQL server answered")
-        self._told(connection, "set transaction isolation level repeatable read read only")
+        with closing(connection.cursor()) as cursor:
+            self._asked(lambda: cursor.execute("set transaction isolation level repeatable read read only"))
         return connection
-
-    def _told(self, connection: Any, text: str) -> Any:
-        cursor = connection.cursor()
-        self._asked(lambda: cursor.execute(text))
-        return cursor
 
     def _asked(self, question: Callable[[], T], what: str = "the PostgreSQL query could not be read") -> T:
         """What the server finds wrong with a query is the user's to mend."""
@@ -117,13 +115,16 @@ class PostgreSQL(Source):
 
     @cached_property
     def schema(self) -> pa.Schema:
-        text = f"select * from ({self._text}) as records {self._ordered} limit 0"
-        return self._asked(lambda: self._told(self._connection, text).fetch_arrow_table().schema)
+        return self._table(f"select * from ({self._text}) as records {self._ordered} limit 0").schema
 
     @cached_property
     def rows(self) -> int | None:
-        text = f"select count(*) from ({self._text}) as records"
-        return int(self._told(self._connection, text).fetchone()[0])
+        return int(self._table(f"select count(*) from ({self._text}) as records")[0][0].as_py())
+
+    def _table(self, text: str) -> pa.Table:
+        with closing(self._connection.cursor()) as cursor:
+            self._asked(lambda: cursor.execute(text))
+            return self._asked(cursor.fetch_arrow_table)
 
     @property
     def _text(self) -> str:
@@ -136,6 +137,7 @@ class PostgreSQL(Source):
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         text = f"select {column_list(columns)} from ({self._text}) as records {self._ordered}"
-        cursor = self._told(self._connection, text)
-        reader = iter(self._asked(cursor.fetch_record_batch))
-        yield from even(each(reader, self._asked))
+        with closing(self._connection.cursor()) as cursor:
+            self._asked(lambda: cursor.execute(text))
+            reader = self._asked(lambda: iter(cursor.fetch_record_batch()))
+            yield from even(each(reader, self._asked))
