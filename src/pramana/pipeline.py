@@ -160,11 +160,13 @@ def _tested(
     subset: str | None = None,
     start: object = None,  # noqa: ARG001 - a test starts where it likes,
     engine: object = None,  # noqa: ARG001 - and the likelihood adds up by itself
+    memory: float | str | None = None,
     **beside: Any,
 ) -> SpecificationTest:
     """The test of a method's model on the same analysis."""
     plan = question(what, family, link, functions)
-    options = Options(missing=missing, verify=verify, subset=_subset(subset, what, functions))
+    chosen = _subset(subset, what, functions)
+    options = Options(missing=missing, verify=verify, subset=chosen, memory=bytes_of(memory))
     task = Task.read(plan, data, mechanism, Beside(**beside), options)
     return _suited(method, task).specification(task)
 

@@ -246,3 +246,12 @@ def test_missing_values_are_counted_over_all_blocks(
         found.standard_errors, whole.standard_errors, rtol=1e-9
     )  # weights go by place among those in use
     assert [d.message for d in found.diagnostics] == [d.message for d in whole.diagnostics]
+
+
+def test_estimators_of_a_folder_are_compared_and_tested(data: pd.DataFrame, folder: Path) -> None:
+    methods = ("reversion", "likelihood")
+    found = pr.compare("y ~ x", folder / "parts", MECHANISM, methods, family="binomial", memory="1 GB")
+    whole = pr.compare("y ~ x", data, MECHANISM, methods, family="binomial")
+    assert found.specification is not None
+    assert whole.specification is not None
+    assert found.specification.statistic == pytest.approx(whole.specification.statistic, rel=1e-9)

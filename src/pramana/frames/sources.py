@@ -157,6 +157,10 @@ class FileSource(Source):
             raise _broken(Path(self.label), error) from None
 
     def pieces(self) -> list[Source]:
+        return self._pieces
+
+    @cached_property
+    def _pieces(self) -> list[Source]:
         """Row groups of Parquet files, or whole files of another kind."""
         out: list[Source] = []
         for path, fragment, stamp in zip(self.files, self.dataset.get_fragments(), self.stamps, strict=True):
