@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 RIVALS := $(VENV)/.rivals
 
-.PHONY: demo test lint verify bench schema clean
+.PHONY: demo test engines-test lint verify bench schema clean
 
 demo: $(READY)
 	$(BIN)/pramana demo --force
@@ -14,7 +14,11 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 10 -m "not verify"
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 10 -m "not verify and not engines"
+
+engines-test: $(READY)
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group engines
+	$(BIN)/python -m pytest -m engines -rs tests/equivalence
 
 verify: $(READY)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/verify.py -n auto --dist worksteal

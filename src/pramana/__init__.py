@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pramana.disclosure.release.policy import Policy
     from pramana.disclosure.release.releasing import Release, release
     from pramana.disclosure.risk.assessment import Risk, risk
+    from pramana.engines import DaskEngine, DuckDBEngine, ExecutorEngine, SparkEngine
     from pramana.errors import DataError, FormulaError, MechanismError, PramanaError, PramanaWarning, SolveError
     from pramana.estimating import EstimatingFunction, from_callable
     from pramana.estimating.families import negative_binomial
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     )
     from pramana.estimators.tables.without_negative_cells import table_em, to_simplex
     from pramana.formulas.text import parameter
+    from pramana.frames.databases import DuckDB, PostgreSQL
     from pramana.frames.dialects import CsvFile, Dialect
     from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign, Woodruff
     from pramana.inference.hypotheses import SpecificationTest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +21,7 @@ from pramana.estimators.measured import taken_as_known
 from pramana.formulas.functions import Functions, own_functions
 from pramana.formulas.subset import Subset
 from pramana.formulas.text import is_call
+from pramana.frames.workers import Workers
 from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign, Woodruff
 from pramana.inference.hypotheses import SpecificationTest
 from pramana.mechanism import Mechanism
@@ -45,7 +47,7 @@ def fit(
     missing: Literal["error", "drop"] = "error",
     start: Sequence[float] | None = None,
     functions: Functions | None = None,
-    engine: str | MakeEngine | None = None,
+    engine: str | MakeEngine | Workers | Executor | None = None,
     device: str = "cpu",
     verify: bool = True,
     memory: float | str | None = None,
@@ -72,7 +74,8 @@ def fit(
         without a record in the subset still count in a design.
     missing : "error" refuses missing values with their count, "drop" leaves those records out and says so.
     functions : functions of your own that the formula may call, by name: columns in, one value a record out.
-    engine : who adds up the sums over records: "local" (in memory, on threads), or an engine of your own.
+    engine : who adds up the sums over records: "local" (threads of this process) or an engine of your own; for files that do not fit
+        into memory also "dask", "spark" or an executor of `concurrent.futures`, whose workers read the files by themselves.
     device : "cpu", or "gpu" to hold the records of a generalised linear model in the memory of a GPU and add them up there,
         through JAX; what it does not know is added up on the CPU. Same answers, to 1e-8.
     verify : False leaves out the hash of a described file, and nothing else.

@@ -270,3 +270,12 @@ def test_frames_are_collapsed_as_files_are(data: pd.DataFrame, folder: Path, mon
     ]
     for other in found[1:]:
         np.testing.assert_allclose(other.standard_errors, found[0].standard_errors, rtol=1e-10)
+
+
+def test_estimators_of_a_folder_are_compared_and_tested(data: pd.DataFrame, folder: Path) -> None:
+    methods = ("reversion", "likelihood")
+    found = pr.compare("y ~ x", folder / "parts", MECHANISM, methods, family="binomial", memory="1 GB")
+    whole = pr.compare("y ~ x", data, MECHANISM, methods, family="binomial")
+    assert found.specification is not None
+    assert whole.specification is not None
+    assert found.specification.statistic == pytest.approx(whole.specification.statistic, rel=1e-9)

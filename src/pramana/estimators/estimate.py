@@ -41,7 +41,8 @@ class Solved:
 
 def solved(method: EquationMethod, task: Task) -> Solved:
     """Bind and solve."""
-    binding, engine = task.bound(lambda table, weights: method.bind(task.function, task.mechanism, table, weights))
+    function, mechanism = task.function, task.mechanism  # the task itself, with its records, does not travel to workers
+    binding, engine = task.bound(lambda table, weights: method.bind(function, mechanism, table, weights))
     engine = engine.learned()
     _refuse_few(engine)
     whole = unsplit(method, task, engine)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 
 from pramana.arrays import Int
 from pramana.frames.sources import Source
+from pramana.frames.workers import Part, Threads, Workers, batches_of
 from pramana.progress import bar
 
 LEVELS = 10_000
@@ -27,7 +27,7 @@ ROWS = 100_000
 _DENSE = 1 << 20
 
 
-def cells(source: Source, columns: Sequence[str], workers: int) -> tuple[pa.Table, Int] | None:
+def cells(source: Source, columns: Sequence[str], workers: Workers | None = None) -> tuple[pa.Table, Int] | None:
     """Every combination of values once, in the order of the values, and how many records have it.
 
     None where the combinations are too many, or the records too few. Neither that nor the order depends on the batches that the
@@ -38,13 +38,12 @@ def cells(source: Source, columns: Sequence[str], workers: int) -> tuple[pa.Tabl
     ):
         return None  # whose order a collapsed column would lose
     found = _Combinations(list(columns))
-    with bar(f"Counting combinations in {source.label}", unit="rows") as tell, ThreadPoolExecutor(workers) as pool:
-        batches, done = source.batches(columns), 0
-        while group := list(islice(batches, 2 * workers)):
-            for part in pool.map(_combinations, group):
-                if part is None or not found.add(part):
-                    return None
-            done += sum(batch.num_rows for batch in group)
+    workers, done = workers or Threads(), 0
+    with bar(f"Counting combinations in {source.label}", unit="rows") as tell:
+        for parts in workers.answers(partial(_counted, tuple(columns)), workers.parts(source, columns)):
+            if parts is None or not all(map(found.add, parts)):
+                return None
+            done += sum(int(part.counts.sum()) for part in parts)
             tell(done, source.rows or 0)
     total = int(sum(found.counts))
     if total < ROWS or len(found.counts) * SAVING > total:
@@ -60,6 +59,17 @@ class _Part:
     values: list[list[Any]]
     codes: list[Int]
     counts: Int
+
+
+def _counted(columns: Sequence[str], part: Part) -> list[_Part] | None:
+    """The combinations of every batch of a part; None where a column has too many values."""
+    found: list[_Part] = []
+    for batch in batches_of(part, columns):
+        own = _combinations(batch)
+        if own is None:
+            return None
+        found.append(own)
+    return found
 
 
 def _combinations(batch: pa.RecordBatch) -> _Part | None:

@@ -27,6 +27,8 @@ BATCH = 1 << 18
 """Records of a batch."""
 BUFFER = 1 << 20
 """Bytes of a column of Parquet read at a time."""
+PIECE = 1 << 20
+"""Records of a piece that a worker reads by itself, where row groups allow."""
 SPREAD = 10
 """Bytes that a byte of a file may take in memory, as numbers and objects."""
 _GLOB = "*?["
@@ -62,6 +64,15 @@ class Source(ABC):
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The records, with these columns."""
 
+    def pieces(self) -> list[Source] | None:
+        """The same records in the same order as sources that travel, each to be read by whoever has it; None where none can."""
+        return None
+
+    def counted(self) -> int:
+        """How many records there are, read where need be."""
+        rows = self.rows
+        return sum(batch.num_rows for batch in self.batches(self.names[:1])) if rows is None else rows
+
     def require(self, columns: Collection[str]) -> None:
         """Refuse names that no column has."""
         for name in columns:
@@ -70,8 +81,13 @@ class Source(ABC):
 
     def table(self, batch: pa.RecordBatch | pa.Table) -> Table:
         """Some records as a table."""
-        whole = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
-        return Table(nw.from_native(whole, eager_only=True), self.kind, self.label)
+        return table_of(batch, self.kind, self.label)
+
+
+def table_of(batch: pa.RecordBatch | pa.Table, kind: FrameKind, label: str) -> Table:
+    """Some records as a table."""
+    whole = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
+    return Table(nw.from_native(whole, eager_only=True), kind, label)
 
 
 @dataclass(frozen=True)
@@ -136,12 +152,25 @@ class FileSource(Source):
 
     @cached_property
     def rows(self) -> int | None:
-        if _format(self.files[0]) == "csv":
+        if self.format == "csv":
             return None
         try:
-            return int(self.dataset.count_rows())
+            return sum(map(_rows, self.dataset.get_fragments()))
         except (pa.ArrowException, OSError) as error:
             raise _broken(Path(self.label), error) from None
+
+    def pieces(self) -> list[Source]:
+        return self._pieces
+
+    @cached_property
+    def _pieces(self) -> list[Source]:
+        """Row groups of Parquet files, or whole files of another kind."""
+        out: list[Source] = []
+        for path, fragment, stamp in zip(self.files, self.dataset.get_fragments(), self.stamps, strict=True):
+            place = path.absolute()  # of which a worker elsewhere makes the same
+            parts = _split(fragment, place, self.dataset.schema)
+            out += [FileSource(part, (place,), str(path), (stamp,)) for part in parts]
+        return out
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         wanted = pa.schema([self.schema.field(name) for name in columns])
@@ -154,7 +183,17 @@ class FileSource(Source):
                         yield batch if batch.schema.equals(wanted) else batch.cast(wanted)
                     done += batch.num_rows
             except (pa.ArrowException, OSError) as error:
-                raise _broken(path, error, f" after row {done}") from None
+                raise _broken(path, error, _place(fragment, columns, done)) from None
+            self._refuse_changed(path, stamp)
+
+    @property
+    def format(self) -> str:
+        """The format of the files: parquet, csv or ipc."""
+        return _format(self.files[0])
+
+    def refuse_changed(self) -> None:
+        """Refuse files that are not those that were first looked at."""
+        for path, stamp in zip(self.files, self.stamps, strict=True):
             self._refuse_changed(path, stamp)
 
     def _read(self, path: Path, fragment: Any, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -165,11 +204,14 @@ class FileSource(Source):
             return
         texts = [field.name for field in wanted if pa.types.is_dictionary(field.type)]
         with parquet.ParquetFile(path, read_dictionary=texts, buffer_size=BUFFER, pre_buffer=False) as file:
-            yield from file.iter_batches(BATCH, columns=wanted.names)
+            yield from file.iter_batches(BATCH, row_groups=[g.id for g in fragment.row_groups], columns=wanted.names)
 
     def _refuse_changed(self, path: Path, stamp: tuple[int, int]) -> None:
         if not path.exists():
-            raise DataError(f"file {str(path)!r} vanished while it was read: restore it, and fit again")
+            raise DataError(
+                f"file {str(path)!r} vanished while it was read: restore it, and fit again (workers on other machines must see it under "
+                "the same name)"
+            )
         if _stamp(path) != stamp:
             raise DataError(f"file {str(path)!r} changed while it was read: wait until it is complete, and fit again")
 
@@ -194,7 +236,7 @@ class DatasetSource(Source):
         try:
             yield from (b for b in self.dataset.to_batches(columns=list(columns), batch_size=BATCH) if b.num_rows)
         except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{self.label} could not be read: {quoted(_said(error))}") from None
+            raise DataError(f"{self.label} could not be read: {quoted(said(error))}") from None
 
 
 @dataclass(frozen=True)
@@ -213,14 +255,14 @@ class LazySource(Source):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # polars calls it unstable
             parts = self._asked(lambda: iter(self.frame.select(list(columns)).collect_batches(chunk_size=BATCH)))
-        yield from _even(batch for frame in _each(parts, self._asked) for batch in frame.to_arrow().to_batches())
+        yield from even(batch for frame in each(parts, self._asked) for batch in frame.to_arrow().to_batches())
 
     def _asked(self, question: Any) -> Any:
         """What polars finds wrong with the query is the user's to mend."""
         try:
             return question()
         except Exception as error:
-            raise DataError(f"the lazy frame could not be read: {quoted(_said(error))}") from None
+            raise DataError(f"the lazy frame could not be read: {quoted(said(error))}") from None
 
 
 @dataclass(frozen=True)
@@ -240,15 +282,19 @@ class RelationSource(Source):
         return int(self._asked(lambda: self.relation.aggregate("count(*)").to_arrow_table()[0][0].as_py()))
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
-        reader = self._asked(lambda: iter(self.relation.project(names).to_arrow_reader(BATCH)))
-        yield from _even(_each(reader, self._asked))
+        reader = self._asked(lambda: iter(self.relation.project(column_list(columns)).to_arrow_reader(BATCH)))
+        yield from even(each(reader, self._asked))
 
     def _asked(self, question: Any) -> Any:
         try:
             return question()
         except Exception as error:
-            raise DataError(f"the relation could not be read: {quoted(_said(error))}") from None
+            raise DataError(f"the relation could not be read: {quoted(said(error))}") from None
+
+
+def column_list(columns: Sequence[str]) -> str:
+    """Names as SQL has them."""
+    return ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
 
 
 def source_of(data: Any, text: Mapping[str, Collection[object]], memory: float) -> Source | None:
@@ -261,6 +307,8 @@ def source_of(data: Any, text: Mapping[str, Collection[object]], memory: float) 
     """
     from pyarrow import dataset as ds
 
+    if isinstance(data, Source):
+        return data
     paths = _paths(data) or _large(data, memory)
     if paths is not None:
         return FileSource.open(paths, _named(data), text)
@@ -309,13 +357,62 @@ class HeldSource(Source):
         yield from self.whole.select(list(columns)).to_batches(max_chunksize=BATCH)
 
 
-def _each(parts: Iterator[Any], asked: Callable[[Callable[[], Any]], Any]) -> Iterator[Any]:
+def _split(fragment: Any, path: Path, schema: pa.Schema) -> Iterator[Any]:
+    """A file as datasets of a few row groups each; which ones depends on nothing but the file."""
+    from pyarrow import dataset as ds
+
+    given = (str(path), fragment.filesystem, fragment.partition_expression)
+    if isinstance(fragment, ds.ParquetFileFragment):
+        parts = [fragment.format.make_fragment(*given, row_groups=ids) for ids in _neighbours(fragment.row_groups)]
+    else:
+        parts = [fragment.format.make_fragment(*given)]
+    for part in parts:
+        yield ds.FileSystemDataset([part], schema, fragment.format, fragment.filesystem)
+
+
+def _neighbours(groups: Sequence[Any]) -> list[list[int]]:
+    """Numbers of row groups that are read together."""
+    out: list[list[int]] = []
+    size = PIECE
+    for group in groups:
+        if size + group.num_rows > PIECE:
+            out, size = [*out, []], 0
+        out[-1].append(group.id)
+        size += group.num_rows
+    return out
+
+
+def _rows(fragment: Any) -> int:
+    from pyarrow import dataset as ds
+
+    if isinstance(fragment, ds.ParquetFileFragment):  # some of its row groups, of which Arrow would count all
+        return sum(group.num_rows for group in fragment.row_groups)
+    return int(fragment.count_rows())
+
+
+def _place(fragment: Any, columns: Sequence[str], done: int) -> str:
+    """Where reading broke off, in words: row groups are read ahead, so that each is tried by itself."""
+    from pyarrow import dataset as ds
+
+    if not isinstance(fragment, ds.ParquetFileFragment):
+        return f" after row {done}"
+    known = [name for name in columns if name in fragment.physical_schema.names]
+    for group in fragment.row_groups:
+        try:
+            for _ in fragment.subset(row_group_ids=[group.id]).to_batches(columns=known):
+                pass
+        except (pa.ArrowException, OSError):
+            return f", in row group {group.id}"
+    return ""
+
+
+def each(parts: Iterator[Any], asked: Callable[[Callable[[], Any]], Any]) -> Iterator[Any]:
     """Every part of an answer, asked for in a way that says what is wrong."""
     while (part := asked(lambda: next(parts, None))) is not None:
         yield part
 
 
-def _even(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def even(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same records in batches of one size, whatever pieces a query happened to give them in."""
     held: list[pa.RecordBatch] = []
     size = 0
@@ -429,8 +526,8 @@ def _csv_format(path: Path, text: Mapping[str, Collection[object]]) -> Any:
 def _broken(path: Path, error: Exception, after: str = "") -> DataError:
     if path.suffix and _usable(Path(path.name)) and _format(path) != "ipc":
         return unreadable(path, error, after)
-    return DataError(f"{str(path)!r} could not be read{after}: {quoted(_said(error))} ({type(error).__name__})")
+    return DataError(f"{str(path)!r} could not be read{after}: {quoted(said(error))} ({type(error).__name__})")
 
 
-def _said(error: Exception) -> str:
+def said(error: Exception) -> str:
     return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

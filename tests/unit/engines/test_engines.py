@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -47,6 +50,50 @@ def test_a_smooth_fit_needs_few_passes(survey: pd.DataFrame, mechanism: pr.Mecha
 def test_an_unknown_engine_is_refused(engine: Any, survey: pd.DataFrame, mechanism: pr.Mechanism) -> None:
     with pytest.raises(pr.PramanaError, match="engine"):
         pr.fit("income ~ age", survey, mechanism, engine=engine)
+
+
+@pytest.mark.parametrize(
+    ("package", "engine"),
+    [("distributed", "dask"), ("pyspark.sql", "spark"), ("duckdb", "duckdb"), ("cloudpickle", pr.DaskEngine)],
+)
+def test_an_extra_that_is_missing_is_named(
+    package: str, engine: Any, survey: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    survey.to_parquet(tmp_path / "one.parquet", index=False)
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr(
+        pr.DaskEngine, "_connected", _connected if package == "cloudpickle" else pr.DaskEngine._connected
+    )
+    with pytest.raises(pr.PramanaError, match=r"pip install 'pramana\["):
+        pr.fit("income ~ age", tmp_path, None, engine=engine, memory=1)
+
+
+def _connected(self: Any) -> None:
+    """A cluster that is never asked."""
+
+
+def test_a_java_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Sessions:
+        """What pyspark does where there is none."""
+
+        @staticmethod
+        def getActiveSession() -> None:
+            raise RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited")
+
+    monkeypatch.setitem(sys.modules, "pyspark", ModuleType("pyspark"))
+    found = ModuleType("pyspark.sql")
+    found.SparkSession = Sessions  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pyspark.sql", found)
+    with pytest.raises(pr.PramanaError, match="needs a Java runtime, version 17"):
+        list(pr.SparkEngine().answers(str, [1]))
+
+
+def test_packages_of_databases_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "adbc_driver_postgresql", None)
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    for source in (pr.PostgreSQL("postgresql://host/base", "people", "id"), pr.DuckDB("register.duckdb", "people")):
+        with pytest.raises(pr.PramanaError, match=r"pip install 'pramana\["):
+            pr.fit("income ~ age", source, None)
 
 
 def test_every_hook_of_the_contract_is_documented() -> None:

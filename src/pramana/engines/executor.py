@@ -1,0 +1,67 @@
+"""Sums on any `concurrent.futures.Executor`: threads, processes, or whatever else has one."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from pramana.errors import PramanaError
+from pramana.frames.workers import Workers, in_order
+
+J = TypeVar("J")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ExecutorEngine(Workers):
+    """Pieces of files, read and added up by the workers of a pool.
+
+    Attributes
+    ----------
+    executor : the pool, which stays open. Processes are best started by "spawn" or "forkserver".
+    ahead : pieces that are under way at a time; four a core of this machine by default.
+    """
+
+    executor: Executor
+    ahead: int | None = None
+
+    def answers(self, work: Callable[[J], T], jobs: Iterable[J]) -> Iterator[T]:
+        sent = work if isinstance(self.executor, ThreadPoolExecutor) else Sent.of(work)
+        most = self.ahead or 4 * (os.cpu_count() or 1)
+        try:
+            yield from in_order(lambda job: self.executor.submit(sent, job), jobs, most)
+        except BrokenExecutor:
+            raise PramanaError(
+                "a process of the pool died: the pool is broken. Did it run out of memory? Make a new one with fewer processes, and fit again"
+            ) from None
+
+
+@dataclass(frozen=True)
+class Sent(Generic[J, T]):
+    """A function that travels, whatever it is made of: parts of sums are closures, which `pickle` does not know."""
+
+    code: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, work: Callable[[J], T]) -> Sent[J, T]:
+        try:
+            import cloudpickle
+        except ImportError:
+            raise PramanaError(
+                "work travels to other processes with the help of cloudpickle: pip install 'pramana[dask]'"
+            ) from None
+        try:
+            return cls(cloudpickle.dumps(work))
+        except Exception as error:
+            raise PramanaError(
+                f"this analysis cannot travel to other processes ({type(error).__name__}: {str(error)[:200]}): functions of your own must not "
+                "hold open files or locks; or leave out engine="
+            ) from None
+
+    def __call__(self, job: J) -> T:
+        work: Any = pickle.loads(self.code)
+        return work(job)

@@ -1,0 +1,143 @@
+"""Tables and queries of databases, read anew for every pass: DuckDB files, and PostgreSQL through ADBC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from pramana.errors import DataError, PramanaError, quoted
+from pramana.frames.sources import RelationSource, Source, column_list, each, even, said
+from pramana.frames.table import FrameKind
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class DuckDB(Source):
+    """A table or a query of a DuckDB database file, which is opened for reading only.
+
+    Attributes
+    ----------
+    path : the file.
+    query : the name of a table, or a query. Records come in the order of the table; the records of a join or a union have none unless
+        the query says `order by`, and draws of `Resampling` go by a record's place.
+    """
+
+    path: str | Path
+    query: str
+    kind: FrameKind = field(default="pyarrow", init=False)
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        return f"the query of {str(self.path)!r}"
+
+    @cached_property
+    def _relation(self) -> RelationSource:
+        try:
+            import duckdb
+        except ImportError:
+            raise PramanaError("a DuckDB file needs the package duckdb: pip install 'pramana[duckdb]'") from None
+        if not Path(self.path).is_file():
+            raise DataError(f"there is no file {str(self.path)!r}: give the path of a DuckDB database")
+        try:
+            connection = duckdb.connect(str(self.path), read_only=True)
+            plain = self.query.replace("_", "a").isalnum()
+            found = connection.table(self.query) if plain else connection.sql(self.query)
+        except duckdb.Error as error:
+            raise DataError(f"{self.label} could not be read: {quoted(said(error))}") from None
+        if found is None:
+            raise DataError(f"{self.label} returns no records: give a query that starts with 'select'")
+        return RelationSource(found, self.label)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._relation.schema
+
+    @property
+    def rows(self) -> int | None:
+        return self._relation.rows
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return self._relation.batches(columns)
+
+
+@dataclass(frozen=True)
+class PostgreSQL(Source):
+    """A table or a query of a PostgreSQL server, as Arrow data through ADBC.
+
+    All passes see the database as it was when it was first asked, whatever others write in the meantime: one transaction, which lasts
+    as long as this object.
+
+    Attributes
+    ----------
+    uri : "postgresql://user:password@host:5432/database"; what the uri does not say, libpq looks up.
+    query : the name of a table, or a query. Cast `numeric` columns, which have no Arrow type, to `double precision`.
+    order_by : columns that put the records into one order, such as the key of the table: the server gives them in any, and draws of
+        `Resampling` go by a record's place.
+    timeout : seconds until a server must have answered.
+    """
+
+    uri: str = field(repr=False)
+    query: str
+    order_by: str | Sequence[str]
+    timeout: int = 30
+    label: str = field(default="the PostgreSQL query", init=False)
+    kind: FrameKind = field(default="pyarrow", init=False)
+
+    @cached_property
+    def _connection(self) -> Any:
+        try:
+            from adbc_driver_postgresql import dbapi
+        except ImportError:
+            raise PramanaError(
+                "PostgreSQL needs the package adbc-driver-postgresql: pip install 'pramana[postgresql]'"
+            ) from None
+        within = (
+            "" if "connect_timeout" in self.uri else f"{'&' if '?' in self.uri else '?'}connect_timeout={self.timeout}"
+        )
+        connection = self._asked(lambda: dbapi.connect(self.uri + within), "no PostgreSQL server answered")
+        with closing(connection.cursor()) as cursor:
+            self._asked(lambda: cursor.execute("set transaction isolation level repeatable read read only"))
+        return connection
+
+    def _asked(self, question: Callable[[], T], what: str = "the PostgreSQL query could not be read") -> T:
+        """What the server finds wrong with a query is the user's to mend."""
+        try:
+            return question()
+        except Exception as error:
+            raise DataError(f"{what}: {quoted(said(error))}") from None
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return self._table(f"select * from ({self._text}) as records {self._ordered} limit 0").schema
+
+    @cached_property
+    def rows(self) -> int | None:
+        return int(self._table(f"select count(*) from ({self._text}) as records")[0][0].as_py())
+
+    def _table(self, text: str) -> pa.Table:
+        with closing(self._connection.cursor()) as cursor:
+            self._asked(lambda: cursor.execute(text))
+            return self._asked(cursor.fetch_arrow_table)
+
+    @property
+    def _text(self) -> str:
+        plain = self.query.replace("_", "a").replace(".", "a").isalnum()
+        return f"select * from {self.query}" if plain else self.query.rstrip("; \n")
+
+    @property
+    def _ordered(self) -> str:
+        return f"order by {column_list([self.order_by] if isinstance(self.order_by, str) else self.order_by)}"
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        text = f"select {column_list(columns)} from ({self._text}) as records {self._ordered}"
+        with closing(self._connection.cursor()) as cursor:
+            self._asked(lambda: cursor.execute(text))
+            reader = self._asked(lambda: iter(cursor.fetch_record_batch()))
+            yield from even(each(reader, self._asked))
