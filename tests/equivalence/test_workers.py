@@ -177,8 +177,9 @@ def test_what_travels_holds_no_records(folder: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(streaming, "PILOT", N)
     with ThreadPoolExecutor(2) as pool:
         engine = pr.ExecutorEngine(_Strange(pool))  # type: ignore[arg-type]
-        pr.fit("y ~ x + edu", folder / "parts", MECHANISM, family="binomial", memory=1, engine=engine)
-    assert 0 < max(sizes) < 8 * N  # not even one column
+        for options in ({}, SAMPLINGS["resampled clusters"]):
+            pr.fit("inc ~ x + edu", folder / "parts", MECHANISM, memory=1, engine=engine, **options)
+    assert 0 < max(sizes) < 8 * N  # not even one column, nor the draws of the clusters
 
 
 @dataclass(frozen=True)
