@@ -102,6 +102,16 @@ def test_any_executor_gives_the_answer_of_this_process(question: str, folder: Pa
         both(what, folder / "parts", pool, **options, **SAMPLINGS["weights"])
 
 
+def test_knots_do_not_depend_on_pieces(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are those of a sample, to which the ends of ranges belong: the same records, whatever batches they came in."""
+    with ThreadPoolExecutor(2) as pool:
+        found = [pr.fit("inc ~ bs(x, df=5)", folder / "parts", MECHANISM, memory=1, engine=e) for e in (pool, "local")]
+        monkeypatch.setattr(sources, "BATCH", 37)
+        found.append(pr.fit("inc ~ bs(x, df=5)", folder / "texts", MECHANISM, memory=1, engine=pool))
+    for other in found[1:]:
+        np.testing.assert_allclose(other.estimate, found[0].estimate, rtol=1e-7)
+
+
 def test_a_pool_of_processes_does(folder: Path, processes: ProcessPoolExecutor) -> None:
     both("inc ~ x + g", folder / "parts", processes, **SAMPLINGS["both"])
     both(pr.mean("y"), folder / "texts", pr.ExecutorEngine(processes, ahead=2))
