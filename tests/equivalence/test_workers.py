@@ -102,6 +102,16 @@ def test_any_executor_gives_the_answer_of_this_process(question: str, folder: Pa
         both(what, folder / "parts", pool, **options, **SAMPLINGS["weights"])
 
 
+def test_knots_do_not_depend_on_pieces(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are those of a sample, to which the ends of ranges belong: the same records, whatever batches they came in."""
+    with ThreadPoolExecutor(2) as pool:
+        found = [pr.fit("inc ~ bs(x, df=5)", folder / "parts", MECHANISM, memory=1, engine=e) for e in (pool, "local")]
+        monkeypatch.setattr(sources, "BATCH", 37)
+        found.append(pr.fit("inc ~ bs(x, df=5)", folder / "texts", MECHANISM, memory=1, engine=pool))
+    for other in found[1:]:
+        np.testing.assert_allclose(other.estimate, found[0].estimate, rtol=1e-7)
+
+
 def test_a_pool_of_processes_does(folder: Path, processes: ProcessPoolExecutor) -> None:
     both("inc ~ x + g", folder / "parts", processes, **SAMPLINGS["both"])
     both(pr.mean("y"), folder / "texts", pr.ExecutorEngine(processes, ahead=2))
@@ -177,8 +187,9 @@ def test_what_travels_holds_no_records(folder: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(streaming, "PILOT", N)
     with ThreadPoolExecutor(2) as pool:
         engine = pr.ExecutorEngine(_Strange(pool))  # type: ignore[arg-type]
-        pr.fit("y ~ x + edu", folder / "parts", MECHANISM, family="binomial", memory=1, engine=engine)
-    assert 0 < max(sizes) < 8 * N  # not even one column
+        for options in ({}, SAMPLINGS["resampled clusters"]):
+            pr.fit("inc ~ x + edu", folder / "parts", MECHANISM, memory=1, engine=engine, **options)
+    assert 0 < max(sizes) < 8 * N  # not even one column, nor the draws of the clusters
 
 
 @dataclass(frozen=True)

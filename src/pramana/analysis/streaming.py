@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, groupby
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,8 @@ ROOM = 6
 WHOLE, TEXTS = 1000, 10_000
 """Distinct values of a column of whole numbers, and of text, that are all learned."""
 _SALT = 0x5EED
+_LOW, _HIGH = object(), object()
+"""The ends of a range, which no level of a column equals."""
 
 Bind = Callable[[Table, Float], Equation]
 """A table of records and their row weights ↦ the equation bound to them."""
@@ -347,7 +349,9 @@ class _Pass:
     weighing: Any = None
     seen: dict[str, set[Any]] = field(default_factory=dict)
     ends: dict[str, tuple[float, float]] = field(default_factory=dict)
-    shown: list[pa.RecordBatch] = field(default_factory=list)
+    shown: dict[tuple[str, Any], tuple[int, int, int]] = field(default_factory=dict)
+    """For each level and end of a range, a record that has it: its place among all, and its batch and row in `held`."""
+    held: list[pa.RecordBatch] = field(default_factory=list)
     sampled: list[tuple[Float, pa.RecordBatch]] = field(default_factory=list)
     threshold: float = 1.0
     wanted: int = PILOT
@@ -392,30 +396,36 @@ class _Pass:
         self.sampled = [(luck[k], batch.take(pa.array(k))) for (luck, batch), k in zip(self.sampled, kept, strict=True)]
 
     def _show(self, told: _Told) -> None:
-        """Records with a level, or an end of a range, that was not seen before."""
-        rows: list[int] = []
+        """The first record of every level, and those at the ends of every range, whatever batches they came in."""
+        new: dict[tuple[str, Any], int] = {}
         for name, found in told.columns.items():
             if isinstance(found, _Range):
                 low, high = self.ends.get(name, (np.inf, -np.inf))
-                rows += [found.first] * (found.low < low) + [found.last] * (found.high > high)
+                new |= {(name, _LOW): found.first} if found.low < low else {}
+                new |= {(name, _HIGH): found.last} if found.high > high else {}
                 self.ends[name] = (min(low, found.low), max(high, found.high))
                 continue
             seen = self.seen.setdefault(name, set())
-            new = [row for value, row in found.items() if value not in seen]
+            new |= {(name, value): row for value, row in found.items() if value not in seen}
             seen.update(found)
             if len(seen) > TEXTS:
                 raise DataError(
                     f"column {name!r} holds text with more than {TEXTS} distinct values: convert it to numbers, or merge values"
                 )
-            rows += new
-        if rows:
-            self.shown.append(told.shown.take(pa.array(sorted(set(rows)))))
+        self.shown |= {key: (int(told.places[row]), len(self.held), row) for key, row in new.items()}
+        if new:
+            self.held.append(told.shown)
 
     def sample(self) -> pa.Table:
         self._thin()
         some = [batch for _, batch in self.sampled]
         whole = sum(batch.num_rows for batch in some) == self.sums.rows
-        return pa.Table.from_batches(some if whole else [*some, *self.shown])
+        return pa.Table.from_batches(some if whole else [*some, *self._shown()])
+
+    def _shown(self) -> Iterator[pa.RecordBatch]:
+        """In the order of the records, each of them once."""
+        for number, found in groupby(sorted(set(self.shown.values())), key=lambda place: place[1]):
+            yield self.held[number].take(pa.array([row for _, _, row in found]))
 
     def live(self, units: Units) -> Bool:
         """Units with a record of positive weight (G,)."""
@@ -487,6 +497,7 @@ class _Look:
             batch.take(pa.array(picked)),
             {name: _renumbered(found, shown) for name, found in columns.items()},
             batch.take(pa.array(shown)),
+            first + shown,
         )
 
     @property
@@ -505,7 +516,7 @@ class _Look:
 
 @dataclass(frozen=True)
 class _Told:
-    """What one batch tells; `columns` name rows of `shown`, the few records with a level or an end of a range."""
+    """What one batch tells; `columns` name rows of `shown`, the few records with a level or an end of a range, at these `places`."""
 
     rows: int
     gaps: dict[str, int]
@@ -517,6 +528,7 @@ class _Told:
     sample: pa.RecordBatch
     columns: dict[str, Any]
     shown: pa.RecordBatch
+    places: Int
 
 
 @dataclass(frozen=True)

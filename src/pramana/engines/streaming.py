@@ -48,7 +48,8 @@ class DrawnWeights:
 
     Attributes
     ----------
-    by_unit : of the clusters (B, G), whose records share one; None where every record has its own.
+    shared : the records of a cluster share one, which goes by the cluster's code.
+    by_unit : of the sampling units of a design (B, G); None elsewhere.
     scale : what makes the mean of a draw 1 (B, 1), where it must be.
     """
 
@@ -56,6 +57,7 @@ class DrawnWeights:
     seed: int
     draws: Int
     average: float
+    shared: bool = False
     by_unit: Float | None = None
     scale: Float | None = None
 
@@ -64,9 +66,16 @@ class DrawnWeights:
         if self.by_unit is not None:
             assert s.clusters is not None
             return self.by_unit[:, s.clusters] * s.row_weights
-        drawn = self.multipliers(block)
+        drawn = self._of_clusters(block) if self.shared else self.multipliers(block)
         drawn = drawn if self.scale is None else drawn * self.scale
+        if self.shared:
+            return drawn * s.row_weights
         return drawn if s.weights is None else drawn * s.weights
+
+    def _of_clusters(self, block: Block) -> Float:
+        assert block.sampling.clusters is not None
+        units, place = np.unique(block.sampling.clusters, return_inverse=True)
+        return multipliers(self.law, self.seed, self.draws, units)[:, place]
 
     def multipliers(self, block: Block) -> Float:
         counts, places = block.sampling.frequencies, np.arange(block.first, block.first + block.n)
@@ -168,17 +177,23 @@ class StreamEngine(LocalEngine):
         return self.sampling.total / max(self.sampling.rows, 1)
 
     def drawn(self, law: str, seed: int, draws: Int) -> Any:
-        s, by_unit = self.sampling, None
+        s = self.sampling
+        found = DrawnWeights(law, seed, draws, self._average, s.groups is not None)
         if s.strata is not None:
-            by_unit = s.strata.rao_wu(seed, draws)
-        elif s.groups is not None:
-            by_unit = multipliers(law, seed, draws, np.arange(s.groups))
-            by_unit = _mean_one(by_unit, by_unit.sum(axis=1, keepdims=True), s.groups) if self.about.sums else by_unit
-        found = DrawnWeights(law, seed, draws, self._average, by_unit)
-        if by_unit is not None or not self.about.sums:
+            return replace(found, by_unit=s.strata.rao_wu(seed, draws))
+        if not self.about.sums:
             return found
+        if s.groups is not None:
+            return replace(found, scale=_mean_one(_sum(self._drawn_sums(found, s.groups)), s.groups))
         sums = self._added(lambda b: found.multipliers(b).sum(axis=1, keepdims=True), len(draws))
-        return replace(found, scale=_mean_one(np.ones_like(sums), sums, s.n))
+        return replace(found, scale=_mean_one(sums, s.n))
+
+    def _drawn_sums(self, found: DrawnWeights, groups: int) -> Iterator[Float]:
+        """Sums over runs of clusters (B, 1)."""
+        size = max(1, WEIGHT_ENTRIES // len(found))
+        for low in range(0, groups, size):
+            units = np.arange(low, min(low + size, groups))
+            yield multipliers(found.law, found.seed, found.draws, units).sum(axis=1, keepdims=True)
 
     def without(self, deleted: Int) -> NoReturn:  # noqa: ARG002
         raise PramanaError(
@@ -282,5 +297,6 @@ class _Together:
         return _Together(tuple(a + b for a, b in zip(self.ranks, other.ranks, strict=True)))
 
 
-def _mean_one(law: Float, sums: Float, units: float) -> Float:
-    return law * np.divide(units, sums, out=np.full_like(sums, np.nan), where=sums > 0)
+def _mean_one(sums: Float, units: float) -> Float:
+    """What makes the mean of so many units 1, by the sum of their weights (B, 1)."""
+    return np.divide(units, sums, out=np.full_like(sums, np.nan), where=sums > 0)
