@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from threading import Event
 from typing import Any, TypeVar
 
 from pramana.engines.executor import Sent
@@ -56,26 +57,25 @@ class DaskEngine(Workers):
         return client
 
     def _result(self, client: Any, future: Any) -> Any:
-        """The answer, unless nobody is left to give it."""
+        """The answer, unless nobody is left to give it. It is asked for when it is there: a request that runs out of time may come to
+        nothing just as the answer comes."""
         import distributed
 
-        seen = time.monotonic()
-        while True:
-            try:
-                return future.result(timeout=POLL)
-            except distributed.KilledWorker:
-                raise PramanaError(
-                    "several Dask workers died over the same piece of a file: do they run out of memory? Give them more, or fewer threads"
-                ) from None
-            except distributed.CancelledError:
-                raise self._lost() from None
-            except TimeoutError:
-                if future.done():  # the work's own
-                    raise
+        seen, answered = time.monotonic(), Event()
+        future.add_done_callback(lambda _: answered.set())
+        while not answered.wait(POLL):
             if self._cores(client):
                 seen = time.monotonic()
             elif time.monotonic() - seen > self.timeout:
                 raise self._deserted(client)
+        try:
+            return future.result()
+        except distributed.KilledWorker:
+            raise PramanaError(
+                "several Dask workers died over the same piece of a file: do they run out of memory? Give them more, or fewer threads"
+            ) from None
+        except distributed.CancelledError:
+            raise self._lost() from None
 
     def _cores(self, client: Any) -> int:
         try:
