@@ -57,25 +57,30 @@ class DaskEngine(Workers):
         return client
 
     def _result(self, client: Any, future: Any) -> Any:
-        """The answer, unless nobody is left to give it. It is asked for when it is there: a request that runs out of time may come to
-        nothing just as the answer comes."""
+        """The answer, unless nobody is left to give it. It is asked for once it is there, and may be lost again with its worker."""
         import distributed
 
         seen, answered = time.monotonic(), Event()
         future.add_done_callback(lambda _: answered.set())
-        while not answered.wait(POLL):
+        while True:
+            if answered.wait(POLL):
+                try:
+                    return future.result(timeout=POLL)
+                except distributed.KilledWorker:
+                    raise PramanaError(
+                        "several Dask workers died over the same piece of a file: do they run out of memory? Give them more, or fewer threads"
+                    ) from None
+                except distributed.CancelledError:
+                    raise self._lost() from None
+                except TimeoutError:
+                    if future.status == "error":  # the work's own
+                        raise
+                except UnboundLocalError:  # of Dask, whose answer was lost while it was fetched
+                    pass
             if self._cores(client):
                 seen = time.monotonic()
             elif time.monotonic() - seen > self.timeout:
                 raise self._deserted(client)
-        try:
-            return future.result()
-        except distributed.KilledWorker:
-            raise PramanaError(
-                "several Dask workers died over the same piece of a file: do they run out of memory? Give them more, or fewer threads"
-            ) from None
-        except distributed.CancelledError:
-            raise self._lost() from None
 
     def _cores(self, client: Any) -> int:
         try:
