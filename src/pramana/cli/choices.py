@@ -137,8 +137,9 @@ class SamplingOptions:
         if not any(_is_pattern(name) for name in given):
             return tuple(given)
         from pramana.frames import read
+        from pramana.frames.sources import paths_of
 
-        known = [name for name in read(data).names if name != self.weights]
+        known = [name for name in read(next(iter(paths_of(data)), data)).names if name != self.weights]
         return tuple(dict.fromkeys(column for name in given for column in _matching(name, known)))
 
 

@@ -54,3 +54,14 @@ def test_a_memory_that_is_none_is_refused(folder: Path) -> None:
     found = CliRunner().invoke(app, command)
     assert found.exit_code == 1
     assert "is no amount of memory" in str(found.exception)
+
+
+def test_a_pattern_of_replicate_weights_is_that_of_the_files(folder: Path) -> None:
+    for path in (folder / "parts").iterdir():
+        frame = pd.read_csv(path)
+        frame.assign(w=1.0, r1=1.0, r2=range(1, len(frame) + 1)).to_csv(path, index=False)
+    command = ["fit", "income ~ age", str(folder / "parts"), "-m", str(folder / "m.json"), "--replicate-weights", "r?"]
+    command += ["--weights", "w"]
+    found = CliRunner().invoke(app, command)
+    assert found.exit_code == 0, found.exception
+    assert "2 replicate weights" in found.output
