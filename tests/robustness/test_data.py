@@ -154,7 +154,6 @@ def test_an_unreadable_file_is_named(name: str, mechanism: Any, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("give", "message"),
     [
-        (lambda s: pl.from_pandas(s).lazy(), r"LazyFrame cannot be read: collect\(\) it first"),
         (lambda s: (row for row in s.itertuples()), "type generator cannot be read: give a pandas, polars or Arrow"),
         (lambda s: s.to_numpy(), "type ndarray cannot be read"),
         (lambda _: None, "type NoneType cannot be read"),
