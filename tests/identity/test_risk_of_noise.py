@@ -130,8 +130,7 @@ def test_the_report_reads_and_other_questions_are_refused() -> None:
     assert "Change of tables" not in str(pr.risk(data, pr.Mechanism({"z": NOISES["geometric"]})))
     with pytest.raises(pr.DataError, match=r"the key 'z' gets noise.*clamped\(\)"):
         pr.risk(data, mechanism, keys=["z"])
-    with pytest.raises(pr.PramanaError, match=r"uses 'z', which gets noise.*leave the analysis out"):
-        pr.risk(data, mechanism, analyses=["x ~ z"])
+    assert "x ~ z" in str(pr.risk(data, mechanism, analyses=["x ~ z"]))
     for prior in ([0.5, 0.5], {3: 0.4}, {3: -1.0, 4: 2.0}, {}, {"a": 1.0}):
         with pytest.raises(pr.DataError, match=r"prior frequencies of 'z', which holds numbers"):
             pr.risk(data, mechanism, prior={"z": prior})
