@@ -36,6 +36,7 @@ def data() -> pd.DataFrame:
             "x": x,
             "g": g,
             "w": rng.uniform(0.5, 2, N),
+            **{f"r{k}": rng.uniform(0.5, 2, N) for k in range(1, 5)},
             "firm": rng.integers(0, 60, N),
             "y": np.where(rng.random(N) < 0.15, 1 - y, y),
             "edu": np.array(LEVELS)[released],
@@ -113,6 +114,7 @@ SAMPLINGS: dict[str, dict[str, Any]] = {
     "clusters": {"clusters": "firm"},
     "both": {"weights": "w", "clusters": "firm"},
     "design": {"design": pr.SurveyDesign(weights="w", strata="g", clusters="firm")},
+    "replicates": {"design": pr.SurveyDesign(weights="w", replicate_weights=("r1", "r2", "r3", "r4"))},
     "resampling": {"inference": pr.Resampling(draws=30, seed=4)},
     "resampled clusters": {"clusters": "firm", "inference": pr.Resampling(draws=30, seed=4)},
 }
@@ -122,7 +124,7 @@ SIZES = {"one block": 10_000, "seven blocks": 300, "many blocks": 150}
 def _covered() -> list[Any]:
     """Every pair of a source, a question, a sampling and a size of blocks occurs somewhere; a linear cover of the three longer lists."""
     names = [list(SOURCES), list(QUESTIONS), list(SAMPLINGS), list(SIZES)]
-    out = {(names[0][k % 10], names[1][k % 12], names[2][k % 7], names[3][k % 3]) for k in range(84)}
+    out = {(names[0][k % 10], names[1][k % 12], names[2][k % 8], names[3][k % 3]) for k in range(96)}
     return [pytest.param(*case, id=" · ".join(case)) for case in sorted(out)]
 
 
@@ -279,3 +281,29 @@ def test_estimators_of_a_folder_are_compared_and_tested(data: pd.DataFrame, fold
     assert found.specification is not None
     assert whole.specification is not None
     assert found.specification.statistic == pytest.approx(whole.specification.statistic, rel=1e-9)
+
+
+@pytest.mark.parametrize("source", ["frame", "folder"])
+def test_methods_that_read_more_columns_than_the_question_see_every_record(
+    source: str, data: pd.DataFrame, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The truth of validated records, or the covariates of a model of the hidden ones, would be lost in cells of the question's columns."""
+    rng = np.random.default_rng(3)
+    known = data.assign(sure=np.where(rng.random(N) < 0.3, data["y"], np.nan))
+    counts = [[int(((known["sure"] == a) & (known["y"] == b)).sum()) for a in (0, 1)] for b in (0, 1)]
+    measured = pr.Mechanism({"y": pr.TransitionMatrix.from_validation(counts, internal=True)})
+    place = folder / "known"
+    place.mkdir(exist_ok=True)
+    known.to_parquet(place / "all.parquet", index=False)
+    cases: list[tuple[Any, pr.Mechanism, Any, dict[str, Any]]] = [
+        (pr.mean("y"), measured, pr.Validated({"y": "sure"}), {}),
+        ("y ~ edu", MECHANISM, pr.Likelihood(covariate_model="x"), {"family": "binomial"}),
+    ]
+    rows = [pr.fit(what, known, m, method=method, **options) for what, m, method, options in cases]
+    monkeypatch.setattr(cells, "ROWS", 1000)
+    monkeypatch.setattr(collapsing, "ROWS", 1000)
+    given = known if source == "frame" else place
+    for whole, (what, m, method, options) in zip(rows, cases, strict=True):
+        found = pr.fit(what, given, m, method=method, **options)
+        np.testing.assert_allclose(found.estimate, whole.estimate, rtol=1e-8)
+        np.testing.assert_allclose(found.standard_errors, whole.standard_errors, rtol=1e-6)

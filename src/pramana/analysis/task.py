@@ -122,10 +122,10 @@ class Task:
         known = resolved.mechanism
         used = _columns_used(plan, known, options)
         beside = _by_unit(beside, known, used)
-        columns = _read_columns(source, known, used, beside)
+        columns = _read_columns(source, known, used, beside) if options.by_blocks else source.names
         # Draws of clusters go by the order in which these appear, which a collapse would change.
         ordered = beside.clusters is not None and isinstance(options.inference, Resampling)
-        collapsible = beside.design is None and not ordered
+        collapsible = options.by_blocks and beside.design is None and not ordered
         found = taken(source, columns, options.memory, options.workers, collapsed=collapsible)
         if found is not None:
             return cls._of_table(plan, found.table, resolved, beside, options, found.counts)
@@ -194,7 +194,8 @@ class Task:
             named = beside.clusters_name
             clusters = arrays["clusters"][keep] if "clusters" in arrays and named is None else named
             notes += noticed(table, known, used, clusters)
-        table, sampling = collapsed(table, used, sampling)
+        if options.by_blocks:  # other methods may read more columns than the question does
+            table, sampling = collapsed(table, used, sampling)
         return cls(plan, table, known, sampling, options, notes, beside, domain)
 
     @property

@@ -107,6 +107,10 @@ class Engine(ABC):
         """Σ w² of each cluster (G,)."""
 
     @abstractmethod
+    def replicate_products(self) -> Float:
+        """Products of the published weights with each other, summed over records (R, R)."""
+
+    @abstractmethod
     def privacy_by_unit(self, beta: Float, shares: Float | None = None) -> Float:
         """Σ_u [φ_u φ_uᵀ − (U_u U_uᵀ)*] (d, d) for sums over the records of a unit, which share one draw: the variance that the
         randomisation costs. With shares (n,), the same within a unit, the terms are multiplied by them."""

@@ -237,6 +237,13 @@ class LocalEngine(Engine):
 
         return self._added(part)
 
+    def replicate_products(self) -> Float:
+        def part(b: Block) -> Float:
+            assert b.sampling.replicates is not None
+            return np.asarray(b.sampling.replicates @ b.sampling.replicates.T)
+
+        return self._added(part)
+
     def _in_small_blocks(self, part: Callable[[Block], T]) -> T:
         """Sums for which a (d, d) matrix of every record of a block is held."""
         size = max(1, MATRIX_ENTRIES // self.d**2)

@@ -165,9 +165,14 @@ class Sampling:
         return self.clusters is not None
 
     @property
+    def replications(self) -> int:
+        """How many weights were published to replace the sample's own."""
+        return 0 if self.replicates is None else len(self.replicates)
+
+    @property
     def simple(self) -> bool:
         """The records are so many independent draws, of which each counts once."""
-        return self.weights is None and not self.clustered and self.strata is None and self.replicates is None
+        return self.weights is None and not self.clustered and self.strata is None and not self.replications
 
     @property
     def present(self) -> float:
@@ -339,7 +344,11 @@ class StreamedSampling(Sampling):
 
     @property
     def simple(self) -> bool:
-        return not self.given & {"weights", "replicates"} and not self.clustered
+        return "weights" not in self.given and not self.clustered and not self.replications
+
+    @property
+    def replications(self) -> int:
+        return self.published
 
     @property
     def counted(self) -> float:

@@ -201,7 +201,7 @@ class StreamEngine(LocalEngine):
         )
 
     def replicated(self) -> Any:
-        return PublishedWeights(np.arange(getattr(self.sampling, "published", 0)), self._average)
+        return PublishedWeights(np.arange(self.sampling.replications), self._average)
 
     @property
     def resident(self) -> bool:

@@ -197,7 +197,7 @@ def chosen_inference(options: Inference | None, engine: Engine, nuisance: bool) 
         )
     if isinstance(options, Sandwich) and engine.sampling.strata is not None:
         refuse_correction(options)
-    if engine.sampling.replicates is not None:
+    if engine.sampling.replications:
         if options is not None:
             raise PramanaError("the design's replicate weights give the variance: leave inference= out")
         return deleted.Replicates()
@@ -287,8 +287,7 @@ def _degrees_of_freedom(chosen: Inference, engine: Engine, small: SmallSample | 
     if isinstance(chosen, Woodruff):
         return degrees_of_freedom(engine.sampling)
     if isinstance(chosen, deleted.Replicates):
-        assert engine.sampling.replicates is not None
-        return deleted.replicate_degrees_of_freedom(engine.sampling.replicates)
+        return deleted.replicate_degrees_of_freedom(engine.replicate_products())
     units = (
         None if isinstance(chosen, Resampling) else engine.sampling.degrees_of_freedom
     )  # refuses a design without any
@@ -388,7 +387,7 @@ def errors_in_words(found: RootUncertainty, engine: Engine) -> str:
         reference = "" if found.df is None else f", t with {freedom(found.df)}"
         return f"Woodruff's intervals{f' ({strata})' if strata else by}{reference}"
     if isinstance(chosen, deleted.Replicates):
-        return f"{0 if engine.sampling.replicates is None else len(engine.sampling.replicates)} replicate weights"
+        return f"{engine.sampling.replications} replicate weights"
     shown = interval_kinds(limits, engine.about, chosen.interval)
     if engine.sampling.strata is not None:
         return f"linearised for the design ({strata}; around the {engine.sampling.strata.target}), {shown}"

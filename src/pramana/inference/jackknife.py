@@ -54,10 +54,11 @@ def replicate_covariance(engine: Engine, root: Root) -> Float:
     return np.asarray((gap * np.broadcast_to(scale, len(gap))[:, None]).T @ gap)
 
 
-def replicate_degrees_of_freedom(replicates: Float) -> float:
-    """Independent directions among the replicate weights (R, n), less one."""
-    unit = replicates / np.maximum(np.sqrt(np.sum(replicates**2, axis=1, keepdims=True)), 1e-300)
-    found = int(np.linalg.matrix_rank(unit @ unit.T, tol=RANK_TOLERANCE**2 * len(unit), hermitian=True)) - 1
+def replicate_degrees_of_freedom(products: Float) -> float:
+    """Independent directions among the replicate weights, less one, from their products with each other (R, R)."""
+    size = np.maximum(np.sqrt(np.diag(products)), 1e-300)
+    unit = products / np.outer(size, size)
+    found = int(np.linalg.matrix_rank(unit, tol=RANK_TOLERANCE**2 * len(unit), hermitian=True)) - 1
     if found < 1:
         raise DataError(
             "the replicate weights are multiples of one another, which shows no variance: are they the right columns?"
