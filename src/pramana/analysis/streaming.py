@@ -13,7 +13,7 @@ import pyarrow as pa
 from pramana.analysis.sampling import Beside, checked_weights, gaps_in_words
 from pramana.arrays import Bool, Column, Float, Int
 from pramana.diagnostic import Diagnostic
-from pramana.engines.local import Block
+from pramana.engines.local import SampledBlock
 from pramana.engines.sampling import SampledSums, Sampling, Stratification, StreamedSampling
 from pramana.errors import DataError, PramanaError
 from pramana.estimating import Equation
@@ -162,7 +162,7 @@ class Binder:
     units: Units
     bind: Bind
 
-    def __call__(self, job: Job) -> Iterator[Block]:
+    def __call__(self, job: Job) -> Iterator[SampledBlock]:
         first, rows = job.first, 0
         for batch in batches_of(job.part, self.reading.columns) if job.kept else ():
             table = self.reading.table(batch)
@@ -176,10 +176,10 @@ class Binder:
                 f"{self.reading.label} gave other records than in the first pass, or in other batches: did it change? Fit again"
             )
 
-    def _block(self, table: Table, sampling: Sampling, first: int) -> Block:
+    def _block(self, table: Table, sampling: Sampling, first: int) -> SampledBlock:
         with unjudged() as ranks:
             equation = self.bind(table, sampling.row_weights)
-        return Block(equation, sampling, first, tuple(ranks))
+        return SampledBlock(equation, sampling, first, tuple(ranks))
 
     def sampling(self, arrays: Mapping[str, Column], keep: Bool) -> Sampling:
         """Of the records of a block that are in use."""

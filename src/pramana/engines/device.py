@@ -11,7 +11,7 @@ import numpy as np
 
 from pramana.arrays import Float, Int, Words
 from pramana.engines.engine import Engine
-from pramana.engines.local import Block, LocalEngine
+from pramana.engines.local import LocalEngine, SampledBlock
 from pramana.engines.totals import Totals
 from pramana.errors import PramanaError
 from pramana.kernels import backend
@@ -45,7 +45,7 @@ class DeviceWeights:
     def values(self) -> Float:
         return self.make()
 
-    def of(self, block: Block) -> Float:
+    def of(self, block: SampledBlock) -> Float:
         """Those of a block's records (B, m)."""
         return self.values[:, block.rows]
 

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Block:
+class SampledBlock:
     """Some of the records: their equation, how they were sampled, the place of the first one among all, and the ranks of their
     designs, where those are judged together with others."""
 
@@ -53,14 +53,14 @@ class Block:
         """The places of the records among all."""
         return slice(self.first, self.first + self.n)
 
-    def cut(self, size: int) -> Iterator[Block]:
+    def cut(self, size: int) -> Iterator[SampledBlock]:
         """Smaller blocks of at most so many records."""
         if self.n <= size:
             yield self
             return
         for low in range(0, self.n, size):
             rows = slice(low, min(low + size, self.n))
-            yield Block(self.equation.rows(rows), self.sampling.cut(rows), self.first + low)
+            yield SampledBlock(self.equation.rows(rows), self.sampling.cut(rows), self.first + low)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class HeldWeights:
 
     values: Float
 
-    def of(self, block: Block) -> Float:
+    def of(self, block: SampledBlock) -> Float:
         """Those of a block's records (B, m)."""
         return self.values[:, block.rows]
 
@@ -135,7 +135,7 @@ class LocalEngine(Engine):
         return self._added(lambda b: b.equation.score(betas, _shared(weights.of(b), len(betas))), len(weights))
 
     def score_and_slope(self, betas: Float, weights: HeldWeights, draws: Int | None = None) -> tuple[Float, Float]:
-        def part(b: Block) -> _Pair:
+        def part(b: SampledBlock) -> _Pair:
             return _Pair(*b.equation.score_and_slope(betas, weights.of(b), draws))
 
         return self._added(part, len(weights)).both
@@ -164,7 +164,7 @@ class LocalEngine(Engine):
         groups, strata = whole.groups, whole.strata
         finite, sums = strata is not None and strata.target == "finite" and groups is not None, self.about.sums
 
-        def part(b: Block) -> Totals:
+        def part(b: SampledBlock) -> Totals:
             e, s = b.equation, b.sampling
             w, w2 = s.row_weights, s.square_weights
             score, bend, outer, clean, fourth = e.sums(beta, w, w2)
@@ -189,7 +189,7 @@ class LocalEngine(Engine):
         return replace(found, shared=self.privacy_by_unit(beta), retained=retained)
 
     def leverages(self, beta: Float, frame: Frame) -> Leverages:
-        def part(b: Block) -> Leverages:
+        def part(b: SampledBlock) -> Leverages:
             e, s = b.equation, b.sampling
             w, copies = (np.ones(b.n) if v is None else v for v in (s.weights, s.frequencies))
             scores = frame.scores(e.influence(beta) * w[:, None])
@@ -204,7 +204,7 @@ class LocalEngine(Engine):
     def shares_by_unit(self, beta: Float, frame: Frame) -> tuple[Float, Float]:
         groups = self.sampling.groups or 0
 
-        def part(b: Block) -> _Pair:
+        def part(b: SampledBlock) -> _Pair:
             s = b.sampling
             assert s.clusters is not None
             shares = frame.shares(b.equation.record_slopes(beta) * s.row_weights[:, None, None]).reshape(b.n, -1)
@@ -219,7 +219,7 @@ class LocalEngine(Engine):
     def squares_by_unit(self, beta: Float, frame: Frame) -> Float:
         groups = self.sampling.groups or 0
 
-        def part(b: Block) -> Float:
+        def part(b: SampledBlock) -> Float:
             assert b.sampling.clusters is not None
             scores = frame.scores(b.equation.influence(beta))
             products = scores[:, :, None] * scores[:, None, :] * b.sampling.square_weights[:, None, None]
@@ -230,7 +230,7 @@ class LocalEngine(Engine):
     def square_weights_by_unit(self) -> Float:
         groups = self.sampling.groups or 0
 
-        def part(b: Block) -> Float:
+        def part(b: SampledBlock) -> Float:
             s = b.sampling
             assert s.clusters is not None
             return np.asarray(np.bincount(s.clusters, weights=s.square_weights, minlength=groups))
@@ -238,13 +238,13 @@ class LocalEngine(Engine):
         return self._added(part)
 
     def replicate_products(self) -> Float:
-        def part(b: Block) -> Float:
+        def part(b: SampledBlock) -> Float:
             assert b.sampling.replicates is not None
             return np.asarray(b.sampling.replicates @ b.sampling.replicates.T)
 
         return self._added(part)
 
-    def _in_small_blocks(self, part: Callable[[Block], T]) -> T:
+    def _in_small_blocks(self, part: Callable[[SampledBlock], T]) -> T:
         """Sums for which a (d, d) matrix of every record of a block is held."""
         size = max(1, MATRIX_ENTRIES // self.d**2)
         if self.about.whole:
@@ -259,7 +259,7 @@ class LocalEngine(Engine):
         groups, share = len(first), np.ones(len(first)) if shares is None else shares[first]
 
         def sums(k: int) -> Float:
-            def part(b: Block) -> Float:
+            def part(b: SampledBlock) -> Float:
                 return by_group(b.equation.at_node(beta, k) * b.sampling.row_weights[:, None], codes[b.rows], groups)
 
             return self._added(part)
@@ -272,20 +272,20 @@ class LocalEngine(Engine):
         return gram(phi, share) - clean
 
     def scores_by(self, influence: Callable[[Equation, slice], Float], codes: Int, groups: int) -> Float:
-        def part(b: Block) -> Float:
+        def part(b: SampledBlock) -> Float:
             return by_group(influence(b.equation, b.rows) * b.sampling.row_weights[:, None], codes[b.rows], groups)
 
         return self._added(part)
 
     def counted_by(self, codes: Callable[[Equation], Int], groups: int) -> Float:
-        def part(b: Block) -> Float:
+        def part(b: SampledBlock) -> Float:
             counts = np.bincount(codes(b.equation), weights=b.sampling.row_weights, minlength=groups)
             return np.asarray(counts, dtype=float)
 
         return self._added(part)
 
     def slope_moments(self, beta: Float, lefts: Float, rights: Float) -> Float:
-        def part(b: Block) -> Float:
+        def part(b: SampledBlock) -> Float:
             e, s = b.equation, b.sampling
             weights, counts = (np.ones(b.n) if v is None else v for v in (s.weights, s.frequencies))
             slopes = np.stack([e.record_slope(beta, *pair) for pair in zip(lefts, rights, strict=True)]) * weights
@@ -306,7 +306,7 @@ class LocalEngine(Engine):
         return self.equation.direct.refusal(self._moments(weights)[0])
 
     def _moments(self, weights: HeldWeights) -> Float:
-        def part(b: Block) -> Float:
+        def part(b: SampledBlock) -> Float:
             assert b.equation.direct is not None
             return b.equation.direct.moments(weights.of(b))
 
@@ -344,14 +344,14 @@ class LocalEngine(Engine):
     # Blocks.
 
     @cached_property
-    def _blocks(self) -> list[Block]:
-        whole = Block(self.equation, self.sampling)
+    def _blocks(self) -> list[SampledBlock]:
+        whole = SampledBlock(self.equation, self.sampling)
         if self.runs:
-            return [Block(self.equation.rows(cut), self.sampling.cut(cut), cut.start) for cut in self.runs]
+            return [SampledBlock(self.equation.rows(cut), self.sampling.cut(cut), cut.start) for cut in self.runs]
         size = max(SMALLEST, BLOCK_ENTRIES // max(self.d * self.about.nodes, 1))
         return [whole] if self.about.whole else list(whole.cut(size))
 
-    def _added(self, part: Callable[[Block], T], draws: int = 1) -> T:  # noqa: ARG002 - weights of all draws are held
+    def _added(self, part: Callable[[SampledBlock], T], draws: int = 1) -> T:  # noqa: ARG002 - weights of all draws are held
         """The sum of the parts of all blocks, in their order, under so many weight draws. A part may travel to other processes: it
         holds parameter values and weights, and never the engine with its records."""
         blocks = self._blocks
@@ -400,7 +400,7 @@ def _shared(weights: Float, count: int) -> Float:
     return np.broadcast_to(weights, (count, weights.shape[1])) if len(weights) == 1 else weights
 
 
-def _ascent(block: Block) -> Any:
+def _ascent(block: SampledBlock) -> Any:
     ascent = block.equation.ascent
     assert ascent is not None
     return ascent

@@ -11,7 +11,7 @@ import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.engines.engine import WEIGHT_ENTRIES, Engine
-from pramana.engines.local import Block, LocalEngine, _sum
+from pramana.engines.local import LocalEngine, SampledBlock, _sum
 from pramana.engines.totals import Totals
 from pramana.errors import PramanaError
 from pramana.estimating.collinearity import Rank
@@ -32,7 +32,7 @@ class OwnWeights:
 
     average: float
 
-    def of(self, block: Block) -> Float:
+    def of(self, block: SampledBlock) -> Float:
         return block.sampling.row_weights[None]
 
     def __len__(self) -> int:
@@ -61,7 +61,7 @@ class DrawnWeights:
     by_unit: Float | None = None
     scale: Float | None = None
 
-    def of(self, block: Block) -> Float:
+    def of(self, block: SampledBlock) -> Float:
         s = block.sampling
         if self.by_unit is not None:
             assert s.clusters is not None
@@ -72,12 +72,12 @@ class DrawnWeights:
             return drawn * s.row_weights
         return drawn if s.weights is None else drawn * s.weights
 
-    def _of_clusters(self, block: Block) -> Float:
+    def _of_clusters(self, block: SampledBlock) -> Float:
         assert block.sampling.clusters is not None
         units, place = np.unique(block.sampling.clusters, return_inverse=True)
         return multipliers(self.law, self.seed, self.draws, units)[:, place]
 
-    def multipliers(self, block: Block) -> Float:
+    def multipliers(self, block: SampledBlock) -> Float:
         counts, places = block.sampling.frequencies, np.arange(block.first, block.first + block.n)
         most = None if counts is None else np.maximum(counts, 1)
         drawn = multipliers(self.law, self.seed, self.draws, places, most)
@@ -99,7 +99,7 @@ class PublishedWeights:
     which: Int
     average: float
 
-    def of(self, block: Block) -> Float:
+    def of(self, block: SampledBlock) -> Float:
         assert block.sampling.replicates is not None
         return block.sampling.replicates[self.which]
 
@@ -125,7 +125,7 @@ class StreamEngine(LocalEngine):
 
     few: LocalEngine | None = None
     jobs: Callable[[], Iterator[Any]] = iter  # type: ignore[assignment]
-    blocks: Callable[[Any], Iterator[Block]] = iter
+    blocks: Callable[[Any], Iterator[SampledBlock]] = iter
     changes: tuple[Change, ...] = ()
     workers: Workers = field(default_factory=Threads)
     kept: dict[bytes, Totals] = field(default_factory=dict, repr=False, compare=False)
@@ -261,7 +261,7 @@ class StreamEngine(LocalEngine):
 
     # Blocks.
 
-    def _added(self, part: Callable[[Block], T], draws: int = 1) -> T:
+    def _added(self, part: Callable[[SampledBlock], T], draws: int = 1) -> T:
         work = _Answer(part, self.blocks, self.changes, max(1, WEIGHT_ENTRIES // draws))
         return _sum(found for found in self.workers.answers(work, self.jobs()) if found is not None)
 
@@ -273,15 +273,15 @@ class _Answer(Generic[T]):
     It travels to the workers, and holds no records.
     """
 
-    part: Callable[[Block], T]
-    blocks: Callable[[Any], Iterator[Block]]
+    part: Callable[[SampledBlock], T]
+    blocks: Callable[[Any], Iterator[SampledBlock]]
     changes: tuple[Change, ...]
     size: int
 
     def __call__(self, job: Any) -> T | None:
         return _sum(self.part(cut) for block in self.blocks(job) for cut in self._changed(block).cut(self.size))
 
-    def _changed(self, block: Block) -> Block:
+    def _changed(self, block: SampledBlock) -> SampledBlock:
         for change in self.changes:
             block = replace(block, equation=change(block.equation))
         return block

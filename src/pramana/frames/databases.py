@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
 from pramana.errors import DataError, PramanaError, quoted
 from pramana.frames.sources import RelationSource, Source, column_list, each, even, said
 from pramana.frames.table import FrameKind
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -101,17 +99,10 @@ class PostgreSQL(Source):
         within = (
             "" if "connect_timeout" in self.uri else f"{'&' if '?' in self.uri else '?'}connect_timeout={self.timeout}"
         )
-        connection = self._asked(lambda: dbapi.connect(self.uri + within), "no PostgreSQL server answered")
+        connection = self.asked(lambda: dbapi.connect(self.uri + within), "no PostgreSQL server answered")
         with closing(connection.cursor()) as cursor:
-            self._asked(lambda: cursor.execute("set transaction isolation level repeatable read read only"))
+            self.asked(lambda: cursor.execute("set transaction isolation level repeatable read read only"))
         return connection
-
-    def _asked(self, question: Callable[[], T], what: str = "the PostgreSQL query could not be read") -> T:
-        """What the server finds wrong with a query is the user's to mend."""
-        try:
-            return question()
-        except Exception as error:
-            raise DataError(f"{what}: {quoted(said(error))}") from None
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -123,8 +114,8 @@ class PostgreSQL(Source):
 
     def _table(self, text: str) -> pa.Table:
         with closing(self._connection.cursor()) as cursor:
-            self._asked(lambda: cursor.execute(text))
-            return self._asked(cursor.fetch_arrow_table)
+            self.asked(lambda: cursor.execute(text))
+            return self.asked(cursor.fetch_arrow_table)
 
     @property
     def _text(self) -> str:
@@ -138,6 +129,6 @@ class PostgreSQL(Source):
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         text = f"select {column_list(columns)} from ({self._text}) as records {self._ordered}"
         with closing(self._connection.cursor()) as cursor:
-            self._asked(lambda: cursor.execute(text))
-            reader = self._asked(lambda: iter(cursor.fetch_record_batch()))
-            yield from even(each(reader, self._asked))
+            self.asked(lambda: cursor.execute(text))
+            reader = self.asked(lambda: iter(cursor.fetch_record_batch()))
+            yield from even(each(reader, self.asked))

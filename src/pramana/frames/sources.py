@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from glob import glob
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import narwhals as nw
 import pyarrow as pa
@@ -32,6 +32,8 @@ PIECE = 1 << 20
 SPREAD = 10
 """Bytes that a byte of a file may take in memory, as numbers and objects."""
 _GLOB = "*?["
+
+T = TypeVar("T")
 
 
 class Source(ABC):
@@ -72,6 +74,13 @@ class Source(ABC):
         """How many records there are, read where need be."""
         rows = self.rows
         return sum(batch.num_rows for batch in self.batches(self.names[:1])) if rows is None else rows
+
+    def asked(self, question: Callable[[], T], wrong: str = "") -> T:
+        """An answer of another library; what it finds wrong with a query is the user's to mend."""
+        try:
+            return question()
+        except Exception as error:
+            raise DataError(f"{wrong or f'{self.label} could not be read'}: {quoted(said(error))}") from None
 
     def require(self, columns: Collection[str]) -> None:
         """Refuse names that no column has."""
@@ -249,20 +258,13 @@ class LazySource(Source):
 
     @cached_property
     def schema(self) -> pa.Schema:
-        return self._asked(lambda: self.frame.head(0).collect().to_arrow().schema)
+        return self.asked(lambda: self.frame.head(0).collect().to_arrow().schema)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # polars calls it unstable
-            parts = self._asked(lambda: iter(self.frame.select(list(columns)).collect_batches(chunk_size=BATCH)))
-        yield from even(batch for frame in each(parts, self._asked) for batch in frame.to_arrow().to_batches())
-
-    def _asked(self, question: Any) -> Any:
-        """What polars finds wrong with the query is the user's to mend."""
-        try:
-            return question()
-        except Exception as error:
-            raise DataError(f"the lazy frame could not be read: {quoted(said(error))}") from None
+            parts = self.asked(lambda: iter(self.frame.select(list(columns)).collect_batches(chunk_size=BATCH)))
+        yield from even(batch for frame in each(parts, self.asked) for batch in frame.to_arrow().to_batches())
 
 
 @dataclass(frozen=True)
@@ -275,21 +277,15 @@ class RelationSource(Source):
 
     @cached_property
     def schema(self) -> pa.Schema:
-        return self._asked(lambda: self.relation.limit(0).to_arrow_table().schema)
+        return self.asked(lambda: self.relation.limit(0).to_arrow_table().schema)
 
     @cached_property
     def rows(self) -> int | None:
-        return int(self._asked(lambda: self.relation.aggregate("count(*)").to_arrow_table()[0][0].as_py()))
+        return int(self.asked(lambda: self.relation.aggregate("count(*)").to_arrow_table()[0][0].as_py()))
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        reader = self._asked(lambda: iter(self.relation.project(column_list(columns)).to_arrow_reader(BATCH)))
-        yield from even(each(reader, self._asked))
-
-    def _asked(self, question: Any) -> Any:
-        try:
-            return question()
-        except Exception as error:
-            raise DataError(f"the relation could not be read: {quoted(said(error))}") from None
+        reader = self.asked(lambda: iter(self.relation.project(column_list(columns)).to_arrow_reader(BATCH)))
+        yield from even(each(reader, self.asked))
 
 
 def column_list(columns: Sequence[str]) -> str:

@@ -345,7 +345,7 @@ class Mechanism:
         id : with a key, the column (or an array) that identifies the records; no two may be equal. A unit takes its place.
         seed : for tests and examples: it makes the draws repeatable, so anyone who knows it can undo them.
         """
-        from pramana.mechanism.draws.perturbation import perturbed, source_of
+        from pramana.mechanism.draws.perturbation import perturbed, randomness_of
 
         if seed is not None:
             warnings.warn(
@@ -353,7 +353,7 @@ class Mechanism:
                 PramanaWarning,
                 stacklevel=3,
             )
-        source = source_of(self, key=key, named=id is not None, seed=seed)
+        source = randomness_of(self, key=key, named=id is not None, seed=seed)
         table = read(frame)
         require_columns(table, self.columns, "the mechanism")
         require_columns(table, self.context, "the mechanism's strata")

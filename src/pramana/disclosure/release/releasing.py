@@ -41,7 +41,7 @@ from pramana.mechanism.description.reading import PACKAGE, find_description
 from pramana.mechanism.designs.design_file import Design
 from pramana.mechanism.draws.keyed import Key
 from pramana.mechanism.draws.keystream import FreshKeystream, RandomnessKind, SeededKeystream
-from pramana.mechanism.draws.perturbation import Keyed, Source, source_of
+from pramana.mechanism.draws.perturbation import Keyed, Randomness, randomness_of
 from pramana.progress import Tell
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class _Order:
     mechanism: Mechanism
     codings: Mapping[str, Coding]
     merges: Mapping[str, Any]
-    randomness: Source
+    randomness: Randomness
     identifier: str | None
     handling: Handling
     gate: Gate
@@ -200,7 +200,7 @@ def release(
     existing(Path(file))
     wanted = asked(mechanism, file, unit, handling)
     known, handling = wanted.mechanism, replace(handling, missing=wanted.missing)
-    randomness = source_of(known, key=key, named=id is not None, seed=seed, blocks=True)
+    randomness = randomness_of(known, key=key, named=id is not None, seed=seed, blocks=True)
     identifier = id if known.unit is None else known.unit.column
     paths = (file, Path(target))
     order = _Order(

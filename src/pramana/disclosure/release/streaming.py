@@ -13,7 +13,7 @@ from pramana.errors import DataError
 from pramana.frames import Level, decode
 from pramana.frames.blocks.stream import MISSING, UNKNOWN, Block, Replacement
 from pramana.mechanism import Assignment, Mechanism
-from pramana.mechanism.draws.perturbation import Cells, Perturbation, Source
+from pramana.mechanism.draws.perturbation import Cells, Perturbation, Randomness
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,11 @@ class FilePerturbation:
     """
 
     def __init__(
-        self, mechanism: Mechanism, source: Source, identifier: str | None, codings: Mapping[str, Coding] | None = None
+        self,
+        mechanism: Mechanism,
+        source: Randomness,
+        identifier: str | None,
+        codings: Mapping[str, Coding] | None = None,
     ) -> None:
         self._identifier = identifier
         self._codings = codings

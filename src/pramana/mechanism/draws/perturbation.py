@@ -20,7 +20,7 @@ from pramana.mechanism.draws.keystream import FreshKeystream, Keystream, Randomn
 from pramana.mechanism.mechanism import Assignment, Mechanism
 
 
-class Source(ABC):
+class Randomness(ABC):
     """Where the words of a perturbation come from: a fresh key, a kept one, or a seed."""
 
     kind: RandomnessKind
@@ -35,7 +35,7 @@ class Source(ABC):
 
 
 @dataclass(frozen=True)
-class OneStream(Source):
+class OneStream(Randomness):
     """One keystream for everything: no two draws share a word."""
 
     kind: RandomnessKind
@@ -45,7 +45,7 @@ class OneStream(Source):
         return self.keystream
 
 
-class SeededBlocks(Source):
+class SeededBlocks(Randomness):
     """Repeatable draws of a file that is read in blocks; the blocks change nothing."""
 
     kind = "seeded (insecure)"
@@ -57,7 +57,7 @@ class SeededBlocks(Source):
         return self._lanes[position].block(len(codes))
 
 
-class Keyed(Source):
+class Keyed(Randomness):
     """Draws that belong to a record and its true level."""
 
     def __init__(self, key: Key, mechanism: Mechanism, kind: RandomnessKind = "keyed") -> None:
@@ -75,9 +75,9 @@ class Keyed(Source):
         return self._columns[position].words(digests, codes, strata)
 
 
-def source_of(
+def randomness_of(
     mechanism: Mechanism, *, key: Key | bytes | str | Path | None, named: bool, seed: int | None, blocks: bool = False
-) -> Source:
+) -> Randomness:
     """The source asked for; `named` says whether the records' identifier was given, `blocks` that a file is read in parts."""
     if key is not None and seed is not None:
         raise MechanismError("key and seed exclude each other: a key is for releases, a seed for tests")
@@ -125,7 +125,7 @@ class Perturbation:
     identifier : with keyed draws, what the column that identifies the records is called.
     """
 
-    def __init__(self, mechanism: Mechanism, source: Source, identifier: str = "id") -> None:
+    def __init__(self, mechanism: Mechanism, source: Randomness, identifier: str = "id") -> None:
         self.mechanism = mechanism
         self._source = source
         self._identifier = identifier
@@ -197,7 +197,7 @@ def _strata(assignment: Assignment, cells: Cells) -> Int | None:
     return encode(cells.context[by], list(assignment.channel.parts), column=by)
 
 
-def perturbed(mechanism: Mechanism, table: Table, source: Source, identifiers: Any = None) -> dict[str, Column]:
+def perturbed(mechanism: Mechanism, table: Table, source: Randomness, identifiers: Any = None) -> dict[str, Column]:
     """New values of every perturbed column; rows with a missing value keep what they had."""
     name = identifiers if isinstance(identifiers, str) else "id"
     values = None if identifiers is None else _identifiers(mechanism, table, identifiers)
