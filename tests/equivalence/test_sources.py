@@ -307,3 +307,18 @@ def test_methods_that_read_more_columns_than_the_question_see_every_record(
         found = pr.fit(what, given, m, method=method, **options)
         np.testing.assert_allclose(found.estimate, whole.estimate, rtol=1e-8)
         np.testing.assert_allclose(found.standard_errors, whole.standard_errors, rtol=1e-6)
+
+
+def test_units_whose_records_have_gaps_were_sampled_too(
+    data: pd.DataFrame, tmp_path: Path, in_blocks: Callable[..., None]
+) -> None:
+    """They count among the units of their stratum, although none of their records is left."""
+    gaps = data.astype({"x": float}).copy()
+    gaps.loc[gaps["firm"].isin([3, 7, 11]), "x"] = np.nan
+    gaps.to_parquet(tmp_path / "gaps.parquet", index=False)
+    design = pr.SurveyDesign(weights="w", strata="g", clusters="firm")
+    whole = pr.fit("inc ~ x", gaps, MECHANISM, missing="drop", design=design)
+    in_blocks(200, N)
+    found = pr.fit("inc ~ x", tmp_path / "gaps.parquet", MECHANISM, missing="drop", design=design, memory=1)
+    np.testing.assert_allclose(found.standard_errors, whole.standard_errors, rtol=1e-9)
+    assert found.inference == whole.inference

@@ -491,7 +491,7 @@ class _Look:
             {name: int(rows.sum()) for name, rows in gaps.items()},
             int((~complete).sum()),
             SampledSums.of(sampling),
-            self._labels(arrays, complete if reading.beside.design is not None else keep),
+            self._labels(arrays, self._sampled(arrays) if reading.beside.design is not None else keep),
             self._labels(kept, sampling.row_weights > 0),
             luck[picked],
             batch.take(pa.array(picked)),
@@ -504,6 +504,10 @@ class _Look:
     def _clean(self) -> list[str]:
         known = self.reading.mechanism
         return [name for name in self.reading.used if known is None or name not in known.columns]
+
+    def _sampled(self, arrays: Mapping[str, Column]) -> Bool:
+        """Records (n,) whose unit is known: those with gaps elsewhere were sampled too."""
+        return ~np.logical_or.reduce([is_missing(arrays[name]) for name in self.unit_names])
 
     def _labels(self, arrays: Mapping[str, Column], rows: Bool) -> Any:
         """Combinations of unit labels that occur."""
@@ -540,6 +544,11 @@ class _Range:
     first: int
     last: int
 
+    @classmethod
+    def of(cls, values: Column, rows: Int) -> _Range:
+        first, last = int(np.argmin(values)), int(np.argmax(values))
+        return cls(float(values[first]), float(values[last]), int(rows[first]), int(rows[last]))
+
 
 def _told_of(values: Column, keep: Bool) -> _Range | dict[Any, int] | None:
     """Levels with the first record of each, or the range of numbers, among the records in use."""
@@ -549,13 +558,12 @@ def _told_of(values: Column, keep: Bool) -> _Range | dict[Any, int] | None:
     if not rows.size:
         return None
     kept = values if rows.size == len(values) else values[rows]
-    if values.dtype.kind == "f" or (values.dtype.kind in "iu" and len(np.unique(kept[:2000])) > WHOLE // 2):
-        first, last = int(np.argmin(kept)), int(np.argmax(kept))
-        return _Range(float(kept[first]), float(kept[last]), int(rows[first]), int(rows[last]))
+    whole = values.dtype.kind in "iu"
+    if values.dtype.kind == "f" or (whole and len(np.unique(kept[:2000])) > WHOLE // 2):
+        return _Range.of(kept, rows)
     codes, labels = pd.factorize(kept)
-    if values.dtype.kind in "iu" and len(labels) > WHOLE:
-        first, last = int(np.argmin(kept)), int(np.argmax(kept))
-        return _Range(float(kept[first]), float(kept[last]), int(rows[first]), int(rows[last]))
+    if whole and len(labels) > WHOLE:
+        return _Range.of(kept, rows)
     place = np.full(len(labels), len(kept))
     np.minimum.at(place, codes, np.arange(len(kept)))
     return dict(zip(labels.tolist(), rows[place].tolist(), strict=True))
