@@ -19,6 +19,7 @@ from pyarrow import parquet
 from pramana.errors import DataError, quoted, suggestion
 from pramana.frames.dialects import CsvFile, dialect_of
 from pramana.frames.files import NULLS, check_header, existing, format_of, unreadable
+from pramana.frames.inputs import note_input
 from pramana.frames.levels import is_unsigned
 from pramana.frames.metadata import is_text
 from pramana.frames.table import FrameKind, Table
@@ -114,6 +115,8 @@ class FileSource(Source):
     def open(cls, paths: Sequence[Path], label: str, text: Mapping[str, Collection[object]]) -> FileSource:
         from pyarrow import dataset as ds
 
+        for path in paths:
+            note_input(path, "data")
         kinds = {_format(path) for path in paths}
         if len(kinds) > 1:
             raise DataError(
