@@ -146,7 +146,7 @@ def test_folders_without_records(parts: Path, frame: pd.DataFrame, tmp_path: Pat
 @pytest.mark.parametrize(
     ("what", "options", "message"),
     [
-        (pr.median("x"), {}, "cannot be added up over blocks"),
+        (pr.median("x"), {"inference": pr.Resampling(draws=20)}, "sorts all records.*Woodruff"),
         (pr.gini("x"), {}, "cannot be added up over blocks|needs"),
         ("y ~ x", {"method": "likelihood"}, "needs them all at once"),
         ("y ~ x", {"method": "model-dependent"}, "needs them all at once"),

@@ -20,6 +20,7 @@ from pramana.analysis.tampering import other_records, tampered
 from pramana.arrays import Bool, Float, Int
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine, LocalEngine, MakeEngine, Sampling
+from pramana.engines.ranked import RankedEngine
 from pramana.engines.streaming import StreamEngine
 from pramana.errors import DataError, FormulaError, PramanaError, suggestion
 from pramana.estimating import Equation
@@ -236,7 +237,8 @@ class Task:
         with unjudged() as ranks:
             bound = bind(self.table, learned.few.row_weights)
         stream = learned.stream
-        engine = StreamEngine(
+        kind = RankedEngine if bound.equation.about.ranked else StreamEngine
+        engine = kind(
             bound.equation,
             self.sampling,
             few=LocalEngine(bound.equation, learned.few),

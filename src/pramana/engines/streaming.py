@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, NoReturn, TypeVar
@@ -121,6 +121,7 @@ class StreamEngine(LocalEngine):
     jobs : all records in parts; a pass asks for them anew.
     blocks : a part with its records bound to their equations.
     changes : what is done to the equation of every block.
+    sampled : facts about the equation that only the sample told.
     """
 
     few: LocalEngine | None = None
@@ -128,6 +129,7 @@ class StreamEngine(LocalEngine):
     blocks: Callable[[Any], Iterator[SampledBlock]] = iter
     changes: tuple[Change, ...] = ()
     workers: Workers = field(default_factory=Threads)
+    sampled: frozenset[str] = frozenset()
     kept: dict[bytes, Totals] = field(default_factory=dict, repr=False, compare=False)
     """The totals of the last parameter value, which most often is the root."""
 
@@ -152,14 +154,29 @@ class StreamEngine(LocalEngine):
         return self if self.about.judge is None else self._changed(lambda e: e.about.judge or e)
 
     def learned(self) -> StreamEngine:
-        """Nothing is learned by the equations that are sums."""
-        assert self.few is not None
-        if self.about.whole or self.about.free or self.few.learned().equation is not self.equation:
+        """With what the equation learns of the sample at the size of all records."""
+        few = self.few
+        assert few is not None
+        if self.about.whole or self.about.free:
             raise PramanaError(
                 f"{', '.join(self.about.parameters[:3])} cannot be added up over blocks of records, and these do not fit into memory: "
                 "raise memory=, or fit a sample of the records"
             )
-        return self
+        learned = self.equation.learned(few.sampling.row_weights, self.sampling.effective_n)
+        if learned is self.equation:
+            return self
+        told = {name: text for name, text in learned.about.facts.items() if self.about.facts.get(name) != text}
+        return replace(self._changed(lambda e: e.taught(learned)), sampled=frozenset(told))
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """Those that the sample told say so."""
+        assert self.few is not None
+        told = f"; of a random sample of {self.few.sampling.rows} records"
+        return {name: text + told * (name in self.sampled) for name, text in self.about.facts.items()}
+
+    def averaged(self, covariance: Float) -> StreamEngine:
+        return self._changed(lambda e: e.about.averaged(covariance))  # type: ignore[misc]
 
     def refuse_collinear(self) -> None:
         """Judge the designs of all records, of which some alone had a deficient rank."""

@@ -6,7 +6,7 @@ distribution function of V, and for a share that is smoothed over t ± h the mea
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -44,6 +44,10 @@ class KeptDistribution(Distribution):
         keep, scale = (np.broadcast_to(part, records.n).astype(float) for part in mixture)
         loss = records.share * (1 - keep) / keep
         return cls(**vars(measure), gain=1 + loss, loss=loss, scale=scale)
+
+    def rows(self, rows: slice) -> KeptDistribution:
+        own = {name: vars(self)[name][rows] for name in ("values", "cells", "gain", "loss", "scale")}
+        return replace(self, **own)
 
     def below(self, t: float, h: float) -> Float:
         x = t - self.values

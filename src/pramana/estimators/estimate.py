@@ -78,7 +78,7 @@ def answer(method: EquationMethod, task: Task, at: Solved) -> Result:
         sampling=None if parts is None else parts.covariance,
         draws=found.draws,
         limits=found.limits,
-        facts={**task.plan.facts, **task.facts, **binding.facts, **about.facts, **_sum_of_weights(engine)},
+        facts={**task.plan.facts, **task.facts, **binding.facts, **engine.facts, **_sum_of_weights(engine)},
         frame_kind=task.table.kind,
         df=found.df,
         shares=_shares(engine),
