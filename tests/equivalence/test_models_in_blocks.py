@@ -133,6 +133,40 @@ def test_models(case: str, size: str, data: pd.DataFrame, folder: Path, in_block
     same(pr.fit(what, folder, MECHANISM, memory=1, **options), pr.fit(what, data, MECHANISM, **options))
 
 
+COUNTS = [[90, 8, 4], [6, 95, 9], [4, 7, 97]]
+MEASURED = pr.Mechanism(
+    {
+        "edu": pr.TransitionMatrix.from_validation(COUNTS, levels=LEVELS),
+        "ill": pr.Stratified(
+            "region",
+            {
+                "n": pr.TransitionMatrix.from_validation([[170, 20], [30, 80]]),
+                "s": pr.TransitionMatrix.from_validation([[70, 20], [30, 180]]),
+            },
+        ),
+    }
+)
+ALONE = pr.Mechanism({"ill": pr.TransitionMatrix.from_validation([[170, 20], [30, 80]])})
+STUDIED: dict[str, tuple[Any, pr.Mechanism, dict[str, Any]]] = {
+    "two columns": ("income ~ ill + edu + x", MEASURED, {"clusters": "firm"}),
+    "response": ("ill ~ x + edu", MEASURED, {"family": "binomial"}),
+    "levels": (pr.median("income", by="edu"), MEASURED, {"weights": "w"}),
+    "subset": ("income ~ x", MEASURED, {"subset": "edu == 'high'"}),
+    "draws": ("income ~ edu", MEASURED, {"inference": pr.Resampling(draws=20, seed=3)}),
+    "prevalence": (pr.mean("ill"), ALONE, {"inference": pr.Sandwich(interval="lang-reiczigel")}),
+    "forward": ("ill ~ x", MECHANISM, {"family": "binomial", "method": "forward"}),
+}
+
+
+@pytest.mark.parametrize(("case", "size"), covered(STUDIED))
+def test_a_measured_matrix_and_the_forward_correction(
+    case: str, size: str, data: pd.DataFrame, folder: Path, in_blocks: Callable[[str], None]
+) -> None:
+    in_blocks(size)
+    what, mechanism, options = STUDIED[case]
+    same(pr.fit(what, folder, mechanism, memory=1, **options), pr.fit(what, data, mechanism, **options))
+
+
 def test_gaps_and_a_level_of_the_last_file(
     data: pd.DataFrame, tmp_path: Path, in_blocks: Callable[[str], None]
 ) -> None:

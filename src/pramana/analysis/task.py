@@ -13,10 +13,11 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from pramana.analysis.collapsing import collapsed
+from pramana.analysis.reading import Reading
 from pramana.analysis.sampling import Beside, checked_start, complete
-from pramana.analysis.shared_draws import noticed, sharing
-from pramana.analysis.streaming import Learned, Reading, learn, taken
-from pramana.analysis.tampering import other_records, tampered
+from pramana.analysis.shared_draws import agreed, noticed, pairs, sharing
+from pramana.analysis.streaming import Asked, Learned, learn, taken
+from pramana.analysis.tampering import level_counts, other_records, tampered
 from pramana.arrays import Bool, Float, Int
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine, LocalEngine, MakeEngine, Sampling
@@ -146,12 +147,16 @@ class Task:
             )
         chosen, domain = _chosen(options.subset, plan, known)
         reading = Reading(source.label, source.kind, tuple(columns), known, tuple(used), beside, chosen)
-        learned = learn(source, reading, options.missing, options.workers)
+        described = None if resolved.told is None or resolved.told.rows == source.rows else known
+        asked = Asked(described, pairs(known, used, columns, beside))
+        learned = learn(source, reading, options.missing, options.workers, asked)
         resolved.refuse_other_rows(source.label, learned.rows)
         notes = learned.notes
         if known is not None:
             clean = {name: learned.table.column(name) for name in used if name not in known.columns}
             notes += tampered(learned.table, known, clean, learned.few.frequencies)
+            notes += other_records(learned.rows, learned.levels, known, resolved.told if described else None)
+            notes += agreed(learned.agreements, known, used, learned.sampling)
         return cls(plan, learned.table, known, learned.sampling, options, notes, beside, domain, learned)
 
     @classmethod
@@ -187,7 +192,8 @@ class Task:
             beside_them = {name: values for name, values in arrays.items() if name != "frequencies"}
             clean = {name: table.column(name) for name in used if name not in known.columns} | beside_them
             notes += tampered(table, known, clean, arrays.get("frequencies"))
-            notes += other_records(table, known, resolved.told)
+            held = () if resolved.told is None else level_counts(table, known, counts)
+            notes += other_records(rows, held, known, resolved.told)
         table = table if keep.all() else table.where(keep)
         if known is not None and _shared(known, used):
             sampling = replace(sampling, sharing=sharing(table, known, used, sampling))

@@ -124,6 +124,10 @@ class Engine(ABC):
         """Σ w (groups,) over the records that share a code, which a block's equation tells (m,)."""
 
     @abstractmethod
+    def membership(self) -> tuple[float, float]:
+        """The reverted share of the records' domain and its standard error; for records within one."""
+
+    @abstractmethod
     def slope_moments(self, beta: Float, lefts: Float, rights: Float) -> Float:
         """(2, k): Σ w² (s − s̄)² and Σ w² s (lᵀφ) over records with slopes s = lᵀ ∂φ r, for directions l and r (k, d); a row with
         a count stands for so many equal records."""

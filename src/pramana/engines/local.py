@@ -17,6 +17,7 @@ from pramana.engines.sampling import Sampling
 from pramana.engines.totals import Totals
 from pramana.estimating.collinearity import Rank
 from pramana.estimating.equation import Equation, Note, Solve
+from pramana.frames import Table
 from pramana.kernels.blocks import by_group, gram
 from pramana.kernels.leverage import Frame, Leverages, leverages, size_of_one
 
@@ -36,13 +37,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SampledBlock:
-    """Some of the records: their equation, how they were sampled, the place of the first one among all, and the ranks of their
-    designs, where those are judged together with others."""
+    """Some of the records: their equation, how they were sampled, the place of the first one among all, the ranks of their
+    designs, where those are judged together with others, and, where they are not in memory otherwise, their columns."""
 
     equation: Equation
     sampling: Sampling
     first: int = 0
     ranks: tuple[Callable[[], Rank], ...] = ()
+    table: Table | None = None
 
     @property
     def n(self) -> int:
@@ -60,7 +62,8 @@ class SampledBlock:
             return
         for low in range(0, self.n, size):
             rows = slice(low, min(low + size, self.n))
-            yield SampledBlock(self.equation.rows(rows), self.sampling.cut(rows), self.first + low)
+            table = None if self.table is None else self.table.take(np.arange(rows.start, rows.stop))
+            yield SampledBlock(self.equation.rows(rows), self.sampling.cut(rows), self.first + low, table=table)
 
 
 @dataclass(frozen=True)
@@ -283,6 +286,17 @@ class LocalEngine(Engine):
             return np.asarray(counts, dtype=float)
 
         return self._added(part)
+
+    def membership(self) -> tuple[float, float]:
+        def part(b: SampledBlock) -> Float:
+            weights, member = b.sampling.row_weights, b.equation.records.membership
+            squares = weights**2
+            return np.array([weights.sum(), weights @ member, squares.sum(), squares @ member, squares @ member**2])
+
+        total, held, *squares = self._added(part).tolist()
+        share = held / total
+        spread = squares[2] - 2 * share * squares[1] + share**2 * squares[0]
+        return share, float(np.sqrt(max(spread, 0.0))) / total
 
     def slope_moments(self, beta: Float, lefts: Float, rights: Float) -> Float:
         def part(b: SampledBlock) -> Float:

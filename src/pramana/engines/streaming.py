@@ -263,8 +263,10 @@ class StreamEngine(LocalEngine):
         return self.few, self.sampling.rows / self.few.sampling.rows
 
     def remarks(self, beta: Float, covariance: Float) -> list[Any]:
+        """Of the sample, at the weight of all records."""
         assert self.few is not None
-        return self.few.remarks(beta, covariance)
+        own = self.few.sampling.row_weights
+        return self.equation.remarks(beta, own * (self.sampling.total / own.sum()), covariance)
 
     def privacy_by_unit(self, beta: Float, shares: Float | None = None) -> NoReturn:  # noqa: ARG002
         raise PramanaError(
@@ -272,11 +274,13 @@ class StreamEngine(LocalEngine):
         )
 
     def scores_by(self, influence: Any, codes: Int, groups: int) -> NoReturn:  # noqa: ARG002
-        raise PramanaError(
-            "a measured P is added to a variance in memory alone: raise memory=, or fit a sample of the records"
-        )
+        raise PramanaError("codes of all records are in memory alone: ask blocks, which know their own")
 
     # Blocks.
+
+    def summed(self, part: Callable[[SampledBlock], T]) -> T:
+        """The sum over all blocks of whatever adds."""
+        return self._added(part)
 
     def _added(self, part: Callable[[SampledBlock], T], draws: int = 1) -> T:
         work = _Answer(part, self.blocks, self.changes, max(1, WEIGHT_ENTRIES // draws))

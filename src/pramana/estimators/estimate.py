@@ -43,6 +43,7 @@ def solved(method: EquationMethod, task: Task) -> Solved:
     """Bind and solve."""
     function, mechanism = task.function, task.mechanism  # the task itself, with its records, does not travel to workers
     binding, engine = task.bound(lambda table, weights: method.bind(function, mechanism, table, weights))
+    binding = replace(binding, notes=(*binding.notes, *method.checked(engine)))
     engine = engine.learned()
     _refuse_few(engine)
     whole = unsplit(method, task, engine)

@@ -12,6 +12,7 @@ import numpy as np
 from pramana.analysis.task import Inference, Task
 from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
+from pramana.engines import Engine
 from pramana.errors import PramanaError
 from pramana.estimating import Equation, EstimatingFunction
 from pramana.formulas.subset import Subset
@@ -125,6 +126,10 @@ class EquationMethod(Method):
     @abstractmethod
     def bind(self, function: EstimatingFunction, mechanism: Mechanism | None, table: Table, weights: Float) -> Binding:
         """An equation for the table's records; `weights` (n,) are the row weights of a nuisance fit."""
+
+    def checked(self, engine: Engine) -> tuple[Diagnostic, ...]:  # noqa: ARG002
+        """What sums over all records must show before anything is solved, and what the analyst should know of them."""
+        return ()
 
     def bind_each(
         self,
