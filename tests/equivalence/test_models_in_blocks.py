@@ -148,11 +148,11 @@ MEASURED = pr.Mechanism(
 )
 ALONE = pr.Mechanism({"ill": pr.TransitionMatrix.from_validation([[170, 20], [30, 80]])})
 STUDIED: dict[str, tuple[Any, pr.Mechanism, dict[str, Any]]] = {
+    "draws": ("income ~ edu", MEASURED, {"inference": pr.Resampling(draws=20, seed=3)}),
     "two columns": ("income ~ ill + edu + x", MEASURED, {"clusters": "firm"}),
     "response": ("ill ~ x + edu", MEASURED, {"family": "binomial"}),
     "levels": (pr.median("income", by="edu"), MEASURED, {"weights": "w"}),
     "subset": ("income ~ x", MEASURED, {"subset": "edu == 'high'"}),
-    "draws": ("income ~ edu", MEASURED, {"inference": pr.Resampling(draws=20, seed=3)}),
     "prevalence": (pr.mean("ill"), ALONE, {"inference": pr.Sandwich(interval="lang-reiczigel")}),
     "forward": ("ill ~ x", MECHANISM, {"family": "binomial", "method": "forward"}),
 }

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from pramana.analysis.sampling import Beside, checked_weights
 from pramana.arrays import Bool, Column, Float, Int
-from pramana.engines.local import SampledBlock
+from pramana.engines.local import SampledBlock, added
 from pramana.engines.sampling import Sampling, Stratification
 from pramana.errors import DataError, PramanaError
 from pramana.estimating import Equation
@@ -26,6 +26,7 @@ from pramana.inference.survey import stratified
 from pramana.mechanism import Mechanism
 from pramana.progress import bar
 
+T = TypeVar("T")
 Bind = Callable[[Table, Float], Equation]
 """A table of records and their row weights ↦ the equation bound to them."""
 
@@ -99,7 +100,20 @@ class Stream:
                 tell(first, rows)
 
     def blocks(self, bind: Bind) -> Binder:
-        return Binder(self.reading, self.units, bind)
+        return Binder(self.rows, bind)
+
+    @property
+    def rows(self) -> Rows:
+        return Rows(self.reading, self.units)
+
+    def summed(self, part: Callable[[Table, Sampling], T]) -> T:
+        """The sum over all batches of whatever adds."""
+        rows = self.rows
+
+        def work(job: Job) -> T | None:
+            return added(part(table, sampling) for table, sampling, _ in rows(job))
+
+        return added(found for found in self.workers.answers(work, self.jobs()) if found is not None)
 
 
 @dataclass(frozen=True)
@@ -113,31 +127,26 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Binder:
-    """Binds the records of a job, batch by batch. It travels to whoever reads them, and holds none."""
+class Rows:
+    """The records of a job that are in use, batch by batch, with how they were sampled and the place of the first among all. It travels
+    to whoever reads them, and holds none."""
 
     reading: Reading
     units: Units
-    bind: Bind
 
-    def __call__(self, job: Job) -> Iterator[SampledBlock]:
+    def __call__(self, job: Job) -> Iterator[tuple[Table, Sampling, int]]:
         first, rows = job.first, 0
         for batch in batches_of(job.part, self.reading.columns) if job.kept else ():
             table = self.reading.table(batch)
             arrays = self.reading.arrays(table)
             keep = self.reading.keep(table, self.reading.gaps(table, arrays))
             if keep.any():
-                yield self._block(table if keep.all() else table.where(keep), self.sampling(arrays, keep), first)
+                yield table if keep.all() else table.where(keep), self.sampling(arrays, keep), first
             first, rows = first + int(keep.sum()), rows + batch.num_rows
         if job.kept and (first - job.first, rows) != (job.kept, job.rows):
             raise DataError(
                 f"{self.reading.label} gave other records than in the first pass, or in other batches: did it change? Fit again"
             )
-
-    def _block(self, table: Table, sampling: Sampling, first: int) -> SampledBlock:
-        with unjudged() as ranks:
-            equation = self.bind(table, sampling.row_weights)
-        return SampledBlock(equation, sampling, first, tuple(ranks), table)
 
     def sampling(self, arrays: Mapping[str, Column], keep: Bool) -> Sampling:
         """Of the records of a block that are in use."""
@@ -152,6 +161,20 @@ class Binder:
             np.stack(replicates) if replicates else None,  # type: ignore[arg-type]
             None if self.reading.beside.design is None else self.reading.beside.design.replicate_scale,
         )
+
+
+@dataclass(frozen=True)
+class Binder:
+    """Binds the records of a job, batch by batch."""
+
+    rows: Rows
+    bind: Bind
+
+    def __call__(self, job: Job) -> Iterator[SampledBlock]:
+        for table, sampling, first in self.rows(job):
+            with unjudged() as ranks:
+                equation = self.bind(table, sampling.row_weights)
+            yield SampledBlock(equation, sampling, first, tuple(ranks), table)
 
 
 def _as_learned(parts: Iterator[Part], sizes: Sequence[tuple[int, int]]) -> Iterator[Part]:

@@ -18,6 +18,7 @@ from pramana.analysis.sampling import Beside, checked_start, complete
 from pramana.analysis.shared_draws import agreed, noticed, pairs, sharing
 from pramana.analysis.streaming import Asked, Learned, learn, taken
 from pramana.analysis.tampering import level_counts, other_records, tampered
+from pramana.analysis.transforms import learned_states
 from pramana.arrays import Bool, Float, Int
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine, LocalEngine, MakeEngine, Sampling
@@ -27,6 +28,7 @@ from pramana.errors import DataError, FormulaError, PramanaError, suggestion
 from pramana.estimating import Equation
 from pramana.estimating.collinearity import unjudged
 from pramana.estimating.function import EstimatingFunction, Question
+from pramana.formulas.parsed import learning_calls
 from pramana.formulas.subset import Subset
 from pramana.frames import Schema, Table, read
 from pramana.frames.sources import Source, source_of
@@ -99,6 +101,8 @@ class Task:
     domain: Subset | None = None
     learned: Learned | None = None
     """What a pass over records told that are not in memory: the table is then a random sample of them."""
+    sampled: tuple[str, ...] = ()
+    """Calls of the formula that learnt from that sample."""
 
     @classmethod
     def read(
@@ -127,7 +131,7 @@ class Task:
         columns = _read_columns(source, known, used, beside) if options.by_blocks else source.names
         # Draws of clusters go by the order in which these appear, which a collapse would change.
         ordered = beside.clusters is not None and isinstance(options.inference, Resampling)
-        collapsible = options.by_blocks and beside.design is None and not ordered
+        collapsible = _collapsible(plan, options) and beside.design is None and not ordered
         found = taken(source, columns, options.memory, options.workers, collapsed=collapsible)
         if found is not None:
             return cls._of_table(plan, found.table, resolved, beside, options, found.counts)
@@ -157,7 +161,9 @@ class Task:
             notes += tampered(learned.table, known, clean, learned.few.frequencies)
             notes += other_records(learned.rows, learned.levels, known, resolved.told if described else None)
             notes += agreed(learned.agreements, known, used, learned.sampling)
-        return cls(plan, learned.table, known, learned.sampling, options, notes, beside, domain, learned)
+        state, left = learned_states(plan.formulas, learned.stream, learned.table)
+        table = replace(learned.table, learned=state)
+        return cls(plan, table, known, learned.sampling, options, notes, beside, domain, learned, tuple(left))
 
     @classmethod
     def _of_table(
@@ -201,7 +207,7 @@ class Task:
             named = beside.clusters_name
             clusters = arrays["clusters"][keep] if "clusters" in arrays and named is None else named
             notes += noticed(table, known, used, clusters)
-        if options.by_blocks:  # other methods may read more columns than the question does
+        if _collapsible(plan, options):
             table, sampling = collapsed(table, used, sampling)
         return cls(plan, table, known, sampling, options, notes, beside, domain)
 
@@ -222,7 +228,10 @@ class Task:
     @property
     def facts(self) -> dict[str, str]:
         """What the head of the result says of the records."""
-        return {} if self.options.subset is None else {"Subset": self.options.subset.text}
+        subset = {} if self.options.subset is None else {"Subset": self.options.subset.text}
+        if not self.sampled:
+            return subset
+        return subset | {"Learned": f"{', '.join(self.sampled)} from a random sample of {self.table.n} records"}
 
     @property
     def start(self) -> Float | None:
@@ -328,6 +337,11 @@ def inference_of(inference: Inference | str | None) -> Inference | None:
     if str(inference).lower() not in known:
         raise PramanaError(f"inference {inference!r} is unknown: {suggestion(str(inference), known)}")
     return known[str(inference).lower()]()
+
+
+def _collapsible(plan: Question, options: Options) -> bool:
+    """Cells will do: other methods may read more columns than the question does, and functions that learn count every record once."""
+    return options.by_blocks and not learning_calls(plan.formulas)
 
 
 def _shared(mechanism: Mechanism | None, used: Sequence[str]) -> bool:

@@ -252,7 +252,7 @@ class LocalEngine(Engine):
         size = max(1, MATRIX_ENTRIES // self.d**2)
         if self.about.whole:
             return self._added(part)
-        return self._added(lambda b: cast(T, _sum(map(part, b.cut(size)))))
+        return self._added(lambda b: cast(T, added(map(part, b.cut(size)))))
 
     def privacy_by_unit(self, beta: Float, shares: Float | None = None) -> Float:
         """One combination of hidden values after the other, so that no more than the sums of all units (G, d) is held."""
@@ -373,9 +373,9 @@ class LocalEngine(Engine):
             return part(blocks[0])
         workers = min(self.threads or os.cpu_count() or 1, len(blocks))
         if workers == 1:
-            return _sum(map(part, blocks))
+            return added(map(part, blocks))
         with ThreadPoolExecutor(workers) as pool:
-            return _sum(pool.map(part, blocks))
+            return added(pool.map(part, blocks))
 
 
 @dataclass(frozen=True)
@@ -403,7 +403,8 @@ class _Largest:
         return _Largest(max(self.value, other.value))
 
 
-def _sum(parts: Any) -> Any:
+def added(parts: Any) -> Any:
+    """The sum of whatever adds; None of nothing."""
     total = None
     for part in parts:
         total = part if total is None else total + part

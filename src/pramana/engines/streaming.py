@@ -11,7 +11,7 @@ import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.engines.engine import WEIGHT_ENTRIES, Engine
-from pramana.engines.local import LocalEngine, SampledBlock, _sum
+from pramana.engines.local import LocalEngine, SampledBlock, added
 from pramana.engines.totals import Totals
 from pramana.errors import PramanaError
 from pramana.estimating.collinearity import Rank
@@ -201,7 +201,7 @@ class StreamEngine(LocalEngine):
         if not self.about.sums:
             return found
         if s.groups is not None:
-            return replace(found, scale=_mean_one(_sum(self._drawn_sums(found, s.groups)), s.groups))
+            return replace(found, scale=_mean_one(added(self._drawn_sums(found, s.groups)), s.groups))
         sums = self._added(lambda b: found.multipliers(b).sum(axis=1, keepdims=True), len(draws))
         return replace(found, scale=_mean_one(sums, s.n))
 
@@ -284,7 +284,7 @@ class StreamEngine(LocalEngine):
 
     def _added(self, part: Callable[[SampledBlock], T], draws: int = 1) -> T:
         work = _Answer(part, self.blocks, self.changes, max(1, WEIGHT_ENTRIES // draws))
-        return _sum(found for found in self.workers.answers(work, self.jobs()) if found is not None)
+        return added(found for found in self.workers.answers(work, self.jobs()) if found is not None)
 
 
 @dataclass(frozen=True)
@@ -300,7 +300,7 @@ class _Answer(Generic[T]):
     size: int
 
     def __call__(self, job: Any) -> T | None:
-        return _sum(self.part(cut) for block in self.blocks(job) for cut in self._changed(block).cut(self.size))
+        return added(self.part(cut) for block in self.blocks(job) for cut in self._changed(block).cut(self.size))
 
     def _changed(self, block: SampledBlock) -> SampledBlock:
         for change in self.changes:
