@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from pramana.analysis.sampling import Beside, checked_weights
+from pramana.analysis.sampling import Beside, checked_weights, keys_of
 from pramana.arrays import Bool, Column, Float, Int
 from pramana.engines.local import SampledBlock, added
 from pramana.engines.sampling import Sampling, Stratification
@@ -160,6 +160,7 @@ class Rows:
             self.units.strata,
             np.stack(replicates) if replicates else None,  # type: ignore[arg-type]
             None if self.reading.beside.design is None else self.reading.beside.design.replicate_scale,
+            keys=keys_of(kept.get("id"), self.reading.beside.id),
         )
 
 

@@ -58,6 +58,8 @@ class Options:
     """Bytes that records may take; beyond, they are read block by block."""
     by_blocks: bool = False
     """Whether the method's equation adds up over blocks of records that are bound one by one."""
+    passes: int | None = None
+    """1: one Newton step over records that are read block by block; None: as many as the root takes."""
 
     @property
     def workers(self) -> Workers:
@@ -114,7 +116,8 @@ class Task:
         options: Options | None = None,
     ) -> Task:
         """Read and check everything that was given."""
-        beside, options = beside or Beside(), options or Options()
+        options = options or Options()
+        beside = replace(beside or Beside(), id=_id_of(options.inference))
         resolved = resolve_mechanism(mechanism, data, verify=options.verify)
         texts = {} if resolved.mechanism is None else resolved.mechanism.texts
         source = source_of(data, texts, options.memory)
@@ -329,6 +332,14 @@ def bytes_of(memory: float | str | None) -> float:
     return size
 
 
+def checked_passes(passes: int | None) -> int | None:
+    if passes not in (None, 1) or isinstance(passes, bool):
+        raise PramanaError(
+            f"passes={passes!r} is neither 1, one Newton step, nor None, as many passes as the root takes"
+        )
+    return passes
+
+
 def inference_of(inference: Inference | str | None) -> Inference | None:
     """A kind of inference by its name, or as it is."""
     if inference is None or isinstance(inference, Inference):
@@ -341,7 +352,11 @@ def inference_of(inference: Inference | str | None) -> Inference | None:
 
 def _collapsible(plan: Question, options: Options) -> bool:
     """Cells will do: other methods may read more columns than the question does, and functions that learn count every record once."""
-    return options.by_blocks and not learning_calls(plan.formulas)
+    return options.by_blocks and _id_of(options.inference) is None and not learning_calls(plan.formulas)
+
+
+def _id_of(inference: Inference | None) -> str | None:
+    return inference.id if isinstance(inference, Resampling) else None
 
 
 def _shared(mechanism: Mechanism | None, used: Sequence[str]) -> bool:

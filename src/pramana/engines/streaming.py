@@ -44,7 +44,7 @@ class OwnWeights:
 
 @dataclass(frozen=True)
 class DrawnWeights:
-    """Random weights, made where they are used: a record's depend on the seed, the draw and its place among all records.
+    """Random weights, made where they are used: a record's depend on the seed, the draw and its place among all records, or its own key.
 
     Attributes
     ----------
@@ -78,7 +78,8 @@ class DrawnWeights:
         return multipliers(self.law, self.seed, self.draws, units)[:, place]
 
     def multipliers(self, block: SampledBlock) -> Float:
-        counts, places = block.sampling.frequencies, np.arange(block.first, block.first + block.n)
+        counts, keys = block.sampling.frequencies, block.sampling.keys
+        places = np.arange(block.first, block.first + block.n) if keys is None else keys
         most = None if counts is None else np.maximum(counts, 1)
         drawn = multipliers(self.law, self.seed, self.draws, places, most)
         return drawn if counts is None else np.where(counts > 0, drawn, 0.0)  # a sum over no records

@@ -12,9 +12,11 @@ from pramana.analysis.shared_draws import SHARED_DRAWS
 from pramana.analysis.task import Settings, Task
 from pramana.arrays import Float
 from pramana.engines import Engine
+from pramana.engines.streaming import StreamEngine
 from pramana.errors import too_few
 from pramana.estimating.function import Question
 from pramana.estimators.method import Binding, EquationMethod, Method
+from pramana.estimators.one_step import one_pass, one_step
 from pramana.estimators.remarks import remarks, wholly_outside
 from pramana.estimators.uncertainty import Inference, chosen_inference, errors_in_words, uncertainty, unsplit
 from pramana.inference import Sandwich, solve
@@ -47,7 +49,12 @@ def solved(method: EquationMethod, task: Task) -> Solved:
     engine = engine.learned()
     _refuse_few(engine)
     whole = unsplit(method, task, engine)
-    chosen = chosen_inference(task.options.inference, engine, binding.rebind is not None)
+    asked = task.options.inference
+    if task.options.passes is not None and isinstance(engine, StreamEngine) and engine.equation.direct is None:
+        chosen = chosen_inference(one_pass(asked, engine), engine, binding.rebind is not None)
+        root, facts = one_step(engine)
+        return Solved(replace(binding, facts={**binding.facts, **facts}), engine, whole, chosen, root)
+    chosen = chosen_inference(asked, engine, binding.rebind is not None)
     return Solved(binding, engine, whole, chosen, solve(engine, start=binding.begun(task.start)))
 
 
