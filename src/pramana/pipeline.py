@@ -60,7 +60,8 @@ def fit(
     what : a formula, or an estimating function such as `mean("income")` (then family and link do not apply), which can also be
         written as text, "mean(income, by=edu)".
     data : pandas, polars or Arrow table, dictionary of arrays, or the path of a CSV or Parquet file; a folder, a pattern such as
-        "part-*.parquet" or a list of such files; a `pyarrow.dataset`, `RecordBatchReader`, polars LazyFrame or DuckDB relation.
+        "part-*.parquet" or a list of such files; a `pyarrow.dataset`, `RecordBatchReader`, polars LazyFrame, DuckDB relation, Dask or Spark
+        frame.
     mechanism : a Mechanism, the path of its description, "auto" (the description beside or inside the data file), or an
         explicit None for data that were not perturbed. A description must be of the data file given: its columns, rows,
         size and hash are checked. A Mechanism is believed.

@@ -300,3 +300,40 @@ def test_a_function_that_cannot_travel_is_named(folder: Path, processes: Process
 
     with pytest.raises(pr.PramanaError, match="cannot travel"):
         pr.fit("inc ~ half(x)", folder / "parts", MECHANISM, memory=1, engine=processes, functions={"half": half})
+
+
+@pytest.mark.parametrize("engine", ["local", "cluster"])
+def test_a_dask_frame_is_its_partitions(folder: Path, engine: str, request: pytest.FixtureRequest) -> None:
+    """Partitions of files, one of them empty and one with a gap, read here or by the workers of the frame's own cluster."""
+    import dask.dataframe as dd
+
+    whole = pd.concat([pd.read_parquet(path) for path in sorted((folder / "parts").iterdir())])
+    whole.loc[whole["x"] > 2.5, "x"] = np.nan
+    frame = dd.from_map(
+        _part_of, range(5), folder=str(folder / "parts"), meta=_part_of(0, str(folder / "parts")).iloc[:0]
+    )
+    by = {} if engine == "local" else {"engine": pr.DaskEngine(request.getfixturevalue("cluster"))}
+    clustered: dict[str, Any] = {"clusters": "firm", "inference": pr.Resampling(draws=20, seed=3)}
+    drawn: dict[str, Any] = {"inference": pr.Resampling(draws=20, seed=3)}
+    for what, options in (("inc ~ x + g", clustered), (pr.mean("inc", by="edu"), drawn))[: 1 if by else 2]:
+        options = {"missing": "drop", "subset": "x < 1", **options}
+        in_memory = pr.fit(what, whole, MECHANISM, **options)
+        found = pr.fit(what, frame, MECHANISM, memory=1, **by, **options)
+        np.testing.assert_allclose(found.estimate, in_memory.estimate, rtol=1e-9)
+        np.testing.assert_allclose(found.standard_errors, in_memory.standard_errors, rtol=1e-8)
+    assert pr.fit("inc ~ x", frame.repartition(npartitions=3), MECHANISM, missing="drop").n == whole["x"].notna().sum()
+
+
+def _part_of(k: int, folder: str) -> pd.DataFrame:
+    found = pd.read_parquet(sorted(Path(folder).iterdir())[k])
+    return found.assign(x=found["x"].where(found["x"] <= 2.5))
+
+
+def test_a_dask_frame_that_fails_is_the_users_to_mend(folder: Path) -> None:
+    import dask.dataframe as dd
+
+    frame = dd.from_map(
+        _part_of, range(9), folder=str(folder / "parts"), meta=_part_of(0, str(folder / "parts")).iloc[:0]
+    )
+    with pytest.raises(pr.DataError, match="the Dask frame could not be read"):
+        pr.fit("inc ~ x", frame, MECHANISM, missing="drop")

@@ -152,6 +152,7 @@ class Task:
             raise PramanaError(
                 f"{beside.as_arrays[0]} came as an array, and the records are read in blocks: name a column of the file"
             )
+        _refuse_unordered(source, beside, options.inference)
         chosen, domain = _chosen(options.subset, plan, known)
         reading = Reading(source.label, source.kind, tuple(columns), known, tuple(used), beside, chosen)
         described = None if resolved.told is None or resolved.told.rows == source.rows else known
@@ -353,6 +354,16 @@ def inference_of(inference: Inference | str | None) -> Inference | None:
 def _collapsible(plan: Question, options: Options) -> bool:
     """Cells will do: other methods may read more columns than the question does, and functions that learn count every record once."""
     return options.by_blocks and _id_of(options.inference) is None and not learning_calls(plan.formulas)
+
+
+def _refuse_unordered(source: Source, beside: Beside, inference: Inference | None) -> None:
+    """Draws of single records go by their places, which must be the same in every pass."""
+    units = beside.clusters is not None or beside.design is not None
+    if isinstance(inference, Resampling) and not (source.ordered or units or inference.id):
+        raise PramanaError(
+            f"{source.label} promises no order of its records, by which their draws would go: name a column that tells them apart, as in "
+            "Resampling(id='person'), or use Sandwich()"
+        )
 
 
 def _id_of(inference: Inference | None) -> str | None:

@@ -63,6 +63,11 @@ class Source(ABC):
         """How many records there are, where that is known without reading them."""
         return None
 
+    @property
+    def ordered(self) -> bool:
+        """Whether the records come in the same order in every pass, so that a record is known by its place."""
+        return True
+
     @abstractmethod
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The records, with these columns."""
@@ -320,7 +325,17 @@ def source_of(data: Any, text: Mapping[str, Collection[object]], memory: float) 
     module = type(data).__module__.partition(".")[0]
     if module in ("duckdb", "_duckdb") and type(data).__name__ == "DuckDBPyRelation":
         return RelationSource(data)
-    return None
+    return _partitioned(data)
+
+
+def _partitioned(data: Any) -> Source | None:
+    """The source behind a frame of Dask or Spark."""
+    dask, known = nw.dependencies.is_dask_dataframe(data), nw.dependencies
+    if not dask and not known.is_pyspark_dataframe(data) and not known.is_pyspark_connect_dataframe(data):
+        return None
+    from pramana.frames.partitions import DaskSource, SparkSource
+
+    return DaskSource(data) if dask else SparkSource(data)
 
 
 @dataclass(frozen=True)
