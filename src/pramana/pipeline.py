@@ -110,6 +110,7 @@ def fit(
         bytes_of(memory),
         way.by_blocks,
         checked_passes(passes),
+        way.streams,
     )
     plan = question(what, family, link, functions)
     task = Task.read(plan, data, mechanism, beside, options)

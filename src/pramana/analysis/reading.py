@@ -106,14 +106,14 @@ class Stream:
     def rows(self) -> Rows:
         return Rows(self.reading, self.units)
 
-    def summed(self, part: Callable[[Table, Sampling], T]) -> T:
-        """The sum over all batches of whatever adds."""
+    def summed(self, part: Callable[[Table, Sampling], T | None]) -> T:
+        """The sum over all batches of whatever adds; None adds nothing."""
         rows = self.rows
 
         def work(job: Job) -> T | None:
             return added(part(table, sampling) for table, sampling, _ in rows(job))
 
-        return added(found for found in self.workers.answers(work, self.jobs()) if found is not None)
+        return added(self.workers.answers(work, self.jobs()))
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,8 @@ class Options:
     """Whether the method's equation adds up over blocks of records that are bound one by one."""
     passes: int | None = None
     """1: one Newton step over records that are read block by block; None: as many as the root takes."""
+    streams: bool = False
+    """Whether the method answers where records do not fit into memory."""
 
     @property
     def workers(self) -> Workers:
@@ -138,7 +140,7 @@ class Task:
         found = taken(source, columns, options.memory, options.workers, collapsed=collapsible)
         if found is not None:
             return cls._of_table(plan, found.table, resolved, beside, options, found.counts)
-        if not options.by_blocks:
+        if not options.streams:
             raise PramanaError(
                 f"the records of {source.label} do not fit into {options.memory / 1e9:g} GB, and this method needs them all at once: raise "
                 "memory=, fit a sample of the records, or use method='reversion', which adds up over blocks"
@@ -152,6 +154,7 @@ class Task:
             raise PramanaError(
                 f"{beside.as_arrays[0]} came as an array, and the records are read in blocks: name a column of the file"
             )
+        columns = _read_columns(source, known, used, beside)
         _refuse_unordered(source, beside, options.inference)
         chosen, domain = _chosen(options.subset, plan, known)
         reading = Reading(source.label, source.kind, tuple(columns), known, tuple(used), beside, chosen)

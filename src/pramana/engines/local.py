@@ -404,10 +404,10 @@ class _Largest:
 
 
 def added(parts: Any) -> Any:
-    """The sum of whatever adds; None of nothing."""
+    """The sum of whatever adds, of which None adds nothing; None of nothing."""
     total = None
     for part in parts:
-        total = part if total is None else total + part
+        total = part if total is None else total if part is None else total + part
     return total
 
 

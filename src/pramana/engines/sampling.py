@@ -177,6 +177,11 @@ class Sampling:
         return self.weights is None and not self.clustered and self.strata is None and not self.replications
 
     @property
+    def pseudo(self) -> bool:
+        """Weights or clusters, with which a likelihood of the records is a pseudo-likelihood."""
+        return self.weights is not None or self.clustered
+
+    @property
     def present(self) -> float:
         """Records whose weight is not zero; where there are counts, the records that they stand for."""
         return self.n if self.frequencies is not None else float(np.count_nonzero(self.row_weights))
@@ -354,6 +359,10 @@ class StreamedSampling(Sampling):
     @property
     def simple(self) -> bool:
         return "weights" not in self.given and not self.clustered and not self.replications
+
+    @property
+    def pseudo(self) -> bool:
+        return "weights" in self.given or self.clustered
 
     @property
     def replications(self) -> int:

@@ -285,7 +285,7 @@ class StreamEngine(LocalEngine):
 
     def _added(self, part: Callable[[SampledBlock], T], draws: int = 1) -> T:
         work = _Answer(part, self.blocks, self.changes, max(1, WEIGHT_ENTRIES // draws))
-        return added(found for found in self.workers.answers(work, self.jobs()) if found is not None)
+        return added(self.workers.answers(work, self.jobs()))
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,11 @@ class Method(ABC):
         """Whether its equation can be bound to one block of the records after the other, of which nothing but sums is kept."""
         return False
 
+    @property
+    def streams(self) -> bool:
+        """Whether it answers, by sums of its own, where records do not fit into memory."""
+        return self.by_blocks
+
     def within(self, subset: Subset) -> Method:
         """The method for the records of a subset that perturbed columns decide."""
         raise PramanaError(
