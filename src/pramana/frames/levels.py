@@ -126,7 +126,9 @@ def positions(values: Column, levels: Sequence[Level]) -> Int:
         inside = (values >= 0) & (values < SMALL)
         return listed[values if inside.all() else np.where(inside, values, SMALL)]
     given = _comparable(values, levels)
-    kind = object if given.dtype == object else None  # without it pandas would infer the kind of text, which takes longer
+    kind = (
+        object if given.dtype == object else None
+    )  # without it pandas would infer the kind of text, which takes longer
     index = pd.Index(list(levels), dtype=kind, tupleize_cols=False)
     return np.asarray(index.get_indexer(pd.Index(given, dtype=kind, tupleize_cols=False)))
 
