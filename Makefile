@@ -32,6 +32,7 @@ bench: $(RIVALS)
 	$(BIN)/python -m benchmarks.noise
 	$(BIN)/python -m benchmarks.in_memory
 	$(BIN)/python -m benchmarks.streaming
+	$(BIN)/python -m benchmarks.growth
 
 schema: $(READY)
 	$(BIN)/python -c "from pramana.mechanism.description.document import SCHEMA, schema_text; SCHEMA.write_text(schema_text(), encoding='utf-8')"

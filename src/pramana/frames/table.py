@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -209,7 +210,7 @@ def read(data: object, *, text: Mapping[str, Collection[object]] = MappingProxyT
 def _framed(native: object) -> nw.DataFrame[Any]:
     """The frame behind narwhals, with plain and distinct column names."""
     try:
-        frame = nw.from_native(cast(Any, native), eager_only=True)
+        frame = nw.from_native(_whole_table(native), eager_only=True)
         names = list(frame.columns)
     except nw.exceptions.DuplicateError as error:
         what = " ".join(str(error).split())  # it names columns alone
@@ -219,6 +220,12 @@ def _framed(native: object) -> nw.DataFrame[Any]:
         raise DataError(f"the columns have several header rows, as in {nested[0]!r}: flatten them to plain names")
     refuse_halved_names(names)
     return frame
+
+
+def _whole_table(native: Any) -> Any:
+    """A batch of Arrow as a table; everything else as it is."""
+    arrow = sys.modules.get("pyarrow")  # whoever has a batch has loaded it
+    return arrow.Table.from_batches([native]) if arrow is not None and isinstance(native, arrow.RecordBatch) else native
 
 
 def build(columns: Mapping[str, Sequence[object] | Column], kind: FrameKind) -> Any:
