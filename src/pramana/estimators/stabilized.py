@@ -163,6 +163,10 @@ class Stabilized(Method):
                 f"ridge={given!r} of Stabilized must be a number from 0 on, or None for the one that AIC chooses"
             )
 
+    @property
+    def one_by_one(self) -> bool:
+        return True
+
     def suited(self, inference: Inference | None) -> Inference | None:
         """It has an interval of its own."""
         return inference if isinstance(inference, Sandwich) and inference.interval in ("auto", "wald") else None
