@@ -122,6 +122,11 @@ class Hull(Limits):
         rows = list(kept)
         return replace(self, centers=self.centers[:, rows], errors=self.errors[:, rows], df=self.df[:, rows])
 
+    def alone(self, place: int) -> Self:
+        """One of the two."""
+        rows = slice(place, place + 1)
+        return replace(self, centers=self.centers[rows], errors=self.errors[rows], df=self.df[rows])
+
     def times(self, size: float) -> Self:
         return replace(self, centers=self.centers * size, errors=self.errors * size)
 

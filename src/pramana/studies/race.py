@@ -30,7 +30,7 @@ from pramana.pipeline import fit
 from pramana.result import Result
 from pramana.studies.scenario import Scenario
 from pramana.studies.simulation import Numbers, ReplicateEstimates, Study
-from pramana.studies.summary import Row, StudyResult
+from pramana.studies.summary import NORMAL_975, Row, StudyResult
 
 Data = Mapping[str, Any]
 Generate = Callable[[np.random.Generator, int], Data]
@@ -386,18 +386,15 @@ def _answers(cell: Cell, truth: Table, released: Table) -> dict[str, Numbers]:
     def fitted(method: Any, table: Table = released, mechanism: Mechanism = cell.mechanism) -> Result:
         return fit(cell.what, table, mechanism, family=cell.family, method=method, **cell.options)
 
-    out = {
+    return {
         "reversion": _timed(cell, lambda: fitted("reversion")),
-        "stabilized": _timed(cell, lambda: fitted(Stabilized())),
+        **_stabilized(cell, lambda: fitted(Stabilized())),
         "likelihood": _timed(cell, lambda: fitted("likelihood")),
         "Model 1": _timed(cell, lambda: _model_1(cell, released, clip=False)),
         "Model 1 clipped": _timed(cell, lambda: _model_1(cell, released, clip=True)),
         "naive": _timed(cell, lambda: fitted("naive")),
         "oracle": _timed(cell, lambda: fitted(Naive(), truth, cell.mechanism.of_truth)),
     }
-    own = out["stabilized"]
-    one_step = {key: own.pop(f"{key} of one step") for key in ("estimate", "low", "high")}
-    return {**out, "one step": one_step | {"seconds": own["seconds"]}}
 
 
 def _model_1(cell: Cell, released: Table, *, clip: bool) -> Float:
@@ -416,24 +413,36 @@ def _timed(cell: Cell, answer: Callable[[], Result | Float]) -> Numbers:
             found = answer()
         except PramanaError:
             found = None
-    numbers: Numbers = dict.fromkeys(("estimate", "low", "high"), nothing)
+    numbers: Numbers = dict.fromkeys(("estimate", "low", "high", "error"), nothing)
     if isinstance(found, Result):
         low, high = found.interval().T
-        numbers = {"estimate": found.estimate, "low": low, "high": high}
+        numbers = {"estimate": found.estimate, "low": low, "high": high, "error": found.standard_errors}
     elif found is not None:
         numbers["estimate"] = found
     numbers["seconds"] = np.full(len(cell.truth), time.process_time() - begun)
-    return numbers | _of_one_step(found, nothing)
+    return numbers
 
 
-def _of_one_step(found: Any, nothing: Float) -> Numbers:
-    if not isinstance(found, StabilizedResult) or not isinstance(found.limits, Hull):
-        return {f"{key} of one step": nothing for key in ("estimate", "low", "high")}
-    second = replace(
-        found.limits, centers=found.limits.centers[1:], errors=found.limits.errors[1:], df=found.limits.df[1:]
-    )
-    low, high = second.at(0.95).T
-    return {"estimate of one step": found.one_step, "low of one step": low, "high of one step": high}
+def _stabilized(cell: Cell, answer: Callable[[], Result]) -> dict[str, Numbers]:
+    """The estimator, and the one step on its way, with the interval around that alone."""
+    kept: list[Result] = []
+
+    def keeping() -> Result:
+        kept.append(answer())
+        return kept[0]
+
+    own = _timed(cell, keeping)
+    parts: Numbers = dict.fromkeys(("plug_in", "weight", "projected"), np.full(len(cell.truth), np.nan))
+    if not kept:
+        return {"stabilized": own | parts, "one step": own}
+    found = kept[0]
+    assert isinstance(found, StabilizedResult)
+    assert isinstance(found.limits, Hull)
+    low, high = found.limits.alone(1).at(0.95).T
+    same = np.ones(len(cell.truth))
+    parts = {"plug_in": found.plug_in, "weight": found.weight * same, "projected": found.projected * same}
+    one_step = own | {"estimate": found.one_step, "low": low, "high": high, "error": found.limits.errors[1]}
+    return {"stabilized": own | parts, "one step": one_step}
 
 
 # A cell.
@@ -464,17 +473,18 @@ def summary(cell: Scenario, found: ReplicateEstimates) -> StudyResult:
 
 @dataclass(frozen=True)
 class Errors:
-    """An estimator's errors z (R, d), NaN without an answer, limits less the truth (R, d), all in units, and seconds (R,)."""
+    """An estimator's errors z (R, d), NaN without an answer, limits less the truth and standard errors (R, d), all in units, and seconds (R,)."""
 
     z: Float
     low: Float
     high: Float
+    error: Float
     seconds: Float
 
     @classmethod
     def of(cls, numbers: Numbers, truth: Float, unit: Float) -> Errors:
         z, low, high = ((numbers[key] - truth) / unit for key in ("estimate", "low", "high"))
-        return cls(z, low, high, numbers["seconds"][:, 0])
+        return cls(z, low, high, numbers["error"] / unit, numbers["seconds"][:, 0])
 
     @property
     def answered(self) -> Any:
@@ -522,7 +532,8 @@ class Errors:
         row |= {"coverage": float(inside.mean()), "coverage_mcse": _mcse(self.covered[held])}
         row |= {"worst_coverage": float(inside.mean(axis=0).min())}
         row |= {"missed_below": float(np.mean(self.high[held] < 0)), "missed_above": float(np.mean(self.low[held] > 0))}
-        return row | {"length": float(np.median((self.high - self.low)[held]) / (2 * 1.959964))}
+        row["wald_coverage"] = float(np.mean((np.abs(self.z) <= NORMAL_975 * self.error)[held]))
+        return row | {"length": float(np.median((self.high - self.low)[held]) / (2 * NORMAL_975))}
 
     def beside(self, other: Errors) -> Row:
         """Next to another on the same data sets: ratio of root mean squares, and difference of coverages."""

@@ -217,7 +217,16 @@ def _intervals(result: StudyResult) -> Sheet:
     for method in ("reversion", "stabilized", "one step", "likelihood"):
         for r in result.where(method=method):
             numbers = (
-                r[k] for k in ("coverage", "coverage_mcse", "worst_coverage", "missed_below", "missed_above", "length")
+                r[k]
+                for k in (
+                    "coverage",
+                    "coverage_mcse",
+                    "wald_coverage",
+                    "worst_coverage",
+                    "missed_below",
+                    "missed_above",
+                    "length",
+                )
             )
             rows.append((r["setting"], f"{r['keep']:g}", r["n"], method, *numbers, r.get("gap"), r.get("gap_mcse")))
     columns = (
@@ -227,6 +236,7 @@ def _intervals(result: StudyResult) -> Sheet:
         "estimator",
         "coverage",
         "MC error",
+        "of ± 1.96 SE",
         "worst coefficient",
         "too low",
         "too high",

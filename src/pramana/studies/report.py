@@ -14,7 +14,7 @@ from pramana.render.figures import heat_maps, line_grid
 from pramana.render.pages import Code, Heading, Page, Picture
 from pramana.studies.noise_page import noise_section
 from pramana.studies.published import REPLICATES, TABLE_1
-from pramana.studies.race_page import race_section
+from pramana.studies.race_page import race_section, table_1_section
 from pramana.studies.sections import Section, save_figure, save_page
 from pramana.studies.simulation import Study
 from pramana.studies.study import CLIPPED, GREEK, GRID, KEEPS, MODEL_1, MODEL_2, NAMES, SIZES
@@ -313,6 +313,7 @@ def _sections(study: Study) -> Sequence[Section]:
         "map": map_section,
         "noise": noise_section,
         "race": race_section,
+        "table 1": table_1_section,
         "plain": plain_section,
     }
     return (pages[study.page],)

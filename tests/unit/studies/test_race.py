@@ -15,7 +15,7 @@ from pramana.studies import report, run_replicates
 from pramana.studies.race import FAR, NAMES, Cell, Errors, best_logit, cells, replicates, summary
 from pramana.studies.race_page import verdicts
 from pramana.studies.study import study_of
-from pramana.studies.summary import StudyResult, combine
+from pramana.studies.summary import StudyResult, combine, summarize
 
 
 def test_the_halves_are_pairs_of_one_kind_and_share_no_cell() -> None:
@@ -75,15 +75,15 @@ def test_errors_are_cut_and_paired() -> None:
     z = rng.normal(size=(400, 2))
     wild = np.where(np.arange(400)[:, None] < 4, 100.0, 2 * z)
     none = np.where(np.arange(400)[:, None] < 8, np.nan, z)
-    small, large, absent = (Errors(v, v - 1.96, v + 1.96, np.ones(400)) for v in (z, wild, none))
+    small, large, absent = (Errors(v, v - 1.96, v + 1.96, np.ones_like(v), np.ones(400)) for v in (z, wild, none))
     assert large.squares[:4] == pytest.approx(FAR**2)
     assert absent.squares[:8] == pytest.approx(FAR**2)
     assert absent.row()["rootless"] == pytest.approx(0.02)
     beside = small.beside(large)
     assert beside["ratio"] == pytest.approx(np.sqrt(small.squares.mean() / large.squares.mean()))
     halves = [
-        Errors(z[k::20], z[k::20], z[k::20], np.ones(20)).beside(
-            Errors(wild[k::20], wild[k::20], wild[k::20], np.ones(20))
+        Errors(z[k::20], z[k::20], z[k::20], z[k::20], np.ones(20)).beside(
+            Errors(wild[k::20], wild[k::20], wild[k::20], wild[k::20], np.ones(20))
         )["ratio"]
         for k in range(20)
     ]
@@ -127,3 +127,15 @@ def test_the_page(tmp_path: Path) -> None:
     page = (tmp_path / "d1.md").read_text(encoding="utf-8")
     for words in ("When to use which", "logit (A1)", "linear (B1)", "Model 1 clipped", "worst coefficient"):
         assert words in page
+
+
+def test_table_1_once_more(tmp_path: Path) -> None:
+    """The page of d2 takes every cell of the paper's table; here with numbers of one of them."""
+    study = study_of("d2")
+    assert len(study.scenarios) == 18
+    small = replace(study.scenarios[0], n=200)
+    rows = summarize(small, run_replicates(small, study.methods, 3, seed=1)).rows
+    result = StudyResult(tuple(row | dict(s.label) | {"n": s.n} for s in study.scenarios for row in rows))
+    written = report.write(study, result, Folder(tmp_path, False), "command")
+    assert {path.name for path in written} == {"d2.csv", "d2.md", "d2.html"}
+    assert "SE, stabilized" in (tmp_path / "d2.md").read_text(encoding="utf-8")
