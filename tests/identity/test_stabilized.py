@@ -290,3 +290,28 @@ def test_the_hull_holds_both_intervals_and_its_test() -> None:
         p = row["p_value"]
         if 1e-6 < p < 1:
             assert min(np.abs(found.interval(1 - p)[found.parameters.index(row["term"])])) == pytest.approx(0, abs=1e-6)
+
+
+def test_a_design_with_one_stratum_and_single_records_is_a_weighted_sample() -> None:
+    mechanism = pr.Mechanism({"y": kept([0, 1], 0.7)})
+    data = swapped(mild(400), mechanism) | {"one": np.zeros(400), "id": np.arange(400)}
+    options = {"family": "binomial", "method": "stabilized"}
+    plain = pr.fit("y ~ x", data, mechanism, weights="w", **options)
+    designed = pr.fit("y ~ x", data, mechanism, design=pr.SurveyDesign("w", "one", "id"), **options)
+    assert isinstance(plain, pr.StabilizedResult)
+    assert isinstance(designed, pr.StabilizedResult)
+    assert designed.plug_in == pytest.approx(plain.plug_in, rel=1e-8)
+    assert designed.evidence == pytest.approx(plain.evidence, rel=0.01)
+    assert designed.standard_errors == pytest.approx(plain.standard_errors, rel=0.02)
+
+
+def test_a_column_of_a_joint_channel_that_is_not_used_is_summed_out() -> None:
+    """With a channel that leaves the other column alone, the answer is that of the first column's own channel."""
+    own = kept(list("abc"), 0.7)
+    pairs = [(a, b) for a in "abc" for b in "ns"]
+    both = pr.TransitionMatrix(pairs, np.kron(own.matrix, np.eye(2)))
+    data = swapped(mild(500), pr.Mechanism({"g": own}))
+    method = pr.Stabilized(splines=False, products=False)
+    alone = pr.fit(pr.proportions("g"), data, pr.Mechanism({"g": own}), method=method)
+    joint = pr.fit(pr.proportions("g"), data, pr.Mechanism({("g", "region"): both}), method=method)
+    assert joint.estimate == pytest.approx(alone.estimate, rel=1e-8)
