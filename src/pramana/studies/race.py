@@ -564,7 +564,9 @@ def confirming() -> Study:
 
 
 def exploring() -> Study:
-    return _half("d1-exploring", "on the cells that it was tried on", 0)
+    return _half(EXPLORING, "on the cells that it was tried on", 0)
 
 
-STUDIES: Mapping[str, Callable[[], Study]] = {"d1": confirming, "d1-exploring": exploring}
+EXPLORING = "d1-exploring"
+"""The half that nothing is published of."""
+STUDIES: Mapping[str, Callable[[], Study]] = {"d1": confirming, EXPLORING: exploring}

@@ -93,7 +93,7 @@ STUDIES: Mapping[str, Callable[[], Study]] = {
 }
 """Studies by name: a new one is registered here."""
 
-ALL = (*STUDIES, "application")
+ALL = (*(name for name in STUDIES if name != race.EXPLORING), "application")
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,8 @@ from pramana.studies.race import FAR, NAMES, Cell, Errors, best_logit, cells, re
 from pramana.studies.race_page import verdicts
 from pramana.studies.study import study_of
 from pramana.studies.summary import StudyResult, combine, summarize
+
+PAGES = Path(__file__).parents[3] / "docs" / "reproduction"
 
 
 def test_the_halves_are_pairs_of_one_kind_and_share_no_cell() -> None:
@@ -91,6 +94,28 @@ def test_errors_are_cut_and_paired() -> None:
     row = small.row()
     assert row["coverage"] + row["missed_below"] + row["missed_above"] == pytest.approx(1)
     assert row["length"] == pytest.approx(1, rel=1e-3)
+
+
+@pytest.mark.parametrize("path", sorted(PAGES.glob("d1.csv")), ids=lambda path: path.stem)
+def test_committed_results_are_of_the_study_as_it_is_and_never_worse_than_reversion(path: Path) -> None:
+    """Nor without an answer; the page says what else was asked, and whether it was reached."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [{k: _number(v) for k, v in row.items() if v} for row in csv.DictReader(file)]
+    found = StudyResult(tuple(rows))
+    kept = [(c.label["setting"], c.label["keep"], c.n) for c in study_of(path.stem).scenarios]
+    own = found.where(method="stabilized")
+    assert [(r["setting"], r["keep"], r["n"]) for r in own] == kept
+    assert all(r["replicates"] >= 2000 for r in own)
+    (_, larger), *_, (_, rootless) = verdicts(found)
+    assert not larger
+    assert not rootless
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def test_simulate_takes_the_method() -> None:
