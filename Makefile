@@ -14,7 +14,7 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 10 -m "not verify and not engines"
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --durations 10 -m "not verify and not engines"
 
 engines-test: $(READY)
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group engines

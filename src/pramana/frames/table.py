@@ -20,6 +20,8 @@ from pramana.frames.levels import EXACT, Level, is_unsigned, lacks_half, refuse_
 from pramana.frames.metadata import is_text
 
 FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow", "dict"]
+NESTED = (list, tuple, dict, set, np.ndarray)
+"""Kinds of values that are no numbers, text or true and false, but hold some."""
 
 
 @dataclass(frozen=True)
@@ -248,9 +250,9 @@ def _values(series: nw.Series[Any]) -> Column:
     if values.dtype.kind == "c" or series.dtype in (nw.List, nw.Struct, nw.Array):
         raise _unusable(series.name, type(series.dtype).__name__)
     if values.dtype.kind == "O":
-        nested = next((v for v in values if isinstance(v, list | tuple | dict | set | np.ndarray)), None)
+        nested = next((t for t in set(map(type, values.tolist())) if issubclass(t, NESTED)), None)
         if nested is not None:  # a map of Arrow, or a column of Python objects
-            raise _unusable(series.name, type(nested).__name__)
+            raise _unusable(series.name, nested.__name__)
         if series.implementation.is_pandas_like() and series.to_native().dtype == object:  # other strings are whole
             _refuse_halves(series.name, values)
         return _numbers_in_disguise(values)
