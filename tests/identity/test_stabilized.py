@@ -71,7 +71,7 @@ def test_without_projection_and_ridge_it_is_reversion(name: str) -> None:
     assert found.standard_errors == pytest.approx(plain.standard_errors, rel=1e-6)
 
 
-def strong(kind: str, n: int = 150) -> tuple[Slow, dict[str, Any], pr.Mechanism, dict[str, Any]]:
+def strong(kind: str, n: int = 110) -> tuple[Slow, dict[str, Any], pr.Mechanism, dict[str, Any]]:
     """Data in which many records are projected, and U written out."""
     rng = np.random.default_rng(8)
     x, z = rng.normal(size=n), rng.normal(size=n)

@@ -30,7 +30,7 @@ def answers(setting: settings.Setting, released: dict[str, np.ndarray]) -> dict[
     return out
 
 
-@pytest.mark.parametrize("replicates", [50, pytest.param(2000, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("replicates", [35, pytest.param(2000, marks=pytest.mark.verify)])
 @pytest.mark.parametrize("cell", CELLS)
 def test_beside_reversion(cell: str, replicates: int, record_property: Log) -> None:
     keep, n, largest = CELLS[cell]
