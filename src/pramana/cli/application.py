@@ -91,7 +91,9 @@ def demo(
 def study(
     what: Annotated[
         str,
-        typer.Argument(help="a1, a2, b1, b2, c1 to c6, application, all, or a Python file that defines `scenario`."),
+        typer.Argument(
+            help="a1, a2, b1, b2, c1 to c6, d1, application, all, or a Python file that defines `scenario`."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and pages.")],
     replicates: Annotated[int, typer.Option(min=2, help="Data sets in each scenario.")] = 2000,
