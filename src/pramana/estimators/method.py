@@ -77,6 +77,11 @@ class Method(ABC):
         """Whether it answers, by sums of its own, where records do not fit into memory."""
         return self.by_blocks
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether a simulation gives it one data set after the other, for it has no equation that solves many at once."""
+        return False
+
     def within(self, subset: Subset) -> Method:
         """The method for the records of a subset that perturbed columns decide."""
         raise PramanaError(

@@ -27,18 +27,20 @@ class Prediction:
     design : without the records it was learnt from.
     curve : η ↦ (μ, μ′, …).
     offset : whether the formula has one.
+    reads : the variables behind each column of the design.
     """
 
     design: FormulaDesign
     curve: Curve
     offset: bool = False
+    reads: tuple[frozenset[str], ...] = ()
 
     @classmethod
     def of(cls, model: GeneralizedLinear | None) -> Prediction | None:
         """None for anything without a linear predictor that came from a formula."""
         if model is None or not isinstance(model.design_of, FormulaDesign):
             return None
-        return cls(model.design_of, model.family.curve, isinstance(model.offset_of, Offset))
+        return cls(model.design_of, model.family.curve, isinstance(model.offset_of, Offset), model.reads)
 
     def at(self, data: Any, estimate: Float, covariance: Float, reach: float) -> dict[str, Float]:
         """Mean, delta-method standard error and limits (transformed from the linear predictor) for every record."""
