@@ -44,7 +44,7 @@ class RankedEngine(StreamEngine):
         spread, learning = engine.known[-1].spread(), float(sums.masses.weight.sum())
         size = size * learning / sums.overall.total
         window = default_bandwidth(1.0 if spread is None else spread, size)
-        learned = replace(sample, measure=replace(sample.measure, size=size, window=window))
+        learned = replace(sample, measure=replace(sample.measure, size=size, given=window))
         return engine._changed(lambda e: e.taught(learned))  # type: ignore[return-value]
 
     def direct(self, weights: Any) -> Float:

@@ -18,7 +18,7 @@ from pramana.estimating.distribution import (
     FLAT,
     QUARTILE_WIDTH,
     Distribution,
-    averaged_quantile,
+    between_quartiles,
     narrower,
 )
 from pramana.estimating.rounding import settled
@@ -266,13 +266,12 @@ class Binned:
         deviation = np.sqrt(max(overall.spread / weight - (float(m.amount.sum()) / weight) ** 2, 0.0))
         counted = masses.weight > 0
         shares = masses.weight[counted] / weight
-        between = averaged_quantile(values[counted], shares, 0.75) - averaged_quantile(values[counted], shares, 0.25)
-        return narrower(float(deviation), between)
+        return narrower(float(deviation), between_quartiles(values[counted], shares))
 
     def standing(self, domains: tuple[str, ...], size: float, window: float) -> Standing:
         """The distribution that the known values and one value for every other bin make."""
         values, masses = self._support()
-        return Standing(values, masses.up - masses.down, domains, size, window, masses, self.sums.overall)
+        return Standing(values, masses.up - masses.down, domains, size, window, None, masses, self.sums.overall)
 
     def _support(self) -> tuple[Float, Masses]:
         """Values (S,) in their order; that of a bin is its mean."""

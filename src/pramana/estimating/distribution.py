@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,7 +49,7 @@ def robust_spread(values: Float, weights: Float, floor: float = 0.0) -> float | 
     counted = weights > 0
     values, shares = values[counted], weights[counted] / weights[counted].sum()
     deviation = float(np.sqrt(shares @ (values - shares @ values) ** 2))
-    return narrower(deviation, averaged_quantile(values, shares, 0.75) - averaged_quantile(values, shares, 0.25), floor)
+    return narrower(deviation, between_quartiles(values, shares), floor)
 
 
 def narrower(deviation: float, between: float, floor: float = 0.0) -> float | None:
@@ -56,12 +57,17 @@ def narrower(deviation: float, between: float, floor: float = 0.0) -> float | No
     return min((s for s in (deviation, between / 1.349) if s > floor), default=None)
 
 
-def averaged_quantile(values: Float, shares: Float, q: float) -> float:
-    """The mean of the quantiles at levels around q."""
+def between_quartiles(values: Float, shares: Float) -> float:
+    """The distance of the quartiles, each the mean of the quantiles at levels around it."""
     order = np.argsort(values, kind="stable")
-    edges = np.concatenate([[0.0], np.cumsum(shares[order])])
+    ordered, edges = values[order], np.concatenate([[0.0], np.cumsum(shares[order])])
+    low, high = (_averaged_quantile(ordered, edges, q) for q in (0.25, 0.75))
+    return high - low
+
+
+def _averaged_quantile(ordered: Float, edges: Float, q: float) -> float:
     inside = np.diff(np.clip(edges, q - QUARTILE_WIDTH, q + QUARTILE_WIDTH))
-    return float(inside @ values[order] / inside.sum())
+    return float(inside @ ordered / inside.sum())
 
 
 WEAK = 4.0
@@ -137,14 +143,15 @@ class Distribution:
     cells : reverted domain indicators (n, G) where the support is the records, (n, G, S) where it is the levels.
     domains : labels (G), empty for the whole population.
     size : effective number of records.
-    window : default half-width of a kernel; 0 where the support is the levels.
+    given : the default half-width of a kernel where it is known; else it follows from the values under `learning`, row weights (n,).
     """
 
     values: Float
     cells: Float
     domains: tuple[str, ...]
     size: float
-    window: float = 0.0
+    given: float | None = None
+    learning: Float | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, records: Records, column: str, by: Sequence[Factor], levels: Factor | None) -> Distribution:
@@ -158,13 +165,24 @@ class Distribution:
 
     def tuned(self, weights: Float, size: float) -> Distribution:
         """With the window of weighted records (n,) that are worth `size` records of equal weight."""
-        spread = None if self.discrete else robust_spread(self.values, weights)
-        window = 0.0 if self.discrete else default_bandwidth(1.0 if spread is None else spread, size)
-        return replace(self, size=size, window=window)
+        return replace(self, size=size, learning=weights)
+
+    @cached_property
+    def window(self) -> float:
+        """Default half-width of a kernel, found when it is asked for; 0 where the support is the levels."""
+        if self.given is not None:
+            return self.given
+        if self.discrete or self.learning is None:
+            return 0.0
+        spread = robust_spread(self.values, self.learning)
+        return default_bandwidth(1.0 if spread is None else spread, self.size)
 
     def rows(self, rows: slice) -> Distribution:
         """Of some of the records."""
-        return replace(self, values=self.values if self.discrete else self.values[rows], cells=self.cells[rows])
+        learning = None if self.learning is None else self.learning[rows]
+        return replace(
+            self, values=self.values if self.discrete else self.values[rows], cells=self.cells[rows], learning=learning
+        )
 
     @property
     def discrete(self) -> bool:
@@ -386,7 +404,7 @@ class DistributionEquation(Equation, Direct):
         return replace(self, measure=self.measure.tuned(*self.records.learning(weights, size)), reference=weights)
 
     def taught(self, by: DistributionEquation) -> DistributionEquation:
-        return replace(self, measure=replace(self.measure, size=by.measure.size, window=by.measure.window))
+        return replace(self, measure=replace(self.measure, size=by.measure.size, given=by.measure.window))
 
     def moments(self, weights: Float) -> Float:
         """Masses of levels and their absolute sums by domain, next to each other; of continuous numbers all records are needed: the
