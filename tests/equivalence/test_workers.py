@@ -115,9 +115,12 @@ def test_knots_do_not_depend_on_pieces(folder: Path, monkeypatch: pytest.MonkeyP
 def test_a_pool_of_processes_does(folder: Path, processes: ProcessPoolExecutor) -> None:
     both("inc ~ x + g", folder / "parts", processes, **SAMPLINGS["both"])
     both(pr.mean("y"), folder / "texts", pr.ExecutorEngine(processes, ahead=2))
-    both(pr.median("inc", by="edu"), folder / "parts", processes)
-    both("inc ~ bs(x, df=4) + center(w)", folder / "parts", processes)
-    both("y ~ x", folder / "parts", processes, method="likelihood", family="binomial", clusters="firm")
+
+
+def test_quantiles_knots_and_likelihoods_travel(folder: Path, processes: ProcessPoolExecutor) -> None:
+    both(pr.median("inc"), folder / "parts", processes)
+    both("inc ~ bs(x, df=4)", folder / "parts", processes)
+    both("y ~ x", folder / "parts", processes, method="likelihood", family="binomial")
 
 
 def test_a_result_can_be_saved_whoever_added_up(folder: Path) -> None:
