@@ -22,9 +22,10 @@ import pytest
 from test_sources import BY_REGION, MECHANISM, QUESTIONS, SAMPLINGS, N
 
 import pramana as pr
-from pramana.analysis import streaming
+from pramana.analysis import streaming, transforms
 from pramana.engines.executor import Sent
 from pramana.engines.streaming import StreamEngine
+from pramana.estimating import binned
 from pramana.frames import cells, sources
 from pramana.frames.sources import FileSource, source_of
 
@@ -191,10 +192,20 @@ def test_what_travels_holds_no_records(folder: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Sent, "of", classmethod(seen))
     monkeypatch.setattr(streaming, "PILOT", N)
+    for room in (binned, transforms):
+        monkeypatch.setattr(room, "BINS", 50)
     with ThreadPoolExecutor(2) as pool:
         engine = pr.ExecutorEngine(_Strange(pool))  # type: ignore[arg-type]
-        for options in ({}, SAMPLINGS["resampled clusters"]):
-            pr.fit("inc ~ x + edu", folder / "parts", MECHANISM, memory=1, engine=engine, **options)
+        asked: list[tuple[Any, dict[str, Any]]] = [
+            ("inc ~ x + edu", {}),
+            ("inc ~ x + edu", SAMPLINGS["resampled clusters"]),
+            ("inc ~ bs(x, df=4)", {}),
+            (pr.median("inc"), {}),
+            (pr.quantile_regression("inc ~ x"), {}),
+            ("y ~ x", {"family": "binomial", "method": "likelihood"}),
+        ]
+        for what, options in asked:
+            pr.fit(what, folder / "parts", MECHANISM, memory=1, engine=engine, **options)
     assert 0 < max(sizes) < 8 * N  # not even one column, nor the draws of the clusters
 
 

@@ -44,8 +44,8 @@ class RankedEngine(StreamEngine):
         spread, learning = engine.known[-1].spread(), float(sums.masses.weight.sum())
         size = size * learning / sums.overall.total
         window = default_bandwidth(1.0 if spread is None else spread, size)
-        learned = replace(sample, measure=replace(sample.measure, size=size, given=window))
-        return engine._changed(lambda e: e.taught(learned))  # type: ignore[return-value]
+        lesson = replace(sample, measure=replace(sample.measure, size=size, given=window)).rows(slice(0, 1))
+        return engine._changed(lambda e: e.taught(lesson))  # type: ignore[return-value]
 
     def direct(self, weights: Any) -> Float:
         if not isinstance(weights, OwnWeights):

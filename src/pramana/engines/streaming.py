@@ -167,7 +167,8 @@ class StreamEngine(LocalEngine):
         if learned is self.equation:
             return self
         told = {name: text for name, text in learned.about.facts.items() if self.about.facts.get(name) != text}
-        return replace(self._changed(lambda e: e.taught(learned)), sampled=frozenset(told))
+        lesson = learned.rows(slice(0, 1))  # what travels holds no sample
+        return replace(self._changed(lambda e: e.taught(lesson)), sampled=frozenset(told))
 
     @property
     def facts(self) -> Mapping[str, str]:
