@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import dataset
 
 import pramana as pr
 from pramana.analysis import streaming
@@ -207,6 +209,20 @@ def test_gaps_and_a_level_of_the_last_file(
         gaps.iloc[rows].to_parquet(tmp_path / f"part-{k}.parquet", index=False)
     what = pr.median("income", by="place")
     same(pr.fit(what, tmp_path, MECHANISM, memory=1, missing="drop"), pr.fit(what, gaps, MECHANISM, missing="drop"))
+
+
+def test_blocks_without_a_record_in_use(data: pd.DataFrame, in_blocks: Callable[[str], None]) -> None:
+    """The first and the last blocks are outside of the subset, and some records weigh nothing."""
+    in_blocks("many blocks")
+    ordered = data.sort_values("x").assign(w=np.where(np.arange(N) % 97 == 0, 0.0, data["w"]))
+    source = dataset.dataset(pa.Table.from_pandas(ordered, preserve_index=False))
+    options: dict[str, Any] = {"subset": "x > 0.3 and x < 1", "clusters": "firm", "weights": "w"}
+    for what, more in (
+        (pr.median("income", by="region"), {}),
+        ("ill ~ bs(x, df=4)", {"family": "binomial", "method": "likelihood"}),
+    ):
+        found = pr.fit(what, source, MECHANISM, memory=1, **options, **more)
+        same(replace(found, facts={}), replace(pr.fit(what, ordered, MECHANISM, **options, **more), facts={}))
 
 
 def test_what_cannot_be_added_up_is_refused_with_a_way_out(folder: Path) -> None:

@@ -168,7 +168,8 @@ class Task:
             notes += tampered(learned.table, known, clean, learned.few.frequencies)
             notes += other_records(learned.rows, learned.levels, known, resolved.told if described else None)
             notes += agreed(learned.agreements, known, used, learned.sampling)
-        state, left = learned_states(plan.formulas, learned.stream, learned.table)
+        # Methods with sums of their own leave records without a weight out before anything is learned.
+        state, left = learned_states(plan.formulas, learned.stream, learned.table, weighing=not options.by_blocks)
         table = replace(learned.table, learned=state)
         return cls(plan, table, known, learned.sampling, options, notes, beside, domain, learned, tuple(left))
 
@@ -280,6 +281,8 @@ class Task:
         sampling = self.sampling.weighing
         if sampling is self.sampling:
             return self
+        if self.learned is not None:  # blocks see to it
+            return replace(self, sampling=sampling)
         return replace(self, table=self.table.where(self.sampling.live), sampling=sampling)
 
     @property

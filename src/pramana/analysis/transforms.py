@@ -7,7 +7,7 @@ formula are asked in the same passes.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -29,8 +29,11 @@ Part: TypeAlias = Callable[[Float], Any]
 Learner: TypeAlias = Generator[Part, Any, dict[str, Any]]
 
 
-def learned_states(formulas: Sequence[ParsedFormula], stream: Stream, sample: Table) -> tuple[State, list[str]]:
-    """What the functions of formulas learn from all records, by the call as it is written, and the calls that are left to the sample."""
+def learned_states(
+    formulas: Sequence[ParsedFormula], stream: Stream, sample: Table, *, weighing: bool
+) -> tuple[State, list[str]]:
+    """What the functions of formulas learn from all records, or from those that have a weight, by the call as it is written, and the
+    calls that are left to the sample."""
     calls, own = {written(c): c for c in learning_calls(formulas)}, formulas[0].own if formulas else ()
     state: State = {}
     left: list[str] = []
@@ -44,7 +47,7 @@ def learned_states(formulas: Sequence[ParsedFormula], stream: Stream, sample: Ta
                 left.append(key)
             else:
                 learners[key] = learner
-        state |= _asked(learners, calls, stream, state, own)
+        state |= _asked(learners, calls, stream, _Work({}, state, own, weighing))
     return state, left
 
 
@@ -66,13 +69,13 @@ def _values(call: Call, table: Table, state: State, own: Own) -> Float:
 
 
 def _asked(
-    learners: Mapping[str, Learner], calls: Mapping[str, Call], stream: Stream, state: State, own: Own
+    learners: Mapping[str, Learner], calls: Mapping[str, Call], stream: Stream, work: _Work
 ) -> dict[str, dict[str, Any]]:
     """What the learners return in the end, in a pass for each question of all of them."""
     done: dict[str, dict[str, Any]] = {}
     parts = {key: next(learner) for key, learner in learners.items()}
     while parts:
-        sums = stream.summed(_Work({key: (calls[key], part) for key, part in parts.items()}, state, own)).values
+        sums = stream.summed(replace(work, parts={key: (calls[key], part) for key, part in parts.items()})).values
         parts = {}
         for key, found in sums.items():
             try:
@@ -99,8 +102,12 @@ class _Work:
     parts: Mapping[str, tuple[Call, Part]]
     state: State
     own: Own
+    weighing: bool
 
-    def __call__(self, table: Table, sampling: Sampling) -> _Answers:  # noqa: ARG002 - learning counts every record once
+    def __call__(self, table: Table, sampling: Sampling) -> _Answers:
+        """Every record counts once, or, as `Sampling.weighing` has it, those alone that weigh something."""
+        if self.weighing and not sampling.live.all():
+            table = table.where(sampling.live)
         found = {key: part(_values(call, table, self.state, self.own)) for key, (call, part) in self.parts.items()}
         return _Answers(found)
 

@@ -385,6 +385,19 @@ class StreamedSampling(Sampling):
         return self.sums.total**2 / self.sums.squares
 
     @property
+    def weighing(self) -> StreamedSampling:
+        if self.strata is not None:
+            return self
+        live = self.live_units
+        units = None if live is None else int(live.sum())
+        return replace(
+            self,
+            sums=replace(self.sums, n=self.sums.counted),
+            units=units,
+            live_units=None if live is None else live[live],
+        )
+
+    @property
     def groups(self) -> int | None:
         return self.units
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from pramana.analysis.reading import Stream
 from pramana.arrays import Float
-from pramana.engines.sampling import Sampling
+from pramana.engines.sampling import Sampling, StreamedSampling
 from pramana.errors import SolveError
 from pramana.estimating import EstimatingFunction
 from pramana.estimating.collinearity import unjudged
@@ -95,7 +95,7 @@ class Climber:
     function: EstimatingFunction
     mechanism: Mechanism | None
     stream: Stream
-    groups: int
+    sampling: StreamedSampling
 
     def climbed(self, theta: Theta) -> tuple[Theta, LikelihoodSums]:
         """The maximum of all records, from that of the sample."""
@@ -136,16 +136,18 @@ class Climber:
         empty = replace(
             self.model.covariates, design=self.model.covariates.design[:0]
         )  # of which a likelihood without hidden ones asks nothing
-        return AtTheta(self.function, self.mechanism, empty, theta, self.groups)
+        return AtTheta(self.function, self.mechanism, empty, theta, self.sampling.groups or 0)
 
     def score_sums(self, theta: Theta, sums: LikelihoodSums) -> ScoreSums:
-        at, stream = self._at(theta), self.stream
+        """Of the clusters with a record that weighs something; under a design of all units."""
+        at, stream, sampling = self._at(theta), self.stream, self.sampling
+        live = slice(None) if sampling.live_units is None or sampling.strata is not None else sampling.live_units
 
         def shares(frame: Frame) -> Float:
             def part(table: Table, sampling: Sampling) -> Float | None:
                 found = at.bound(table, sampling)
                 return None if found is None else found[2].shares(frame)
 
-            return stream.summed(part)
+            return stream.summed(part)[live]
 
-        return ScoreSums(sums.outer, sums.clusters, shares)
+        return ScoreSums(sums.outer, None if sums.clusters is None else sums.clusters[live], shares)

@@ -119,7 +119,7 @@ class Likelihood(Method):
 
     def estimate(self, task: Task) -> LikelihoodResult:
         """Fit, with standard errors and diagnostics."""
-        task = replace(task if task.learned is not None else task.weighing(), plan=task.plan.likelihood)
+        task = replace(task.weighing(), plan=task.plan.likelihood)
         function, sampling, options = task.function, task.sampling, task.options.inference
         if isinstance(options, Jackknife) or sampling.replications:
             raise PramanaError("the likelihood knows no jackknife and no replicate weights: use method='reversion'")
@@ -215,7 +215,7 @@ def in_blocks(method: Likelihood, task: Task, robust: Sandwich | None) -> Fitted
             "on, and these do not fit into memory: raise memory=, fit a sample of the records, or use method='reversion'"
         )
     search = searched(model, few)
-    climber = Climber(model, task.function, task.mechanism, learned.stream, task.sampling.groups or 0)
+    climber = Climber(model, task.function, task.mechanism, learned.stream, learned.sampling)
     theta, sums = climber.climbed(search.best.theta)
     inverse = inverse_information(sums.information)
     spread = Robust(inverse, None)
