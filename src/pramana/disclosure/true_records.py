@@ -16,6 +16,7 @@ from pramana.disclosure.release.link import read_link
 from pramana.disclosure.release.streaming import Coding
 from pramana.errors import DataError, MechanismError, PramanaError, listing, suggestion
 from pramana.frames import Level, Table, encode, read
+from pramana.frames.folders import files_of
 from pramana.frames.marks import refuse_undeclared, with_gaps
 from pramana.frames.table import is_missing, require_columns
 from pramana.mechanism import Assignment, Mechanism
@@ -80,8 +81,9 @@ def _recoded(table: Table, codings: Mapping[str, Coding]) -> Table:
 
 
 def told_of_release(released: Any) -> dict[str, Any]:
-    """What the description of a released file says of it; nothing for a frame."""
-    found = find_description(Path(released)) if isinstance(released, str | os.PathLike) else None
+    """What the description of a released file, or of the first of several, says of it; nothing for a frame."""
+    alone = [released] if isinstance(released, str | os.PathLike) else []
+    found = next((find_description(Path(file)) for file in files_of(released) or alone), None)
     body = (found or {}).get("pram")
     return body if isinstance(body, dict) else {}
 

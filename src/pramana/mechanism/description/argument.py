@@ -55,12 +55,27 @@ def resolve_mechanism(mechanism: Mechanism | str | Path | None, data: Any, *, ve
             f"mechanism of type {type(mechanism).__name__}: give a Mechanism, its path, 'auto', or None for unperturbed data"
         )
     elif str(mechanism) == "auto":
+        if files:
+            _refuse_lost(data)
         return _of_files(files, verify) if files else _automatic(path, data, verify)
     else:
         known = _named(Path(mechanism), None if path is None else data_file(data), verify)
     for each in files or (path,):
         _refuse_forgotten(known.mechanism, each, data)
     return known
+
+
+def _refuse_lost(data: Any) -> None:
+    """All files that the description of a folder lists are in it."""
+    from pramana.mechanism.description.reading import listed_files
+
+    if not isinstance(data, str | os.PathLike) or not Path(data).is_dir():
+        return
+    for name in listed_files(Path(data)):
+        if not (Path(data) / name).is_file():
+            raise MechanismError(
+                f"{name!r} is described, but not in {str(data)!r}: get the whole release, or name the files that are to be fitted"
+            )
 
 
 def _of_files(files: Sequence[Path], verify: bool) -> Resolved:

@@ -215,6 +215,13 @@ def _entries(path: Path) -> list[Document]:
     return entries
 
 
+def listed_files(folder: Path) -> list[str]:
+    """The perturbed files that the description of a folder lists, by name; none where it has no description."""
+    package = folder / PACKAGE
+    listed = _resources(read_json(package, "the description", MechanismError)) if package.is_file() else []
+    return [r["path"] for r in listed if "pram" in r and isinstance(r.get("path"), str)]
+
+
 def _resources(document: Any) -> list[Document]:
     listed = document.get("resources") if isinstance(document, dict) else None
     return [r for r in listed if isinstance(r, dict)] if isinstance(listed, list) else []
