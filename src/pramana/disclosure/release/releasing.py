@@ -607,5 +607,6 @@ def card_texts(order: Order, copy: Copy, final: Clearance) -> tuple[str, str]:
     """The page about a file or a folder of them, as Markdown and as HTML."""
     from pramana.disclosure.release.card import card_page
 
-    page = card_page(copy.path.name, order.mechanism, copy.body(order, final), copy.totals.counts)
+    body, folder = copy.body(order, final), copy.path != order.target
+    page = card_page(copy.path.name, order.mechanism, body, copy.totals.counts, folder=folder)
     return page.markdown(), page.html()
