@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pramana as pr
+from pramana.disclosure.release.policy import AuditRule, Policy
 from pramana.frames import processes, writing
 from pramana.frames.blocks import csv_files
 
@@ -229,6 +230,30 @@ def test_lost_and_foreign_files_of_a_released_folder_fail_the_audit(place: Path)
         pr.fit(pr.mean("x"), place / "out", "auto")
     found = pr.audit(place / "out", original=place / "in").of("error")
     assert any("has 2 file(s) and the original 3" in f.message for f in found)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_level_is_rare_over_all_files(count: int, place: Path) -> None:
+    """One person in each of three files are three people; in two of them, two."""
+    known = pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response([*LEVELS, "top"], 0.7)})
+    for k in range(count):
+        replaced(place / "in" / f"p{k}.csv", "low", "top")
+    if count == 3:
+        assert pr.release(place / "in", place / "out", known).rows == 90
+        return
+    with pytest.raises(pr.PramanaError, match=r"1 level\(s\) of edu are held by fewer than 3 record"):
+        pr.release(place / "in", place / "out", known)
+    assert not (place / "out").exists()
+
+
+def test_a_policy_can_ask_for_the_audit_of_a_folder(place: Path) -> None:
+    policy = Policy(audit=AuditRule(original=True))
+    assert pr.release(place / "in", place / "out", M, policy=policy, ledger=place / "ledger").rows == 90
+    for k, level in enumerate(LEVELS):  # which file a record is in tells its level
+        frame = pd.DataFrame({"id": np.arange(400 * k, 400 * k + 400), "edu": level, "x": 1.0})
+        frame.to_csv(place / "in" / f"p{k}.csv", index=False)
+    with pytest.raises(pr.PramanaError, match=r"asks for a clean audit of 'other'.*give-aways"):
+        pr.release(place / "in", place / "other", M, policy=policy, ledger=place / "ledger")
 
 
 def test_a_changed_file_of_a_folder_is_named(place: Path) -> None:

@@ -33,7 +33,10 @@ def files_of(data: Any) -> tuple[DataFile, ...]:
 
 
 def _refuse_confusion(files: Sequence[DataFile]) -> None:
-    """Files of one format, and no two with the same name or the same content on the disk."""
+    """Files of one format, and no two with one name or in one place of the disk."""
+    kinds = sorted({format_of(Path(file)) for file in files})
+    if len(kinds) > 1:
+        raise DataError(f"the files are of several formats ({', '.join(kinds)}): give those of one of them")
     names: dict[str, DataFile] = {}
     places: dict[tuple[int, int], DataFile] = {}
     for file in files:
@@ -45,21 +48,26 @@ def _refuse_confusion(files: Sequence[DataFile]) -> None:
                 "leave out or rename one of them"
             )
         names[file.name.casefold()] = places[found.st_dev, found.st_ino] = file
-    kinds = sorted({format_of(Path(file)) for file in files})
-    if len(kinds) > 1:
-        raise DataError(f"the files are of several formats ({', '.join(kinds)}): give those of one of them")
 
 
-def read_files(files: Sequence[DataFile], text: Mapping[str, Collection[object]]) -> Table:
-    """All records in one table; of CSV, where each file was read with types of its own, a column is text if it is so in one of them."""
-    tables = [read(file, text=text).frame.to_native() for file in files]
+def read_files(
+    files: Sequence[DataFile], text: Mapping[str, Collection[object]], columns: Collection[str] | None = None
+) -> Table:
+    """All records in one table, with some of the columns; of CSV, where each file was read with types of its own, a column is text if it is
+    so in one of them."""
+
+    def kept(file: DataFile, known: Mapping[str, Collection[object]]) -> Any:
+        found = read(file, text=known).frame.to_native()
+        return found if columns is None else found.select([name for name in found.column_names if name in columns])
+
+    tables = [kept(file, text) for file in files]
     refuse_other_columns([(file.name, table.column_names) for file, table in zip(files, tables, strict=True)])
     mixed = [
         name for name in tables[0].column_names if not _one_type([table.schema.field(name).type for table in tables])
     ]
     if mixed and format_of(Path(files[0])) == "csv":
         both = {**dict.fromkeys(mixed, ()), **text}
-        tables = [read(file, text=both).frame.to_native() for file in files]
+        tables = [kept(file, both) for file in files]
     elif mixed:
         raise DataError(
             f"column {mixed[0]!r} is not of one type in the {len(files)} files: convert it, the same way in all of them"
