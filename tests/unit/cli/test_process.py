@@ -27,7 +27,7 @@ def pramana(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, survey: pd.DataFrame, mechanism: pr.Mechanism) -> Path:
-    survey.to_csv(tmp_path / "public.csv", index=False)
+    survey.assign(gap=survey["age"].where(survey["age"] > -1)).to_csv(tmp_path / "public.csv", index=False)
     mechanism.save(tmp_path / "m.json")
     return tmp_path
 
@@ -64,6 +64,8 @@ def test_the_installed_script_is_the_same_command(folder: Path) -> None:
         (("compare", FORMULA, "public.csv", "-m", "m.json", "--truth", "absent.csv"), "'absent.csv' does not exist"),
         (("demo", "--out", "m.json"), "folder 'm.json' cannot be created"),
         (("fit", FORMULA, "public.csv", "--draws", "many"), "'--draws'"),
+        (("fit", "gap ~ age", "public.csv", "-m", "m.json"), "use --missing drop to leave them out"),
+        (("fit", FORMULA, "public.csv", "-m", "m.json", "--family", "logit"), "--family binomial"),
         (("fit", FORMULA, "public.csv", "--bogus"), "No such option: --bogus"),
     ],
 )
