@@ -23,7 +23,7 @@ import pytest
 
 import pramana as pr
 from pramana.disclosure.release.policy import AuditRule, Policy
-from pramana.frames import processes, writing
+from pramana.frames import documents, processes, writing
 from pramana.frames.blocks import csv_files
 
 LEVELS = ["low", "mid", "high"]
@@ -255,6 +255,19 @@ def test_a_policy_can_ask_for_the_audit_of_a_folder(place: Path) -> None:
     policy = Policy(audit=AuditRule(original=True))
     with pytest.raises(pr.PramanaError, match=r"asks for a clean audit of 'other'.*give-aways"):
         pr.release(place / "in", place / "other", M, policy=policy, ledger=place / "ledger")
+
+
+def test_the_description_of_a_folder_is_parsed_once(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It describes all files, and each of them asks for it: hundreds of files would take minutes."""
+    pr.release(place / "in", place / "out", M)
+    parsed, read = [], documents.parse_json
+    monkeypatch.setattr(documents, "parse_json", lambda *given: parsed.append(1) or read(*given))
+    pr.fit(pr.mean("x"), place / "out", "auto")
+    assert len(parsed) == 1
+    description = place / "out" / "datapackage.json"
+    replaced(description, '"bytes": ', '"bytes": 9')
+    with pytest.raises(pr.MechanismError, match=r"'p0.csv' has \d+ bytes, but its description says 9"):
+        pr.fit(pr.mean("x"), place / "out", "auto")
 
 
 def test_a_changed_file_of_a_folder_is_named(place: Path) -> None:
