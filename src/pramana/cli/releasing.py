@@ -9,7 +9,7 @@ import typer
 
 from pramana.cli.output import check_output, say, warnings_in_a_line
 from pramana.cli.reading import reading
-from pramana.errors import PramanaError
+from pramana.errors import PramanaError, counted
 from pramana.progress import bar
 
 
@@ -95,7 +95,8 @@ def perturb(
             tell=tell,
         )
     told = f"epsilon {made.epsilon:.4g} a {unit or 'record'}{made.condition}"
-    say(f"{made.rows} records, {made.randomness} draws, {told}")
+    many = f" in {counted(len(made.files), 'file')}" if made.files else ""
+    say(f"{made.rows} records{many}, {made.randomness} draws, {told}")
     for column, count in made.missing.items():
         say(f"{column}: missing in {count} records, which is published as it is")
     for balance in made.budget:

@@ -100,7 +100,7 @@ def test_a_folder_is_perturbed_audited_and_weighed(
     confidential: Path, survey: pd.DataFrame, given: tuple[str, ...]
 ) -> None:
     told = run("perturb", *given, "-m", "m.json", "--ledger", "ledger", "--card")
-    assert f"{len(survey)} records" in told
+    assert f"{len(survey)} records in 3 files, fresh draws" in told
     assert "wrote out\n" in told
     assert sorted(p.name for p in Path("out").glob("p*")) == ["p0.csv", "p1.csv", "p2.csv"]
     assert "Audit of out: " in run("audit", "out", "--original", "in", "--ledger", "ledger")

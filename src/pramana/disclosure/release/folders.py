@@ -106,7 +106,8 @@ def released_folder(order: Order, files: Sequence[DataFile], jobs: int | None) -
         with order.gate.recorded(intent, cleared, read, released=whole.sha256, rows=whole.totals.rows) as final:
             cards = _describe(order, folder, copies, whole, final)
             publish_folder(folder)
-    return made_known(order, target, whole, [target / card for card in cards], final)
+    made = made_known(order, target, whole, [target / card for card in cards], final)
+    return replace(made, files=tuple(file.name for file in files))
 
 
 def _count(jobs: int | None, sizes: Sequence[int]) -> int:

@@ -71,6 +71,8 @@ class Release:
     """What had to be allowed by name."""
     budget: tuple[Balance, ...] = ()
     """Every budget of the policy that the release touches, and what is left of it."""
+    files: tuple[str, ...] = ()
+    """The names of the files, where `path` is a folder of them."""
 
 
 @dataclass(frozen=True)
