@@ -19,7 +19,7 @@ from pramana.inference.hypotheses import IntervalTest, WaldTest, alone_at_zero, 
 from pramana.inference.limits import Limits, shown_t
 from pramana.inference.options import check_level
 from pramana.inference.resampling import Draws
-from pramana.models.prediction import Prediction
+from pramana.models.prediction import AnyPrediction
 from pramana.render import Sheet, Shown, plain, render
 
 COLUMNS = ("term", "estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high")
@@ -60,7 +60,7 @@ class Result(Shown, Familiar):
     draws : resampled values, or None.
     limits : intervals that are not Wald's or those of the draws, or None.
     facts : what was fitted and how, as shown above the table.
-    model : what `predict` needs of a generalised linear model, or None.
+    model : what `predict` needs of a model that was fitted by a formula, or None.
     log_scale : whether the parameters are logarithms, so that `exponentiate` makes ratios of them.
     exponentials : names of the exponentials of the parameters, where they change; None elsewhere.
     free : parameters of the mechanism that were estimated along; they are shares, whatever the scale of the others.
@@ -85,7 +85,7 @@ class Result(Shown, Familiar):
     limits: Limits | None = field(default=None, repr=False)
     facts: Mapping[str, str] = field(default_factory=dict)
     frame_kind: FrameKind = "pandas"
-    model: Prediction | None = field(default=None, repr=False)
+    model: AnyPrediction | None = field(default=None, repr=False)
     df: float | Float | None = None
     log_scale: bool = True
     exponentials: tuple[str, ...] | None = None
@@ -324,10 +324,11 @@ class Result(Shown, Familiar):
 
     @released
     def predict(self, data: Any, *, level: float = 0.95) -> Any:
-        """Means of new records, whose columns hold true values, with delta-method errors and limits, as a frame."""
+        """Means of new records, whose columns hold true values, with delta-method errors and limits, as a frame; of a multinomial or ordinal model
+        the chances of all classes, a row for every record and class."""
         check_level(level)
         if self.model is None:
-            raise PramanaError("only generalised linear models fitted by a formula predict: this result has no formula")
+            raise PramanaError("only regressions fitted by a formula predict: this result has none")
         columns = self.model.at(data, self.estimate, self.covariance, float(self._quantile((1 + level) / 2).max()))
         return build(columns, self.frame_kind)
 

@@ -185,7 +185,8 @@ def is_missing(values: Column) -> Bool:
 
 
 def read(data: object, *, text: Mapping[str, Collection[object]] = MappingProxyType({})) -> Table:
-    """A table from a frame, a dictionary of arrays, or a CSV or Parquet file: its path, or a `CsvFile`.
+    """A table from a frame, a dictionary of arrays, or a CSV or Parquet file: its path, or a `CsvFile`; or from several files that stand
+    for one: a folder, a pattern or a list of them.
 
     Parameters
     ----------
@@ -194,6 +195,11 @@ def read(data: object, *, text: Mapping[str, Collection[object]] = MappingProxyT
     """
     if isinstance(data, Table):
         return data
+    if isinstance(data, str | os.PathLike | list | tuple):
+        from pramana.frames.folders import files_of, read_files
+
+        if files := files_of(data):
+            return read_files(files, text)
     if isinstance(data, str | os.PathLike):
         return _from_file(data_file(data), text)
     if isinstance(data, Mapping):
