@@ -192,3 +192,36 @@ def test_descriptions_of_several_files_must_agree(parts: Path, frame: pd.DataFra
     assert pr.fit("y ~ x", released, "auto", family="binomial").n == 1800
     with pytest.raises(pr.MechanismError, match="mechanism=None says that it is clean"):
         pr.fit("y ~ x", released, None, family="binomial")
+
+
+def _csv(path: Path, x: list[str]) -> None:
+    rows = [f"{value},{k % 3 % 2}" for k, value in enumerate(x)]
+    path.write_text("\n".join(["x,y", *rows]) + "\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("memory", [None, 1])
+@pytest.mark.parametrize(
+    "files",
+    {
+        "an empty file first": ([], ["0.5", "1", "2"] * 40),
+        "gaps in the first file": ([""] * 30, ["0.5", "1", "2.5"] * 40),
+        "decimals far down": (["1", "2", "3", "5"] * 400_000 + ["0.5"] * 9,),
+        "decimals in a later file": (["1", "2", "3", "4"] * 30, ["0.25", "7"] * 20),
+        "text far down": (["1", "2"] * 600_000 + ["odd"] * 9,),
+    }.values(),
+    ids=["empty", "gaps", "decimals", "later file", "text"],
+)
+def test_a_column_has_the_type_in_which_all_its_fields_can_be_written(
+    files: tuple[list[str], ...], memory: Any, tmp_path: Path
+) -> None:
+    for k, values in enumerate(files):
+        _csv(tmp_path / f"{k}.csv", values)
+    whole = pd.concat(
+        [pd.read_csv(path, low_memory=False) for path in sorted(tmp_path.glob("*.csv"))], ignore_index=True
+    )
+    if whole["x"].dtype.kind != "f":
+        whole["x"] = whole["x"].astype(str)
+    options = {"missing": "drop", "memory": memory}
+    found, local = (pr.fit("y ~ x", data, M, **options) for data in (tmp_path, whole))
+    np.testing.assert_allclose(found.estimate, local.estimate, rtol=1e-8)
+    np.testing.assert_allclose(found.standard_errors, local.standard_errors, rtol=1e-8)

@@ -31,7 +31,7 @@ from pramana.estimating.function import EstimatingFunction, Question
 from pramana.formulas.parsed import learning_calls
 from pramana.formulas.subset import Subset
 from pramana.frames import Schema, Table, read
-from pramana.frames.sources import Source, source_of
+from pramana.frames.sources import NarrowTypeError, Source, source_of
 from pramana.frames.table import require_columns
 from pramana.frames.workers import Threads, Workers
 from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign, Woodruff
@@ -123,8 +123,11 @@ class Task:
         resolved = resolve_mechanism(mechanism, data, verify=options.verify)
         texts = {} if resolved.mechanism is None else resolved.mechanism.texts
         source = source_of(data, texts, options.memory)
-        if source is not None:
-            return cls._of_source(plan, source, resolved, beside, options)
+        while source is not None:
+            try:
+                return cls._of_source(plan, source, resolved, beside, options)
+            except NarrowTypeError as error:  # seen in the first pass, if at all
+                source = source.widened(error)
         return cls._of_table(plan, read(data, text=texts), resolved, beside, options)
 
     @classmethod
