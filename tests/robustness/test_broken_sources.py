@@ -195,7 +195,7 @@ def test_descriptions_of_several_files_must_agree(parts: Path, frame: pd.DataFra
 
 
 def _csv(path: Path, x: list[str]) -> None:
-    rows = [f"{value},{k % 3 % 2}" for k, value in enumerate(x)]
+    rows = [f"{value},{k * 7 % 5 % 2}" for k, value in enumerate(x)]
     path.write_text("\n".join(["x,y", *rows]) + "\n", encoding="utf-8")
 
 
@@ -216,9 +216,8 @@ def test_a_column_has_the_type_in_which_all_its_fields_can_be_written(
 ) -> None:
     for k, values in enumerate(files):
         _csv(tmp_path / f"{k}.csv", values)
-    whole = pd.concat(
-        [pd.read_csv(path, low_memory=False) for path in sorted(tmp_path.glob("*.csv"))], ignore_index=True
-    )
+    read = [pd.read_csv(path, low_memory=False) for path in sorted(tmp_path.glob("*.csv"))]
+    whole = pd.concat([frame for frame in read if len(frame)], ignore_index=True)
     if whole["x"].dtype.kind != "f":
         whole["x"] = whole["x"].astype(str)
     options = {"missing": "drop", "memory": memory}
