@@ -14,7 +14,6 @@ from pramana.frames.dialects import CsvFile, DataFile, data_file
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.document import PramModel, from_document, parsed
 from pramana.mechanism.description.reading import descriptions
-from pramana.mechanism.mechanism import refuse_clamped_noise
 from pramana.render import Sheet
 
 Severity = Literal["error", "warning", "ok"]
@@ -96,7 +95,6 @@ def audit(
     findings += audit_description.check_metadata(path, mechanism.columns if mechanism is not None else [])
     if mechanism is None or body is None:
         return Audit(path.name, tuple(findings))
-    refuse_clamped_noise(mechanism)
     findings += audit_description.check_file(path, body, given)
     findings += audit_description.check_schema(reader, given, mechanism)
     findings += audit_description.check_strength(mechanism, body, epsilon_limit, condition_limit)
