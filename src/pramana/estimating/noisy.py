@@ -27,6 +27,7 @@ from pramana.estimating.records import Records
 from pramana.kernels import backend, noisy_products
 from pramana.kernels.additive import Displacement, Operator
 from pramana.kernels.blocks import gram
+from pramana.kernels.noisy_products import Noises
 from pramana.kernels.predictor import IDENTITY, LOGIT, POWER, Grouped
 from pramana.kernels.products import ProductSums
 
@@ -172,13 +173,22 @@ class NoisyLinear(Equation):
             or not backend.worthwhile(1, LABOUR * compact.clean.shape[1] * nodes)
         ):
             return None
-        fast, slopes, curve = backend.compiled_noise(), self._slopes(beta), self.function.family.curve
-        terms = noisy_products.terms_of(curve.code, curve.shape, self.records.operators, slopes, nodes)
-        if fast is None or terms is None:
+        noises, fast = self._noises, backend.compiled_noise()
+        terms = None if noises is None else noises.terms(self._slopes(beta), nodes)
+        if noises is None or terms is None or fast is None:
             return None
+        return noisy_products.sums(fast, compact, noises, terms, self._tilts, beta, weights, squares)
+
+    @cached_property
+    def _noises(self) -> Noises | None:
+        curve = self.function.family.curve
+        return Noises.of(curve.code, curve.shape, self.records.operators, self.columns)
+
+    @cached_property
+    def _tilts(self) -> Float:
+        """As the compiled kernels take them: (1 or n, 1 or nodes, all columns that noise moves)."""
         tilts = np.concatenate(self.tilts, axis=1) if len(self.tilts) > 1 else self.tilts[0]
-        tilts = tilts.reshape(-1, nodes if len(tilts) > 1 else 1, tilts.shape[1])
-        return noisy_products.sums(fast, compact, terms, self.columns, tilts, beta, weights, squares)
+        return tilts.reshape(-1, len(self.records.nodes) if len(tilts) > 1 else 1, tilts.shape[1])
 
     @cached_property
     def weight(self) -> Float:

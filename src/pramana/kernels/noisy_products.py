@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, reduce
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -53,38 +53,73 @@ class Terms:
     factors: Float = field(default_factory=lambda: np.zeros((5, 0)))
 
 
-def terms_of(code: int | None, shape: float, operators: Sequence[Operator], slopes: Float, nodes: int) -> Terms | None:
-    """For slopes of η by q noises (q, records × nodes), or (q, 1) where all share them; None where the compiled kernels do not know the
-    noise, or more than one that moves records differently."""
-    alike = slopes[:, 0] if slopes.shape[1] == 1 else None
-    known = 0 < len(operators) <= 2 and not any(isinstance(o, ByRecord) for o in operators)
-    if not known or code not in (LOGIT, IDENTITY, POWER) or (alike is None and (code == POWER or len(operators) > 1)):
-        return None
-    moments = np.array([float(o.moments(2)[2]) for o in operators])
-    pairs = np.diag(moments).ravel()
-    ones = np.concatenate([[1.0], np.zeros(len(operators)), pairs])
-    own = np.zeros((0, 0)) if alike is not None else slopes[0].reshape(-1, nodes)
-    if code == POWER:
-        assert alike is not None
-        return Terms(ones, np.zeros((ones.size, 0)), own, factors=_factors(shape, operators, alike))
-    if code == LOGIT and not all(o.differential for o in operators):
-        return None
-    sets = [_in_derivatives(o) if code == LOGIT else _in_moments(o) for o in operators]
-    at = np.ones(len(operators)) if alike is None else alike
-    coefficients = np.stack([_of_powers(sets, at, powers) for powers in _powers(len(operators))])
-    plain = Terms(ones, coefficients, own, highest=coefficients.shape[1])
-    return plain if code == IDENTITY else _with_normal(plain, operators, alike)
+@dataclass(frozen=True)
+class Noises:
+    """What is known of q noises before any parameter value is.
 
+    Attributes
+    ----------
+    ones : (F,), reversions of 1, t_j and t_j t_k. sets : (q, 3, 3), polynomials in cD for g, t g and t² g; None with a log link.
+    variances : (q,), of normal noise. powers : F times how often each t_j occurs.
+    column, noise : (T,), the design columns that noise moves, and which of them.
+    """
 
-def _with_normal(plain: Terms, operators: Sequence[Operator], alike: Float | None) -> Terms | None:
-    """The same with the ladder of H that normal noise needs, where there is any."""
-    variances = np.array([float(o.variance) for o in operators])
-    if not variances.any():
-        return plain
-    if alike is None:
-        return replace(plain, kind=2, variance=float(variances[0]))
-    found = _tabulated(float(variances @ alike**2), plain.highest)
-    return None if found is None else replace(plain, kind=1, table=found[0], finer=found[1])
+    code: int
+    shape: float
+    operators: tuple[Operator, ...]
+    ones: Float
+    sets: Float | None
+    variances: Float
+    powers: list[tuple[int, ...]]
+    column: Int
+    noise: Int
+
+    @classmethod
+    def of(
+        cls, code: int | None, shape: float, operators: tuple[Operator, ...], columns: Sequence[Int]
+    ) -> Noises | None:
+        """None where the compiled kernels do not know the noise."""
+        q = len(operators)
+        if not 0 < q <= 2 or code not in (LOGIT, IDENTITY, POWER) or any(isinstance(o, ByRecord) for o in operators):
+            return None
+        if code == LOGIT and not all(o.differential for o in operators):
+            return None
+        pairs = np.diag([float(o.moments(2)[2]) for o in operators]).ravel()
+        sets = [_in_derivatives(o) if code == LOGIT else _in_moments(o) for o in operators] if code != POWER else None
+        return cls(
+            code,
+            shape,
+            operators,
+            np.concatenate([[1.0], np.zeros(q), pairs]),
+            None if sets is None else np.array(sets),
+            np.array([float(o.variance) for o in operators]),
+            _powers(q),
+            np.concatenate(columns).astype(np.int64),
+            np.repeat(np.arange(q), [len(own) for own in columns]),
+        )
+
+    def terms(self, slopes: Float, nodes: int) -> Terms | None:
+        """For slopes of η by the noises (q, records × nodes), or (q, 1) where all share them; None where two noises move records differently, or
+        where a table would be too fine."""
+        alike = slopes[:, 0] if slopes.shape[1] == 1 else None
+        if alike is None and (self.sets is None or len(self.operators) > 1):
+            return None
+        if self.sets is None:
+            factors = _factors(self.shape, self.operators, slopes[:, 0])
+            return Terms(self.ones, np.zeros((self.ones.size, 0)), np.zeros((0, 0)), factors=factors)
+        own = np.zeros((0, 0)) if alike is not None else slopes[0].reshape(-1, nodes)
+        parts = self.sets if alike is None else self.sets * alike[:, None, None] ** np.arange(3)
+        if len(parts) == 1:
+            coefficients = parts[0][[0, 1, 2]]
+        else:
+            coefficients = np.stack([np.convolve(parts[0, j], parts[1, k]) for j, k in self.powers])
+        plain = Terms(self.ones, coefficients, own, highest=coefficients.shape[1])
+        if self.code == IDENTITY or not self.variances.any():
+            return plain
+        if alike is None:
+            return replace(plain, kind=2, variance=float(self.variances[0]))
+        found = _tabulated(float(self.variances @ alike**2), plain.highest)
+        return None if found is None else replace(plain, kind=1, table=found[0], finer=found[1])
 
 
 def _powers(q: int) -> list[tuple[int, ...]]:
@@ -105,11 +140,6 @@ def _in_moments(operator: Operator) -> Float:
     """(3, 3): the same as a power series, as far as a quadratic function needs it."""
     _, two, four = (float(v) for v in operator.series()[:3])
     return np.array([[1.0, 0.0, two], [0.0, 2 * two, 0.0], [2 * two, 0.0, 12 * four]])
-
-
-def _of_powers(sets: Sequence[Float], slopes: Float, powers: tuple[int, ...]) -> Float:
-    parts = [own[power] * c ** np.arange(3) for own, c, power in zip(sets, slopes, powers, strict=True)]
-    return np.asarray(reduce(np.convolve, parts))
 
 
 def _factors(shape: float, operators: Sequence[Operator], slopes: Float) -> Float:
@@ -138,17 +168,15 @@ def _tabulated(variance: float, highest: int) -> tuple[Float, float] | None:
 def sums(
     fast: Any,
     p: Products,
+    noises: Noises,
     terms: Terms,
-    columns: Sequence[Int],
     tilts: Float,
     beta: Float,
     weights: Float,
     squares: Float | None,
 ) -> ProductSums:
     """Everything at one parameter value; outer products where `squares`, their row weights, are given."""
-    column = np.concatenate(columns).astype(np.int64)
-    noise = np.repeat(np.arange(len(columns)), [len(own) for own in columns])
-    d, tilted = len(p.place), column.size
+    column, d, tilted = noises.column, len(p.place), noises.column.size
     score, fourth, outer = np.zeros(d), np.zeros(d), np.zeros((d, d))
     slope, clean = ((np.zeros((d, d)), np.zeros((tilted, d)), np.zeros((tilted, tilted))) for _ in range(2))
     own = np.ascontiguousarray(weights, dtype=float)
@@ -166,9 +194,9 @@ def sums(
         p.curve.code,
         p.curve.shape,
         np.ascontiguousarray(beta, dtype=float),
-        len(columns),
+        len(noises.operators),
         column,
-        noise,
+        noises.noise,
         tilts,
         terms.slopes,
         terms.kind,
@@ -188,17 +216,20 @@ def sums(
         outer,
         fourth,
     )
-    return ProductSums(score, _whole(column, *slope), _upper(outer), _whole(column, *clean), fourth)
+    place = (column[:, None] == np.arange(d)).astype(float)
+    if squares is None:
+        return ProductSums(score, _whole(place, *slope), outer, outer, fourth)
+    return ProductSums(score, _whole(place, *slope), _upper(outer), _whole(place, *clean), fourth)
 
 
 def _upper(sums: Float) -> Float:
-    return np.asarray(np.triu(sums) + np.triu(sums, 1).T)
-
-
-def _whole(column: Int, plain: Float, side: Float, pair: Float) -> Float:
-    """(d, d) from the sums of x xᵀ, of x_j xᵀ and of x_j x_kᵀ."""
-    out = _upper(plain)
-    np.add.at(out, column, side)
-    np.add.at(out.T, column, side)
-    np.add.at(out, (column[:, None], column), pair)
+    """A symmetric matrix from its upper triangle, below which there are zeros."""
+    out = sums + sums.T
+    np.fill_diagonal(out, np.diagonal(sums))
     return out
+
+
+def _whole(place: Float, plain: Float, side: Float, pair: Float) -> Float:
+    """(d, d) from the sums of x xᵀ, of x_j xᵀ and of x_j x_kᵀ; `place` (T, d) marks the column that each noise moves."""
+    beside = place.T @ side
+    return np.asarray(_upper(plain) + beside + beside.T + place.T @ pair @ place)

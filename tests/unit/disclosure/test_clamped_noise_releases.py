@@ -141,3 +141,8 @@ def test_risk_of_a_file(released: tuple[Path, Path]) -> None:
     assert column.guess is not None
     assert column.guess.after < column.guess.before
     assert "clamped to 0 to 10" in column.guess.law
+
+
+def test_a_plan_is_refused_in_words() -> None:
+    with pytest.raises(pr.PramanaError, match=r"'z' has a ClampedLaplaceNoise, whose strength is not planned"):
+        pr.plan(frame(200), "z", "y ~ z", se=0.1, mechanism=MECHANISM)
