@@ -47,7 +47,10 @@ class Assignment:
             levels = self.component(position)
             joint = len(self.columns) > 1 and levels is not None
             kind = infer_kind(levels) if joint and levels else self.channel.kind
-            yield Variable(name, kind, levels, smooth_only=self.channel.smooth_only, keeps=self.channel.keeps)
+            channel = self.channel
+            yield Variable(
+                name, kind, levels, smooth_only=channel.smooth_only, keeps=channel.keeps, lattice=channel.lattice
+            )
 
     def values(self, place: int, codes: Column) -> Column:
         """Values of one of the columns, from codes of the channel."""
