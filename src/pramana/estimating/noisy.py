@@ -27,6 +27,7 @@ from pramana.estimating.records import Records
 from pramana.kernels import backend, noisy_products
 from pramana.kernels.additive import Displacement, Operator
 from pramana.kernels.blocks import gram
+from pramana.kernels.logistic import MIXTURE_REACH
 from pramana.kernels.noisy_products import Noises
 from pramana.kernels.predictor import IDENTITY, LOGIT, POWER, Grouped
 from pramana.kernels.products import ProductSums
@@ -109,7 +110,23 @@ class NoisyLinear(Equation):
 
     @property
     def about(self) -> About:
-        return replace(self.naive.about, curved=False, fades=self.function.family.curve.code != IDENTITY)
+        fades = self.function.family.curve.code != IDENTITY
+        return replace(self.naive.about, curved=False, fades=fades, reach=self._reach)
+
+    @property
+    def _reach(self) -> str:
+        """Of normal noise in a logit, where a search ends that strays beyond."""
+        operators = self.records.operators
+        if self.function.family.curve.code != LOGIT or not any(np.any(o.variance) for o in operators):
+            return ""
+        told = (
+            f"that of {name!r} has a standard deviation of {sd:.4g}, and its coefficient must stay below {MIXTURE_REACH / sd:.3g}"
+            for name, sd in zip(self.records.noisy, self.records.spreads.tolist(), strict=True)
+        )
+        return (
+            f"Normal noise is undone in a logit up to a standard deviation of {MIXTURE_REACH:.3g} on the scale of the linear predictor: {'; '.join(told)}. "
+            "Use less noise, LaplaceNoise in its place, or method='conditional-score' if the logit is true. "
+        )
 
     def rows(self, rows: slice) -> NoisyLinear:
         nodes = len(self.records.nodes)

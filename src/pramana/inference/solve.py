@@ -241,5 +241,5 @@ def _gave_up(engine: Engine, norm: float, steps: int, how: str) -> str:
         left = "fades away without crossing zero (perfect separation, or too few records for this much noise)"
     return (
         f"no root was found for {quoted_terms(engine.about.parameters)}: after {steps} steps of {how}, the score {left}. "
-        "Try start=, fewer terms, merged levels or more data"
+        f"{engine.about.reach}Try start=, fewer terms, merged levels or more data"
     )

@@ -113,7 +113,7 @@ class Trial:
             linear.append(self._linear(equation, sampling))
             tell(len(found), self.replicates)
             failed += not np.isfinite(answer).all()
-            if failed > most and len(found) >= FEWEST:
+            if failed > most and (len(found) >= FEWEST or not intervals):  # no answer is asked of such a design
                 break
         share = people.each(self.n) / people.units
         known = not self.pilot.sums and (mechanism.unit is None or not mechanism.unit.varies)

@@ -188,6 +188,13 @@ class AdditiveNoise(GridNoise):
     def spread(self) -> float:
         return float(self.operator.spread)
 
+    def clamped(self) -> Channel:
+        """The channel of a release that was clamped to the bounds once more, after the noise; an error where that cannot be undone."""
+        raise MechanismError(
+            f"what {self.title} releases cannot be undone once it is clamped: use LaplaceNoise(scale, bounds=...).clamped(), or on a grid the transition "
+            "matrix of GeometricNoise(...).clamped() or DiscreteGaussianNoise(...).clamped()"
+        )
+
     def noise(self, context: Columns) -> Displacement:  # noqa: ARG002
         return Displacement.alone(self.operator)
 
