@@ -14,7 +14,7 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 10 -m "not verify and not engines"
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --durations 10 -m "not verify and not engines"
 
 engines-test: $(READY)
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group engines
@@ -32,6 +32,7 @@ bench: $(RIVALS)
 	$(BIN)/python -m benchmarks.noise
 	$(BIN)/python -m benchmarks.in_memory
 	$(BIN)/python -m benchmarks.streaming
+	$(BIN)/python -m benchmarks.growth
 
 schema: $(READY)
 	$(BIN)/python -c "from pramana.mechanism.description.document import SCHEMA, schema_text; SCHEMA.write_text(schema_text(), encoding='utf-8')"

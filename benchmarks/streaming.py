@@ -97,15 +97,15 @@ def measure(name: str, path: Path, small: Path) -> dict[str, float]:
         return true(engine, *given)
 
     StreamEngine._added = counted  # type: ignore[method-assign]
-    begun = time.perf_counter()
+    begun, busy = time.perf_counter(), time.process_time()
     found = pr.fit(case.formula, path, mechanism, memory="300 MB", **options)
-    took = time.perf_counter() - begun
+    took, cores = time.perf_counter() - begun, time.process_time() - busy
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     bare = min(
         scan(path, case.columns) for _ in range(2)
     )  # after the fit, for it reads far ahead and holds more memory than that
     return {
-        "n": float(found.n), "scan": bare, "fit": took, "passes": passes[0], "before": before / 1e6, "peak": peak / 1e6
+        "n": float(found.n), "scan": bare, "fit": took, "cores": cores, "passes": passes[0], "before": before / 1e6, "peak": peak / 1e6
     }  # fmt: skip
 
 

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
         ModelDependent,
         Naive,
         Reversion,
+        Stabilized,
+        StabilizedResult,
         Validated,
         lr_test,
     )

@@ -75,6 +75,8 @@ HOME = {
     "Reversion": "estimators",
     "Validated": "estimators",
     "Naive": "estimators",
+    "Stabilized": "estimators",
+    "StabilizedResult": "estimators",
     "ModelDependent": "estimators",
     "Likelihood": "estimators",
     "LikelihoodResult": "estimators",

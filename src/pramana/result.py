@@ -5,20 +5,21 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
-from pramana.errors import PramanaError, PramanaWarning, released, suggestion
+from pramana.errors import FormulaError, PramanaError, PramanaWarning, released, suggestion
+from pramana.familiar import Familiar
 from pramana.frames import FrameKind, build
-from pramana.inference.hypotheses import IntervalTest, WaldTest, alone_at_zero, wald_test
+from pramana.inference.hypotheses import IntervalTest, WaldTest, alone_at_zero, restrictions, wald_test
 from pramana.inference.limits import Limits, shown_t
 from pramana.inference.options import check_level
 from pramana.inference.resampling import Draws
-from pramana.models.prediction import Prediction
+from pramana.models.prediction import AnyPrediction
 from pramana.render import Sheet, Shown, plain, render
 
 COLUMNS = ("term", "estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high")
@@ -45,8 +46,8 @@ class Coefficient:
     conf_high: float
 
 
-@dataclass(frozen=True)
-class Result(Shown):
+@dataclass(frozen=True, repr=False)
+class Result(Shown, Familiar):
     """Estimates with their uncertainty.
 
     Attributes
@@ -59,7 +60,7 @@ class Result(Shown):
     draws : resampled values, or None.
     limits : intervals that are not Wald's or those of the draws, or None.
     facts : what was fitted and how, as shown above the table.
-    model : what `predict` needs of a generalised linear model, or None.
+    model : what `predict` needs of a model that was fitted by a formula, or None.
     log_scale : whether the parameters are logarithms, so that `exponentiate` makes ratios of them.
     exponentials : names of the exponentials of the parameters, where they change; None elsewhere.
     free : parameters of the mechanism that were estimated along; they are shares, whatever the scale of the others.
@@ -84,7 +85,7 @@ class Result(Shown):
     limits: Limits | None = field(default=None, repr=False)
     facts: Mapping[str, str] = field(default_factory=dict)
     frame_kind: FrameKind = "pandas"
-    model: Prediction | None = field(default=None, repr=False)
+    model: AnyPrediction | None = field(default=None, repr=False)
     df: float | Float | None = None
     log_scale: bool = True
     exponentials: tuple[str, ...] | None = None
@@ -92,6 +93,11 @@ class Result(Shown):
     shares: Shares | None = None
     unsplit: str = ""
     again: Callable[..., Result] | None = field(default=None, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{t} = {e:.4g}" for t, e in zip(self.parameters[:4], self.estimate, strict=False))
+        more = f" and {len(self.parameters) - 4} more" if len(self.parameters) > 4 else ""
+        return f"<{type(self).__name__} by {self.method}, {self.n:.0f} records: {shown}{more}>"
 
     @property
     def standard_errors(self) -> Float:
@@ -252,10 +258,16 @@ class Result(Shown):
         return render(self.sheet(exponentiate=exponentiate, level=level), style)
 
     def test(self, hypothesis: str) -> WaldTest:
-        """Wald test of linear hypotheses, such as "edu[T.high] = 0, age = female"; an F test where `df` is given.
+        """Wald test of linear hypotheses, such as "edu[T.high] = 0, age = female", or of all terms of a variable, such as "edu"; an F test
+        where `df` is given.
 
         One parameter alone that is set to 0 has the test behind its interval, as in the table, where that is not Wald's.
         """
+        terms = self._terms_of(hypothesis)
+        if terms:
+            return replace(
+                self.test(", ".join(f"{term} = 0" for term in terms)), hypothesis=f"all terms of {hypothesis}"
+            )
         place = None if self.limits is None else alone_at_zero(hypothesis, self.parameters)
         if place is not None and self.limits is not None:
             own = self.limits.zero(self.degrees_of_freedom)[place]
@@ -265,12 +277,58 @@ class Result(Shown):
                 return IntervalTest(hypothesis, row[3] ** 2, 1, row[4], denominator, self.limits.of([place]).kind)
         return wald_test(hypothesis, self.parameters, self.estimate, self.covariance, self.degrees_of_freedom)
 
+    def _terms_of(self, hypothesis: str) -> list[str]:
+        """All terms of a formula that read the variable; none where the text is no variable's name, or names a parameter."""
+        if self.model is None or hypothesis in self.parameters:
+            return []
+        return [term for term, names in zip(self.parameters, self.model.reads, strict=False) if hypothesis in names]
+
+    def combine(self, expression: str) -> Result:
+        """A linear combination of the parameters, such as "edu[T.high] - edu[T.mid]", with its error and interval.
+
+        >>> import pramana as pr
+        >>> data = {"y": [1.0, 3.0, 4.0, 8.0, 9.0], "x": [0.0, 1.0, 2.0, 3.0, 5.0]}
+        >>> pr.fit("y ~ x", data, None).combine("Intercept + 2 * x").estimate.round(4)
+        array([4.6622])
+        """
+        rows, values = restrictions(expression, self.parameters)
+        if len(rows) > 1 or "=" in expression:
+            raise FormulaError(
+                f"{expression!r} is not one combination of the parameters: give one without '=' and ',', or test equations with test()"
+            )
+        used = rows[0] != 0  # a parameter whose variance is not known does not matter elsewhere
+
+        def around(part: Float) -> Float:
+            return np.asarray(rows[:, used] @ part[np.ix_(used, used)] @ rows[:, used].T)
+
+        resampled = self.interval_kind == "percentile" and self.limits is None
+        return replace(
+            self,
+            parameters=(expression,),
+            estimate=rows @ self.estimate - values,
+            covariance=around(self.covariance),
+            privacy=None if self.privacy is None else around(self.privacy),
+            sampling=None if self.sampling is None else around(self.sampling),
+            measurement=None if self.measurement is None else around(self.measurement),
+            draws=None if self.draws is None else replace(self.draws, values=self.draws.values @ rows.T - values),
+            inference=self.inference if self.limits is None else f"{self.inference}; of the combination, wald",
+            interval_kind="percentile" if resampled else "wald",
+            limits=None,
+            df=None if self.df is None else float(self.degrees_of_freedom[used].min()),
+            model=None,
+            exponentials=None,
+            free=(),
+            shares=None,
+            again=None,
+        )
+
     @released
     def predict(self, data: Any, *, level: float = 0.95) -> Any:
-        """Means of new records, whose columns hold true values, with delta-method errors and limits, as a frame."""
+        """Means of new records, whose columns hold true values, with delta-method errors and limits, as a frame; of a multinomial or ordinal model
+        the chances of all classes, a row for every record and class."""
         check_level(level)
         if self.model is None:
-            raise PramanaError("only generalised linear models fitted by a formula predict: this result has no formula")
+            raise PramanaError("only regressions fitted by a formula predict: this result has none")
         columns = self.model.at(data, self.estimate, self.covariance, float(self._quantile((1 + level) / 2).max()))
         return build(columns, self.frame_kind)
 

@@ -126,3 +126,27 @@ def test_postgresql_names_what_is_wrong(postgres: str) -> None:
     with pytest.raises(pr.DataError, match="no PostgreSQL server answered") as found:
         pr.fit(pr.mean("y"), away, MECHANISM)
     assert "secret" not in str(found.value) + repr(away)
+
+
+def test_spark_makes_the_draws_of_a_release(spark: Any, parts: Path, tmp_path: Path) -> None:
+    """As the page on releasing from a cluster has it: partition by partition, with the key from its file."""
+    (tmp_path / "in").mkdir()
+    for k, path in enumerate(sorted(parts.glob("*.parquet"))):
+        frame = pd.read_parquet(path)
+        frame.assign(person=10_000 * k + np.arange(len(frame))).to_parquet(tmp_path / "in" / path.name, index=False)
+    key = tmp_path / "key"
+    key.write_bytes(bytes(range(32)))
+    key.chmod(0o600)
+    name = str(key)
+
+    def perturbed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from MECHANISM.perturb(pa.Table.from_batches([batch]), key=name, id="person").to_batches()
+
+    register = spark.read.parquet(str(tmp_path / "in")).repartition(5)
+    drawn = register.mapInArrow(perturbed, register.schema).toPandas()
+    pr.release(tmp_path / "in", tmp_path / "out", MECHANISM, key=key, id="person")
+    public = pd.concat([pd.read_parquet(path) for path in sorted((tmp_path / "out").glob("*.parquet"))])
+    for column in MECHANISM.columns:
+        found, expected = (frame.set_index("person")[column].sort_index().tolist() for frame in (drawn, public))
+        assert found == expected

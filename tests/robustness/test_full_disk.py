@@ -30,12 +30,16 @@ n = 900
 frame = pd.DataFrame({"edu": ["low", "mid", "high"] * (n // 3), "income": [k % 7 for k in range(n)], "x": range(n)})
 frame.to_csv("raw.csv", index=False)
 frame.to_parquet("raw.parquet")
+Path("raw").mkdir()
+for k in range(3):
+    frame.iloc[k::3].to_csv(f"raw/{k}.csv", index=False)
 pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(["low", "mid", "high"], 0.8)}).save("m.json")
 audited = lambda p: pr.audit(p).clean
 perturb = ["perturb", "-m", "m.json", "--card", "--ledger", str(disk / "ledger")]
 arguments, target, check = {
     "perturb": ([*perturb, "raw.csv", str(disk / "public" / "p.csv"), "--shuffle"], "public/p.csv", audited),
     "parquet": ([*perturb, "raw.parquet", str(disk / "public" / "p.parquet")], "public/p.parquet", audited),
+    "folder": ([*perturb, "raw", "--to", str(disk / "public" / "out")], "public/out", audited),
     "plan": (["plan", "raw.csv", "edu", "--analysis", "mean(income)", "--se", "0.9", "-o", str(disk / "m.json")], "m.json", pr.Mechanism.load),
     "design": (["design", "edu", "--from", "raw.csv", "--keep", "0.8", "-o", str(disk / "d.toml")], "d.toml", pr.read_design),
     "key": (["key", str(disk / "key")], "key", Key.load),
@@ -78,7 +82,7 @@ print(json.dumps(outcomes))
 """
 
 
-@pytest.mark.parametrize("command", ["perturb", "parquet", "plan", "design", "key", "fit"])
+@pytest.mark.parametrize("command", ["perturb", "parquet", "folder", "plan", "design", "key", "fit"])
 def test_a_small_disk_that_is_really_full(command: str, tmp_path: Path) -> None:
     """With room for more and more pages, until the command succeeds: every place where the room can end is met."""
     disk = tmp_path / "disk"

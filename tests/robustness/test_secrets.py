@@ -12,6 +12,7 @@ import gzip
 import io
 import logging
 import re
+import shutil
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -204,6 +205,21 @@ def written(data: Any, folder: Path) -> Path:
         return folder / "in.csv"
 
 
+def parts_of(data: Any, folder: Path) -> Path:
+    """A folder of two files, of which the second is at fault; an earlier release of it is gone."""
+    source = written(data, folder)
+    for name in ("parts", "out"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    (folder / "parts").mkdir()
+    first = frame().assign(id=[f"{WORD}first{i}" for i in range(N)])
+    if source.suffix == ".csv":
+        first.to_csv(folder / "parts" / "a.csv", index=False)
+    else:
+        first.to_parquet(folder / "parts" / "a.parquet")
+    source.rename(folder / "parts" / f"b{source.suffix}")
+    return folder / "parts"
+
+
 PUBLIC = {"z": np.resize(LEVELS, N), "s": np.resize(["north", "south"], N), "x": np.arange(N, dtype=float)}
 
 
@@ -264,6 +280,13 @@ DOORS: dict[str, Callable[[Any, Path], Any]] = {
     "release by stratum": lambda data, folder: release_of(data, folder, mechanism=BY_STRATUM),
     "release with a key": lambda data, folder: release_of(data, folder, key=b"k" * 32, id="id"),
     "release of words": lambda data, folder: release_of(data, folder, mechanism=pr.Mechanism({"w": P, "x": P})),
+    "release of a folder": lambda data, folder: pr.release(
+        parts_of(data, folder), folder / "out", BY_STRATUM, card=True
+    ),
+    "release of a folder with a key": lambda data, folder: pr.release(
+        parts_of(data, folder), folder / "out", MECHANISM, key=b"k" * 32, id="id"
+    ),
+    "risk of a folder": lambda data, folder: pr.risk(parts_of(data, folder), MECHANISM, keys=["w"]),
     "read_design": lambda data, folder: design(data, folder, INVARIANT.format("w", "mixture")),
     "read_design equal": lambda data, folder: design(data, folder, INVARIANT.format("w", "equal-diagonal")),
     "read_design of numbers": lambda data, folder: design(data, folder, "[columns.x]\nkeep = 0.0001\n"),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +12,12 @@ import pandas as pd
 import pytest
 
 import pramana as pr
+from pramana.cli import main
 
 STEERS = "\x1b[31m\x9b2J\u202e"
 """Colours, clears the screen (with the one-byte form, which JSON leaves as it is), turns the direction around."""
 COLUMN, NUMBER, PERSON = f"ill{STEERS}", f"income{STEERS}", f"person{STEERS}"
 LEVELS = [f"yes{STEERS}", "no"]
-MAIN = "import sys; from pramana.cli import main; sys.argv[0] = 'pramana'; main()"
 
 
 @pytest.fixture
@@ -51,9 +51,14 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=[f"{k} {c[0]}" for k, c in enumerate(COMMANDS)])
-def test_no_command_prints_what_steers_a_terminal(command: list[str], folder: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", MAIN, *command], cwd=folder, capture_output=True, timeout=60)
-    said = (done.stdout + done.stderr).decode()
+def test_no_command_prints_what_steers_a_terminal(
+    command: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", ["pramana", *command])
+    with suppress(SystemExit):
+        main()
+    said = "".join(capfd.readouterr())
     assert said
     assert "Traceback" not in said
     assert re.findall("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", said) == []

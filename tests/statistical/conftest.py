@@ -9,7 +9,7 @@ import pytest
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:
-    """A simulation with several settings runs short for the first of them alone; `make verify` runs it long for every one.
+    """Of the simulations of a file, the first runs short, in its first setting; `make verify` runs all of them long.
 
     Only what has a long twin is left out: the same test and setting, with more replicates.
     """
@@ -21,8 +21,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> No
     for item in items:
         if item.get_closest_marker("verify") or _setting(item) not in long:
             continue
-        (left if item.function in seen else []).append(item)
-        seen.add(item.function)
+        (left if item.path in seen else []).append(item)
+        seen.add(item.path)
     config.hook.pytest_deselected(items=left)
     items[:] = [item for item in items if item not in left]
 

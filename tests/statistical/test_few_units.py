@@ -107,6 +107,7 @@ def found(name: str, replicates: int, **asked: Any) -> Replicates:
     return gather(fits, truth)
 
 
+@pytest.mark.verify
 def test_the_correction_holds_where_hc0_does_not() -> None:
     name, size = "120 records, lognormal covariate", 160
     corrected, plain = found(name, size), found(name, size, inference=pr.Sandwich("HC0"))

@@ -137,6 +137,7 @@ def test_response_and_covariate_both_perturbed_by_likelihood(replicates: int, re
     check(both_perturbed(), replicates, 704, record_property)
 
 
+@pytest.mark.verify
 def test_likelihood_is_more_precise_than_reversion_where_its_model_holds() -> None:
     setting = perturbed_response("likelihood", 1000)
     likelihood, reversion = (replicate(setting, 150, 705, method=m) for m in ("likelihood", "reversion"))

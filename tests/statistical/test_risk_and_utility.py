@@ -46,6 +46,7 @@ def test_estimates_spread_as_expected_and_not_as_another_keep_would_have_it(repl
     assert np.all(wrong - 1 > CLEAR * error)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("keep", [0.4, 0.8])
 def test_links_succeed_as_often_as_expected(keep: float) -> None:
     frame, chosen = file(600), mechanism(keep)

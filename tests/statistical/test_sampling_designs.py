@@ -80,6 +80,7 @@ def fitted(r: int, keep: float = KEEP, inference: object = None) -> pr.Result:
     return pr.fit("y ~ z", released, mechanism(keep), design=design, inference=inference)  # type: ignore[arg-type]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("inference", ["sandwich", "jackknife", "rao-wu"])
 def test_two_clusters_a_stratum_are_enough(inference: str) -> None:
     """Multipliers that were not centred within strata would overstate the standard error by √1.7 here."""
@@ -164,6 +165,7 @@ def test_a_wrong_matrix_is_seen_in_totals() -> None:
     assert gap > 8 * estimates.std() / np.sqrt(300)
 
 
+@pytest.mark.verify
 def test_a_known_size_makes_totals_more_precise_and_their_errors_know_it() -> None:
     """Sizes of villages carry most of the variance of a sum; size times the mean leaves it out."""
     size, replicates = len(country()["z"]), 200
@@ -194,6 +196,7 @@ def likely(r: int, keep: float = KEEP, **options: Any) -> pr.Result:
     return pr.fit("z ~ x", logistic_villages(r), mechanism(keep), family="binomial", method="likelihood", **designed)
 
 
+@pytest.mark.verify
 def test_the_pseudo_likelihood_has_the_designs_errors() -> None:
     replicates, truth = 250, np.array([-0.5, 1.0])
     results = [likely(r) for r in range(replicates)]

@@ -127,6 +127,7 @@ def check(case: Case, replicates: int, seed: int, log: Log, most: float) -> None
     assert np.all((found.coverage >= 0.93 - chance) & (found.coverage <= most + chance)), found.interval_rows()
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", ["median, n 500"])
 def test_coverage_of_a_median_regression(name: str, record_property: Log) -> None:
     """Before, 0.89 for the rare level, which 400 replicates tell from 0.95."""

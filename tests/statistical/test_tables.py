@@ -84,6 +84,7 @@ def test_cramers_v_corrected(replicates: int, record_property: Log) -> None:
     check(tables.graded(what, tables.correlation("cramer"), n=1000), replicates, 210, record_property)
 
 
+@pytest.mark.verify
 def test_the_plain_v_is_seen_to_be_biased_where_the_corrected_one_is_not() -> None:
     """A weak association in 25 cells: the more cells, the more chance and the randomisation add."""
     setting = tables.weak_association(pr.correlation("a", "b", "cramer"))
@@ -98,6 +99,7 @@ def test_maximum_likelihood_tables(replicates: int, record_property: Log) -> Non
     check(tables.likelihood_table(), replicates, 206, record_property)
 
 
+@pytest.mark.verify
 def test_the_standard_error_around_the_file_is_the_privacy_part() -> None:
     """Given one confidential file, counts scatter around its own counts with the covariance `result.privacy`."""
     setting = tables.graded(pr.counts("edu"), 2000 * ROWS)

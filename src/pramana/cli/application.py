@@ -24,9 +24,23 @@ app = typer.Typer(
 )
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from pramana import __version__
+
+        say(f"pramana {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def command(context: typer.Context) -> None:
-    """What a command reads it does not replace, whatever its options say."""
+def command(
+    context: typer.Context,
+    _: Annotated[
+        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="The version, and nothing else.")
+    ] = False,
+) -> None:
+    """Statistics on data whose sensitive columns were randomised before release."""
+    # What a command reads it does not replace, whatever its options say.
     from pramana.frames.inputs import guarded
 
     context.with_resource(guarded())
@@ -69,15 +83,17 @@ def demo(
     from pramana.frames.writing import Folder
 
     check_output(style)
-    for line in run(Folder(out, force), style):
-        say(line)
+    for line, prose in run(Folder(out, force), style):
+        say(line, err=prose and style != "text")
 
 
 @app.command()
 def study(
     what: Annotated[
         str,
-        typer.Argument(help="a1, a2, b1, b2, c1 to c6, application, all, or a Python file that defines `scenario`."),
+        typer.Argument(
+            help="a1, a2, b1, b2, c1 to c6, d1, application, all, or a Python file that defines `scenario`."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and pages.")],
     replicates: Annotated[int, typer.Option(min=2, help="Data sets in each scenario.")] = 2000,

@@ -14,9 +14,10 @@ KEEP = 0.85
 FILES = ("table.md", "figure.png", "mechanism.json", "released.csv")
 
 
-def run(out: Folder, style: str) -> Iterator[str]:
-    """Perturb, compare, write; yields the lines to print."""
-    from pramana.estimators import Method, ModelDependent
+def run(out: Folder, style: str) -> Iterator[tuple[str, bool]]:
+    """Perturb, compare, write; yields what to print, and whether it is prose around the table."""
+    from pramana.comparison import Comparison
+    from pramana.estimators import ModelDependent
     from pramana.inference import Resampling
     from pramana.mechanism import Mechanism, TransitionMatrix
     from pramana.pipeline import compare
@@ -28,16 +29,20 @@ def run(out: Folder, style: str) -> Iterator[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         released = mechanism.perturb(truth, seed=SEED)
-    methods: list[str | Method] = ["reversion", "naive", ModelDependent(), ModelDependent(link="probit")]
-    comparison = compare(FORMULA, released, mechanism, methods, truth=truth, inference=Resampling(seed=1))
+    plain = compare(FORMULA, released, mechanism, ["reversion", "naive"], truth=truth)
+    models = [ModelDependent(), ModelDependent(link="probit")]  # which have no sandwich
+    resampled = compare(FORMULA, released, mechanism, models, inference=Resampling(seed=1))
+    comparison = Comparison({**plain.results, **resampled.results})
     files = _write(out, comparison, mechanism, released)
-    yield f"GSS wages 2006, {len(truth)} full-time earners; edu kept with probability {KEEP} (demo seed {SEED}: not a secure release)"
-    yield comparison.summary(style)
-    share = comparison["reversion"].to_dict()["price_of_privacy"]
-    yield "Share of each variance that the randomisation costs: " + ", ".join(
-        f"{row['term']} {row['privacy_share']:.0%}" for row in share
+    yield (
+        f"GSS wages 2006, {len(truth)} full-time earners; edu kept with probability {KEEP} (demo seed {SEED}: not a secure release)",
+        True,
     )
-    yield "wrote " + ", ".join(str(f) for f in files)
+    yield comparison.summary(style), False
+    share = comparison["reversion"].to_dict()["price_of_privacy"]
+    shares = ", ".join(f"{row['term']} {row['privacy_share']:.0%}" for row in share)
+    yield f"Share of each variance that the randomisation costs: {shares}", True
+    yield f"wrote {', '.join(str(f) for f in files)}", True
 
 
 def _write(out: Folder, comparison: Any, mechanism: Any, released: Any) -> list[Path]:

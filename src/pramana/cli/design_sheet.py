@@ -11,6 +11,7 @@ from typing import Any
 from pramana.errors import DataError, PramanaError, confidential, suggestion
 from pramana.frames import Kind, Level, Table, read
 from pramana.frames.files import format_of
+from pramana.frames.folders import files_of
 from pramana.frames.marks import refuse_undeclared, with_gaps
 from pramana.frames.table import require_columns
 from pramana.mechanism import Assignment, TransitionMatrix
@@ -134,7 +135,8 @@ def _confidential(path: Path, column: str, levels: str | None, missing: tuple[st
     values = table.column(column)
     text = [v for v in values[~table.missing([column])].tolist() if isinstance(v, str)]
     padded = any(re.match(r"[+-]?0\d", v) for v in text)
-    return with_gaps(table if padded or format_of(path) != "csv" else read(path), [column], missing)
+    csv = any(format_of(Path(file)) == "csv" for file in files_of(path) or (path,))
+    return with_gaps(read(path) if csv and not padded else table, [column], missing)
 
 
 def _split(levels: str) -> list[str]:

@@ -101,7 +101,7 @@ def fit(
     link: LinkOption = None,
     dispersion: DispersionOption = None,
     method: Annotated[
-        str, typer.Option(help="reversion, naive, model1, model2, likelihood, forward, backward.")
+        str, typer.Option(help="reversion, naive, stabilized, model1, model2, likelihood, forward, backward.")
     ] = "reversion",
     covariate_model: CovariateModelOption = None,
     inference: InferenceOption = None,
@@ -195,7 +195,7 @@ def compare(
         typer.Option(
             "--method",
             "--methods",
-            help="As reversion,likelihood,naive, or repeated: reversion, naive, model1, model2, likelihood, forward, "
+            help="As reversion,likelihood,naive, or repeated: reversion, naive, stabilized, model1, model2, likelihood, forward, "
             "backward. By default reversion,naive.",
         ),
     ] = None,

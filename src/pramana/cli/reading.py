@@ -23,14 +23,20 @@ OPTIONS: dict[str, Any] = {
 
 
 def reading(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command with `OPTIONS`, which hold for its data files of these names; the command sees nothing of them but a `CsvFile`."""
+    """A command with `OPTIONS`, which hold for its data files of these names; the command sees nothing of them but a `CsvFile`. The last of
+    a list of paths is what is written, unless `--to` says that."""
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def run(**given: Any) -> None:
             stated = {name: given.pop(name) for name in OPTIONS}
             files = {name: given[name] for name in names if given[name] is not None}
-            command(**given | _stated(files, {name: value for name, value in stated.items() if value is not None}))
+            known = {name: value for name, value in stated.items() if value is not None}
+            written = {
+                name: paths.pop() for name, paths in files.items() if isinstance(paths, list) and not given["to"]
+            }
+            found = _stated(files, known)
+            command(**given | found | {name: [*found[name], path] for name, path in written.items()})
 
         hints, kind = get_type_hints(command, include_extras=True), inspect.Parameter.KEYWORD_ONLY
         own = inspect.signature(command).parameters.values()
@@ -43,16 +49,31 @@ def reading(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
     return decorated
 
 
-def _stated(files: dict[str, Path], stated: dict[str, str]) -> dict[str, Any]:
+def _stated(given: dict[str, Any], stated: dict[str, str]) -> dict[str, Any]:
     """The files with their dialects. What is stated is not for a file that a description of ours speaks for, if there is another."""
     from pramana.frames.dialects import dialect_in_words
     from pramana.frames.files import format_of
+    from pramana.frames.sources import paths_of
 
+    lists = {name: _each_stated(paths, stated) for name, paths in given.items() if isinstance(paths, list)}
+    files: dict[str, Path] = {name: path for name, path in given.items() if name not in lists}
     texts = {name: path for name, path in files.items() if path.is_file() and format_of(path) == "csv"}
     if stated and files and not texts and all(path.is_file() for path in files.values()):
         raise PramanaError(f"--{next(iter(stated))} is for CSV files, and {next(iter(files.values())).name!r} is none")
+    if stated and any(map(paths_of, files.values())):
+        raise PramanaError(
+            f"--{next(iter(stated))} is for one CSV file: that of each file of a folder is found from it"
+        )
     free = [name for name, path in texts.items() if "encoding" not in dialect_in_words(path)] or list(texts)
-    return files | {name: _told(path, stated if name in free else {}) for name, path in texts.items()}
+    return given | lists | {name: _told(path, stated if name in free else {}) for name, path in texts.items()}
+
+
+def _each_stated(paths: list[Path], stated: dict[str, str]) -> list[Any]:
+    """Each of several files with its dialect; a folder stands for its files where something is stated of them."""
+    from pramana.frames.sources import paths_of
+
+    listed = [file for path in paths for file in ((paths_of(path) if stated else ()) or (path,))]
+    return [_stated({"file": path}, stated)["file"] for path in listed]
 
 
 def _told(path: Path, stated: dict[str, str]) -> Any:

@@ -9,18 +9,23 @@ import typer
 
 from pramana.cli.output import check_output, say, warnings_in_a_line
 from pramana.cli.reading import reading
-from pramana.errors import PramanaError
+from pramana.errors import PramanaError, counted
 from pramana.progress import bar
 
 
 @reading("source")
 def perturb(
     source: Annotated[
-        Path, typer.Argument(metavar="IN", help="Confidential file: .csv, .tsv (or .gz of these) or .parquet.")
+        list[Path],
+        typer.Argument(
+            metavar="IN... OUT",
+            help="Confidential file: .csv, .tsv (or .gz of these) or .parquet; a folder or several of them. Then, without --to, what "
+            "to publish: a file of the same format (.parquet also from CSV), or a folder.",
+        ),
     ],
-    target: Annotated[
-        Path, typer.Argument(metavar="OUT", help="File to publish, of the same format; .parquet also from CSV.")
-    ],
+    to: Annotated[
+        Path | None, typer.Option("--to", help="File to publish, or folder for several; in place of OUT.")
+    ] = None,
     mechanism: Annotated[Path | None, typer.Option("--mechanism", "-m", help="Mechanism (JSON).")] = None,
     design: Annotated[Path | None, typer.Option("--design", "-d", help="Design (TOML).")] = None,
     key_file: Annotated[Path | None, typer.Option(help="Secret key for draws that repeat; see `pramana key`.")] = None,
@@ -55,15 +60,17 @@ def perturb(
     override: Annotated[str | None, typer.Option(help="Why the policy is not followed; goes into the ledger.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing OUT.")] = False,
     card: Annotated[bool, typer.Option("--card", help="Also write a page about the release.")] = False,
+    jobs: Annotated[int | None, typer.Option(help="Processes, for the files of a folder.")] = None,
 ) -> None:
-    """Perturb a confidential file and publish it with its description."""
+    """Perturb a confidential file, or a folder of them, and publish it with its description."""
     from pramana.cli.choices import names
     from pramana.disclosure.release.releasing import release
 
     known = _mechanism(mechanism, design)
-    with warnings_in_a_line(), bar(f"Perturbing {source.name}") as tell:
+    given, target = _in_and_out(source, to)
+    with warnings_in_a_line(), bar(f"Perturbing {_titled(given)}") as tell:
         made = release(
-            source,
+            given,
             target,
             known,
             key=key_file,
@@ -84,16 +91,39 @@ def perturb(
             policy=policy,
             allow=allow or (),
             override=override,
+            jobs=jobs,
             tell=tell,
         )
     told = f"epsilon {made.epsilon:.4g} a {unit or 'record'}{made.condition}"
-    say(f"{made.rows} records, {made.randomness} draws, {told}")
+    many = f" in {counted(len(made.files), 'file')}" if made.files else ""
+    say(f"{made.rows} records{many}, {made.randomness} draws, {told}")
     for column, count in made.missing.items():
         say(f"{column}: missing in {count} records, which is published as it is")
     for balance in made.budget:
         say(f"budget left: {balance}")
     for path in (made.path, made.description, *made.cards, *([made.link] if made.link else [])):
         say(f"wrote {path}")
+
+
+def _in_and_out(paths: list[Any], to: Path | None) -> tuple[Any, Path]:
+    """What is perturbed, and what is written: the last of the paths, unless `to` says it."""
+    from pramana.errors import DataError
+    from pramana.frames.files import format_of
+
+    if to is None and len(paths) < 2:
+        raise PramanaError("say what to write: pramana perturb IN OUT, or pramana perturb IN... --to OUT")
+    given, target = (paths[:-1], Path(paths[-1])) if to is None else (paths, to)
+    if len(given) > 1 or not Path(given[0]).is_file():
+        return (given if len(given) > 1 else given[0]), target
+    try:
+        format_of(target)
+    except DataError:  # no name of a data file: a folder for one
+        return (given if to is not None else given[0]), target
+    return given[0], target
+
+
+def _titled(given: Any) -> str:
+    return f"{len(given)} files" if isinstance(given, list) else str(Path(given).name)
 
 
 def ledger(
@@ -113,9 +143,15 @@ def ledger(
 @reading("original")
 def audit(
     released: Annotated[
-        Path, typer.Argument(metavar="OUT", help="Released file: .csv, .tsv (or .gz of these) or .parquet.")
+        Path,
+        typer.Argument(
+            metavar="OUT",
+            help="Released file: .csv, .tsv (or .gz of these) or .parquet; or a folder of them, or a pattern.",
+        ),
     ],
-    original: Annotated[Path | None, typer.Option(help="The confidential file, for tests against the truth.")] = None,
+    original: Annotated[
+        Path | None, typer.Option(help="The confidential file or folder, for tests against the truth.")
+    ] = None,
     link: Annotated[Path | None, typer.Option(help="With --original: your link file, where rows were moved.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="Your own file of releases.")] = None,
     epsilon_limit: Annotated[float, typer.Option(help="Warn of a record's epsilon above it.")] = 10.0,

@@ -14,7 +14,9 @@ from pramana.cli.reading import reading
 from pramana.errors import PramanaError
 from pramana.progress import bar
 
-Confidential = Annotated[Path, typer.Argument(help="Confidential file: .csv, .tsv (or .gz of these) or .parquet.")]
+Confidential = Annotated[
+    Path, typer.Argument(help="Confidential file: .csv, .tsv (or .gz of these) or .parquet; a folder or pattern.")
+]
 KeysOption = Annotated[str | None, typer.Option(help="Columns by which a person can be known, as sex,age.")]
 AnalysisOption = Annotated[list[str] | None, typer.Option(help="Formula or parameter by name; repeat for several.")]
 FamilyOption = Annotated[str | None, typer.Option(help="Family of the formulas; gaussian by default.")]

@@ -16,6 +16,7 @@ from pramana.disclosure.release.link import read_link
 from pramana.disclosure.release.streaming import Coding
 from pramana.errors import DataError, MechanismError, PramanaError, listing, suggestion
 from pramana.frames import Level, Table, encode, read
+from pramana.frames.folders import files_of, read_files
 from pramana.frames.marks import refuse_undeclared, with_gaps
 from pramana.frames.table import is_missing, require_columns
 from pramana.mechanism import Assignment, Mechanism
@@ -35,13 +36,14 @@ def read_confidential(
     mechanism = None if known is None else known.mechanism
     if missing not in get_args(choices):
         raise PramanaError(f"missing={missing!r} is unknown: {suggestion(str(missing), get_args(choices))}")
-    table = read(data, text=text_levels(mechanism))
+    used = list(dict.fromkeys([*columns, *_touched(mechanism)]))
+    files, text = files_of(data), text_levels(mechanism)
+    table = read_files(files, text, used) if files else read(data, text=text)
     if known is not None:
         require_columns(table, known.mechanism.columns, "the mechanism")
         levels = {v.name: v.levels or () for v in known.mechanism.schema.variables.values()}
         refuse_undeclared(data, levels, known.missing)
         table = _recoded(with_gaps(table, known.mechanism.columns, known.missing), known.codings)
-    used = list(dict.fromkeys([*columns, *_touched(mechanism)]))
     require_columns(table, used, "the assessment")
     if table.n == 0:
         raise DataError(f"{table.source} has no records")
@@ -80,8 +82,9 @@ def _recoded(table: Table, codings: Mapping[str, Coding]) -> Table:
 
 
 def told_of_release(released: Any) -> dict[str, Any]:
-    """What the description of a released file says of it; nothing for a frame."""
-    found = find_description(Path(released)) if isinstance(released, str | os.PathLike) else None
+    """What the description of a released file, or of the first of several, says of it; nothing for a frame."""
+    alone = [released] if isinstance(released, str | os.PathLike) else []
+    found = next((find_description(Path(file)) for file in files_of(released) or alone), None)
     body = (found or {}).get("pram")
     return body if isinstance(body, dict) else {}
 

@@ -1,4 +1,4 @@
-"""Ways from a task to a result: reversion, naive, model-dependent, corrections, likelihood."""
+"""Ways from a task to a result: reversion, naive, model-dependent, corrections, likelihood, stabilized."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pramana.estimators.method import Binding, EquationMethod, Method
 from pramana.estimators.model_dependent import ModelDependent
 from pramana.estimators.naive import Naive
 from pramana.estimators.reversion import Reversion
+from pramana.estimators.stabilized import Stabilized, StabilizedResult
 from pramana.estimators.validated import Validated
 
 __all__ = [
@@ -28,6 +29,8 @@ __all__ = [
     "ModelDependent",
     "Naive",
     "Reversion",
+    "Stabilized",
+    "StabilizedResult",
     "Validated",
     "lr_test",
     "method_of",
@@ -45,6 +48,7 @@ KNOWN: dict[str, Callable[[], Method]] = {
     "forward": ForwardCorrection,
     "backward": BackwardCorrection,
     "conditional-score": ConditionalScore,
+    "stabilized": Stabilized,
 }
 """Estimators by name: a new one is registered here."""
 

@@ -12,10 +12,10 @@ from pramana.analysis.shared_draws import SHARED_DRAWS
 from pramana.analysis.task import Settings, Task
 from pramana.arrays import Float
 from pramana.engines import Engine
-from pramana.errors import too_few
+from pramana.errors import SolveError, too_few
 from pramana.estimating.function import Question
 from pramana.estimators.method import Binding, EquationMethod, Method
-from pramana.estimators.remarks import remarks, wholly_outside
+from pramana.estimators.remarks import STEADIER, remarks, wholly_outside
 from pramana.estimators.uncertainty import Inference, chosen_inference, errors_in_words, uncertainty, unsplit
 from pramana.inference import Sandwich, solve
 from pramana.inference.solve import Root
@@ -47,7 +47,23 @@ def solved(method: EquationMethod, task: Task) -> Solved:
     _refuse_few(engine)
     whole = unsplit(method, task, engine)
     chosen = chosen_inference(task.options.inference, engine, binding.rebind is not None)
-    return Solved(binding, engine, whole, chosen, solve(engine, start=binding.begun(task.start)))
+    try:
+        root = solve(engine, start=binding.begun(task.start))
+    except SolveError as error:
+        if not _steadier(method, task, engine):
+            raise
+        raise SolveError(f"{error.marked}; or use {STEADIER}") from None
+    return Solved(binding, engine, whole, chosen, root)
+
+
+def _steadier(method: Method, task: Task, engine: Engine) -> bool:
+    """Whether method 'stabilized' answers the same question: perturbed columns with levels, and a smooth equation that adds up over records."""
+    if not method.reverts or task.mechanism is None or task.domain is not None or not engine.resident:
+        return False
+    used = task.mechanism.used_by(task.function.variables)
+    leveled = all(a.channel.levels is not None and not a.reports for a in used)
+    known = not engine.about.free and not engine.sampling.replications
+    return bool(used) and leveled and known and engine.about.smooth and not engine.about.whole
 
 
 def estimate(method: EquationMethod, task: Task) -> Result:
@@ -71,7 +87,9 @@ def answer(method: EquationMethod, task: Task, at: Solved) -> Result:
         diagnostics=(
             *(note for note in task.notes if not (method.takes_as_true and note.code == SHARED_DRAWS)),
             *binding.notes,
-            *remarks(engine, root, found, split=parts is not None and not whole),
+            *remarks(
+                engine, root, found, split=parts is not None and not whole, steadier=_steadier(method, task, engine)
+            ),
         ),
         privacy=None if parts is None or whole else parts.privacy,
         unsplit=whole,

@@ -71,6 +71,11 @@ class Method(ABC):
         """Whether its equation can be bound to one block of the records after the other, of which nothing but sums is kept."""
         return False
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether a simulation gives it one data set after the other, for it has no equation that solves many at once."""
+        return False
+
     def within(self, subset: Subset) -> Method:
         """The method for the records of a subset that perturbed columns decide."""
         raise PramanaError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from pramana.diagnostic import Diagnostic
@@ -26,6 +28,7 @@ FEW_CLUSTERS = 40
 
 TOO_FEW_CLUSTERS = 5
 """Below this even t intervals lean on cluster totals that are about normal."""
+STEADIER = "method='stabilized', which is steadier under strong noise"
 NOTHING_RANDOM = Diagnostic(
     "no-randomisation",
     "warning",
@@ -34,12 +37,16 @@ NOTHING_RANDOM = Diagnostic(
 )
 
 
-def remarks(engine: Engine, root: Root, found: RootUncertainty, *, split: bool) -> list[Diagnostic]:
-    """Everything about a root and its uncertainty; `split` where its variance is that of the sample and of the randomisation."""
+def remarks(
+    engine: Engine, root: Root, found: RootUncertainty, *, split: bool, steadier: bool = False
+) -> list[Diagnostic]:
+    """Everything about a root and its uncertainty; `split` where its variance is that of the sample and of the randomisation, `steadier` where
+    method 'stabilized' answers the same question."""
     names, linear = engine.about.parameters, found.linear
+    weak = [] if found.judged is None else weakness(engine, found.judged, found.limits)
     return [
         *_of_the_root(engine, root, found, split=split),
-        *([] if found.judged is None else weakness(engine, found.judged, found.limits)),
+        *([replace(note, message=f"{note.message}, or {STEADIER}") for note in weak] if steadier else weak),
         *([NOTHING_RANDOM] if found.known else []),
         *found.own.remarks(names),
         *_mute(engine, found),

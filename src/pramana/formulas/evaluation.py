@@ -85,7 +85,22 @@ def _called(node: Call, inner: Callable[[Node], Any], state: State, own: Own) ->
         return _computed("*", *arguments, *arguments)
     if FUNCTIONS[node.function].kind == "learns":
         keywords["_state"] = state.setdefault(written(node), {})
+        if "extrapolation" not in keywords:
+            _refuse_beyond(node, arguments[0], keywords["_state"])
     return implementation(node.function)(*arguments, **keywords)
+
+
+def _refuse_beyond(node: Call, values: Any, learned: Mapping[str, Any]) -> None:
+    """A spline is known between the bounds that it was learned with; values there are whatever it is told to be beyond them."""
+    low, high = (learned.get(f"{side}_bound") for side in ("lower", "upper"))
+    if low is None or high is None:
+        return
+    beyond = int(np.sum((np.asarray(values, dtype=float) < low) | (np.asarray(values, dtype=float) > high)))
+    if beyond:
+        raise FormulaError(
+            f"{beyond} record(s) lie beyond the range {quoted(f'{low:g} to {high:g}')} on which {written(node)!r} was fitted, where the spline is "
+            "not known: leave them out, or fit with extrapolation='clip', 'extend', 'zero' or 'na', or with wider lower_bound and upper_bound"
+        )
 
 
 def _operated(node: Operation, values: list[Any]) -> Any:

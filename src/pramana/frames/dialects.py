@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from pramana.errors import DataError, PramanaError, PramanaWarning
-from pramana.frames.documents import read_json
+from pramana.frames.documents import package_entries
 from pramana.frames.files import existing, format_of
 
 HEAD = 1 << 20
@@ -169,12 +169,9 @@ def dialect_in_words(path: Path) -> dict[str, str]:
 def _entries(path: Path) -> list[dict[str, Any]]:
     """What a Data Package lists of a file; whoever needs the description will say what is wrong with it."""
     try:
-        package = read_json(path.with_name("datapackage.json"), "the description")
+        return package_entries(path.with_name("datapackage.json")).get(path.name, [])
     except PramanaError:
         return []
-    listed = package.get("resources") if isinstance(package, dict) else None
-    entries = [e for e in listed if isinstance(e, dict)] if isinstance(listed, list) else []
-    return [e for e in entries if isinstance(e.get("path"), str) and Path(e["path"]) == Path(path.name)]
 
 
 def description(dialect: Dialect) -> dict[str, str]:

@@ -10,11 +10,13 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from pramana.errors import PramanaError
+from pramana.errors import MechanismError, PramanaError
 from pramana.frames.inputs import What, note_input
 
 LARGEST = {"JSON": 1 << 28, "TOML": 1 << 24}
@@ -56,6 +58,23 @@ def read_json_lines(path: Path, what: str, error: Fault = PramanaError) -> list[
     if lines == [b""]:
         return []
     return [parse_json(line, f"line {number} of {what} {str(path)!r}", error) for number, line in enumerate(lines, 1)]
+
+
+def package_entries(package: Path) -> Mapping[str, list[dict[str, Any]]]:
+    """The entries of a Data Package by the names of the files that they describe, of which one may have several."""
+    return _by_file(_content(package, "the description", "JSON", MechanismError), repr(str(package)))
+
+
+@lru_cache(maxsize=1)
+def _by_file(raw: bytes, name: str) -> Mapping[str, list[dict[str, Any]]]:
+    """Of the last one that was read: each of a folder's files asks for it, which describes all of them."""
+    document = parse_json(raw, name, MechanismError)
+    listed = document.get("resources") if isinstance(document, dict) else None
+    found: dict[str, list[dict[str, Any]]] = {}
+    for entry in listed if isinstance(listed, list) else []:
+        if isinstance(entry, dict) and isinstance(entry.get("path"), str):
+            found.setdefault(str(Path(entry["path"])), []).append(entry)
+    return MappingProxyType(found)
 
 
 def parse_json(raw: bytes, name: str, error: Fault = PramanaError) -> Any:

@@ -106,7 +106,7 @@ def encode(values: Column, levels: Sequence[Level], *, column: str) -> Int:
     array([1, 0])
     """
     _refuse_type_mismatch(values, levels, column)
-    codes = _places(values, levels)
+    codes = positions(values, levels)
     unknown = np.flatnonzero(codes < 0) if codes.min(initial=0) < 0 else np.empty(0, dtype=np.int64)
     if unknown.size:
         unseen = list(dict.fromkeys(values[unknown].tolist()))
@@ -118,14 +118,19 @@ def encode(values: Column, levels: Sequence[Level], *, column: str) -> Int:
     return codes.astype(np.int64, copy=False)
 
 
-def _places(values: Column, levels: Sequence[Level]) -> Int:
+def positions(values: Column, levels: Sequence[Level]) -> Int:
     """The position of every value among the levels, -1 where it is none of them; small whole numbers are looked up in a list."""
     if values.dtype.kind in "iu" and values.size > SMALL and all(type(v) is int and 0 <= v < SMALL for v in levels):
         listed = np.full(SMALL + 1, -1, dtype=np.int64)
         listed[np.asarray(levels, dtype=np.int64)] = np.arange(len(levels))
         inside = (values >= 0) & (values < SMALL)
         return listed[values if inside.all() else np.where(inside, values, SMALL)]
-    return pd.Index(list(levels), tupleize_cols=False).get_indexer(_comparable(values, levels))
+    given = _comparable(values, levels)
+    kind = (
+        object if given.dtype == object else None
+    )  # without it pandas would infer the kind of text, which takes longer
+    index = pd.Index(list(levels), dtype=kind, tupleize_cols=False)
+    return np.asarray(index.get_indexer(pd.Index(given, dtype=kind, tupleize_cols=False)))
 
 
 def decode(codes: Int, levels: Sequence[Level]) -> Column:

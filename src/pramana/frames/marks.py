@@ -7,20 +7,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pramana.errors import DataError
-from pramana.frames.dialects import data_file
+from pramana.frames.dialects import DataFile, data_file
 from pramana.frames.files import NULLS, format_of
 from pramana.frames.table import Table
 
 
 def refuse_undeclared(data: Any, columns: Mapping[str, Collection[object]], declared: Sequence[str]) -> None:
-    """Fields of a CSV file that a reader takes for gaps though nobody declared them, and which are no levels either."""
-    if not isinstance(data, str | os.PathLike) or format_of(file := data_file(data)) != "csv":  # type: ignore[arg-type]
-        return
+    """Fields of CSV files that a reader takes for gaps though nobody declared them, and which are no levels either."""
+    from pramana.frames.folders import files_of
+
+    alone = (data_file(data),) if isinstance(data, str | os.PathLike) else ()
+    for file in files_of(data) or alone:
+        if format_of(Path(file)) == "csv":
+            _refuse_undeclared(file, columns, declared)
+
+
+def _refuse_undeclared(file: DataFile, columns: Mapping[str, Collection[object]], declared: Sequence[str]) -> None:
     from pramana.frames.blocks.csv_files import CsvReader
     from pramana.frames.blocks.stream import open_reader
 

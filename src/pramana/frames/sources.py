@@ -308,6 +308,11 @@ def source_of(data: Any, text: Mapping[str, Collection[object]], memory: float) 
 
     if isinstance(data, Source):
         return data
+    if isinstance(data, list | tuple) and any(isinstance(file, CsvFile) for file in data):
+        raise DataError(
+            "several files are read in the dialect that is found of the first, and these have one that is stated: save them as Parquet, or read "
+            "and join them first"
+        )
     paths = _paths(data) or _large(data, memory)
     if paths is not None:
         return FileSource.open(paths, _named(data), text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,8 @@ from pramana.frames.levels import EXACT, Level, is_unsigned, lacks_half, refuse_
 from pramana.frames.metadata import is_text
 
 FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow", "dict"]
+NESTED = (list, tuple, dict, set, np.ndarray)
+"""Kinds of values that are no numbers, text or true and false, but hold some."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +183,8 @@ def is_missing(values: Column) -> Bool:
 
 
 def read(data: object, *, text: Mapping[str, Collection[object]] = MappingProxyType({})) -> Table:
-    """A table from a frame, a dictionary of arrays, or a CSV or Parquet file: its path, or a `CsvFile`.
+    """A table from a frame, a dictionary of arrays, or a CSV or Parquet file: its path, or a `CsvFile`; or from several files that stand
+    for one: a folder, a pattern or a list of them.
 
     Parameters
     ----------
@@ -189,6 +193,11 @@ def read(data: object, *, text: Mapping[str, Collection[object]] = MappingProxyT
     """
     if isinstance(data, Table):
         return data
+    if isinstance(data, str | os.PathLike | list | tuple):
+        from pramana.frames.folders import files_of, read_files
+
+        if files := files_of(data):
+            return read_files(files, text)
     if isinstance(data, str | os.PathLike):
         return _from_file(data_file(data), text)
     if isinstance(data, Mapping):
@@ -207,7 +216,7 @@ def read(data: object, *, text: Mapping[str, Collection[object]] = MappingProxyT
 def _framed(native: object) -> nw.DataFrame[Any]:
     """The frame behind narwhals, with plain and distinct column names."""
     try:
-        frame = nw.from_native(cast(Any, native), eager_only=True)
+        frame = nw.from_native(_whole_table(native), eager_only=True)
         names = list(frame.columns)
     except nw.exceptions.DuplicateError as error:
         what = " ".join(str(error).split())  # it names columns alone
@@ -217,6 +226,12 @@ def _framed(native: object) -> nw.DataFrame[Any]:
         raise DataError(f"the columns have several header rows, as in {nested[0]!r}: flatten them to plain names")
     refuse_halved_names(names)
     return frame
+
+
+def _whole_table(native: Any) -> Any:
+    """A batch of Arrow as a table; everything else as it is."""
+    arrow = sys.modules.get("pyarrow")  # whoever has a batch has loaded it
+    return arrow.Table.from_batches([native]) if arrow is not None and isinstance(native, arrow.RecordBatch) else native
 
 
 def build(columns: Mapping[str, Sequence[object] | Column], kind: FrameKind) -> Any:
@@ -248,9 +263,9 @@ def _values(series: nw.Series[Any]) -> Column:
     if values.dtype.kind == "c" or series.dtype in (nw.List, nw.Struct, nw.Array):
         raise _unusable(series.name, type(series.dtype).__name__)
     if values.dtype.kind == "O":
-        nested = next((v for v in values if isinstance(v, list | tuple | dict | set | np.ndarray)), None)
+        nested = next((t for t in set(map(type, values.tolist())) if issubclass(t, NESTED)), None)
         if nested is not None:  # a map of Arrow, or a column of Python objects
-            raise _unusable(series.name, type(nested).__name__)
+            raise _unusable(series.name, nested.__name__)
         if series.implementation.is_pandas_like() and series.to_native().dtype == object:  # other strings are whole
             _refuse_halves(series.name, values)
         return _numbers_in_disguise(values)

@@ -6,12 +6,13 @@ whoever writes it. A process that is killed leaves such a file without its lock;
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,6 +178,76 @@ def _appear(part: PendingFile) -> None:
         part.path.rename(part.target)
 
 
+@dataclass(frozen=True)
+class PendingFolder:
+    """A folder in the making, locked, whose files are put into `path`; with `force` it may replace another."""
+
+    path: Path
+    target: Path
+    force: bool
+
+
+@contextmanager
+def pending_folder(target: Path, *, force: bool = False) -> Iterator[PendingFolder]:
+    """A folder in the making beside its place, gone at the end unless it was published. Only those who hold its lock fill it."""
+    check_folder(target, force=force)
+    _remove_leftovers(target.parent)
+    path, handle = _claimed_folder(target)
+    try:
+        yield PendingFolder(path, target, force)
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(handle)
+
+
+def check_folder(target: Path, *, force: bool) -> None:
+    """Refuse a folder that cannot or must not be written as a whole: an empty one may be there, a full one with `force`."""
+    if target.name in ("", ".."):
+        raise PramanaError(f"{str(target)!r} has no name of its own: give the folder to be written by its name")
+    if not target.parent.is_dir():
+        raise PramanaError(f"folder {str(target.parent)!r} does not exist: create it first")
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        what = "a link" if target.is_symlink() else "a file"
+        raise PramanaError(f"{str(target)!r} is {what}, and a folder is to be written: give the name of a folder")
+    held = sorted(target.rglob("*")) if target.is_dir() else []
+    for path in held:
+        refuse_input(path, "description")  # that of an earlier release is read in order to be replaced
+    if held and not force:
+        raise _exists(target)
+
+
+def publish_folder(part: PendingFolder) -> None:
+    """The folder appears under its name with all that is in it; one that it replaces is there until that moment."""
+    check_folder(part.target, force=part.force)
+    _synchronize(part.path)
+    try:
+        part.path.rename(part.target)  # in place of nothing, or of an empty folder
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        if not part.force:
+            raise _exists(part.target) from None
+        _exchange(part.path, part.target)
+    _synchronize(part.target.parent)
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Two folders change their names, at once where the system can do that."""
+    import ctypes
+
+    with suppress(AttributeError):  # not everywhere
+        if ctypes.CDLL(None).renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0:
+            return
+    aside = _part_name(other)
+    other.rename(aside)
+    one.rename(other)
+    aside.rename(one)
+
+
+_HERE, _EXCHANGE = -100, 2
+"""AT_FDCWD and RENAME_EXCHANGE of Linux."""
+
+
 @contextmanager
 def _kept(path: Path) -> Iterator[Path | None]:
     """A second name of a file as it is now, by which it can be put back; None where there is no file."""
@@ -308,6 +379,12 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def sha256_of(digests: Iterable[str]) -> str:
+    """One digest for several files, whatever their names and their order: that of the file itself where there is one."""
+    listed = sorted(digests)
+    return listed[0] if len(listed) == 1 else hashlib.sha256("\n".join(listed).encode()).hexdigest()
+
+
 def _exists(path: Path) -> PramanaError:
     return PramanaError(f"{str(path)!r} exists: use another name, or force to replace it")
 
@@ -337,6 +414,24 @@ def _claimed(target: Path, mode: int) -> tuple[Path, int]:
         os.close(handle)
 
 
+def _claimed_folder(target: Path) -> tuple[Path, int]:
+    """A new folder beside the target, locked; one that was taken for a leftover before it was locked is made anew."""
+    while True:
+        path = _part_name(target)
+        try:
+            path.mkdir()
+            handle = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise PramanaError(f"{str(target)!r} cannot be written ({error.strerror}): give another folder") from None
+        with suppress(OSError):  # a file system without locks: nobody can take the folder for a leftover there
+            _lock(handle)
+        if _is_named(handle, path):
+            return path, handle
+        os.close(handle)
+
+
 def _remove_leftovers(folder: Path) -> None:
     """Parts of killed processes: nobody holds their lock."""
     for path in folder.glob(f".*{_ENDING}"):
@@ -344,7 +439,7 @@ def _remove_leftovers(folder: Path) -> None:
             handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
                 if _lock(handle, wait=False):
-                    path.unlink()
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
             finally:
                 os.close(handle)
 

@@ -144,7 +144,8 @@ class BinomialLimits(Limits):
         count, trials = self._worth(held, np.array(1 - level))
         chance = mid_p(count, trials, level)
         few = self._few(count, trials)
-        chance[few] = exact(count[few], trials[few], level)
+        if few.any():
+            chance[few] = exact(count[few], trials[few], level)
         out[held] = np.sort(self.low[held, None] + self.span[held, None] * chance, axis=1)
         return out
 

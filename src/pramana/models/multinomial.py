@@ -18,6 +18,7 @@ from pramana.formulas.functions import Functions, Own, own_functions
 from pramana.formulas.parsed import FormulaQuestion, parse_plain
 from pramana.frames import Schema, Table
 from pramana.models.classes import Classes
+from pramana.models.prediction import ClassPrediction
 
 Spread: TypeAlias = Callable[[Records], tuple[Float, Float]]
 """Records ↦ reverted indicators (m, K) and masses (m,) of the design's rows."""
@@ -228,6 +229,11 @@ class MultinomialFunction(EstimatingFunction):
     @property
     def parameters(self) -> tuple[str, ...]:
         return tuple(f"{label}:{name}" for label in self._labels for name in self.design.names)
+
+    @property
+    def prediction(self) -> ClassPrediction:
+        reads = tuple(part.reads for part in self.design.parts) * len(self._labels)
+        return ClassPrediction(self.design, tuple(self.classes.levels), reads=reads)
 
     @property
     def _labels(self) -> tuple[str, ...]:

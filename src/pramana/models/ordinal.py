@@ -18,6 +18,7 @@ from pramana.formulas.functions import Functions, Own, own_functions
 from pramana.formulas.parsed import FormulaQuestion, parse_plain
 from pramana.frames import Schema, Table
 from pramana.models.classes import Classes
+from pramana.models.prediction import ClassPrediction
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,15 @@ class OrdinalSystem(System):
     terms: tuple[str, ...]
     design_of: FromColumns
     code_of: Callable[[Mapping[str, object], int], Int]
+
+    @property
+    def prediction(self) -> ClassPrediction | None:
+        """None for a design that did not come from a formula."""
+        if not isinstance(self.design_of, Slopes):
+            return None
+        whole, nothing = self.design_of.design, (frozenset[str](),)
+        reads = (*(nothing * self.cuts), *(whole.parts[j].reads for j in self.design_of.kept))
+        return ClassPrediction(whole, self.levels, ordered=True, reads=reads)
 
     @property
     def parameters(self) -> tuple[str, ...]:

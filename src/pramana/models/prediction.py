@@ -1,11 +1,11 @@
-"""Means of new records under a fitted generalised linear model; holds levels and transforms, no rows of data."""
+"""What a fitted model says of new records: means, or chances of classes. It holds levels and transforms, no rows of data."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -27,23 +27,27 @@ class Prediction:
     design : without the records it was learnt from.
     curve : η ↦ (μ, μ′, …).
     offset : whether the formula has one.
+    reads : the variables behind each column of the design.
     """
 
     design: FormulaDesign
     curve: Curve
     offset: bool = False
+    reads: tuple[frozenset[str], ...] = ()
 
     @classmethod
-    def of(cls, model: GeneralizedLinear | None) -> Prediction | None:
+    def of(cls, model: GeneralizedLinear | ClassPrediction | None) -> AnyPrediction | None:
         """None for anything without a linear predictor that came from a formula."""
+        if isinstance(model, ClassPrediction):
+            return model
         if model is None or not isinstance(model.design_of, FormulaDesign):
             return None
-        return cls(model.design_of, model.family.curve, isinstance(model.offset_of, Offset))
+        return cls(model.design_of, model.family.curve, isinstance(model.offset_of, Offset), model.reads)
 
     def at(self, data: Any, estimate: Float, covariance: Float, reach: float) -> dict[str, Float]:
         """Mean, delta-method standard error and limits (transformed from the linear predictor) for every record."""
         table = read(data)
-        columns = self._columns(table)
+        columns = _columns(self.design, table)
         x = _computed(self.design, columns, table.n)
         terms = slice(0, x.shape[1])  # a dispersion comes after the coefficients
         estimate, covariance = estimate[terms], covariance[terms, terms]
@@ -61,14 +65,84 @@ class Prediction:
             "conf_high": np.asarray(high),
         }
 
-    def _columns(self, table: Table) -> Mapping[str, Column]:
-        for name in self.design.variables:
-            count = int(is_missing(table.column(name)).sum())
-            if count:
-                raise DataError(
-                    f"column {name!r} of the new data has {count} missing value(s): fill them or leave them out"
-                )
-        return {name: table.column(name) for name in self.design.variables}
+
+@dataclass(frozen=True)
+class ClassPrediction:
+    """Chances of the classes of a response.
+
+    Attributes
+    ----------
+    design : without the records it was learnt from.
+    levels : the classes (K).
+    ordered : parameters are K − 1 thresholds θ and then coefficients, Pr(y ≤ k) = expit(θ_k − xᵀβ), and the design's intercept is left out; else
+        the coefficients of every class but the first, class by class.
+    """
+
+    design: FormulaDesign
+    levels: tuple[object, ...]
+    ordered: bool = False
+    reads: tuple[frozenset[str], ...] = ()
+
+    def at(self, data: Any, estimate: Float, covariance: Float, reach: float) -> dict[str, Column]:
+        """A row for every record and class: the chance, its delta-method error, and limits on the scale of its logit."""
+        table = read(data)
+        x = _computed(self.design, _columns(self.design, table), table.n)
+        chances, slopes = self.chances(x, estimate)
+        used = slopes.shape[2]  # what the mechanism had free comes after them
+        covariance = covariance[:used, :used]
+        errors = np.sqrt(np.maximum(np.einsum("nkj,jl,nkl->nk", slopes, covariance, slopes), 0.0))
+        with np.errstate(all="ignore"):
+            odds, spread = chances / (1 - chances), np.exp(reach * errors / (chances * (1 - chances)))
+            low, high = odds / spread / (1 + odds / spread), 1 - 1 / (1 + odds * spread)
+        sure = (errors == 0) | ~np.isfinite(spread)
+        names = np.empty(len(self.levels), dtype=object)
+        names[:] = list(self.levels)
+        return {
+            "record": np.repeat(np.arange(table.n), len(names)),
+            "class": np.tile(names, table.n),
+            "prediction": chances.ravel(),
+            "std_error": errors.ravel(),
+            "conf_low": np.where(sure, np.where(errors > 0, 0.0, chances), low).ravel(),
+            "conf_high": np.where(sure, np.where(errors > 0, 1.0, chances), high).ravel(),
+        }
+
+    def chances(self, x: Float, beta: Float) -> tuple[Float, Float]:
+        """Of every class (n, K), and their derivatives by the parameters (n, K, m)."""
+        return self._of_thresholds(x, beta) if self.ordered else self._of_classes(x, beta)
+
+    def _of_classes(self, x: Float, beta: Float) -> tuple[Float, Float]:
+        size, q = len(self.levels), x.shape[1]
+        eta = np.column_stack([np.zeros(len(x)), x @ beta[: (size - 1) * q].reshape(size - 1, q).T])
+        p = np.exp(eta - eta.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        bend = np.einsum("nk,kj->nkj", p, np.eye(size)) - np.einsum("nk,nj->nkj", p, p)
+        return p, np.einsum("nkj,nq->nkjq", bend[:, :, 1:], x).reshape(len(x), size, -1)
+
+    def _of_thresholds(self, x: Float, beta: Float) -> tuple[Float, Float]:
+        from scipy.special import expit
+
+        x = x[:, [j for j, name in enumerate(self.design.names) if name != "Intercept"]]
+        cuts = len(self.levels) - 1
+        eta = beta[:cuts] - (x @ beta[cuts : cuts + x.shape[1]])[:, None]
+        density, ends = expit(eta) * expit(-eta), np.zeros((len(x), 1))
+        below = np.hstack([ends, expit(eta), ends + 1])
+        by_cut = np.zeros((len(x), cuts + 2, cuts))
+        by_cut[:, 1:-1] = density[:, :, None] * np.eye(cuts)
+        by_term = -np.hstack([ends, density, ends])[:, :, None] * x[:, None, :]
+        return np.diff(below, axis=1), np.diff(np.concatenate([by_cut, by_term], axis=2), axis=1)
+
+
+AnyPrediction: TypeAlias = Prediction | ClassPrediction
+
+
+def _columns(design: FormulaDesign, table: Table) -> Mapping[str, Column]:
+    for name in design.variables:
+        count = int(is_missing(table.column(name)).sum())
+        if count:
+            raise DataError(
+                f"column {name!r} of the new data has {count} missing value(s): fill them or leave them out"
+            )
+    return {name: table.column(name) for name in design.variables}
 
 
 def _computed(design: FormulaDesign, columns: Mapping[str, object], n: int) -> Float:

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from pramana.errors import PramanaError
+from pramana.estimators import Method
 from pramana.mechanism import Mechanism
 from pramana.mechanism.channel import Channel
 from pramana.studies.scenario import Scenario
@@ -26,6 +27,7 @@ class Analyst:
     measures : (scenario, generator) ↦ the same with a mechanism that was measured anew beside every data set; only with `fit`.
     by : "fit" gives each data set to `fit`, for the estimates and intervals that a user gets; "wald" solves many of them together
         and adds sandwich errors; "point" leaves these out.
+    method : of `fit`; the other ways are reversion's.
     """
 
     label: str
@@ -33,6 +35,7 @@ class Analyst:
     believes: Callable[[Scenario], Mechanism] | None = None
     measures: Callable[[Scenario, np.random.Generator], Mechanism] | None = None
     by: Literal["fit", "wald", "point"] = "fit"
+    method: str | Method = "reversion"
 
     def __post_init__(self) -> None:
         if self.measures is not None and (self.by != "fit" or self.believes is not None):

@@ -14,6 +14,7 @@ from pramana.render.figures import heat_maps, line_grid
 from pramana.render.pages import Code, Heading, Page, Picture
 from pramana.studies.noise_page import noise_section
 from pramana.studies.published import REPLICATES, TABLE_1
+from pramana.studies.race_page import race_section, table_1_section
 from pramana.studies.sections import Section, save_figure, save_page
 from pramana.studies.simulation import Study
 from pramana.studies.study import CLIPPED, GREEK, GRID, KEEPS, MODEL_1, MODEL_2, NAMES, SIZES
@@ -308,5 +309,11 @@ def _sections(study: Study) -> Sequence[Section]:
     if study.page == "table":
         printed = (published_section,) if study.name == "a1" else ()
         return (table_section, *printed, errors_section, five_section, efficiency_section)
-    pages: Mapping[str, Section] = {"map": map_section, "noise": noise_section, "plain": plain_section}
+    pages: Mapping[str, Section] = {
+        "map": map_section,
+        "noise": noise_section,
+        "race": race_section,
+        "table 1": table_1_section,
+        "plain": plain_section,
+    }
     return (pages[study.page],)

@@ -116,20 +116,27 @@ def prepared(work: Path, settings: RunSettings, resume: bool) -> Path:
 def work_on(unit: WorkUnit, work: Path) -> None:
     """Run one unit and keep its numbers; the file appears complete or not at all."""
     study = study_of(unit.settings.source)
-    inference = Resampling(draws=unit.settings.resamples) if study.inferred else None
-    replicates = run_replicates(
-        study.scenarios[unit.cell],
-        study.methods,
-        range(unit.first, unit.last),
-        unit.settings.seed,
-        inference=inference,
-        inferred=study.inferred,
-        device=unit.settings.device,
-    )
+    replicates = _replicates(study, unit)
     flat = {f"{method}|{name}": v for method, numbers in replicates.values.items() for name, v in numbers.items()}
     content = io.BytesIO()
     np.savez(content, parameters=np.array(replicates.parameters), **flat)  # type: ignore[arg-type]
     write_bytes(unit.path(work), content.getvalue(), force=True)
+
+
+def _replicates(study: Study, unit: WorkUnit) -> ReplicateEstimates:
+    scenario, indices, settings = study.scenarios[unit.cell], range(unit.first, unit.last), unit.settings
+    if study.replicates is not None:
+        return study.replicates(scenario, indices, settings.seed)
+    inference = Resampling(draws=settings.resamples) if study.inferred else None
+    return run_replicates(
+        scenario,
+        study.methods,
+        indices,
+        settings.seed,
+        inference=inference,
+        inferred=study.inferred,
+        device=settings.device,
+    )
 
 
 def kept(path: Path) -> ReplicateEstimates:
@@ -147,8 +154,11 @@ def gather(study: Study, units: Sequence[WorkUnit], work: Path) -> StudyResult:
     """Summaries in the order of the scenarios."""
     results = []
     for cell, scenario in enumerate(study.scenarios):
-        parts = [kept(u.path(work)) for u in units if u.cell == cell]
-        results.append(summarize(scenario, reduce(add, parts), study.reference, study.prices))
+        found = reduce(add, [kept(u.path(work)) for u in units if u.cell == cell])
+        own = study.summary
+        results.append(
+            summarize(scenario, found, study.reference, study.prices) if own is None else own(scenario, found)
+        )
     return combine(results)
 
 

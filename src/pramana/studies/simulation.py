@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import add
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -34,6 +34,9 @@ Way = str | Method | Analyst
 """A name or method as in `fit`, "oracle" for the true data, or an analyst."""
 
 
+Replicates: TypeAlias = Callable[[Scenario, Sequence[int], int], "ReplicateEstimates"]
+
+
 @dataclass(frozen=True)
 class Study:
     """Scenarios to run with the same methods.
@@ -45,8 +48,10 @@ class Study:
     prices : sums of variances by label, each in units of the oracle's: what a part of the noise costs.
     block : replicates in one unit of work.
     page : what its page shows: "table" (five estimators over sample sizes), "map" (efficiency over a grid), "noise" (intervals
-        of `fit`, wrong beliefs and prices), or "plain".
+        of `fit`, wrong beliefs and prices), "race" (many estimators on data of many kinds), "table 1" (the paper's, with another column), or "plain".
     about : the population in words, for the page.
+    replicates : (scenario, indices, seed) ↦ estimates, where they are not those of `run_replicates`. summary : of these, a `StudyResult`, where it is not
+        that of `summarize`.
     """
 
     name: str
@@ -57,8 +62,10 @@ class Study:
     reference: str | None = None
     prices: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     block: int = 100
-    page: Literal["table", "map", "noise", "plain"] = "plain"
+    page: Literal["table", "map", "noise", "race", "table 1", "plain"] = "plain"
     about: str = ""
+    replicates: Replicates | None = None
+    summary: Callable[[Scenario, ReplicateEstimates], Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -126,10 +133,12 @@ def _block(
     values: dict[str, Numbers] = {}
     parameters: tuple[str, ...] = ()
     for method in methods:
-        if isinstance(method, Analyst):
-            found, values[method.label] = _analysed(method, scenario, indices, seed)
+        analyst = _alone(method)
+        if analyst is not None:
+            found, values[analyst.label] = _analysed(analyst, scenario, indices, seed)
             parameters = parameters or found
             continue
+        assert not isinstance(method, Analyst)
         sets, beta = _estimates(scenario, method, truth, released, len(indices), device)
         parameters = sets.equation.about.parameters
         numbers: Numbers = {"estimate": beta}
@@ -138,6 +147,14 @@ def _block(
             numbers |= standard_errors(sets, beta, inference, seeds)
         values[label_of(method)] = numbers
     return ReplicateEstimates(parameters, values)
+
+
+def _alone(method: Way) -> Analyst | None:
+    """Who takes one data set after the other; None for a method that solves many at once."""
+    if isinstance(method, Analyst):
+        return method
+    chosen = None if method == "oracle" else method_of(method)
+    return Analyst(chosen.label, method=chosen) if chosen is not None and chosen.one_by_one else None
 
 
 @dataclass(frozen=True)
@@ -171,7 +188,9 @@ def _analysed(
     seeds = [given.draw_seed(seed, r) for r in indices]
     if analyst.by == "fit":
         pairs = zip(indices, seeds, strict=True)
-        fits = [_fitted(given, given.data(seed, [r])[1], analyst.idea(given, draws)) for r, draws in pairs]
+        fits = [
+            _fitted(given, given.data(seed, [r])[1], analyst.idea(given, draws), analyst.method) for r, draws in pairs
+        ]
         names = next((result.parameters for result in fits if result is not None), ())
         rows = [_interval_numbers(result, len(given.truth)) for result in fits]
         return names, {name: np.stack([row[name] for row in rows]) for name in rows[0]}
@@ -182,12 +201,12 @@ def _analysed(
     return sets.equation.about.parameters, {"estimate": beta, **errors}
 
 
-def _fitted(scenario: Scenario, released: Table, mechanism: Mechanism) -> Result | None:
+def _fitted(scenario: Scenario, released: Table, mechanism: Mechanism, method: str | Method) -> Result | None:
     """What a user gets; None where there is no root."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PramanaWarning)
         try:
-            return fit(scenario.what, released, mechanism, family=scenario.family, link=scenario.link)
+            return fit(scenario.what, released, mechanism, family=scenario.family, link=scenario.link, method=method)
         except SolveError:
             return None
 

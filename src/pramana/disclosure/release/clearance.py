@@ -35,7 +35,7 @@ class Intent:
     Attributes
     ----------
     clear : columns that will be published as they are.
-    source : SHA-256 of the confidential file, where there is a ledger to look it up in.
+    source : SHA-256 of the confidential file, where there is a ledger to look it up in. parts : of the files of a folder.
     identifier : the column from which keyed draws are derived.
     key : fingerprint of the key.
     linked : a link file will say which original record each released one is.
@@ -59,6 +59,7 @@ class Intent:
     rare: str | None = None
     legible: str | None = None
     sketch: str | None = None
+    parts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         name = self.dataset
@@ -84,6 +85,7 @@ class Intent:
             identifier=self.identifier,
             clear=self.clear,
             sketch=self.sketch,
+            parts=self.parts,
         )
 
 

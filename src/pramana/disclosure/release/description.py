@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pramana.disclosure.release.ledger import finite
-from pramana.errors import MechanismError
+from pramana.errors import MechanismError, PramanaError
 from pramana.frames.dialects import Dialect, description
-from pramana.frames.documents import read_json
+from pramana.frames.documents import LARGEST, read_json
 from pramana.frames.files import format_of
 from pramana.frames.writing import encoded
 from pramana.mechanism import Mechanism
@@ -128,20 +128,30 @@ def read_package(folder: Path) -> dict[str, Any] | None:
     return package
 
 
-def merged_package(package: Mapping[str, Any] | None, new: Mapping[str, Any]) -> str:
-    """The folder's description with one file's entry added or replaced; everything else is kept."""
+def merged_package(package: Mapping[str, Any] | None, *new: Mapping[str, Any]) -> str:
+    """The folder's description with the entries of some files added or replaced; everything else is kept."""
     base: dict[str, Any] = dict(package) if package is not None else {"$schema": f"{_PROFILES}/datapackage.json"}
-    kept = [r for r in base.get("resources", []) if not _describes(r, str(new["path"]))]
-    names = [r.get("name") for r in kept if isinstance(r, dict)]
-    base["resources"] = [*kept, {**new, "name": _free(str(new["name"]), names)}]
-    return json.dumps(base, indent=2, ensure_ascii=False) + "\n"
+    paths = {Path(str(entry["path"])) for entry in new}
+    listed = [r for r in base.get("resources", []) if not _describes(r, paths)]
+    names = {str(r.get("name")) for r in listed if isinstance(r, dict)}
+    for entry in new:
+        name = _free(str(entry["name"]), names)
+        names.add(name)
+        listed.append({**entry, "name": name})
+    text = json.dumps({**base, "resources": listed}, indent=2, ensure_ascii=False) + "\n"
+    if len(text) > LARGEST["JSON"]:
+        raise PramanaError(
+            f"the description of {len(new)} file(s) would have {len(text)} characters, more than the {LARGEST['JSON']} that are read: "
+            "release fewer and larger files"
+        )
+    return text
 
 
-def _describes(entry: Any, path: str) -> bool:
-    return isinstance(entry, dict) and entry.get("path") is not None and Path(str(entry["path"])) == Path(path)
+def _describes(entry: Any, paths: Collection[Path]) -> bool:
+    return isinstance(entry, dict) and entry.get("path") is not None and Path(str(entry["path"])) in paths
 
 
-def _free(name: str, taken: Sequence[Any]) -> str:
+def _free(name: str, taken: Collection[str]) -> str:
     """Names of resources must differ."""
     if name not in taken:
         return name

@@ -17,11 +17,12 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pramana.arrays import Words
 from pramana.errors import PramanaError
 from pramana.frames.documents import read_json_lines
-from pramana.frames.writing import growing, sha256
+from pramana.frames.folders import files_of
+from pramana.frames.writing import growing, sha256, sha256_of
 from pramana.mechanism import Assignment, Mechanism
 from pramana.mechanism.draws.keyed import SKETCH, channel_hash
 
-VERSION = 3
+VERSION = 4
 MOSTLY = 0.5
 """The share of identifiers in common from which two files are of the same people."""
 
@@ -48,7 +49,7 @@ class Entry:
     Attributes
     ----------
     dataset : the custodian's name for the records, the same for every wave of them; None where none was given.
-    source : SHA-256 of the confidential file. released : SHA-256 of the public one.
+    source : SHA-256 of the confidential file. released : SHA-256 of the public one. Of a folder, that of the sorted digests of its files.
     key : fingerprint of the key in keyed mode, else None.
     columns : from the name of what was drawn (see `joint`) to what its channel did.
     unit : the column that says which records are one person's; None where every record is a unit.
@@ -60,9 +61,10 @@ class Entry:
     date : the day of the release, in UTC.
     sketch : the smallest digests of the records' identifiers under the key of keyed draws, which tell whether another
         release was of the same people, and nobody without the key who they are.
+    parts : SHA-256 of each file of a confidential folder: one of them, released by itself, holds the same records.
 
-    What follows `columns` is not in ledgers of version 1, and `sketch` not in those of version 2, which joined the names of
-    columns perturbed together by " × ".
+    What follows `columns` is not in ledgers of version 1, `sketch` not in those of version 2, which joined the names of
+    columns perturbed together by " × ", and `parts` not in those of version 3.
     """
 
     __pydantic_config__ = _STRICT
@@ -86,6 +88,12 @@ class Entry:
     overridden: tuple[str, ...] = ()
     date: str | None = None
     sketch: Sketch | None = None
+    parts: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Every digest by which the confidential records are known."""
+        return (self.source, *self.parts)
 
     @property
     def name(self) -> str:
@@ -201,6 +209,8 @@ def families(entries: Iterable[Entry]) -> list[list[Entry]]:
     for entry in listed:
         if entry.dataset is not None:
             tied[root(("name", entry.dataset))] = root(("file", entry.source))
+        for part in entry.parts:
+            tied[root(("file", part))] = root(("file", entry.source))
     found: dict[tuple[str, str], list[Entry]] = {}
     for entry in listed:
         found.setdefault(root(("file", entry.source)), []).append(entry)
@@ -356,18 +366,15 @@ def compose(
 
     A `released` file that the ledger knows is among them, and does not count once more.
     """
-    source, published = _hash(data), _hash(released)
+    sources, published = set(_hashes(data)), sha256_of(_hashes(released))
     entries = read_ledger(Path(ledger))
     mine = [
         family
         for family in families(entries)
-        if any(
-            (dataset is not None and e.dataset == dataset) or (source is not None and e.source == source)
-            for e in family
-        )
+        if any((dataset is not None and e.dataset == dataset) or not sources.isdisjoint(e.files) for e in family)
     ]
     family = [entry for one in mine for entry in one]
-    recorded = published is not None and any(e.released == published for e in family)
+    recorded = any(e.released == published for e in family)
     planned = {} if recorded else column_records(mechanism)
     return Composition(len(family), spent_by_column(family, planned))
 
@@ -392,5 +399,7 @@ def _spent(column: str, family: Sequence[Entry], losses: Sequence[float], planne
     )
 
 
-def _hash(data: Any) -> str | None:
-    return sha256(Path(data)) if isinstance(data, str | os.PathLike) and Path(data).is_file() else None
+def _hashes(data: Any) -> list[str]:
+    """Digests of a file, or of the files of a folder; none of a frame."""
+    alone = [data] if isinstance(data, str | os.PathLike) and Path(data).is_file() else []
+    return [sha256(Path(file)) for file in files_of(data) or alone]

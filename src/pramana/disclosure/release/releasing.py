@@ -17,12 +17,13 @@ from pramana.disclosure.release.description import inside, merged_package, pram_
 from pramana.disclosure.release.handling import Handling, asked
 from pramana.disclosure.release.link import LinkWriter, lies_below, refuse_beside, refuse_ending
 from pramana.disclosure.release.policy import AuditRule, Balance, Policy, checked_policy
-from pramana.disclosure.release.streaming import Coding, Distances, FilePerturbation, Spread, Tally, released_type
+from pramana.disclosure.release.streaming import Coding, Distances, FilePerturbation, Totals, released_type
 from pramana.errors import DataError, MechanismError, PramanaError, PramanaWarning, confidential
 from pramana.frames import Level
 from pramana.frames.blocks.stream import Layout, Reader, Writer, open_reader, open_typed, require
-from pramana.frames.dialects import CsvFile, DataFile, data_file
+from pramana.frames.dialects import CsvFile, DataFile, Dialect, data_file
 from pramana.frames.files import existing, format_of
+from pramana.frames.folders import files_of
 from pramana.frames.inputs import guarded
 from pramana.frames.writing import (
     PendingFile,
@@ -40,8 +41,8 @@ from pramana.mechanism.channels.additive_noise import GridNoise
 from pramana.mechanism.description.reading import PACKAGE, find_description
 from pramana.mechanism.designs.design_file import Design
 from pramana.mechanism.draws.keyed import Key
-from pramana.mechanism.draws.keystream import FreshKeystream, RandomnessKind, SeededKeystream
-from pramana.mechanism.draws.perturbation import Keyed, Randomness, randomness_of
+from pramana.mechanism.draws.keystream import FreshKeystream, Keystream, RandomnessKind, SeededKeystream
+from pramana.mechanism.draws.perturbation import Keyed, OneStream, Randomness, SeededBlocks, randomness_of
 from pramana.progress import Tell
 
 if TYPE_CHECKING:
@@ -70,10 +71,58 @@ class Release:
     """What had to be allowed by name."""
     budget: tuple[Balance, ...] = ()
     """Every budget of the policy that the release touches, and what is left of it."""
+    files: tuple[str, ...] = ()
+    """The names of the files, where `path` is a folder of them."""
 
 
 @dataclass(frozen=True)
-class _Order:
+class Draws:
+    """Where the random words of a release come from; it travels to whoever perturbs one of its files.
+
+    Attributes
+    ----------
+    key : of keyed draws: the custodian's own, or one that nobody keeps.
+    names : the key under which old identifiers become new ones.
+    file : the place of a file among several; files with keyed draws share their words, others never do.
+    """
+
+    kind: RandomnessKind
+    key: Key | None
+    seed: int | None
+    names: Key
+    file: tuple[int, ...] = ()
+
+    @staticmethod
+    def of(source: Randomness, seed: int | None) -> Draws:
+        key = source.key if isinstance(source, Keyed) else None
+        stream = FreshKeystream() if seed is None else SeededKeystream(seed, _KEYS)
+        made = Draws(source.kind, key, seed, Key(stream.words(4).tobytes()))
+        return made if made.kept is None else replace(made, names=made.kept)
+
+    @property
+    def kept(self) -> Key | None:
+        """The custodian's own key, or None where draws come from one that nobody keeps."""
+        return self.key if self.kind == "keyed" else None
+
+    def source(self, mechanism: Mechanism) -> Randomness:
+        """The words of one file."""
+        if self.key is not None:
+            return Keyed(self.key, mechanism, self.kind)
+        if self.seed is None:
+            return OneStream("fresh", FreshKeystream())
+        return SeededBlocks(self.seed, len(mechanism.assignments), *self.file)
+
+    def stream(self, lane: int) -> Keystream:
+        """Words for something else than a column."""
+        return FreshKeystream() if self.seed is None else SeededKeystream(self.seed, lane, *self.file)
+
+
+_ORDER, _NAMES, _KEYS = 1_000_001, 1_000_002, 1_000_003
+"""Lanes of a seed that no column uses."""
+
+
+@dataclass(frozen=True)
+class Order:
     """A release that passed every check that needs no row."""
 
     file: DataFile
@@ -81,7 +130,7 @@ class _Order:
     mechanism: Mechanism
     codings: Mapping[str, Coding]
     merges: Mapping[str, Any]
-    randomness: Randomness
+    draws: Draws
     identifier: str | None
     handling: Handling
     gate: Gate
@@ -98,12 +147,6 @@ class _Order:
     def cards(self) -> tuple[Path, ...]:
         stem = self.target.name
         return (self.target.with_name(f"{stem}.card.md"), self.target.with_name(f"{stem}.card.html"))
-
-    @property
-    def kept_key(self) -> Key | None:
-        """The custodian's own key, or None where draws come from one that nobody keeps."""
-        source = self.randomness
-        return source.key if isinstance(source, Keyed) and source.kind == "keyed" else None
 
     def facts(self, cleared: Clearance) -> dict[str, Any]:
         """What is published of how the file was handled."""
@@ -122,7 +165,7 @@ class _Order:
 @confidential
 @guarded()
 def release(
-    source: str | Path | CsvFile,
+    source: str | Path | CsvFile | Sequence[str | Path | CsvFile],
     target: str | Path,
     mechanism: Mechanism | Design | str | Path,
     *,
@@ -144,6 +187,7 @@ def release(
     policy: Policy | str | Path | None = None,
     allow: str | Sequence[str] = (),
     override: str | None = None,
+    jobs: int | None = None,
     tell: Tell | None = None,
 ) -> Release:
     """Write `target`, a perturbed copy of the file `source`, and its description in the datapackage.json beside it.
@@ -155,7 +199,9 @@ def release(
 
     Parameters
     ----------
-    source, target : CSV (.csv, .tsv, .tab, .txt, or these with .gz) or Parquet files. A CSV source can be released as Parquet,
+    source, target : two files, or two folders: each file of the folder `source` (or of a pattern such as "in/*.parquet", or of a list) is
+        perturbed to a file of the same name in the folder `target`, which appears with all of them or not at all, under one
+        description and one entry of the ledger. CSV (.csv, .tsv, .tab, .txt, or these with .gz) or Parquet files. A CSV source can be released as Parquet,
         its columns then having the types that all their fields read as; otherwise the format is kept. CSV is written as UTF-8,
         with the delimiter and decimal mark of its source, which are found from the file or stated by a `CsvFile`.
     mechanism : a Mechanism or a Design, or the path of its description (JSON) or design (TOML).
@@ -183,8 +229,11 @@ def release(
         "shared-key" (a key that has served other records) and "rare-levels" (a list of levels of which some are held by one or
         two people). Only a ledger can show the third to the fifth.
     override : why the policy is not followed; written into the ledger.
+    jobs : processes that work on the files of a folder: by default as many as there are cores, where the files are large.
     tell : called with how much was read, and of how much.
     """
+    from pramana.disclosure.release.folders import refuse_folder, released_folder
+
     names = (allow,) if isinstance(allow, str) else tuple(allow)
     gate = Gate(Path(ledger) if ledger else None, checked_policy(policy), names, override)
     handling = Handling(
@@ -196,54 +245,61 @@ def release(
         missing_level,
         merge_below,
     )
-    file = data_file(source)
-    existing(Path(file))
-    wanted = asked(mechanism, file, unit, handling)
+    files = files_of(source)
+    for file in files or (data_file(source),):  # type: ignore[arg-type]
+        existing(Path(file))
+    if files:
+        refuse_folder(source, files, Path(target), handling)
+    wanted = asked(mechanism, source, unit, handling)
     known, handling = wanted.mechanism, replace(handling, missing=wanted.missing)
-    randomness = randomness_of(known, key=key, named=id is not None, seed=seed, blocks=True)
+    draws = Draws.of(randomness_of(known, key=key, named=id is not None, seed=seed, blocks=True), seed)
     identifier = id if known.unit is None else known.unit.column
-    paths = (file, Path(target))
-    order = _Order(
-        *paths, known, wanted.codings, wanted.merges, randomness, identifier, handling, gate, dataset, force, card, tell
+    paths = (files[0], Path(target) / files[0].name) if files else (data_file(source), Path(target))  # type: ignore[arg-type]
+    order = Order(
+        *paths, known, wanted.codings, wanted.merges, draws, identifier, handling, gate, dataset, force, card, tell
     )
     if isinstance(key, str | Path):
         _refuse_in_public(Path(key), order, "key", "undoes the randomisation")
-    reader = _opened(order)
-    layout = Layout.of(reader.names, order.handling.drop, order.handling.new_id)
-    intent = _intent(order, layout)
-    cleared = gate.clear(intent)
     try:
-        made = _released(order, reader, layout, intent, cleared, seed)
+        made = released_folder(order, files, jobs) if files else _released_file(order)
     except OSError as error:
         why = error.strerror or type(error).__name__
-        raise PramanaError(f"{order.target.name!r} could not be written: {why}; nothing was published") from None
+        raise PramanaError(f"{Path(target).name!r} could not be written: {why}; nothing was published") from None
     if gate.policy is not None and gate.policy.audit is not None:
-        _audited(made, order, gate.policy.audit)
+        _audited(made, order, source if files else order.file, gate.policy.audit)
     return made
 
 
-def _intent(order: _Order, layout: Layout) -> Intent:
+def _released_file(order: Order) -> Release:
+    reader = _opened(order)
+    layout = Layout.of(reader.names, order.handling.drop, order.handling.new_id)
+    intent = intended(order, layout, "" if order.gate.ledger is None else sha256(order.source))
+    return _released(order, reader, layout, intent, order.gate.clear(intent))
+
+
+def intended(order: Order, layout: Layout, source: str) -> Intent:
+    """What is about to be done; `source` is the digest of the confidential records."""
     return Intent(
         order.mechanism,
         order.target.name,
         format_of(order.target),
-        order.randomness.kind,
+        order.draws.kind,
         clear=tuple(n for n in layout.names if n not in (*order.mechanism.columns, order.handling.new_id)),
-        source=None if order.gate.ledger is None else sha256(order.source),
+        source=None if order.gate.ledger is None else source,
         dataset=order.dataset,
         identifier=order.identifier,
-        key=None if order.kept_key is None else order.kept_key.fingerprint,
+        key=None if order.draws.kept is None else order.draws.kept.fingerprint,
         card=order.card,
         shuffled=order.handling.shuffle,
         linked=order.handling.link is not None,
     )
 
 
-def _audited(made: Release, order: _Order, rule: AuditRule) -> None:
+def _audited(made: Release, order: Order, source: Any, rule: AuditRule) -> None:
     """What the policy asks of the audit; the release stands in the ledger by now, and is not to be passed on."""
     from pramana.disclosure.audit.auditing import audit
 
-    original = order.file if rule.original else None
+    original = source if rule.original else None
     report = audit(
         made.path, original=original, link=order.handling.link if original else None, ledger=order.gate.ledger
     )
@@ -256,7 +312,7 @@ def _audited(made: Release, order: _Order, rule: AuditRule) -> None:
         )
 
 
-def _opened(order: _Order) -> Reader:
+def _opened(order: Order) -> Reader:
     """Everything that can be wrong without looking at a row."""
     encoded("".join((order.target.name, order.handling.new_id or "", *order.handling.missing)))
     check_paths(order.source, order.target, force=order.force)
@@ -272,16 +328,27 @@ def _opened(order: _Order) -> Reader:
         check_target(order.handling.link, force=order.force)
         outputs.append(order.handling.link)
     if order.gate.ledger is not None:
-        check_target(order.gate.ledger, force=True, updating="ledger")
-        _refuse_in_public(order.gate.ledger, order, "ledger", "tells of every release, published or not")
+        check_ledger(order)
         outputs.append(order.gate.ledger)
     refuse_same(outputs)
     read_package(order.target.parent)
+    return checked_reader(order)
+
+
+def check_ledger(order: Order) -> None:
+    """The ledger can be written, and does not lie among what is published."""
+    if order.gate.ledger is not None:
+        check_target(order.gate.ledger, force=True, updating="ledger")
+        _refuse_in_public(order.gate.ledger, order, "ledger", "tells of every release, published or not")
+
+
+def checked_reader(order: Order) -> Reader:
+    """The source, opened, if it was not perturbed before and has every column that is needed."""
     if find_description(order.source) is not None:
         raise MechanismError(
             f"{order.source.name!r} was perturbed already, as its description says: release from the original file"
         )
-    reader = _reader(order)
+    reader = opened_as(order)
     require(reader, order.mechanism.columns, "the mechanism")
     require(reader, order.mechanism.context, "the mechanism's strata")
     require(reader, order.handling.drop, "drop")
@@ -293,13 +360,14 @@ def _opened(order: _Order) -> Reader:
     return reader
 
 
-def _refuse_in_public(own: Path, order: _Order, what: str, why: str) -> None:
+def _refuse_in_public(own: Path, order: Order, what: str, why: str) -> None:
     """Nothing of the custodian's in a folder to publish; one that holds the confidential file itself is not one."""
     if not lies_below(order.source, order.target.parent):
         refuse_beside(own, order.target, what, why)
 
 
-def _reader(order: _Order) -> Reader:
+def opened_as(order: Order) -> Reader:
+    """The source as a stream of blocks that the target's writer takes."""
     known, missing = order.mechanism, order.handling.missing
     levels = {name: released_type(a, place) for a in known.assignments for place, name in enumerate(a.columns)}
     if (format_of(order.source), format_of(order.target)) != ("csv", "parquet"):
@@ -307,7 +375,7 @@ def _reader(order: _Order) -> Reader:
     return open_typed(order.file, levels, known.texts, missing)
 
 
-def _refuse_handling(order: _Order) -> None:
+def _refuse_handling(order: Order) -> None:
     """Columns that analysts need cannot be dropped, and only clean ones can be identifiers."""
     unit = [] if order.mechanism.unit is None else [order.mechanism.unit.column]
     needed = {
@@ -323,45 +391,75 @@ def _refuse_handling(order: _Order) -> None:
         raise PramanaError(f"new_id={new!r} is a column that is dropped, perturbed or a stratum: give another name")
 
 
-def _released(
-    order: _Order, reader: Reader, layout: Layout, intent: Intent, cleared: Clearance, seed: int | None
-) -> Release:
+def _released(order: Order, reader: Reader, layout: Layout, intent: Intent, cleared: Clearance) -> Release:
     with ExitStack() as stack:
         data = stack.enter_context(pending(order.target, force=order.force))
         place = order.handling.link
         link = None if place is None else stack.enter_context(pending(place, force=order.force, private=True))
-        rows, perturbation = _written(order, reader, layout, _Copies(data, link), cleared, seed)
+        totals = written(order, reader, layout, Copies(data, link), cleared)
+        totals.finish()
         data.settle()
-        digest = sha256(data.path)
-        gaps = {name: count for name, count in perturbation.missing.items() if count}
-        released = perturbation.released
-        kind, known = order.randomness.kind, order.mechanism
-        types, size = layout.types(reader), data.path.stat().st_size
+        copy = Copy(
+            order.target, totals, sha256(data.path), data.path.stat().st_size, layout.types(reader), reader.dialect
+        )
         if link is not None:
             link.settle()
         # The ledger first: a release that it does not know must not exist. One that fails after all is taken back.
-        sketch = None if order.kept_key is None else perturbation.sketch
-        read = replace(
-            intent, rare=_rare(order, perturbation.held), legible=_legible(order, perturbation.distances), sketch=sketch
+        read = told_by_rows(order, intent, totals)
+        with order.gate.recorded(intent, cleared, read, released=copy.sha256, rows=totals.rows) as final:
+            _publish(order, Copies(data, link), copy, final)
+    return made_known(order, order.target, copy, order.cards, final)
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A perturbed file, or a folder of them, that is written but not published, and what is to be said of it.
+
+    Attributes
+    ----------
+    types : Arrow's names of the columns' types. dialect : of a text file.
+    """
+
+    path: Path
+    totals: Totals
+    sha256: str
+    size: int
+    types: Mapping[str, str]
+    dialect: Dialect | None
+
+    def body(self, order: Order, final: Clearance) -> dict[str, Any]:
+        """The `pram` object of its description."""
+        facts = order.facts(final)
+        facts |= {"missing": self.totals.gaps, "released": self.totals.released, "sha256": self.sha256}
+        return pram_object(
+            order.mechanism, rows=self.totals.rows, randomness=order.draws.kind, facts=facts, limits=final.limits
         )
-        with order.gate.recorded(intent, cleared, read, released=digest, rows=rows) as final:
-            facts = order.facts(final) | {"missing": gaps, "released": released, "sha256": digest}
-            body = pram_object(known, rows=rows, randomness=kind, facts=facts, limits=final.limits)
-            entry = resource(order.target, types, known, body, size, reader.dialect)
-            _publish(order, _Copies(data, link), entry, perturbation.counts)
-    _warn_of_bounds(perturbation.distances)
-    cards = order.cards if order.card else ()
-    description = order.target.with_name(PACKAGE)
+
+    def entry(self, order: Order, final: Clearance) -> dict[str, Any]:
+        """Its entry in the Data Package."""
+        return resource(self.path, self.types, order.mechanism, self.body(order, final), self.size, self.dialect)
+
+
+def told_by_rows(order: Order, intent: Intent, totals: Totals) -> Intent:
+    """The intent with what is known when all rows were read."""
+    sketch = None if order.draws.kept is None else totals.sketch
+    return replace(intent, rare=_rare(order, totals.held), legible=_legible(order, totals.distances), sketch=sketch)
+
+
+def made_known(order: Order, path: Path, copy: Copy, cards: Sequence[Path], final: Clearance) -> Release:
+    """What the custodian is told of a release that was published."""
+    _warn_of_bounds(copy.totals.distances)
+    known = order.mechanism
     return Release(
-        order.target,
-        description,
-        cards,
-        rows,
-        digest,
+        path,
+        order.target.with_name(PACKAGE),
+        tuple(cards) if order.card else (),
+        copy.totals.rows,
+        copy.sha256,
         known.epsilon,
-        kind,
+        order.draws.kind,
         tuple(known.conditional),
-        gaps,
+        copy.totals.gaps,
         order.handling.link,
         known.epsilon_condition,
         final.allowed,
@@ -373,7 +471,7 @@ FEWEST = 3
 """People who must hold a level that is published, unless nobody does: two can tell what the other one has."""
 
 
-def _rare(order: _Order, held: Sequence[Int]) -> str | None:
+def _rare(order: Order, held: Sequence[Int]) -> str | None:
     """Levels held by one or two people, or by fewer than the policy says, tell that such people are in the file."""
     rules = order.gate.policy
     fewest = max(order.handling.merge_below or 0, FEWEST, (rules.limits.merge_below or 0) if rules else 0)
@@ -400,7 +498,7 @@ def _warn_of_bounds(distances: Mapping[str, Distances]) -> None:
             )
 
 
-def _legible(order: _Order, distances: Mapping[str, Distances]) -> str | None:
+def _legible(order: Order, distances: Mapping[str, Distances]) -> str | None:
     """Numbers that keep a distance from each other are read off where the noise hardly ever takes one as far as half of it."""
     for assignment in order.mechanism.assignments:
         for place, name in enumerate(assignment.columns if assignment.numeric else ()):
@@ -425,46 +523,40 @@ def _least(assignment: Assignment, place: int) -> Iterable[GridNoise]:
 
 
 @dataclass(frozen=True)
-class _Copies:
+class Copies:
     """The files being written under temporary names."""
 
     data: PendingFile
     link: PendingFile | None
 
 
-def _written(
-    order: _Order, reader: Reader, layout: Layout, copies: _Copies, cleared: Clearance, seed: int | None
-) -> tuple[int, FilePerturbation]:
+def written(order: Order, reader: Reader, layout: Layout, copies: Copies, cleared: Clearance) -> Totals:
     """The perturbed copy under its temporary name; nothing but released values ever reaches it."""
-    perturbation = FilePerturbation(order.mechanism, order.randomness, order.identifier, order.codings)
+    draws = order.draws.source(order.mechanism)
+    perturbation = FilePerturbation(order.mechanism, draws, order.identifier, order.codings)
     with ExitStack() as stack:
         writer = stack.enter_context(closing(_writer(order, reader, layout, copies.data, cleared)))
         link = None
         if copies.link is not None:
             link = stack.enter_context(closing(LinkWriter(copies.link.open(), copies.link.target)))
-        rows = 0
-        for batch, original in _moved(order, _batches(order, reader, layout, perturbation, seed), reader, seed):
+        for batch, original in _moved(order, _batches(order, reader, layout, perturbation), reader):
             writer.write(batch)
             if link is not None:
                 link.write(original)
-            rows += batch.num_rows
-    return rows, perturbation
+    return perturbation.totals
 
 
-def _batches(
-    order: _Order, reader: Reader, layout: Layout, perturbation: FilePerturbation, seed: int | None
-) -> Iterator[Any]:
+def _batches(order: Order, reader: Reader, layout: Layout, perturbation: FilePerturbation) -> Iterator[Any]:
     """Released records, block by block."""
-    identifiers = None if order.handling.new_id is None else _identifiers(order, reader, seed)
+    identifiers = None if order.handling.new_id is None else _identifiers(order, reader)
     for block in reader.blocks():
         texts = None if identifiers is None else identifiers.texts(block)
         yield block.released(perturbation.drawn(block), layout, texts)
         if order.tell is not None:
             order.tell(*reader.progress)
-    perturbation.finish()
 
 
-def _moved(order: _Order, batches: Iterator[Any], reader: Reader, seed: int | None) -> Iterator[tuple[Any, Int]]:
+def _moved(order: Order, batches: Iterator[Any], reader: Reader) -> Iterator[tuple[Any, Int]]:
     """The records in the order of the release, with the rows that they had."""
     if not order.handling.shuffle:
         row = 0
@@ -474,55 +566,49 @@ def _moved(order: _Order, batches: Iterator[Any], reader: Reader, seed: int | No
         return
     from pramana.disclosure.release.shuffling import Shuffle
 
-    stream = FreshKeystream() if seed is None else SeededKeystream(seed, _ORDER)
-    with closing(Shuffle(order.target.parent, stream, reader.size)) as shuffle:
+    with closing(Shuffle(order.target.parent, order.draws.stream(_ORDER), reader.size)) as shuffle:
         for batch in batches:
             shuffle.add(batch)
         yield from shuffle.shuffled()
 
 
-_ORDER, _NAMES = 1_000_001, 1_000_002
-"""Lanes of a seed that no column uses."""
-
-
-def _identifiers(order: _Order, reader: Reader, seed: int | None) -> NewIdentifiers:
+def _identifiers(order: Order, reader: Reader) -> NewIdentifiers:
     from pramana.disclosure.release.identifiers import NewIdentifiers
 
-    stream = FreshKeystream() if seed is None else SeededKeystream(seed, _NAMES)
-    key = order.kept_key or Key(stream.words(4).tobytes())
     old = order.handling.new_id if order.handling.new_id in reader.names else None
-    return NewIdentifiers(old, key, stream)
+    return NewIdentifiers(old, order.draws.names, order.draws.stream(_NAMES))
 
 
-def _writer(order: _Order, reader: Any, layout: Layout, part: PendingFile, cleared: Clearance) -> Writer:
+def _writer(order: Order, reader: Any, layout: Layout, part: PendingFile, cleared: Clearance) -> Writer:
     if format_of(order.target) == "csv":
         from pramana.frames.blocks.csv_files import CsvWriter
 
         return CsvWriter(part.open(), reader, layout, compressed=order.target.suffix.lower() == ".gz")
     from pramana.frames.blocks.parquet_files import ParquetWriter
 
-    facts, kind = order.facts(cleared), order.randomness.kind
+    facts, kind = order.facts(cleared), order.draws.kind
     body = pram_object(order.mechanism, rows=reader.rows, randomness=kind, facts=facts, limits=cleared.limits)
     return ParquetWriter(part.open(), reader, layout, inside(body))
 
 
-def _publish(order: _Order, copies: _Copies, entry: dict[str, Any], counts: Sequence[Tally | Spread]) -> None:
+def _publish(order: Order, copies: Copies, copy: Copy, final: Clearance) -> None:
     """First the description, then the data; where the data cannot follow, the description goes back."""
     package = order.target.with_name(PACKAGE)
     with locked(order.target.parent), ExitStack() as stack:
         described = stack.enter_context(pending(package, updating="description"))
-        described.fill(encoded(merged_package(read_package(order.target.parent), entry)))
+        described.fill(encoded(merged_package(read_package(order.target.parent), copy.entry(order, final))))
         cards = []
-        for path, text in _cards(order, entry, counts):
+        for path, text in zip(order.cards, card_texts(order, copy, final) if order.card else (), strict=False):
             cards.append(stack.enter_context(pending(path, force=order.force)))
             cards[-1].fill(encoded(text))
         own = [] if copies.link is None else [copies.link]
         publish(*own, described, *cards, copies.data)
 
 
-def _cards(order: _Order, entry: dict[str, Any], counts: Sequence[Tally | Spread]) -> Iterator[tuple[Path, str]]:
-    if order.card:
-        from pramana.disclosure.release.card import card_page
+def card_texts(order: Order, copy: Copy, final: Clearance) -> tuple[str, str]:
+    """The page about a file or a folder of them, as Markdown and as HTML."""
+    from pramana.disclosure.release.card import card_page
 
-        page = card_page(order.target.name, order.mechanism, entry["pram"], counts)
-        yield from zip(order.cards, (page.markdown(), page.html()), strict=True)
+    body, folder = copy.body(order, final), copy.path != order.target
+    page = card_page(copy.path.name, order.mechanism, body, copy.totals.counts, folder=folder)
+    return page.markdown(), page.html()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from pramana.errors import DataError
 from pramana.frames import Level, decode
 from pramana.frames.blocks.stream import MISSING, UNKNOWN, Block, Replacement
 from pramana.mechanism import Assignment, Mechanism
-from pramana.mechanism.draws.perturbation import Cells, Perturbation, Randomness
+from pramana.mechanism.draws.perturbation import Cells, Perturbation, Randomness, Seen
 
 
 @dataclass(frozen=True)
@@ -190,6 +190,12 @@ class Spread(dict[object, Moments]):
             self[stratum] += Moments.of(standing)
             self.added[stratum] += Moments.of(added)
 
+    def join(self, other: Spread) -> None:
+        """Go on with the records of another file."""
+        for stratum in self:
+            self[stratum] += other[stratum]
+            self.added[stratum] += other.added[stratum]
+
     @property
     def released(self) -> list[int]:
         """How many records have each level: noise has none."""
@@ -208,6 +214,11 @@ class Tally(dict[object, Int]):
         for stratum, total in self.items():
             rows = cells.present if self._by is None else cells.present & (cells.context[self._by] == stratum)
             total += np.bincount(codes[rows], minlength=total.size)
+
+    def join(self, other: Tally) -> None:
+        """Go on with the records of another file."""
+        for stratum in self:
+            self[stratum] += other[stratum]
 
     @property
     def released(self) -> list[int]:
@@ -248,6 +259,15 @@ class Distances:
         lowest, highest = min(self.lowest, float(values.min())), max(self.highest, float(values.max()))
         return Distances(multiples, self.count + values.size, beyond, lowest, highest)
 
+    def __add__(self, other: Distances) -> Distances:
+        return Distances(
+            tuple(a + b for a, b in zip(self.multiples, other.multiples, strict=True)),
+            self.count + other.count,
+            self.beyond + other.beyond,
+            min(self.lowest, other.lowest),
+            max(self.highest, other.highest),
+        )
+
     @property
     def apart(self) -> float:
         """How far most numbers lie apart; 0 where nothing is known. One number alone keeps no distance, and counts as a whole number at most."""
@@ -270,17 +290,65 @@ def _beyond(assignment: Assignment, cells: Cells) -> int:
     return found
 
 
-class FilePerturbation:
-    """The mechanism applied to the blocks of a file, with the released codes counted.
+class Totals:
+    """What the blocks of a file add up to, and the files of a folder.
 
     Attributes
     ----------
-    counts : released codes of every assignment, by stratum; those of joint noise column by column, as in `Mechanism.by_column`.
-    released : how many records have each released level, by assignment.
+    rows : records so far.
     missing : records without a released value, by column.
-    held : how many records hold each true level, by assignment.
+    held : how many records hold each true level, by assignment; how many units, after `finish`.
     distances : that numbers which get noise keep from each other, by column.
+    seen : identifiers and units.
     """
+
+    def __init__(self, mechanism: Mechanism, seen: Seen) -> None:
+        self.rows = 0
+        self.missing = dict.fromkeys(mechanism.columns, 0)
+        self.held = [np.zeros(len(a.channel.levels or ()), dtype=np.int64) for a in mechanism.assignments]
+        self.distances = dict.fromkeys(mechanism.noisy, Distances())
+        self.seen = seen
+        self.tallies = [[tally_of(margin) for margin in a.margins] for a in mechanism.assignments]
+
+    def join(self, other: Totals) -> None:
+        """Go on with the records of another file."""
+        self.rows += other.rows
+        self.missing = {name: count + other.missing[name] for name, count in self.missing.items()}
+        self.held = [mine + theirs for mine, theirs in zip(self.held, other.held, strict=True)]
+        self.distances = {name: found + other.distances[name] for name, found in self.distances.items()}
+        self.seen.join(other.seen)
+        for mine, theirs in zip(self.counts, other.counts, strict=True):
+            mine.join(theirs)  # type: ignore[arg-type]
+
+    @property
+    def counts(self) -> list[Tally | Spread]:
+        """Released codes of every assignment, by stratum; those of joint noise column by column, as in `Mechanism.by_column`."""
+        return [tally for tallies in self.tallies for tally in tallies]
+
+    @property
+    def released(self) -> list[list[int]]:
+        """How many records have each released level, by assignment."""
+        return [tallies[0].released for tallies in self.tallies]
+
+    @property
+    def gaps(self) -> dict[str, int]:
+        """Columns that have records without a released value, and how many."""
+        return {name: count for name, count in self.missing.items() if count}
+
+    @property
+    def sketch(self) -> str:
+        """The smallest digests of the identifiers, by which the custodian's ledger knows the records again."""
+        return self.seen.least.text()
+
+    def finish(self, place: Callable[[int], str] = "row {}".format) -> None:
+        """Refuse identifiers that occurred twice, and units whose records differ; count units instead of records."""
+        self.seen.check(place)
+        units = self.seen.units_by_level()
+        self.held = self.held if units is None else units
+
+
+class FilePerturbation:
+    """The mechanism applied to the blocks of a file, with what they add up to in `totals`."""
 
     def __init__(
         self,
@@ -293,47 +361,27 @@ class FilePerturbation:
         self._codings = codings
         self._loop = Perturbation(mechanism, source, identifier or "id")
         self._tables = [components(assignment) for assignment in mechanism.assignments]
-        self._tallies = [[tally_of(margin) for margin in a.margins] for a in mechanism.assignments]
-        self.missing = dict.fromkeys(mechanism.columns, 0)
-        self.held = [np.zeros(len(a.channel.levels or ()), dtype=np.int64) for a in mechanism.assignments]
-        self.distances = dict.fromkeys(mechanism.noisy, Distances())
+        self.totals = Totals(mechanism, self._loop.seen)
 
     def drawn(self, block: Block) -> dict[str, Replacement]:
         """Drawn values of every perturbed column of the next block."""
         identifiers = None if self._identifier is None else block.values(self._identifier)
         out: dict[str, Replacement] = {}
+        totals = self.totals
+        totals.rows += block.rows
         loop = self._loop.drawn(lambda a: cells_of(a, block, self._codings), identifiers, block.first_row)
         for position, (assignment, cells, drawn) in enumerate(loop):
-            for place, tally in enumerate(self._tallies[position]):
+            for place, tally in enumerate(totals.tallies[position]):
                 tally.add(assignment.values(place, drawn) if assignment.numeric else drawn, cells)
             if assignment.numeric:
                 for place, (name, margin) in enumerate(zip(assignment.columns, assignment.margins, strict=True)):
-                    self.distances[name] = self.distances[name].joined(margin, cells.column(place))
+                    totals.distances[name] = totals.distances[name].joined(margin, cells.column(place))
                     out[name] = Replacement.of_numbers(assignment.values(place, drawn), cells.present)
-                    self.missing[name] += block.rows - int(cells.present.sum())
+                    totals.missing[name] += block.rows - int(cells.present.sum())
                 continue
-            self.held[position] += np.bincount(cells.codes[cells.present], minlength=self.held[position].size)
+            totals.held[position] += np.bincount(cells.codes[cells.present], minlength=totals.held[position].size)
             for place, name in enumerate(assignment.columns):
                 codes = np.where(cells.present, self._tables[position][place][drawn], MISSING)
                 out[name] = Replacement(codes, component(assignment, place))
-                self.missing[name] += block.rows - int(cells.present.sum())
+                totals.missing[name] += block.rows - int(cells.present.sum())
         return out
-
-    @property
-    def counts(self) -> list[Tally | Spread]:
-        return [tally for tallies in self._tallies for tally in tallies]
-
-    @property
-    def released(self) -> list[list[int]]:
-        return [tallies[0].released for tallies in self._tallies]
-
-    @property
-    def sketch(self) -> str:
-        """The smallest digests of the identifiers, by which the custodian's ledger knows the records again."""
-        return self._loop.least.text()
-
-    def finish(self) -> None:
-        """Refuse identifiers that occurred twice, and units whose records differ; count units instead of records."""
-        self._loop.finish()
-        units = self._loop.units_by_level()
-        self.held = self.held if units is None else units

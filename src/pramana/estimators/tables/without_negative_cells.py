@@ -11,12 +11,12 @@ import numpy as np
 
 from pramana.analysis.sampling import Beside, ColumnLike
 from pramana.analysis.task import Options, Task
-from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
 from pramana.errors import PramanaError, released
 from pramana.estimators import Likelihood
 from pramana.estimators.measured import taken_as_known
 from pramana.estimators.tables.outcome import TableResult
+from pramana.kernels.simplex import onto_simplex
 from pramana.mechanism import Mechanism
 from pramana.parameters.tables import crosstab
 from pramana.result import Result, warned
@@ -82,16 +82,8 @@ def to_simplex(result: Result) -> Result:
             f"{result.parameters[0]!r} is no cell of a table: to_simplex() takes a result of proportions(), crosstab() or counts()"
         )
     tables = np.split(result.estimate, result.estimate.size // result.shares.size)
-    projected = np.concatenate([table.sum() * _projected(table / table.sum()) for table in tables])
+    projected = np.concatenate([table.sum() * onto_simplex(table[None] / table.sum())[0] for table in tables])
     moved = float(np.abs(projected - result.estimate).max())
     note = f"projected to the simplex, by at most {moved:.3g}; standard errors and intervals are those before the projection"
     diagnostics = (*result.diagnostics, Diagnostic("projected", "info", note))
     return replace(result, estimate=projected, diagnostics=diagnostics)
-
-
-def _projected(values: Float) -> Float:
-    """Shift by a constant and cut at zero so that the sum is 1."""
-    ordered = np.sort(values)[::-1]
-    shifts = (np.cumsum(ordered) - 1) / np.arange(1, values.size + 1)
-    last = np.flatnonzero(ordered > shifts)[-1]
-    return np.asarray(np.clip(values - shifts[last], 0.0, None))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from narwhals.dependencies import is_pyarrow_table
 
-from pramana.errors import DataError, MechanismError, listing
+from pramana.errors import DataError, MechanismError, PramanaWarning, listing
 from pramana.frames.dialects import DataFile, data_file
 from pramana.frames.sources import paths_of
 from pramana.mechanism.mechanism import Mechanism
@@ -55,12 +56,30 @@ def resolve_mechanism(mechanism: Mechanism | str | Path | None, data: Any, *, ve
             f"mechanism of type {type(mechanism).__name__}: give a Mechanism, its path, 'auto', or None for unperturbed data"
         )
     elif str(mechanism) == "auto":
+        if files:
+            _warn_of_lost(data)
         return _of_files(files, verify) if files else _automatic(path, data, verify)
     else:
         known = _named(Path(mechanism), None if path is None else data_file(data), verify)
     for each in files or (path,):
         _refuse_forgotten(known.mechanism, each, data)
     return known
+
+
+def _warn_of_lost(data: Any) -> None:
+    """Files that the description of a folder lists may have been taken away on purpose, or lost on the way."""
+    from pramana.mechanism.description.reading import listed_files
+
+    if not isinstance(data, str | os.PathLike) or not Path(data).is_dir():
+        return
+    lost = [name for name in listed_files(Path(data)) if not (Path(data) / name).is_file()]
+    if lost:
+        warnings.warn(
+            f"{listing(lost, 3)} described, but not in {str(data)!r}: the other files are fitted alone; get the whole release, or name the "
+            "files that are meant",
+            PramanaWarning,
+            stacklevel=2,
+        )
 
 
 def _of_files(files: Sequence[Path], verify: bool) -> Resolved:

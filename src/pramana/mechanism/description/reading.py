@@ -14,7 +14,7 @@ from typing import Any
 
 from pramana.errors import MechanismError
 from pramana.frames.dialects import DataFile
-from pramana.frames.documents import parse_json, read_json
+from pramana.frames.documents import package_entries, parse_json, read_json
 from pramana.frames.files import format_of, unreadable
 from pramana.frames.inputs import note_input
 from pramana.frames.writing import sha256
@@ -206,13 +206,19 @@ def _entries(path: Path) -> list[Document]:
     package = path.parent / PACKAGE
     if not package.is_file():
         return []
-    listed = _resources(read_json(package, "the description", MechanismError))
-    entries = [r for r in listed if isinstance(r.get("path"), str) and Path(r["path"]) == Path(path.name)]
+    entries = package_entries(package).get(path.name, [])
     if len(entries) > 1 and any("pram" in entry for entry in entries):
         raise MechanismError(
             f"{str(package)!r} has {len(entries)} entries for {path.name!r}: remove those that are not of this file"
         )
     return entries
+
+
+def listed_files(folder: Path) -> list[str]:
+    """The perturbed files that the description of a folder lists, by name; none where it has no description."""
+    package = folder / PACKAGE
+    listed = package_entries(package) if package.is_file() else {}
+    return [name for name, entries in listed.items() if any("pram" in entry for entry in entries)]
 
 
 def _resources(document: Any) -> list[Document]:

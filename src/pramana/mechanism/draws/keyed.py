@@ -15,6 +15,7 @@ import hashlib
 import hmac
 import json
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -257,8 +258,12 @@ class Repeats:
     def add(self, digests: Words) -> None:
         self._seen.append(np.array(digests[:, 0]))
 
-    def check(self) -> None:
-        """Two different identifiers among 10⁸ are taken for one with probability 3·10⁻⁴."""
+    def join(self, other: Repeats) -> None:
+        """Go on with the records of another stream."""
+        self._seen += other._seen
+
+    def check(self, place: Callable[[int], str] = "row {}".format) -> None:
+        """Two different identifiers among 10⁸ are taken for one with probability 3·10⁻⁴; `place` names a record by its number."""
         seen = np.concatenate(self._seen) if self._seen else np.empty(0, dtype=np.uint64)
         self._seen = [seen]
         ordered = np.sort(seen)
@@ -268,7 +273,7 @@ class Repeats:
 
         rows = np.flatnonzero(pd.Series(seen).duplicated())
         raise DataError(
-            f"the identifier {self._column!r} repeats itself in {rows.size} record(s), first in row {rows[0]}: records with one "
+            f"the identifier {self._column!r} repeats itself in {rows.size} record(s), first in {place(int(rows[0]))}: records with one "
             "identifier would share their draws; use a column with one value a record"
         )
 
@@ -284,6 +289,10 @@ class Least:
         if self._words.size == SKETCH:
             words = words[words < self._words[-1]]
         self._words = np.unique(np.append(self._words, words))[:SKETCH]
+
+    def join(self, other: Least) -> None:
+        """Go on with the records of another stream."""
+        self._words = np.unique(np.append(self._words, other._words))[:SKETCH]
 
     def text(self) -> str:
         """Sixteen hexadecimal digits a digest."""
@@ -303,6 +312,11 @@ class OneValue:
 
         pairs = pd.DataFrame({"unit": np.array(digests[:, 0]), "value": values}).drop_duplicates()
         self._seen.setdefault(columns, []).append(pairs)
+
+    def join(self, other: OneValue) -> None:
+        """Go on with the records of another stream."""
+        for columns, pairs in other._seen.items():
+            self._seen.setdefault(columns, []).extend(pairs)
 
     def _pairs(self, columns: tuple[str, ...]) -> Any:
         import pandas as pd

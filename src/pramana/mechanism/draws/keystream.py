@@ -104,8 +104,8 @@ class RowWords(Keystream):
 class SeededLanes:
     """One column's reproducible words, the same however its rows are cut into blocks."""
 
-    def __init__(self, seed: int, column: int) -> None:
-        self._path = (seed, column)
+    def __init__(self, seed: int, column: int, *file: int) -> None:
+        self._path = (seed, column, *file)
         self._lanes: list[SeededKeystream] = []
 
     def block(self, count: int) -> RowWords:

@@ -50,8 +50,9 @@ class SeededBlocks(Randomness):
 
     kind = "seeded (insecure)"
 
-    def __init__(self, seed: int, assignments: int) -> None:
-        self._lanes = [SeededLanes(seed, position) for position in range(assignments)]
+    def __init__(self, seed: int, assignments: int, *file: int) -> None:
+        """`file` is the place of the file among several, none of which shares its words with another."""
+        self._lanes = [SeededLanes(seed, position, *file) for position in range(assignments)]
 
     def stream(self, position: int, codes: Column, digests: Words | None, strata: Int | None) -> Keystream:  # noqa: ARG002
         return self._lanes[position].block(len(codes))
@@ -117,6 +118,41 @@ class Cells:
         return self if self.codes.ndim == 1 else Cells(self.codes[:, place], self.present, self.context)
 
 
+class Seen:
+    """Identifiers of the records so far, and which true values their units hold; those of several files join."""
+
+    def __init__(self, mechanism: Mechanism, identifier: str) -> None:
+        self._mechanism = mechanism
+        self.repeats = Repeats(identifier)
+        self.one_value = OneValue(identifier)
+        self.least = Least()
+
+    def join(self, other: Seen) -> None:
+        """Go on with the records of another file."""
+        self.repeats.join(other.repeats)
+        self.one_value.join(other.one_value)
+        self.least.join(other.least)
+
+    def check(self, place: Callable[[int], str] = "row {}".format) -> None:
+        """Refuse identifiers that occurred twice, and units whose records differ; `place` names a record by its number."""
+        self.repeats.check(place)
+        if self._mechanism.unit is not None and not self._mechanism.unit.varies:
+            self.one_value.check()
+
+    def units_by_level(self) -> list[Int] | None:
+        """How many units hold each true level, by assignment; None where every record is its own unit."""
+        if self._mechanism.unit is None:
+            return None
+        out = []
+        for a in self._mechanism.assignments:
+            levels, strata = len(a.channel.levels or ()), len(a.channel.parts)
+            if not levels:
+                out.append(np.zeros(0, dtype=np.int64))
+                continue
+            out.append(self.one_value.counts(a.columns, levels * strata).reshape(levels, strata).sum(axis=1))
+        return out
+
+
 class Perturbation:
     """The loop over blocks and assignments, with what goes along it: source of randomness and identifiers seen so far.
 
@@ -129,9 +165,7 @@ class Perturbation:
         self.mechanism = mechanism
         self._source = source
         self._identifier = identifier
-        self._repeats = Repeats(identifier)
-        self._one_value = OneValue(identifier)
-        self.least = Least()
+        self.seen = Seen(mechanism, identifier)
 
     def drawn(
         self, read: Callable[[Assignment], Cells], identifiers: Column | None = None, first_row: int = 0
@@ -146,13 +180,13 @@ class Perturbation:
         digests = self._source.digests(identifiers, self._identifier, first_row)
         unit = self.mechanism.unit
         if digests is not None:
-            self.least.add(digests)
+            self.seen.least.add(digests)
         if digests is not None and unit is None:
-            self._repeats.add(digests)
+            self.seen.repeats.add(digests)
         for position, assignment in enumerate(self.mechanism.assignments):
             cells = read(assignment)
             if digests is not None and unit is not None:
-                self._one_value.add(
+                self.seen.one_value.add(
                     assignment.columns, digests[cells.present], _secret(assignment, cells)[cells.present]
                 )
             strata = _strata(assignment, cells) if digests is not None else None
@@ -161,25 +195,6 @@ class Perturbation:
             if cells.present.any():
                 codes = assignment.channel.perturb(codes, cells.context, stream)
             yield assignment, cells, codes
-
-    def finish(self) -> None:
-        """Refuse identifiers that occurred twice, and units whose records differ."""
-        self._repeats.check()
-        if self.mechanism.unit is not None and not self.mechanism.unit.varies:
-            self._one_value.check()
-
-    def units_by_level(self) -> list[Int] | None:
-        """How many units hold each true level, by assignment; None where every record is its own unit."""
-        if self.mechanism.unit is None:
-            return None
-        out = []
-        for a in self.mechanism.assignments:
-            levels, strata = len(a.channel.levels or ()), len(a.channel.parts)
-            if not levels:
-                out.append(np.zeros(0, dtype=np.int64))
-                continue
-            out.append(self._one_value.counts(a.columns, levels * strata).reshape(levels, strata).sum(axis=1))
-        return out
 
 
 def _secret(assignment: Assignment, cells: Cells) -> Int:
@@ -206,7 +221,7 @@ def perturbed(mechanism: Mechanism, table: Table, source: Randomness, identifier
     for assignment, cells, codes in perturbation.drawn(lambda a: cells_in(table, a), values):
         for column, values in assignment.released(codes).items():
             out[column] = _with_gaps(_original(table, assignment, column), cells.present, values)
-    perturbation.finish()
+    perturbation.seen.check()
     return out
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +17,15 @@ from pramana.disclosure.true_records import text_levels
 from pramana.frames import read
 from pramana.frames.blocks.csv_files import CsvReader
 from pramana.frames.blocks.stream import open_reader
+from pramana.frames.dialects import DataFile
+from pramana.frames.folders import open_files
 from pramana.mechanism import Mechanism
 
 
-def check_giveaways(path: Path, pairs: Iterator[Pair], mechanism: Mechanism) -> list[Finding]:
+def check_giveaways(files: Sequence[DataFile], pairs: Iterator[Pair], mechanism: Mechanism) -> list[Finding]:
     """Everything in the released file that tells a perturbed column. Its clear columns are read as text where the file is CSV."""
-    levels = dict.fromkeys(open_reader(path).names, ()) | text_levels(mechanism)
-    table = read(path, text=levels)
+    levels = dict.fromkeys(open_files(files).names, ()) | text_levels(mechanism)
+    table = read(files[0] if len(files) == 1 else list(files), text=levels)
     rows = table.n
     chosen = stretches(rows)
     position = np.flatnonzero(chosen)
@@ -38,21 +39,24 @@ def check_giveaways(path: Path, pairs: Iterator[Pair], mechanism: Mechanism) -> 
     ]
     unit = None if mechanism.unit is None else mechanism.unit.column
     return search(
-        columns, perturbed, position, rows, mechanism.context, unit, _spelled(path, clear.column_names, chosen)
+        columns, perturbed, position, rows, mechanism.context, unit, _spelled(files, clear.column_names, chosen)
     )
 
 
-def _spelled(path: Path, names: Sequence[str], chosen: Bool) -> dict[str, Aspects] | None:
-    """How the fields of a CSV file are written, in the chosen records; None for any other file."""
-    reader = open_reader(path)
-    if not isinstance(reader, CsvReader):
-        return None
-    marks = (reader.dialect.delimiter, reader.dialect.quote, reader.dialect.decimal)
+def _spelled(files: Sequence[DataFile], names: Sequence[str], chosen: Bool) -> dict[str, Aspects] | None:
+    """How the fields of CSV files are written, in the chosen records; None for any other file."""
     parts: dict[str, list[Aspects]] = {name: [] for name in names}
-    for block in reader.blocks():
-        here = pa.array(chosen[block.first_row : block.first_row + block.rows])
-        for name, found in parts.items():
-            found.append(aspects_of(block.fields(name).filter(here), *marks))
+    row = 0
+    for file in files:
+        reader = open_reader(file)
+        if not isinstance(reader, CsvReader):
+            return None
+        marks = (reader.dialect.delimiter, reader.dialect.quote, reader.dialect.decimal)
+        for block in reader.blocks():
+            here = pa.array(chosen[row : row + block.rows])
+            row += block.rows
+            for name, found in parts.items():
+                found.append(aspects_of(block.fields(name).filter(here), *marks))
     return {name: whole(found) for name, found in parts.items()}
 
 
