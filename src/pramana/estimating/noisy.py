@@ -113,7 +113,7 @@ class NoisyLinear(Equation):
         fades = self.function.family.curve.code != IDENTITY
         return replace(self.naive.about, curved=False, fades=fades, reach=self._reach)
 
-    @property
+    @cached_property
     def _reach(self) -> str:
         """Of normal noise in a logit, where a search ends that strays beyond."""
         operators = self.records.operators
