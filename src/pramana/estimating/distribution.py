@@ -70,6 +70,8 @@ def _averaged_quantile(ordered: Float, edges: Float, q: float) -> float:
     return float(inside @ ordered / inside.sum())
 
 
+PLACES = 4_000
+"""Most places of a grid on which a distribution is estimated."""
 WEAK = 4.0
 """Standard errors of a domain's reverted share below which its own estimates are hardly normal."""
 
@@ -244,14 +246,29 @@ class Distribution:
 
 
 def support_of(column: str, table: Table, schema: Schema) -> Factor | None:
-    """The levels of a perturbed column, which must be numbers; None for a clean one, and for one with noise that left some numbers as they were."""
+    """The levels of a perturbed column, which must be numbers; None for a clean one, and for one with noise that left some numbers as they were. On a
+    grid the levels are all places that stand for released numbers."""
     if column not in schema or schema[column].keeps:
         as_numbers(table.column(column), column)
         return None
+    lattice = schema[column].lattice
+    if lattice is not None:
+        return _places(column, as_numbers(table.column(column), column), *lattice)
     factor = factor_of(column, table, schema)
     if not all(is_number(level) for level in factor.levels):
         raise DataError(f"column {column!r} has levels that are not numbers: use proportions({column!r})")
     return factor
+
+
+def _places(column: str, values: Float, step: float, reach: float) -> Factor:
+    beyond = np.rint(reach / step)
+    low, high = np.rint(values.min() / step) - beyond, np.rint(values.max() / step) + beyond
+    if high - low > PLACES:
+        raise DataError(
+            f"column {column!r} and what stands for its numbers take {high - low:.0f} steps of {step:g}, and a distribution on a grid has at most {PLACES}: "
+            "have it released with a coarser step or less noise, or set far values aside"
+        )
+    return Factor(column, tuple((np.arange(low, high + 1) * step).tolist()), "numeric")
 
 
 class Functional(ABC):

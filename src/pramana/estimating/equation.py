@@ -79,6 +79,7 @@ class About:
     exponentials: tuple[str, ...] | None = None
     free: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
+    reach: str = ""
 
 
 @dataclass(frozen=True)

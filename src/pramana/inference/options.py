@@ -40,6 +40,11 @@ class Sandwich:
         check_level(self.level)
 
     @property
+    def tabled(self) -> tuple[float, ...]:
+        """Levels at which "auto" computes score intervals beside its own, so that tables at the usual ones can be had."""
+        return (0.9, 0.95, 0.99)
+
+    @property
     def small_sample(self) -> bool:
         """Corrected for few units."""
         return self.correction in (None, "HC2")
