@@ -61,12 +61,19 @@ def note_input(path: str | os.PathLike[str], what: What) -> None:
             read.append(_Read(place, what, place.stat()))
 
 
+def state(path: Path) -> os.stat_result | None:
+    """What is there under a name, asked once, for somebody else may take it away meanwhile; None where there is nothing."""
+    try:
+        return path.stat()
+    except (OSError, ValueError):
+        return None
+
+
 def refuse_input(path: Path, updating: What | None = None) -> None:
     """Refuse to write what was read, unless it was read in order to be written anew as the same thing, such as a ledger."""
-    read = _READ.get()
-    if not read or not path.exists():
+    read, found = _READ.get(), state(path)
+    if not read or found is None:
         return
-    found = path.stat()
     others = {known.what for known in read if known.is_now(found)} - {updating}
     if others:
         raise PramanaError(

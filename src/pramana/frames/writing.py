@@ -11,6 +11,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -20,7 +21,7 @@ from typing import BinaryIO, cast
 
 from pramana.errors import DataError, PramanaError
 from pramana.frames.files import existing, format_of
-from pramana.frames.inputs import What, refuse_input
+from pramana.frames.inputs import What, refuse_input, state
 
 _ENDING = ".pramana.part"
 
@@ -58,9 +59,10 @@ def check_target(path: Path, *, force: bool, updating: What | None = None) -> No
     """Refuse what cannot or must not be written; to be called before any work is done, and again by the door itself."""
     if not path.parent.is_dir():
         raise PramanaError(f"folder {str(path.parent)!r} does not exist: create it first")
-    if path.is_dir():
+    found = state(path)
+    if found is not None and stat.S_ISDIR(found.st_mode):
         raise PramanaError(f"{str(path)!r} is a folder: give the name of a file in it")
-    if path.exists() and not path.is_file():
+    if found is not None and not stat.S_ISREG(found.st_mode):
         raise PramanaError(f"{str(path)!r} is a device or a pipe, which would be replaced: give the name of a file")
     refuse_input(path, updating)
     if os.path.lexists(path) and not force and updating is None:  # a broken link counts as a file too
@@ -81,7 +83,7 @@ def refuse_same(paths: Sequence[Path]) -> None:
     """What one command writes are different files, under whatever names, whether they exist already or not."""
     known: dict[object, Path] = {}
     for path in paths:
-        found = path.stat() if path.exists() else None
+        found = state(path)
         one = path.resolve() if found is None else (found.st_dev, found.st_ino)
         if one in known:
             raise PramanaError(

@@ -340,6 +340,21 @@ def test_lines_of_several_writers_do_not_mix_and_none_is_lost(tmp_path: Path) ->
     assert sorted(lines) == sorted(f"{n} {k} " + "x" * 500 for n in range(4) for k in range(20) if k % 4)
 
 
+def test_a_file_that_another_takes_away_meanwhile_is_no_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ledger whose first entry is taken back vanishes while others look at it."""
+    path, asked = tmp_path / "ledger", Path.is_file
+
+    def vanishing(self: Path) -> bool:
+        self.unlink(missing_ok=True)
+        return asked(self)
+
+    monkeypatch.setattr(Path, "is_file", vanishing)
+    path.touch()
+    with growing(path, updating="ledger") as add:
+        add("one")
+    assert path.read_text() == "one\n"
+
+
 def test_two_outputs_are_two_files(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("")
     os.link(tmp_path / "a", tmp_path / "b")
