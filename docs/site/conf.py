@@ -19,17 +19,19 @@ version = release = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
 root_doc = "docs/site/index"
 include_patterns = ["docs/**", "benchmarks/*.md", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
-exclude_patterns = [".*", "build", "dist", "src", "tests", "demo-output", "**/__pycache__"]
+exclude_patterns = ["docs/site/templates", ".*", "build", "dist", "src", "tests", "demo-output", "**/__pycache__"]
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["deflist"]
 suppress_warnings = ["myst.header"]  # tables of benchmarks go from H1 to H3
+smartquotes_action = "D"  # dashes alone: "auto" is to be typed as it stands
 default_role = "code"  # docstrings write `name` for code
 
+templates_path = [str(ROOT / "docs/site/templates")]  # autosummary looks for them from the root
 autosummary_generate = True
-autodoc_typehints = "none"  # the signature has them
+autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True}
+autodoc_default_options = {"members": True, "inherited-members": "BaseException,BaseModel,Mapping,dict,tuple"}
 python_maximum_signature_line_length = 88
 
 html_theme = "pydata_sphinx_theme"
@@ -52,6 +54,7 @@ html_theme_options = {
 }
 
 LINK = re.compile(r"\[([^\]]+)\]\(([^)]+)\)(?::\s+(.+?)(?=\s*(?:·|\[|\n\n|\n- |\n\d+\. |$)))?", re.S)
+ARRAY = re.compile(r"~?numpy\.ndarray\[tuple\[[^\]]*\], ~?numpy\.dtype\[[^\]]*\]\]")
 FIELD = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*) : (\S.*)$")
 
 
@@ -65,6 +68,15 @@ def plain_words(_app: Any, _what: str, _name: str, _obj: Any, _options: Any, lin
         field = None if example else FIELD.match(line)
         made += [line] if example else [field[1], f"    {words(field[2])}"] if field else [words(line)]
     lines[:] = made
+
+
+def short_types(
+    _app: Any, _what: str, _name: str, _obj: Any, _options: Any, signature: str | None, returns: str | None
+) -> Any:
+    """An array is an array, and a default that is made anew is `...`."""
+    return tuple(
+        text and ARRAY.sub("~numpy.ndarray", text.replace("<factory>", "...")) for text in (signature, returns)
+    )
 
 
 def words(line: str) -> str:
@@ -103,4 +115,5 @@ def finish(app: Any, error: Exception | None) -> None:
 
 def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", plain_words, priority=400)
+    app.connect("autodoc-process-signature", short_types)
     app.connect("build-finished", finish)
