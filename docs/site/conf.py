@@ -30,8 +30,10 @@ default_role = "code"  # docstrings write `name` for code
 templates_path = [str(ROOT / "docs/site/templates")]  # autosummary looks for them from the root
 autosummary_generate = True
 autodoc_typehints_format = "short"
+autodoc_type_aliases = {"ArrayLike": "ArrayLike", "ColumnLike": "ColumnLike"}
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "inherited-members": "BaseException,BaseModel,Mapping,dict,tuple"}
+toc_object_entries_show_parents = "hide"
 python_maximum_signature_line_length = 88
 
 html_theme = "pydata_sphinx_theme"
@@ -100,6 +102,11 @@ def listing(index: str) -> str:
     )
 
 
+def without_last_blank(_app: Any, _page: str, source: list[str]) -> None:
+    """Doctest needs a blank line before the closing fence; a reader does not."""
+    source[0] = re.sub(r"\n\n( *```)$", r"\n\1", source[0], flags=re.M)
+
+
 def finish(app: Any, error: Exception | None) -> None:
     """What lies beside the pages: llms.txt, and a door at the top."""
     if error is None:
@@ -116,4 +123,5 @@ def finish(app: Any, error: Exception | None) -> None:
 def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", plain_words, priority=400)
     app.connect("autodoc-process-signature", short_types)
+    app.connect("source-read", without_last_blank)
     app.connect("build-finished", finish)
