@@ -10,29 +10,17 @@ from typing import Any
 
 import numpy as np
 
-RECORDS = 100_000
+SIZES = (100_000, 1_000_000)
 BINARY = "perturbed covariate"
 
 
-def clean_data(seed: int = 1) -> dict[str, Any]:
+def clean_data(n: int, seed: int = 1) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
-    z, x, v, g = (
-        rng.normal(size=RECORDS),
-        rng.normal(size=RECORDS),
-        rng.normal(size=RECORDS),
-        rng.integers(0, 2, RECORDS),
-    )
+    z, x, v, g = rng.normal(size=n), rng.normal(size=n), rng.normal(size=n), rng.integers(0, 2, n)
     eta = 0.2 + 0.5 * z - 0.4 * x + 0.2 * g
-    y = (rng.random(RECORDS) < 1 / (1 + np.exp(-eta))).astype(int)
-    return {
-        "z": z,
-        "v": v,
-        "x": x,
-        "g": g,
-        "y": y,
-        "c": rng.poisson(np.exp(eta / 2)),
-        "s": eta + rng.normal(size=RECORDS),
-    }
+    y = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int)
+    counts, spread = rng.poisson(np.exp(eta / 2)), eta + rng.normal(size=n)
+    return {"z": z, "v": v, "x": x, "g": g, "y": y, "c": counts, "s": spread}
 
 
 def cases() -> Mapping[str, tuple[str, str, dict[Any, Any], float | None]]:
@@ -55,11 +43,11 @@ def cases() -> Mapping[str, tuple[str, str, dict[Any, Any], float | None]]:
     }
 
 
-def measure(repeats: int = 4) -> dict[str, tuple[float, float]]:
+def measure(n: int, repeats: int = 4) -> dict[str, tuple[float, float]]:
     """Least seconds of the processor with noise and without, taken in turns, whole fits with standard errors."""
     import pramana as pr
 
-    data, binary = clean_data(), {"g": pr.TransitionMatrix.binary(0.9, 0.9)}
+    data, binary = clean_data(n), {"g": pr.TransitionMatrix.binary(0.9, 0.9)}
     out = {}
     for name, (formula, family, noise, _) in cases().items():
         beside: dict[Any, Any] = binary if BINARY in name else {}
@@ -87,11 +75,15 @@ def main() -> None:
 
     limits = {name: limit for name, (*_, limit) in cases().items()}
     rows = [
-        f"| {name} | {1e3 * noisy:.0f} | {1e3 * clean:.0f} | {noisy / clean:.1f} | {limits[name] or ''} |"
-        for name, (noisy, clean) in measure().items()
+        f"| {name} | {n} | {1e3 * noisy:.0f} | {1e3 * clean:.0f} | {noisy / clean:.1f} | {limits[name] or ''} |"
+        for n in SIZES
+        for name, (noisy, clean) in measure(n).items()
     ]
-    head = ["| model and noise | with noise, ms | without, ms | ratio | limit |", "| --- | --- | --- | --- | --- |"]
-    text = "\n".join([f"Whole fits with standard errors, n = {RECORDS}, time of the processor.", "", *head, *rows])
+    head = [
+        "| model and noise | records | with noise, ms | without, ms | ratio | limit |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    text = "\n".join(["Whole fits with standard errors, time of the processor.", "", *head, *rows])
     print(text)
     page = f"# Noise in covariates\n\nMade by `make bench`; ratios matter. {described()}\n\n{text}\n"
     (Path(__file__).parent / "NOISE.md").write_text(page, encoding="utf-8")

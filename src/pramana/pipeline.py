@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pramana.analysis import tampering
 from pramana.analysis.question import question
 from pramana.analysis.sampling import Beside, ColumnLike
-from pramana.analysis.task import Options, Task, bytes_of, inference_of
+from pramana.analysis.task import Options, Task, bytes_of, checked_passes, inference_of
 from pramana.comparison import Comparison
 from pramana.engines import MakeEngine, engine_on
 from pramana.errors import PramanaError, confidential, released
@@ -51,6 +51,7 @@ def fit(
     device: str = "cpu",
     verify: bool = True,
     memory: float | str | None = None,
+    passes: int | None = None,
 ) -> Result:
     """Estimate parameters from released data.
 
@@ -59,7 +60,8 @@ def fit(
     what : a formula, or an estimating function such as `mean("income")` (then family and link do not apply), which can also be
         written as text, "mean(income, by=edu)".
     data : pandas, polars or Arrow table, dictionary of arrays, or the path of a CSV or Parquet file; a folder, a pattern such as
-        "part-*.parquet" or a list of such files; a `pyarrow.dataset`, `RecordBatchReader`, polars LazyFrame or DuckDB relation.
+        "part-*.parquet" or a list of such files; a `pyarrow.dataset`, `RecordBatchReader`, polars LazyFrame, DuckDB relation, Dask or Spark
+        frame.
     mechanism : a Mechanism, the path of its description, "auto" (the description beside or inside the data file), or an
         explicit None for data that were not perturbed. A description must be of the data file given: its columns, rows,
         size and hash are checked. A Mechanism is believed.
@@ -82,6 +84,9 @@ def fit(
     memory : what records read from files, lazy frames and databases may take, as bytes or a text such as "500 MB" (1 GB by default).
         Where they do not fit they are read block by block, once for every pass, with the same answers; what does not add up over
         blocks is refused.
+    passes : 1 for the one-step estimator of smooth equations where records are read block by block: the root of a random sample of m
+        records, moved by one Newton step over all n of them, with the sandwich of that pass. It is as good as the root where m is much larger
+        than √n; the result says both, and prints the step in standard errors. By default as many passes as the root takes.
 
     A diagnostic of severity "error" says that the numbers mean nothing: it raises a `PramanaWarning` too, which
     `warnings.simplefilter("error", pr.PramanaWarning)` turns into an exception.
@@ -104,6 +109,8 @@ def fit(
         chosen,
         bytes_of(memory),
         way.by_blocks,
+        checked_passes(passes),
+        way.streams,
     )
     plan = question(what, family, link, functions)
     task = Task.read(plan, data, mechanism, beside, options)
@@ -172,6 +179,7 @@ def _tested(
     engine: object = None,  # noqa: ARG001 - and the likelihood adds up by itself
     device: object = None,  # noqa: ARG001
     memory: float | str | None = None,
+    passes: object = None,  # noqa: ARG001
     **beside: Any,
 ) -> SpecificationTest:
     """The test of a method's model on the same analysis."""

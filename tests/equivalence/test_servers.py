@@ -96,6 +96,19 @@ def test_spark_by_its_name_is_the_active_session(parts: Path, spark: Any) -> Non
     assert pr.fit(pr.mean("y"), parts, MECHANISM, memory=1, engine="spark").n == N
 
 
+def test_a_spark_frame_gives_the_answer_of_its_records(data: pd.DataFrame, spark: Any) -> None:  # noqa: F811
+    """Whatever order its partitions come in: draws go by an identifier."""
+    numbered = data.assign(person=np.arange(N))
+    frame = spark.createDataFrame(numbered).repartition(3, "firm")
+    for what, options in (
+        ("inc ~ x + edu", {"inference": pr.Resampling(draws=20, seed=2, id="person")}),
+        (pr.median("inc"), {"clusters": "firm"}),
+    ):
+        same(pr.fit(what, frame, MECHANISM, memory=1, **options), pr.fit(what, numbered, MECHANISM, **options))
+    with pytest.raises(pr.PramanaError, match=r"promises no order.*Resampling\(id='person'\)"):
+        pr.fit("inc ~ x", frame, MECHANISM, memory=1, inference=pr.Resampling(draws=20))
+
+
 def test_an_error_of_a_spark_worker_is_the_error_of_the_file(parts: Path, tmp_path: Path, spark: Any) -> None:
     for path in parts.iterdir():
         shutil.copy(path, tmp_path)

@@ -22,9 +22,10 @@ import pytest
 from test_sources import BY_REGION, MECHANISM, QUESTIONS, SAMPLINGS, N
 
 import pramana as pr
-from pramana.analysis import streaming
+from pramana.analysis import streaming, transforms
 from pramana.engines.executor import Sent
 from pramana.engines.streaming import StreamEngine
+from pramana.estimating import binned
 from pramana.frames import cells, sources
 from pramana.frames.sources import FileSource, source_of
 
@@ -117,6 +118,12 @@ def test_a_pool_of_processes_does(folder: Path, processes: ProcessPoolExecutor) 
     both(pr.mean("y"), folder / "texts", pr.ExecutorEngine(processes, ahead=2))
 
 
+def test_quantiles_knots_and_likelihoods_travel(folder: Path, processes: ProcessPoolExecutor) -> None:
+    both(pr.median("inc"), folder / "parts", processes)
+    both("inc ~ bs(x, df=4)", folder / "parts", processes)
+    both("y ~ x", folder / "parts", processes, method="likelihood", family="binomial")
+
+
 def test_a_result_can_be_saved_whoever_added_up(folder: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         found = pr.fit("inc ~ x", folder / "parts", MECHANISM, memory=1, engine=pool)
@@ -185,10 +192,20 @@ def test_what_travels_holds_no_records(folder: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Sent, "of", classmethod(seen))
     monkeypatch.setattr(streaming, "PILOT", N)
+    for room in (binned, transforms):
+        monkeypatch.setattr(room, "BINS", 50)
     with ThreadPoolExecutor(2) as pool:
         engine = pr.ExecutorEngine(_Strange(pool))  # type: ignore[arg-type]
-        for options in ({}, SAMPLINGS["resampled clusters"]):
-            pr.fit("inc ~ x + edu", folder / "parts", MECHANISM, memory=1, engine=engine, **options)
+        asked: list[tuple[Any, dict[str, Any]]] = [
+            ("inc ~ x + edu", {}),
+            ("inc ~ x + edu", SAMPLINGS["resampled clusters"]),
+            ("inc ~ bs(x, df=4)", {}),
+            (pr.median("inc"), {}),
+            (pr.quantile_regression("inc ~ x"), {}),
+            ("y ~ x", {"family": "binomial", "method": "likelihood"}),
+        ]
+        for what, options in asked:
+            pr.fit(what, folder / "parts", MECHANISM, memory=1, engine=engine, **options)
     assert 0 < max(sizes) < 8 * N  # not even one column, nor the draws of the clusters
 
 
@@ -300,3 +317,40 @@ def test_a_function_that_cannot_travel_is_named(folder: Path, processes: Process
 
     with pytest.raises(pr.PramanaError, match="cannot travel"):
         pr.fit("inc ~ half(x)", folder / "parts", MECHANISM, memory=1, engine=processes, functions={"half": half})
+
+
+@pytest.mark.parametrize("engine", ["local", "cluster"])
+def test_a_dask_frame_is_its_partitions(folder: Path, engine: str, request: pytest.FixtureRequest) -> None:
+    """Partitions of files, one of them empty and one with a gap, read here or by the workers of the frame's own cluster."""
+    import dask.dataframe as dd
+
+    whole = pd.concat([pd.read_parquet(path) for path in sorted((folder / "parts").iterdir())])
+    whole.loc[whole["x"] > 2.5, "x"] = np.nan
+    frame = dd.from_map(
+        _part_of, range(5), folder=str(folder / "parts"), meta=_part_of(0, str(folder / "parts")).iloc[:0]
+    )
+    by = {} if engine == "local" else {"engine": pr.DaskEngine(request.getfixturevalue("cluster"))}
+    clustered: dict[str, Any] = {"clusters": "firm", "inference": pr.Resampling(draws=20, seed=3)}
+    drawn: dict[str, Any] = {"inference": pr.Resampling(draws=20, seed=3)}
+    for what, options in (("inc ~ x + g", clustered), (pr.mean("inc", by="edu"), drawn))[: 1 if by else 2]:
+        options = {"missing": "drop", "subset": "x < 1", **options}
+        in_memory = pr.fit(what, whole, MECHANISM, **options)
+        found = pr.fit(what, frame, MECHANISM, memory=1, **by, **options)
+        np.testing.assert_allclose(found.estimate, in_memory.estimate, rtol=1e-9)
+        np.testing.assert_allclose(found.standard_errors, in_memory.standard_errors, rtol=1e-8)
+    assert pr.fit("inc ~ x", frame.repartition(npartitions=3), MECHANISM, missing="drop").n == whole["x"].notna().sum()
+
+
+def _part_of(k: int, folder: str) -> pd.DataFrame:
+    found = pd.read_parquet(sorted(Path(folder).iterdir())[k])
+    return found.assign(x=found["x"].where(found["x"] <= 2.5))
+
+
+def test_a_dask_frame_that_fails_is_the_users_to_mend(folder: Path) -> None:
+    import dask.dataframe as dd
+
+    frame = dd.from_map(
+        _part_of, range(9), folder=str(folder / "parts"), meta=_part_of(0, str(folder / "parts")).iloc[:0]
+    )
+    with pytest.raises(pr.DataError, match="the Dask frame could not be read"):
+        pr.fit("inc ~ x", frame, MECHANISM, missing="drop")

@@ -117,3 +117,51 @@ def test_shares_of_clean_numbers_and_of_levels_are_proportions() -> None:
         pr.share("z", 2, 1)
     with pytest.raises(pr.FormulaError, match="high='a' must be a number"):
         pr.share("z", high="a")
+
+
+GRID = pr.KeepOrNoise(0.45, pr.GeometricNoise(1.3, step=0.5))
+
+
+@pytest.mark.parametrize(
+    "noise", [GRID, pr.Stratified("g", {0: GRID, 1: pr.KeepOrNoise(0.3, pr.GeometricNoise(0.7, step=0.5))})]
+)
+def test_on_a_grid_masses_are_those_of_the_true_value(noise: Any) -> None:
+    """Every place of the grid, averaged over all that a true value can be released as; not so with another scale."""
+    z, steps = 1.5, np.arange(-90, 91)
+    for stratum, own in noise.parts.items():
+        alpha = own.inner.alpha
+        chances = (1 - own.keep) * (1 - alpha) / (1 + alpha) * alpha ** np.abs(steps) + own.keep * (steps == 0)
+        frame = pd.DataFrame({"z": z + 0.5 * steps, "g": stratum or 0})
+        found = equation(frame, pr.Mechanism({"z": noise}), pr.median("z")).measure
+        masses = np.stack([chances @ found.per_record((found.values == v).astype(float), 0) for v in found.values])
+        np.testing.assert_allclose(masses, found.values == z, atol=1e-10)
+    other = pr.KeepOrNoise(GRID.keep, pr.GeometricNoise(1.4, step=0.5))
+    found = equation(frame.assign(g=0), pr.Mechanism({"z": other}), pr.median("z")).measure
+    chances = (1 - GRID.keep) * (1 - (a := GRID.inner.alpha)) / (1 + a) * a ** np.abs(steps) + GRID.keep * (steps == 0)
+    assert abs(chances @ found.per_record((found.values == z).astype(float), 0) - 1) > 1e-3
+
+
+def test_quantiles_and_shares_of_a_grid_have_intervals() -> None:
+    """Sixty files: shares are covered, naive ones are not, and the true quantile is found."""
+    z = np.rint(np.random.default_rng(4).gamma(4, 3, 60_000))
+    mechanism, inside = pr.Mechanism({"z": pr.KeepOrNoise(0.6, pr.GeometricNoise(8.0))}), {"reversion": 0, "naive": 0}
+    true = np.mean((z > 5) & (z <= 9))
+    with pytest.warns(pr.PramanaWarning):
+        released = mechanism.perturb({"z": z}, seed=1)["z"].reshape(60, 1000)
+    for file in released:
+        for method in inside:
+            low, high = pr.fit(pr.share("z", 5, 9), {"z": file}, mechanism, method=method).interval()[0]
+            inside[method] += int(low <= true <= high)
+    assert inside["reversion"] >= 52  # 57 less three Monte Carlo errors
+    assert inside["naive"] < 48
+    found = pr.fit(pr.quantile("z", 0.9), {"z": released[:20].ravel()}, mechanism)
+    assert abs(found.estimate[0] - np.quantile(z, 0.9)) <= 1
+
+
+def test_a_grid_that_takes_too_many_places_is_refused() -> None:
+    mechanism = pr.Mechanism({"z": pr.KeepOrNoise(0.6, pr.GeometricNoise(2.0))})
+    with pytest.raises(
+        pr.DataError,
+        match=r"'z' and what stands for its numbers take 9\d+ steps of 1, and a distribution on a grid has at most 4000",
+    ):
+        pr.fit(pr.median("z"), {"z": [0.0, 3.0, 9_000.0]}, mechanism)

@@ -146,9 +146,9 @@ def test_folders_without_records(parts: Path, frame: pd.DataFrame, tmp_path: Pat
 @pytest.mark.parametrize(
     ("what", "options", "message"),
     [
-        (pr.median("x"), {}, "cannot be added up over blocks"),
+        (pr.median("x"), {"inference": pr.Resampling(draws=20)}, "sorts all records.*Woodruff"),
         (pr.gini("x"), {}, "cannot be added up over blocks|needs"),
-        ("y ~ x", {"method": "likelihood"}, "needs them all at once"),
+        ("y ~ x", {"method": pr.Likelihood(covariate_model="x")}, "needs them all at once"),
         ("y ~ x", {"method": "model-dependent"}, "needs them all at once"),
         ("y ~ x", {"inference": "jackknife"}, "jackknife"),
         ("y ~ x", {"weights": np.ones(900)}, "name a column"),
@@ -192,3 +192,35 @@ def test_descriptions_of_several_files_must_agree(parts: Path, frame: pd.DataFra
     assert pr.fit("y ~ x", released, "auto", family="binomial").n == 1800
     with pytest.raises(pr.MechanismError, match="mechanism=None says that it is clean"):
         pr.fit("y ~ x", released, None, family="binomial")
+
+
+def _csv(path: Path, x: list[str]) -> None:
+    rows = [f"{value},{k * 7 % 5 % 2}" for k, value in enumerate(x)]
+    path.write_text("\n".join(["x,y", *rows]) + "\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("memory", [None, 1])
+@pytest.mark.parametrize(
+    "files",
+    {
+        "an empty file first": ([], ["0.5", "1", "2"] * 40),
+        "gaps in the first file": ([""] * 30, ["0.5", "1", "2.5"] * 40),
+        "decimals far down": (["1", "2", "3", "5"] * 400_000 + ["0.5"] * 9,),
+        "decimals in a later file": (["1", "2", "3", "4"] * 30, ["0.25", "7"] * 20),
+        "text far down": (["1", "2"] * 600_000 + ["odd"] * 9,),
+    }.values(),
+    ids=["empty", "gaps", "decimals", "later file", "text"],
+)
+def test_a_column_has_the_type_in_which_all_its_fields_can_be_written(
+    files: tuple[list[str], ...], memory: Any, tmp_path: Path
+) -> None:
+    for k, values in enumerate(files):
+        _csv(tmp_path / f"{k}.csv", values)
+    read = [pd.read_csv(path, low_memory=False) for path in sorted(tmp_path.glob("*.csv"))]
+    whole = pd.concat([frame for frame in read if len(frame)], ignore_index=True)
+    if whole["x"].dtype.kind != "f":
+        whole["x"] = whole["x"].astype(str)
+    options = {"missing": "drop", "memory": memory}
+    found, local = (pr.fit("y ~ x", data, M, **options) for data in (tmp_path, whole))
+    np.testing.assert_allclose(found.estimate, local.estimate, rtol=1e-8)
+    np.testing.assert_allclose(found.standard_errors, local.standard_errors, rtol=1e-8)

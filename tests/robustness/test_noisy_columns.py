@@ -283,3 +283,24 @@ def test_of_kept_numbers_quantiles_alone_are_estimated(data: pd.DataFrame) -> No
             pr.fit(what, frame, mechanism)
     with pytest.raises(pr.FormulaError, match=r"whether a record is inside cannot be undone"):
         pr.fit(pr.median("y"), frame, mechanism, subset="z > 0")
+
+
+def test_noise_beyond_a_logit_is_named_with_its_limit(data: pd.DataFrame) -> None:
+    """Where no root is found: the standard deviation of the noise, and how large a coefficient may be beside it."""
+    frame, mechanism = noisy(data, pr.GaussianNoise(4.0))
+    with pytest.raises(
+        pr.SolveError,
+        match=r"'z' has a standard deviation of 4, and its coefficient must stay below 0.183.*conditional-score",
+    ):
+        pr.fit("b ~ z", frame, mechanism, family="binomial")
+
+
+@pytest.mark.parametrize(
+    "noise", [pr.GaussianNoise(1.0), pr.UniformNoise(1.0), pr.KeepOrNoise(0.5, pr.LaplaceNoise(1.0))]
+)
+def test_other_clamped_noise_is_refused_in_words(noise: Any) -> None:
+    with pytest.raises(
+        pr.MechanismError,
+        match=rf"{type(noise).__name__} releases cannot be undone once it is clamped: use LaplaceNoise",
+    ):
+        noise.clamped()

@@ -88,7 +88,8 @@ def test_a_stream_tells_its_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         seen.append(title)
         yield lambda done, total: seen.append(f"{done} of {total}")
 
-    monkeypatch.setattr("pramana.analysis.streaming.bar", bar)
+    for room in ("streaming", "reading"):
+        monkeypatch.setattr(f"pramana.analysis.{room}.bar", bar)
     monkeypatch.setattr("pramana.analysis.streaming.PILOT", 300)
     pr.fit("y ~ x", tmp_path / "a.parquet", None, family="binomial", memory=1)
     assert [title.partition(" over")[0] for title in seen if title.startswith("Pass")][:2] == ["Pass 1", "Pass 2"]

@@ -30,12 +30,14 @@ class Beside:
     weights : sampling weights; `frequencies` are counts of equal records and are never merged with them.
     clusters : labels of records that depend on each other.
     design : a `SurveyDesign` in place of weights and clusters.
+    id : the column by which records draw their weights in a resampling.
     """
 
     weights: ColumnLike = None
     frequencies: ColumnLike = None
     clusters: ColumnLike = None
     design: SurveyDesign | None = None
+    id: str | None = None
 
     def arrays(self, table: Table, mechanism: Mechanism | None) -> dict[str, Column]:
         """The arrays (n,) by name."""
@@ -46,8 +48,15 @@ class Beside:
         """Columns of the design among the others; nothing may be said twice."""
         plain = {"weights": self.weights, "frequencies": self.frequencies, "clusters": self.clusters}
         design = self.design
+        together = (
+            "clusters" if self.clusters is not None else "frequencies" if self.frequencies is not None else "design"
+        )
+        if self.id is not None and (together != "design" or design is not None):
+            raise PramanaError(
+                f"Resampling(id={self.id!r}) draws for every record by itself, and {together}= draws for several: leave one out"
+            )
         if design is None:
-            return plain
+            return plain | {"id": self.id}
         if not isinstance(design, SurveyDesign):
             raise PramanaError(
                 f"design={design!r} must be a SurveyDesign, such as SurveyDesign(weights='w', strata='region')"
@@ -73,6 +82,7 @@ class Beside:
             strata,
             np.stack(replicates) if replicates else None,  # type: ignore[arg-type]
             None if self.design is None else self.design.replicate_scale,
+            keys=keys_of(kept.get("id"), self.id),
         )
 
     def _units(self, arrays: Mapping[str, Column], keep: Bool) -> tuple[Int | None, Stratification | None]:
@@ -92,7 +102,7 @@ class Beside:
     def by_name(self) -> Beside:
         """Without what came as arrays, which a result does not keep."""
         named = {k: v for k, v in self._given().items() if _holds_no_records(v)}
-        return Beside(**named)
+        return Beside(**named)  # the id goes with the inference
 
     @property
     def as_arrays(self) -> tuple[str, ...]:
@@ -204,6 +214,25 @@ def checked_weights(values: Column | None, name: str) -> Float | None:
             f"frequencies hold {broken.size} value(s) such as {quoted(f'{numbers[broken[0]]:g}')}; they are counts of equal records and must be whole numbers: use weights= for sampling weights"
         )
     return numbers
+
+
+def keys_of(values: Column | None, name: str | None) -> Int | None:
+    """Numbers by which records draw their weights: their identifiers, or hashes of these where they are text."""
+    import pandas as pd
+
+    if values is None:
+        return None
+    whole = values.dtype.kind in "iu"
+    if not whole and not all(isinstance(v, str) for v in values):
+        raise DataError(f"id={name!r} must hold whole numbers or text, which tell records apart")
+    keys = np.asarray(values if whole else pd.util.hash_array(values)).astype(np.uint64).view(np.int64)
+    twice = int(pd.Series(keys).duplicated().sum())
+    if twice:
+        raise DataError(
+            f"id={name!r} holds {twice} value(s) a second time, and records of one value would share their draws: name a column that tells "
+            "records apart, or clusters="
+        )
+    return keys
 
 
 def _cluster_codes(values: Column | None) -> Int | None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from pramana.analysis.distinct import RECORDS
+from pramana.analysis.sampling import Beside
 from pramana.arrays import Column, Int
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Sampling
@@ -37,21 +40,31 @@ def sharing(table: Table, mechanism: Mechanism, used: Sequence[str], sampling: S
     if unit is None or unit.column not in table.names:
         return None
     codes = _codes(table.column(unit.column))
-    _refuse_cut_units(codes, sampling, unit.column)
+    first = _first(codes)
+    if sampling.clusters is not None and not _around_the_file(sampling):
+        _refuse_cut(
+            len(np.unique(codes[sampling.clusters != sampling.clusters[first[codes]]])), len(first), unit.column
+        )
     if unit.varies:
         return None
-    assignments = mechanism.used_by(used)
-    first = _first(codes)
-    for name in (c for a in assignments for c in (*(a.reports or a.columns), *a.channel.context)):
+    for name in _drawn_together(mechanism, used):
         values = table.column(name)
-        astray = int(np.count_nonzero(values != values[first[codes]]))
-        if astray:
-            raise DataError(
-                f"{astray} of {table.n} records hold another value of {name!r} than the first record of their unit {unit.column!r}, "
-                "although the mechanism says that they share one draw: use the file's own description, "
-                f"mechanism.with_unit(None) if every record has a draw of its own, or Unit({unit.column!r}, varies=True)"
-            )
-    return codes if all(a.channel.levels is not None for a in assignments) else None
+        _refuse_astray(int(np.count_nonzero(values != values[first[codes]])), table.n, name, unit.column)
+    return codes if all(a.channel.levels is not None for a in mechanism.used_by(used)) else None
+
+
+def _drawn_together(mechanism: Mechanism, used: Sequence[str]) -> list[str]:
+    """Columns that hold one value in all records of a unit."""
+    return [c for a in mechanism.used_by(used) for c in (*(a.reports or a.columns), *a.channel.context)]
+
+
+def _refuse_astray(astray: int, n: int, name: str, unit: str) -> None:
+    if astray:
+        raise DataError(
+            f"{astray} of {n} records hold another value of {name!r} than the first record of their unit {unit!r}, "
+            "although the mechanism says that they share one draw: use the file's own description, "
+            f"mechanism.with_unit(None) if every record has a draw of its own, or Unit({unit!r}, varies=True)"
+        )
 
 
 def _first(codes: Int) -> Int:
@@ -67,15 +80,15 @@ def _codes(values: Column) -> Int:
     return np.asarray(pd.factorize(values)[0], dtype=np.int64)
 
 
-def _refuse_cut_units(codes: Int, sampling: Sampling, name: str) -> None:
+def _around_the_file(sampling: Sampling) -> bool:
+    return sampling.strata is not None and sampling.strata.target == "file"
+
+
+def _refuse_cut(cut: int, units: int, name: str) -> None:
     """A variance between clusters misses what records in two of them have in common."""
-    if sampling.clusters is None or (sampling.strata is not None and sampling.strata.target == "file"):
-        return
-    first = _first(codes)
-    cut = len(np.unique(codes[sampling.clusters != sampling.clusters[first[codes]]]))
     if cut:
         raise DataError(
-            f"the records of one {name!r} share a draw, and {cut} of {len(first)} of them lie in several clusters or strata: the "
+            f"the records of one {name!r} share a draw, and {cut} of {units} of them lie in several clusters or strata: the "
             f"standard errors would miss what they have in common. Use clusters that hold every {name!r} whole, or clusters={name!r}"
         )
 
@@ -107,6 +120,54 @@ def noticed(
         if found:
             return (_warning(name, found),)
     return ()
+
+
+def pairs(
+    mechanism: Mechanism | None, used: Sequence[str], columns: Sequence[str], beside: Beside
+) -> dict[tuple[str, ...], bool]:
+    """What is to be known of records that are read in blocks: a column of labels and those that records of one label may agree in, and
+    whether it matters how they differ."""
+    if mechanism is None or not mechanism.used_by(used):
+        return {}
+    unit = mechanism.unit
+    if unit is None:
+        named = [name for name in columns if name not in mechanism.columns and IDENTIFIER.match(str(name))]
+        labels = dict.fromkeys([*([] if beside.clusters_name is None else [beside.clusters_name]), *named])
+        chances = [a for a in mechanism.used_by(used) if _agreement(a) is not None]
+        return {(label, c): False for label in labels for a in chances for c in a.columns}
+    if unit.column not in columns:
+        return {}
+    sampled = [beside.clusters_name, None if beside.design is None else beside.design.strata]
+    units = tuple(dict.fromkeys(c for c in sampled if isinstance(c, str) and c != unit.column))
+    cut: dict[tuple[str, ...], bool] = {(unit.column, *units): True} if beside.clusters_name and units else {}
+    return cut | ({} if unit.varies else {(unit.column, c): True for c in _drawn_together(mechanism, used)})
+
+
+def agreed(
+    found: Mapping[tuple[str, ...], Any], mechanism: Mechanism, used: Sequence[str], sampling: Sampling
+) -> tuple[Diagnostic, ...]:
+    """What `sharing` refuses and `noticed` warns of, by the combinations of `pairs` that occur; None where records of one label differ."""
+    if mechanism.unit is not None:
+        for names, frame in found.items():
+            again = frame[names[0]].duplicated()
+            if len(names) == 2 and names[1] in _drawn_together(mechanism, used):
+                _refuse_astray(int(frame[RECORDS][again].sum()), int(frame[RECORDS].sum()), names[1], names[0])
+            elif not _around_the_file(sampling):
+                _refuse_cut(int(frame[names[0]][again].nunique()), int((~again).sum()), names[0])
+        return ()
+    chances = {a.columns: _agreement(a) for a in mechanism.used_by(used)}
+    for label in dict.fromkeys(names[0] for names in found):
+        alike = {c: p for c, p in chances.items() if p is not None and all(found[label, n] is not None for n in c)}
+        shared = {c: _unlikely(found[label, c[0]], p) for c, p in alike.items()}
+        if any(shared.values()):
+            return (_warning(label, {c: e for c, e in shared.items() if e}),)
+    return ()
+
+
+def _unlikely(frame: Any, chance: float) -> float:
+    """As `_evidence`, of labels that hold one value each."""
+    logarithm = float(frame[RECORDS].sum() - len(frame)) * float(np.log10(chance))
+    return logarithm if logarithm < np.log10(CHANCE) else 0.0
 
 
 def _agreement(assignment: Assignment) -> float | None:

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count, groupby
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pramana.analysis.sampling import Beside, checked_weights, gaps_in_words
+from pramana.analysis.distinct import RECORDS, Distinct, counted
+from pramana.analysis.reading import Reading, Stream, Units, block_weights, unit_names, units_of
+from pramana.analysis.sampling import gaps_in_words
+from pramana.analysis.tampering import level_counts
 from pramana.arrays import Bool, Column, Float, Int
 from pramana.diagnostic import Diagnostic
-from pramana.engines.local import SampledBlock
-from pramana.engines.sampling import SampledSums, Sampling, Stratification, StreamedSampling
-from pramana.errors import DataError, PramanaError
-from pramana.estimating import Equation
-from pramana.estimating.collinearity import unjudged
-from pramana.formulas.subset import Subset
+from pramana.engines.sampling import SampledSums, Sampling, StreamedSampling
+from pramana.errors import DataError
 from pramana.frames import Table
 from pramana.frames.cells import cells
-from pramana.frames.sources import Source, table_of
-from pramana.frames.table import FrameKind, is_missing
+from pramana.frames.sources import Source
+from pramana.frames.table import is_missing
 from pramana.frames.workers import Part, Workers, batches_of
-from pramana.inference.survey import stratified
 from pramana.kernels.streams import uniforms
 from pramana.mechanism import Mechanism
 from pramana.progress import bar
@@ -39,9 +37,6 @@ WHOLE, TEXTS = 1000, 10_000
 _SALT = 0x5EED
 _LOW, _HIGH = object(), object()
 """The ends of a range, which no level of a column equals."""
-
-Bind = Callable[[Table, Float], Equation]
-"""A table of records and their row weights ↦ the equation bound to them."""
 
 
 @dataclass(frozen=True)
@@ -73,217 +68,6 @@ def taken(source: Source, columns: Sequence[str], memory: float, workers: Worker
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How a batch becomes records in use.
-
-    Attributes
-    ----------
-    label : what messages call the source.
-    columns : what is read.
-    used : columns in which no value may be missing.
-    chosen : the conditions on clean columns that leave records out, or None.
-    """
-
-    label: str
-    kind: FrameKind
-    columns: tuple[str, ...]
-    mechanism: Mechanism | None
-    used: tuple[str, ...]
-    beside: Beside
-    chosen: Subset | None
-
-    def table(self, batch: pa.RecordBatch | pa.Table) -> Table:
-        found = table_of(batch, self.kind, self.label)
-        return found if self.mechanism is None else self.mechanism.received(found)
-
-    def arrays(self, table: Table) -> dict[str, Column]:
-        return self.beside.arrays(table, self.mechanism)
-
-    def gaps(self, table: Table, arrays: Mapping[str, Column]) -> dict[str, Bool]:
-        """Rows with a missing value (n,), by column."""
-        own = {name: rows for name in self.used if (rows := table.gaps(name)) is not None}
-        return own | {name: rows for name, values in arrays.items() if (rows := is_missing(values)).any()}
-
-    def keep(self, table: Table, gaps: Mapping[str, Bool]) -> Bool:
-        """Records in use (n,)."""
-        keep = ~np.logical_or.reduce([*gaps.values(), np.zeros(table.n, dtype=bool)])
-        if self.chosen is not None and keep.any():
-            columns = {name: table.column(name)[keep] for name in self.chosen.variables}
-            keep[keep] = self.chosen.inside(columns, int(keep.sum()))
-        return keep
-
-
-@dataclass(frozen=True)
-class Stream:
-    """All records, part by part.
-
-    Attributes
-    ----------
-    sizes : records of each part that are in use, and records that it has.
-    units : labels of clusters, or of units of a design.
-    """
-
-    source: Source
-    reading: Reading
-    sizes: tuple[tuple[int, int], ...]
-    units: Units
-    workers: Workers
-    passes: Iterator[int] = field(default_factory=lambda: count(1), repr=False, compare=False)
-
-    def jobs(self) -> Iterator[Job]:
-        """Parts whose records are to be bound, in their order."""
-        first, rows = 0, sum(kept for kept, _ in self.sizes)
-        parts = self.workers.parts(self.source, self.reading.columns)
-        with bar(f"Pass {next(self.passes)} over {self.source.label}", unit="rows") as tell:
-            for (kept, size), part in zip(self.sizes, _as_learned(parts, self.sizes), strict=True):
-                yield Job(part, first, kept, size)
-                first += kept
-                tell(first, rows)
-
-    def blocks(self, bind: Bind) -> Binder:
-        return Binder(self.reading, self.units, bind)
-
-
-@dataclass(frozen=True)
-class Job:
-    """Some records to be bound: the place of the first one in use among all, how many are in use, and how many there are."""
-
-    part: Part
-    first: int
-    kept: int
-    rows: int
-
-
-@dataclass(frozen=True)
-class Binder:
-    """Binds the records of a job, batch by batch. It travels to whoever reads them, and holds none."""
-
-    reading: Reading
-    units: Units
-    bind: Bind
-
-    def __call__(self, job: Job) -> Iterator[SampledBlock]:
-        first, rows = job.first, 0
-        for batch in batches_of(job.part, self.reading.columns) if job.kept else ():
-            table = self.reading.table(batch)
-            arrays = self.reading.arrays(table)
-            keep = self.reading.keep(table, self.reading.gaps(table, arrays))
-            if keep.any():
-                yield self._block(table if keep.all() else table.where(keep), self.sampling(arrays, keep), first)
-            first, rows = first + int(keep.sum()), rows + batch.num_rows
-        if job.kept and (first - job.first, rows) != (job.kept, job.rows):
-            raise DataError(
-                f"{self.reading.label} gave other records than in the first pass, or in other batches: did it change? Fit again"
-            )
-
-    def _block(self, table: Table, sampling: Sampling, first: int) -> SampledBlock:
-        with unjudged() as ranks:
-            equation = self.bind(table, sampling.row_weights)
-        return SampledBlock(equation, sampling, first, tuple(ranks))
-
-    def sampling(self, arrays: Mapping[str, Column], keep: Bool) -> Sampling:
-        """Of the records of a block that are in use."""
-        kept = {name: values[keep] for name, values in arrays.items()}
-        replicates = [_weights(v, k) for k, v in kept.items() if k.startswith("replicate_weights")]
-        return Sampling(
-            int(keep.sum()),
-            _weights(kept.get("weights"), "weights"),
-            _weights(kept.get("frequencies"), "frequencies"),
-            self.units.codes(kept),
-            self.units.strata,
-            np.stack(replicates) if replicates else None,  # type: ignore[arg-type]
-            None if self.reading.beside.design is None else self.reading.beside.design.replicate_scale,
-        )
-
-
-def _as_learned(parts: Iterator[Part], sizes: Sequence[tuple[int, int]]) -> Iterator[Part]:
-    number = 0
-    for number, part in enumerate(parts, 1):
-        if number > len(sizes):
-            raise DataError(
-                "the source has more records than in the first pass: wait until it is complete, and fit again"
-            )
-        yield part
-    if number < len(sizes):
-        raise DataError("the source has fewer records than in the first pass: wait until it is complete, and fit again")
-
-
-def _weights(values: Column | None, name: str) -> Float | None:
-    """Checked weights of a block, which may all be zero where other blocks have others."""
-    if values is not None and not np.any(np.asarray(values)):
-        return np.zeros(len(values))
-    return checked_weights(values, name)
-
-
-# Units: clusters by their label, or sampling units of a design by stratum and label.
-
-
-@dataclass(frozen=True)
-class Units:
-    """Codes of clusters or sampling units, by their labels.
-
-    Attributes
-    ----------
-    names : the columns that tell units apart; none where records are independent.
-    labels : each combination that occurs, in the order of first appearance; `code` is the unit of each.
-    """
-
-    names: tuple[str, ...] = ()
-    labels: Any = None
-    code: Int | None = None
-    strata: Stratification | None = None
-
-    def codes(self, arrays: Mapping[str, Column]) -> Int | None:
-        """(n,) of the records whose columns these are."""
-        if not self.names or self.code is None:
-            return None
-        return np.asarray(self.code[self.labels.get_indexer(_index([arrays[n] for n in self.names]))])
-
-    @property
-    def count(self) -> int | None:
-        return (
-            None if self.code is None else int(self.code.max()) + 1 if self.strata is None else len(self.strata.stratum)
-        )
-
-
-def _index(columns: Sequence[Column]) -> Any:
-    import pandas as pd
-
-    return pd.Index(columns[0]) if len(columns) == 1 else pd.MultiIndex.from_arrays(list(columns))
-
-
-def _unit_names(beside: Beside) -> tuple[str, ...]:
-    if beside.design is None or len(beside.design.replicate_weights):
-        return ("clusters",) if beside.clusters is not None or (beside.design and beside.design.clusters) else ()
-    given = {"strata": beside.design.strata, "clusters": beside.design.clusters, "fpc": beside.design.fpc}
-    if given["clusters"] is None:
-        raise PramanaError(
-            "a design without clusters= makes every record a sampling unit, whose totals do not fit into memory: raise memory=, or "
-            "leave out the design and give weights="
-        )
-    return tuple(name for name, column in given.items() if column is not None)
-
-
-def _units(names: tuple[str, ...], found: Any, beside: Beside) -> Units:
-    """Units from the combinations that occur, in the order of first appearance."""
-    if not names:
-        return Units()
-    index = _index([np.asarray(found[name]) for name in names])
-    if beside.design is None or len(beside.design.replicate_weights):
-        if len(index) < 2:
-            raise DataError(f"clusters have {len(index)} distinct value(s): a cluster-robust variance needs at least 2")
-        return Units(names, index, np.arange(len(index)))
-    columns = {name: np.asarray(found[name]) for name in names}
-    code, strata = stratified(
-        columns.get("strata"), columns.get("clusters"), columns.get("fpc"), beside.design.target, len(index)
-    )
-    return Units(names, index, code, strata)
-
-
-# Learning.
-
-
-@dataclass(frozen=True)
 class Learned:
     """What one pass over a source told.
 
@@ -292,6 +76,8 @@ class Learned:
     table : a random sample of the records, and records that show every level and the range of every number.
     few : how the records of the table were sampled.
     sampling : sums over all records.
+    levels : records of every released level, by assignment, where that was asked.
+    agreements : for some columns the combinations of their values that occur; None where records of one label differ and no more was asked.
     """
 
     stream: Stream
@@ -300,12 +86,14 @@ class Learned:
     sampling: StreamedSampling
     notes: tuple[Diagnostic, ...]
     rows: int
+    levels: tuple[Float, ...]
+    agreements: dict[tuple[str, ...], Any]
 
 
-def learn(source: Source, reading: Reading, missing: str, workers: Workers) -> Learned:
+def learn(source: Source, reading: Reading, missing: str, workers: Workers, asked: Asked | None = None) -> Learned:
     """One pass: how many records there are, what their weights add up to, which units and levels occur, and a random sample."""
-    names = _unit_names(reading.beside)
-    total = _Pass(_Look(reading, names))
+    names, asked = unit_names(reading.beside), asked or Asked()
+    total = _Pass(_Look(reading, names, asked), pairs={names: Distinct() for names in asked.pairs})
     total.run(source, workers)
     gaps, rows = total.gaps, total.rows
     if not rows:
@@ -315,11 +103,11 @@ def learn(source: Source, reading: Reading, missing: str, workers: Workers) -> L
         raise DataError(f"no record of {source.label} is in the subset: nothing is left to fit")
     if not total.sums.total > 0:
         raise DataError("weights are zero throughout: at least one must be positive")
-    units = _units(names, total.units, reading.beside)
+    units = units_of(names, total.units.together(), reading.beside)
     stream = Stream(source, reading, tuple(total.sizes), units, workers)
     table = reading.table(total.sample())
     arrays = reading.arrays(table)
-    weights, counts = (_weights(arrays.get(name), name) for name in ("weights", "frequencies"))
+    weights, counts = (block_weights(arrays.get(name), name) for name in ("weights", "frequencies"))
     live = None if units.count is None else total.live(units)
     replicates = sum(name.startswith("replicate_weights") for name in arrays)
     sampling = StreamedSampling(
@@ -332,7 +120,23 @@ def learn(source: Source, reading: Reading, missing: str, workers: Workers) -> L
         live_units=live,
         published=replicates,
     )
-    return Learned(stream, table, Sampling(table.n, weights, counts), sampling, notes, rows)
+    agreements = {names: total.agreement(names) for names in asked.pairs}
+    few = Sampling(table.n, weights, counts)
+    return Learned(stream, table, few, sampling, notes, rows, tuple(total.levels), agreements)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a pass is asked for beside all else.
+
+    Attributes
+    ----------
+    levels : the mechanism whose released levels are counted, or None.
+    pairs : columns, a label first, whose combinations are found; False: only as long as all records of a label agree.
+    """
+
+    levels: Mechanism | None = None
+    pairs: Mapping[tuple[str, ...], bool] = field(default_factory=dict)
 
 
 @dataclass
@@ -345,8 +149,10 @@ class _Pass:
     gaps: dict[str, int] = field(default_factory=dict)
     sums: SampledSums = field(default_factory=SampledSums)
     sizes: list[tuple[int, int]] = field(default_factory=list)
-    units: Any = None
-    weighing: Any = None
+    units: Distinct = field(default_factory=Distinct)
+    weighing: Distinct = field(default_factory=Distinct)
+    pairs: dict[tuple[str, ...], Distinct | None] = field(default_factory=dict)
+    levels: list[Float] = field(default_factory=list)
     seen: dict[str, set[Any]] = field(default_factory=dict)
     ends: dict[str, tuple[float, float]] = field(default_factory=dict)
     shown: dict[tuple[str, Any], tuple[int, int, int]] = field(default_factory=dict)
@@ -380,11 +186,32 @@ class _Pass:
         for name, found in told.gaps.items():
             self.gaps[name] = self.gaps.get(name, 0) + found
         self.sums = self.sums + told.sums
-        self.units, self.weighing = _joined(self.units, told.units), _joined(self.weighing, told.weighing)
+        self.units.add(told.units)
+        self.weighing.add(told.weighing)
+        self.levels = [a + b for a, b in zip(self.levels, told.levels, strict=True)] if self.levels else told.levels
+        for names, found in told.pairs.items():
+            self._agree(names, found)
         self.sampled.append((told.luck, told.sample))
         if sum(len(luck) for luck, _ in self.sampled) > 4 * self.wanted:
             self._thin()
         self._show(told)
+
+    def _agree(self, names: tuple[str, ...], found: Any) -> None:
+        """Combinations of one more batch. Where it does not matter how records of a label differ, one that does ends the search, and
+        labels that occur once say nothing."""
+        known, matters = self.pairs[names], self.look.asked.pairs[names]
+        if known is None:
+            return
+        if not matters and _differs(found, names):
+            self.pairs[names] = None
+        elif matters or found[RECORDS].max() > 1:
+            known.add(found)
+
+    def agreement(self, names: tuple[str, ...]) -> Any:
+        """The combinations of all batches; None where records of a label differ and it does not matter how."""
+        known = self.pairs[names]
+        whole = None if known is None else known.together()
+        return None if whole is None or (_differs(whole, names) and not self.look.asked.pairs[names]) else whole
 
     def _thin(self) -> None:
         """Keep the luckiest, whatever batch they came in."""
@@ -430,7 +257,7 @@ class _Pass:
     def live(self, units: Units) -> Bool:
         """Units with a record of positive weight (G,)."""
         present = np.zeros(units.count or 0, dtype=bool)
-        codes = units.codes({name: np.asarray(self.weighing[name]) for name in units.names})
+        codes = units.codes({name: np.asarray(self.weighing.together()[name]) for name in units.names})
         assert codes is not None
         present[codes] = True
         return present
@@ -463,6 +290,7 @@ class _Look:
 
     reading: Reading
     unit_names: tuple[str, ...]
+    asked: Asked
 
     def __call__(self, seat: _Seat) -> list[_Told]:
         found: list[_Told] = []
@@ -480,7 +308,7 @@ class _Look:
         complete = ~np.logical_or.reduce([*gaps.values(), np.zeros(table.n, dtype=bool)])
         keep = reading.keep(table, gaps)
         kept = {name: values[keep] for name, values in arrays.items()}
-        weights, counts = (_weights(kept.get(name), name) for name in ("weights", "frequencies"))
+        weights, counts = (block_weights(kept.get(name), name) for name in ("weights", "frequencies"))
         sampling = Sampling(int(keep.sum()), weights, counts)
         luck = uniforms(_SALT, np.zeros(1, dtype=np.int64), np.arange(first, first + table.n))[0]
         picked = np.flatnonzero(keep & (luck < threshold))
@@ -498,7 +326,14 @@ class _Look:
             {name: _renumbered(found, shown) for name, found in columns.items()},
             batch.take(pa.array(shown)),
             first + shown,
+            [] if self.asked.levels is None else level_counts(table, self.asked.levels),
+            {names: self._pairs(table, names, keep) for names in self.asked.pairs},
         )
+
+    def _pairs(self, table: Table, names: tuple[str, ...], keep: Bool) -> Any:
+        """Combinations of the records in use whose label is known."""
+        rows = keep & ~is_missing(table.column(names[0]))
+        return counted({name: table.column(name)[rows] for name in names})
 
     @property
     def _clean(self) -> list[str]:
@@ -511,11 +346,7 @@ class _Look:
 
     def _labels(self, arrays: Mapping[str, Column], rows: Bool) -> Any:
         """Combinations of unit labels that occur."""
-        import pandas as pd
-
-        if not self.unit_names:
-            return None
-        return pd.DataFrame({name: arrays[name][rows] for name in self.unit_names}).drop_duplicates()
+        return counted({name: arrays[name][rows] for name in self.unit_names}) if self.unit_names else None
 
 
 @dataclass(frozen=True)
@@ -533,6 +364,8 @@ class _Told:
     columns: dict[str, Any]
     shown: pa.RecordBatch
     places: Int
+    levels: list[Float]
+    pairs: dict[tuple[str, ...], Any]
 
 
 @dataclass(frozen=True)
@@ -569,6 +402,11 @@ def _told_of(values: Column, keep: Bool) -> _Range | dict[Any, int] | None:
     return dict(zip(labels.tolist(), rows[place].tolist(), strict=True))
 
 
+def _differs(combinations: Any, names: tuple[str, ...]) -> bool:
+    """Whether a label occurs with several values."""
+    return bool(combinations[names[0]].duplicated().any())
+
+
 def _rows_of(found: _Range | dict[Any, int]) -> list[int]:
     return [found.first, found.last] if isinstance(found, _Range) else list(found.values())
 
@@ -579,9 +417,3 @@ def _renumbered(found: _Range | dict[Any, int], rows: Int) -> _Range | dict[Any,
     if isinstance(found, _Range):
         return replace(found, first=places[0], last=places[1])
     return dict(zip(found, places, strict=True))
-
-
-def _joined(before: Any, after: Any) -> Any:
-    import pandas as pd
-
-    return after if before is None else before if after is None else pd.concat([before, after]).drop_duplicates()

@@ -194,7 +194,8 @@ def _chosen_numbers(assignments: Sequence[Assignment], table: Table, counts: Flo
 def _sharper(values: Float, counts: Float, noise: AdditiveNoise) -> bool:
     u, most = characteristic(noise)
     n = counts.sum()
-    found = np.abs(np.exp(1j * np.outer(u, values)) @ counts) / n
+    turn, whole = np.exp(1j * u[0] * values), np.ones(values.size, dtype=complex)
+    found = np.array([abs((whole := whole * turn) @ counts) for _ in u]) / n  # arguments are multiples of the first
     return bool(np.any(found > np.abs(most) + FARTHEST / np.sqrt(n)))
 
 
@@ -297,19 +298,31 @@ def _computed(name: str, source: str) -> Diagnostic:
     return Diagnostic("derived-from-perturbed", "warning", message)
 
 
-def other_records(table: Table, mechanism: Mechanism, told: PramModel | None) -> tuple[Diagnostic, ...]:
-    """What is said where a frame holds other records than the released file that was described."""
-    if told is None or told.rows is None or told.rows == table.n:
+def level_counts(table: Table, mechanism: Mechanism, counts: Column | None = None) -> list[Float]:
+    """Records of every released level, by assignment; rows stand for `counts` (n,) records each."""
+    out = []
+    for assignment in mechanism.assignments:
+        codes = _codes(assignment, table)
+        each = None if counts is None else counts[codes >= 0]
+        out.append(np.bincount(codes[codes >= 0], each, len(assignment.channel.levels or ())).astype(float))
+    return out
+
+
+def other_records(
+    rows: int, held: Sequence[Float], mechanism: Mechanism, told: PramModel | None
+) -> tuple[Diagnostic, ...]:
+    """What is said where data hold other records than the released file that was described: so many, and these of every level."""
+    if told is None or told.rows is None or told.rows == rows:
         return ()
     parts, uneven = [], False
-    for assignment, counts in zip(mechanism.assignments, told.released or (), strict=False):  # none in older ones
-        codes = _codes(assignment, table)
-        held = np.bincount(codes[codes >= 0], minlength=len(counts))
-        if held.size == len(counts):
-            differs, text = _kept(assignment, held, np.asarray(counts))
+    for assignment, own, counts in zip(
+        mechanism.assignments, held, told.released or (), strict=False
+    ):  # none in older ones
+        if own.size == len(counts):
+            differs, text = _kept(assignment, own, np.asarray(counts))
             uneven |= differs
             parts += [text] if differs else []
-    message = f"the data hold {table.n} records, and the released file that was described {told.rows}"
+    message = f"the data hold {rows} records, and the released file that was described {told.rows}"
     if not uneven:
         more = ": a selection by clean columns, or at random, is fine; one by a released value is not"
         return (Diagnostic("other-records", "info", message + more),)
@@ -320,7 +333,7 @@ def other_records(table: Table, mechanism: Mechanism, told: PramModel | None) ->
     return (Diagnostic("other-records", "warning", message + more),)
 
 
-def _kept(assignment: Assignment, held: Int, told: Int) -> tuple[bool, str]:
+def _kept(assignment: Assignment, held: Float, told: Int) -> tuple[bool, str]:
     """Whether levels were kept at different rates, and at which the most and the least."""
     from scipy.stats import chi2
 
@@ -333,5 +346,5 @@ def _kept(assignment: Assignment, held: Int, told: Int) -> tuple[bool, str]:
     rates = held / np.maximum(told, 1)
     order = np.argsort(np.where(known, rates, np.inf))[: known.sum()]
     levels = assignment.channel.levels or ()
-    ends = [f"{levels[k]!r} {held[k]} of {told[k]}" for k in (order[[0, -1]] if order.size > 1 else order)]
+    ends = [f"{levels[k]!r} {held[k]:.0f} of {told[k]}" for k in (order[[0, -1]] if order.size > 1 else order)]
     return bool(uneven), f"of {' × '.join(assignment.columns)}, {' but '.join(ends)}"

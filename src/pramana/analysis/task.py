@@ -13,21 +13,25 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from pramana.analysis.collapsing import collapsed
+from pramana.analysis.reading import Reading
 from pramana.analysis.sampling import Beside, checked_start, complete
-from pramana.analysis.shared_draws import noticed, sharing
-from pramana.analysis.streaming import Learned, Reading, learn, taken
-from pramana.analysis.tampering import other_records, tampered
+from pramana.analysis.shared_draws import agreed, noticed, pairs, sharing
+from pramana.analysis.streaming import Asked, Learned, learn, taken
+from pramana.analysis.tampering import level_counts, other_records, tampered
+from pramana.analysis.transforms import learned_states
 from pramana.arrays import Bool, Float, Int
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine, LocalEngine, MakeEngine, Sampling
+from pramana.engines.ranked import RankedEngine
 from pramana.engines.streaming import StreamEngine
 from pramana.errors import DataError, FormulaError, PramanaError, suggestion
 from pramana.estimating import Equation
 from pramana.estimating.collinearity import unjudged
 from pramana.estimating.function import EstimatingFunction, Question
+from pramana.formulas.parsed import learning_calls
 from pramana.formulas.subset import Subset
 from pramana.frames import Schema, Table, read
-from pramana.frames.sources import Source, source_of
+from pramana.frames.sources import NarrowTypeError, Source, source_of
 from pramana.frames.table import require_columns
 from pramana.frames.workers import Threads, Workers
 from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign, Woodruff
@@ -54,6 +58,10 @@ class Options:
     """Bytes that records may take; beyond, they are read block by block."""
     by_blocks: bool = False
     """Whether the method's equation adds up over blocks of records that are bound one by one."""
+    passes: int | None = None
+    """1: one Newton step over records that are read block by block; None: as many as the root takes."""
+    streams: bool = False
+    """Whether the method answers where records do not fit into memory."""
 
     @property
     def workers(self) -> Workers:
@@ -97,6 +105,8 @@ class Task:
     domain: Subset | None = None
     learned: Learned | None = None
     """What a pass over records told that are not in memory: the table is then a random sample of them."""
+    sampled: tuple[str, ...] = ()
+    """Calls of the formula that learnt from that sample."""
 
     @classmethod
     def read(
@@ -108,12 +118,16 @@ class Task:
         options: Options | None = None,
     ) -> Task:
         """Read and check everything that was given."""
-        beside, options = beside or Beside(), options or Options()
+        options = options or Options()
+        beside = replace(beside or Beside(), id=_id_of(options.inference))
         resolved = resolve_mechanism(mechanism, data, verify=options.verify)
         texts = {} if resolved.mechanism is None else resolved.mechanism.texts
         source = source_of(data, texts, options.memory)
-        if source is not None:
-            return cls._of_source(plan, source, resolved, beside, options)
+        while source is not None:
+            try:
+                return cls._of_source(plan, source, resolved, beside, options)
+            except NarrowTypeError as error:  # seen in the first pass, if at all
+                source = source.widened(error)
         return cls._of_table(plan, read(data, text=texts), resolved, beside, options)
 
     @classmethod
@@ -125,11 +139,11 @@ class Task:
         columns = _read_columns(source, known, used, beside) if options.by_blocks else source.names
         # Draws of clusters go by the order in which these appear, which a collapse would change.
         ordered = beside.clusters is not None and isinstance(options.inference, Resampling)
-        collapsible = options.by_blocks and beside.design is None and not ordered
+        collapsible = _collapsible(plan, options) and beside.design is None and not ordered
         found = taken(source, columns, options.memory, options.workers, collapsed=collapsible)
         if found is not None:
             return cls._of_table(plan, found.table, resolved, beside, options, found.counts)
-        if not options.by_blocks:
+        if not options.streams:
             raise PramanaError(
                 f"the records of {source.label} do not fit into {options.memory / 1e9:g} GB, and this method needs them all at once: raise "
                 "memory=, fit a sample of the records, or use method='reversion', which adds up over blocks"
@@ -143,15 +157,24 @@ class Task:
             raise PramanaError(
                 f"{beside.as_arrays[0]} came as an array, and the records are read in blocks: name a column of the file"
             )
+        columns = _read_columns(source, known, used, beside)
+        _refuse_unordered(source, beside, options.inference)
         chosen, domain = _chosen(options.subset, plan, known)
         reading = Reading(source.label, source.kind, tuple(columns), known, tuple(used), beside, chosen)
-        learned = learn(source, reading, options.missing, options.workers)
+        described = None if resolved.told is None or resolved.told.rows == source.rows else known
+        asked = Asked(described, pairs(known, used, columns, beside))
+        learned = learn(source, reading, options.missing, options.workers, asked)
         resolved.refuse_other_rows(source.label, learned.rows)
         notes = learned.notes
         if known is not None:
             clean = {name: learned.table.column(name) for name in used if name not in known.columns}
             notes += tampered(learned.table, known, clean, learned.few.frequencies)
-        return cls(plan, learned.table, known, learned.sampling, options, notes, beside, domain, learned)
+            notes += other_records(learned.rows, learned.levels, known, resolved.told if described else None)
+            notes += agreed(learned.agreements, known, used, learned.sampling)
+        # Methods with sums of their own leave records without a weight out before anything is learned.
+        state, left = learned_states(plan.formulas, learned.stream, learned.table, weighing=not options.by_blocks)
+        table = replace(learned.table, learned=state)
+        return cls(plan, table, known, learned.sampling, options, notes, beside, domain, learned, tuple(left))
 
     @classmethod
     def _of_table(
@@ -186,7 +209,8 @@ class Task:
             beside_them = {name: values for name, values in arrays.items() if name != "frequencies"}
             clean = {name: table.column(name) for name in used if name not in known.columns} | beside_them
             notes += tampered(table, known, clean, arrays.get("frequencies"))
-            notes += other_records(table, known, resolved.told)
+            held = () if resolved.told is None else level_counts(table, known, counts)
+            notes += other_records(rows, held, known, resolved.told)
         table = table if keep.all() else table.where(keep)
         if known is not None and _shared(known, used):
             sampling = replace(sampling, sharing=sharing(table, known, used, sampling))
@@ -194,7 +218,7 @@ class Task:
             named = beside.clusters_name
             clusters = arrays["clusters"][keep] if "clusters" in arrays and named is None else named
             notes += noticed(table, known, used, clusters)
-        if options.by_blocks:  # other methods may read more columns than the question does
+        if _collapsible(plan, options):
             table, sampling = collapsed(table, used, sampling)
         return cls(plan, table, known, sampling, options, notes, beside, domain)
 
@@ -215,7 +239,10 @@ class Task:
     @property
     def facts(self) -> dict[str, str]:
         """What the head of the result says of the records."""
-        return {} if self.options.subset is None else {"Subset": self.options.subset.text}
+        subset = {} if self.options.subset is None else {"Subset": self.options.subset.text}
+        if not self.sampled:
+            return subset
+        return subset | {"Learned": f"{', '.join(self.sampled)} from a random sample of {self.table.n} records"}
 
     @property
     def start(self) -> Float | None:
@@ -236,7 +263,8 @@ class Task:
         with unjudged() as ranks:
             bound = bind(self.table, learned.few.row_weights)
         stream = learned.stream
-        engine = StreamEngine(
+        kind = RankedEngine if bound.equation.about.ranked else StreamEngine
+        engine = kind(
             bound.equation,
             self.sampling,
             few=LocalEngine(bound.equation, learned.few),
@@ -256,6 +284,8 @@ class Task:
         sampling = self.sampling.weighing
         if sampling is self.sampling:
             return self
+        if self.learned is not None:  # blocks see to it
+            return replace(self, sampling=sampling)
         return replace(self, table=self.table.where(self.sampling.live), sampling=sampling)
 
     @property
@@ -312,6 +342,14 @@ def bytes_of(memory: float | str | None) -> float:
     return size
 
 
+def checked_passes(passes: int | None) -> int | None:
+    if passes not in (None, 1) or isinstance(passes, bool):
+        raise PramanaError(
+            f"passes={passes!r} is neither 1, one Newton step, nor None, as many passes as the root takes"
+        )
+    return passes
+
+
 def inference_of(inference: Inference | str | None) -> Inference | None:
     """A kind of inference by its name, or as it is."""
     if inference is None or isinstance(inference, Inference):
@@ -320,6 +358,25 @@ def inference_of(inference: Inference | str | None) -> Inference | None:
     if str(inference).lower() not in known:
         raise PramanaError(f"inference {inference!r} is unknown: {suggestion(str(inference), known)}")
     return known[str(inference).lower()]()
+
+
+def _collapsible(plan: Question, options: Options) -> bool:
+    """Cells will do: other methods may read more columns than the question does, and functions that learn count every record once."""
+    return options.by_blocks and _id_of(options.inference) is None and not learning_calls(plan.formulas)
+
+
+def _refuse_unordered(source: Source, beside: Beside, inference: Inference | None) -> None:
+    """Draws of single records go by their places, which must be the same in every pass."""
+    units = beside.clusters is not None or beside.design is not None
+    if isinstance(inference, Resampling) and not (source.ordered or units or inference.id):
+        raise PramanaError(
+            f"{source.label} promises no order of its records, by which their draws would go: name a column that tells them apart, as in "
+            "Resampling(id='person'), or use Sandwich()"
+        )
+
+
+def _id_of(inference: Inference | None) -> str | None:
+    return inference.id if isinstance(inference, Resampling) else None
 
 
 def _shared(mechanism: Mechanism | None, used: Sequence[str]) -> bool:

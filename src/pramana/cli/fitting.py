@@ -88,6 +88,16 @@ DeviceOption = Annotated[str, typer.Option(help="cpu or gpu (through JAX).")]
 MemoryOption = Annotated[
     str | None, typer.Option(help="What records may take, as '2 GB' (default 1 GB); beyond, they are read in blocks.")
 ]
+EngineOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Who reads and adds up files that do not fit into memory: local (default), duckdb, dask or spark."
+    ),
+]
+PassesOption = Annotated[
+    int | None,
+    typer.Option(help="1: one Newton step over files that do not fit into memory; by default as many as it takes."),
+]
 FormatOption = Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")]
 FigureOption = Annotated[Path | None, typer.Option("--figure", help="Also write a figure (.png, .svg or .pdf).")]
 
@@ -122,6 +132,8 @@ def fit(
     device: DeviceOption = "cpu",
     verify: VerifyOption = True,
     memory: MemoryOption = None,
+    engine: EngineOption = None,
+    passes: PassesOption = None,
     exponentiate: Annotated[bool, typer.Option("--exponentiate", help="Show ratios instead of log ratios.")] = False,
     privacy: Annotated[bool, typer.Option("--privacy", help="Also show the price of privacy.")] = False,
     style: FormatOption = "text",
@@ -148,6 +160,8 @@ def fit(
             device=device,
             verify=verify,
             memory=memory,
+            engine=engine,
+            passes=passes,
             **sampling.options(data),
         )
     result = _as_asked(result, what, exponentiate)
@@ -218,6 +232,7 @@ def compare(
     missing: MissingOption = "error",
     verify: VerifyOption = True,
     memory: MemoryOption = None,
+    engine: EngineOption = None,
     style: FormatOption = "text",
     figure: FigureOption = None,
     force: Force = False,
@@ -242,6 +257,7 @@ def compare(
             missing=missing,
             verify=verify,
             memory=memory,
+            engine=engine,
             **sampling.options(data),
         )
     comparison = replace(comparison, results={k: _as_asked(r, what) for k, r in comparison.results.items()})

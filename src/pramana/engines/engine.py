@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Self, TypeAlias
 
@@ -124,6 +124,10 @@ class Engine(ABC):
         """Σ w (groups,) over the records that share a code, which a block's equation tells (m,)."""
 
     @abstractmethod
+    def membership(self) -> tuple[float, float]:
+        """The reverted share of the records' domain and its standard error; for records within one."""
+
+    @abstractmethod
     def slope_moments(self, beta: Float, lefts: Float, rights: Float) -> Float:
         """(2, k): Σ w² (s − s̄)² and Σ w² s (lᵀφ) over records with slopes s = lᵀ ∂φ r, for directions l and r (k, d); a row with
         a count stands for so many equal records."""
@@ -199,6 +203,11 @@ class Engine(ABC):
         """The score is the gradient of a concave objective."""
         return self.equation.ascent is not None
 
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What was chosen and how, for the head of the result."""
+        return self.about.facts
+
     def debiased(self, beta: Float, covariance: Float) -> Float:
         """β without the bias that its curvature and covariance imply, where the plan asks for that."""
         return self.equation.debiased(beta, covariance)
@@ -220,3 +229,8 @@ class Engine(ABC):
         """Of the equation by which identification is judged."""
         other = self.about.judge
         return self if other is None else self.over(other)
+
+    def averaged(self, covariance: Float) -> Self:
+        """Of the equation whose score is averaged over normal deviations of β with this covariance; for equations that have one."""
+        assert self.about.averaged is not None
+        return self.over(self.about.averaged(covariance))

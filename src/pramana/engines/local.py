@@ -17,6 +17,7 @@ from pramana.engines.sampling import Sampling
 from pramana.engines.totals import Totals
 from pramana.estimating.collinearity import Rank
 from pramana.estimating.equation import Equation, Note, Solve
+from pramana.frames import Table
 from pramana.kernels.blocks import by_group, gram
 from pramana.kernels.leverage import Frame, Leverages, leverages, size_of_one
 
@@ -36,13 +37,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SampledBlock:
-    """Some of the records: their equation, how they were sampled, the place of the first one among all, and the ranks of their
-    designs, where those are judged together with others."""
+    """Some of the records: their equation, how they were sampled, the place of the first one among all, the ranks of their
+    designs, where those are judged together with others, and, where they are not in memory otherwise, their columns."""
 
     equation: Equation
     sampling: Sampling
     first: int = 0
     ranks: tuple[Callable[[], Rank], ...] = ()
+    table: Table | None = None
 
     @property
     def n(self) -> int:
@@ -60,7 +62,8 @@ class SampledBlock:
             return
         for low in range(0, self.n, size):
             rows = slice(low, min(low + size, self.n))
-            yield SampledBlock(self.equation.rows(rows), self.sampling.cut(rows), self.first + low)
+            table = None if self.table is None else self.table.take(np.arange(rows.start, rows.stop))
+            yield SampledBlock(self.equation.rows(rows), self.sampling.cut(rows), self.first + low, table=table)
 
 
 @dataclass(frozen=True)
@@ -249,7 +252,7 @@ class LocalEngine(Engine):
         size = max(1, MATRIX_ENTRIES // self.d**2)
         if self.about.whole:
             return self._added(part)
-        return self._added(lambda b: cast(T, _sum(map(part, b.cut(size)))))
+        return self._added(lambda b: cast(T, added(map(part, b.cut(size)))))
 
     def privacy_by_unit(self, beta: Float, shares: Float | None = None) -> Float:
         """One combination of hidden values after the other, so that no more than the sums of all units (G, d) is held."""
@@ -283,6 +286,17 @@ class LocalEngine(Engine):
             return np.asarray(counts, dtype=float)
 
         return self._added(part)
+
+    def membership(self) -> tuple[float, float]:
+        def part(b: SampledBlock) -> Float:
+            weights, member = b.sampling.row_weights, b.equation.records.membership
+            squares = weights**2
+            return np.array([weights.sum(), weights @ member, squares.sum(), squares @ member, squares @ member**2])
+
+        total, held, *squares = self._added(part).tolist()
+        share = held / total
+        spread = squares[2] - 2 * share * squares[1] + share**2 * squares[0]
+        return share, float(np.sqrt(max(spread, 0.0))) / total
 
     def slope_moments(self, beta: Float, lefts: Float, rights: Float) -> Float:
         def part(b: SampledBlock) -> Float:
@@ -359,9 +373,9 @@ class LocalEngine(Engine):
             return part(blocks[0])
         workers = min(self.threads or os.cpu_count() or 1, len(blocks))
         if workers == 1:
-            return _sum(map(part, blocks))
+            return added(map(part, blocks))
         with ThreadPoolExecutor(workers) as pool:
-            return _sum(pool.map(part, blocks))
+            return added(pool.map(part, blocks))
 
 
 @dataclass(frozen=True)
@@ -389,10 +403,11 @@ class _Largest:
         return _Largest(max(self.value, other.value))
 
 
-def _sum(parts: Any) -> Any:
+def added(parts: Any) -> Any:
+    """The sum of whatever adds, of which None adds nothing; None of nothing."""
     total = None
     for part in parts:
-        total = part if total is None else total + part
+        total = part if total is None else total if part is None else total + part
     return total
 
 

@@ -108,6 +108,7 @@ class Sampling:
     replicates : weights (R, n) published to replace `weights` one at a time; or None.
     replicate_scale : the factor of each replicate's squared difference; None for 1/R.
     sharing : codes 0 … G − 1 (n,) of the persons whose records share one draw of the noise; None where each has its own.
+    keys : numbers (n,) by which the records' weights are drawn; None where these go by the places of records.
     """
 
     rows: int
@@ -118,6 +119,7 @@ class Sampling:
     replicates: Float | None = None
     replicate_scale: float | Sequence[float] | None = None
     sharing: Int | None = None
+    keys: Int | None = None
 
     @property
     def n(self) -> float:
@@ -149,10 +151,10 @@ class Sampling:
     def cut(self, rows: slice) -> Sampling:
         """Of some of the rows; codes stay those of all."""
         weights, counts = (None if v is None else v[rows] for v in (self.weights, self.frequencies))
-        clusters, sharing = (None if v is None else v[rows] for v in (self.clusters, self.sharing))
+        clusters, sharing, keys = (None if v is None else v[rows] for v in (self.clusters, self.sharing, self.keys))
         replicates = None if self.replicates is None else self.replicates[:, rows]
         size = len(range(*rows.indices(self.rows)))
-        return Sampling(size, weights, counts, clusters, self.strata, replicates, self.replicate_scale, sharing)
+        return Sampling(size, weights, counts, clusters, self.strata, replicates, self.replicate_scale, sharing, keys)
 
     @property
     def plain(self) -> bool:
@@ -173,6 +175,11 @@ class Sampling:
     def simple(self) -> bool:
         """The records are so many independent draws, of which each counts once."""
         return self.weights is None and not self.clustered and self.strata is None and not self.replications
+
+    @property
+    def pseudo(self) -> bool:
+        """Weights or clusters, with which a likelihood of the records is a pseudo-likelihood."""
+        return self.weights is not None or self.clustered
 
     @property
     def present(self) -> float:
@@ -234,7 +241,13 @@ class Sampling:
             None if v is None else np.unique(v[live], return_inverse=True)[1] for v in (self.clusters, self.sharing)
         )
         return replace(
-            self, rows=int(live.sum()), weights=weights, frequencies=counts, clusters=clusters, sharing=sharing
+            self,
+            rows=int(live.sum()),
+            weights=weights,
+            frequencies=counts,
+            clusters=clusters,
+            sharing=sharing,
+            keys=None if self.keys is None else self.keys[live],
         )
 
     @property
@@ -255,7 +268,8 @@ class Sampling:
                 by_cluster = _mean_one(by_cluster, by_cluster.shape[1])
             return by_cluster[:, self.clusters] * self.row_weights
         counts = self.frequencies
-        drawn = multipliers(law, seed, draws, np.arange(self.rows), None if counts is None else np.maximum(counts, 1))
+        places = np.arange(self.rows) if self.keys is None else self.keys
+        drawn = multipliers(law, seed, draws, places, None if counts is None else np.maximum(counts, 1))
         if counts is not None:
             drawn = np.where(counts > 0, drawn, 0.0)  # a sum over no records
         if sums:
@@ -347,6 +361,10 @@ class StreamedSampling(Sampling):
         return "weights" not in self.given and not self.clustered and not self.replications
 
     @property
+    def pseudo(self) -> bool:
+        return "weights" in self.given or self.clustered
+
+    @property
     def replications(self) -> int:
         return self.published
 
@@ -365,6 +383,19 @@ class StreamedSampling(Sampling):
     @property
     def effective_n(self) -> float:
         return self.sums.total**2 / self.sums.squares
+
+    @property
+    def weighing(self) -> StreamedSampling:
+        if self.strata is not None:
+            return self
+        live = self.live_units
+        units = None if live is None else int(live.sum())
+        return replace(
+            self,
+            sums=replace(self.sums, n=self.sums.counted),
+            units=units,
+            live_units=None if live is None else live[live],
+        )
 
     @property
     def groups(self) -> int | None:

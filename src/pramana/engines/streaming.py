@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, NoReturn, TypeVar
@@ -11,7 +11,7 @@ import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.engines.engine import WEIGHT_ENTRIES, Engine
-from pramana.engines.local import LocalEngine, SampledBlock, _sum
+from pramana.engines.local import LocalEngine, SampledBlock, added
 from pramana.engines.totals import Totals
 from pramana.errors import PramanaError
 from pramana.estimating.collinearity import Rank
@@ -44,7 +44,7 @@ class OwnWeights:
 
 @dataclass(frozen=True)
 class DrawnWeights:
-    """Random weights, made where they are used: a record's depend on the seed, the draw and its place among all records.
+    """Random weights, made where they are used: a record's depend on the seed, the draw and its place among all records, or its own key.
 
     Attributes
     ----------
@@ -78,7 +78,8 @@ class DrawnWeights:
         return multipliers(self.law, self.seed, self.draws, units)[:, place]
 
     def multipliers(self, block: SampledBlock) -> Float:
-        counts, places = block.sampling.frequencies, np.arange(block.first, block.first + block.n)
+        counts, keys = block.sampling.frequencies, block.sampling.keys
+        places = np.arange(block.first, block.first + block.n) if keys is None else keys
         most = None if counts is None else np.maximum(counts, 1)
         drawn = multipliers(self.law, self.seed, self.draws, places, most)
         return drawn if counts is None else np.where(counts > 0, drawn, 0.0)  # a sum over no records
@@ -121,6 +122,7 @@ class StreamEngine(LocalEngine):
     jobs : all records in parts; a pass asks for them anew.
     blocks : a part with its records bound to their equations.
     changes : what is done to the equation of every block.
+    sampled : facts about the equation that only the sample told.
     """
 
     few: LocalEngine | None = None
@@ -128,6 +130,7 @@ class StreamEngine(LocalEngine):
     blocks: Callable[[Any], Iterator[SampledBlock]] = iter
     changes: tuple[Change, ...] = ()
     workers: Workers = field(default_factory=Threads)
+    sampled: frozenset[str] = frozenset()
     kept: dict[bytes, Totals] = field(default_factory=dict, repr=False, compare=False)
     """The totals of the last parameter value, which most often is the root."""
 
@@ -152,14 +155,30 @@ class StreamEngine(LocalEngine):
         return self if self.about.judge is None else self._changed(lambda e: e.about.judge or e)
 
     def learned(self) -> StreamEngine:
-        """Nothing is learned by the equations that are sums."""
-        assert self.few is not None
-        if self.about.whole or self.about.free or self.few.learned().equation is not self.equation:
+        """With what the equation learns of the sample at the size of all records."""
+        few = self.few
+        assert few is not None
+        if self.about.whole or self.about.free:
             raise PramanaError(
                 f"{', '.join(self.about.parameters[:3])} cannot be added up over blocks of records, and these do not fit into memory: "
                 "raise memory=, or fit a sample of the records"
             )
-        return self
+        learned = self.equation.learned(few.sampling.row_weights, self.sampling.effective_n)
+        if learned is self.equation:
+            return self
+        told = {name: text for name, text in learned.about.facts.items() if self.about.facts.get(name) != text}
+        lesson = learned.rows(slice(0, 1))  # what travels holds no sample
+        return replace(self._changed(lambda e: e.taught(lesson)), sampled=frozenset(told))
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """Those that the sample told say so."""
+        assert self.few is not None
+        told = f"; of a random sample of {self.few.sampling.rows} records"
+        return {name: text + told * (name in self.sampled) for name, text in self.about.facts.items()}
+
+    def averaged(self, covariance: Float) -> StreamEngine:
+        return self._changed(lambda e: e.about.averaged(covariance))  # type: ignore[misc]
 
     def refuse_collinear(self) -> None:
         """Judge the designs of all records, of which some alone had a deficient rank."""
@@ -184,7 +203,7 @@ class StreamEngine(LocalEngine):
         if not self.about.sums:
             return found
         if s.groups is not None:
-            return replace(found, scale=_mean_one(_sum(self._drawn_sums(found, s.groups)), s.groups))
+            return replace(found, scale=_mean_one(added(self._drawn_sums(found, s.groups)), s.groups))
         sums = self._added(lambda b: found.multipliers(b).sum(axis=1, keepdims=True), len(draws))
         return replace(found, scale=_mean_one(sums, s.n))
 
@@ -246,8 +265,10 @@ class StreamEngine(LocalEngine):
         return self.few, self.sampling.rows / self.few.sampling.rows
 
     def remarks(self, beta: Float, covariance: Float) -> list[Any]:
+        """Of the sample, at the weight of all records."""
         assert self.few is not None
-        return self.few.remarks(beta, covariance)
+        own = self.few.sampling.row_weights
+        return self.equation.remarks(beta, own * (self.sampling.total / own.sum()), covariance)
 
     def privacy_by_unit(self, beta: Float, shares: Float | None = None) -> NoReturn:  # noqa: ARG002
         raise PramanaError(
@@ -255,15 +276,17 @@ class StreamEngine(LocalEngine):
         )
 
     def scores_by(self, influence: Any, codes: Int, groups: int) -> NoReturn:  # noqa: ARG002
-        raise PramanaError(
-            "a measured P is added to a variance in memory alone: raise memory=, or fit a sample of the records"
-        )
+        raise PramanaError("codes of all records are in memory alone: ask blocks, which know their own")
 
     # Blocks.
 
+    def summed(self, part: Callable[[SampledBlock], T]) -> T:
+        """The sum over all blocks of whatever adds."""
+        return self._added(part)
+
     def _added(self, part: Callable[[SampledBlock], T], draws: int = 1) -> T:
         work = _Answer(part, self.blocks, self.changes, max(1, WEIGHT_ENTRIES // draws))
-        return _sum(found for found in self.workers.answers(work, self.jobs()) if found is not None)
+        return added(self.workers.answers(work, self.jobs()))
 
 
 @dataclass(frozen=True)
@@ -279,7 +302,7 @@ class _Answer(Generic[T]):
     size: int
 
     def __call__(self, job: Any) -> T | None:
-        return _sum(self.part(cut) for block in self.blocks(job) for cut in self._changed(block).cut(self.size))
+        return added(self.part(cut) for block in self.blocks(job) for cut in self._changed(block).cut(self.size))
 
     def _changed(self, block: SampledBlock) -> SampledBlock:
         for change in self.changes:

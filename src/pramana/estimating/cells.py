@@ -49,7 +49,7 @@ def factor_of(name: str, table: Table, schema: Schema) -> Factor:
         raise DataError(
             f"column {name!r} has no levels: it is a number with noise, whose quantiles, shares and domains cannot be estimated at the "
             f"usual rate; use mean({name!r}), a correlation or a regression, or have it released on a clamped grid, whose transition "
-            "matrix is GeometricNoise(..., bounds=...).clamped(), or for quantiles and share() with KeepOrNoise(keep, LaplaceNoise(scale))"
+            "matrix is GeometricNoise(..., bounds=...).clamped(), or for quantiles and share() with KeepOrNoise(keep, ...)"
         )
     return Factor(name, tuple(variable.levels), variable.kind)
 
@@ -133,7 +133,7 @@ def reverted_cells(records: Records, factors: Sequence[Factor], values: Sequence
     """(1{cell = k} · v)* for every cell (n, K); v is 1, or values (n,) by node."""
     out, rows = np.zeros((records.n, count_cells(factors))), np.arange(records.n)
     for node, codes in enumerate(node_codes(records, factors)):
-        weight = records.weights[:, node]
+        weight = records.table[records.row, node]  # not all nodes' for each of them
         out[rows, codes] += weight if values is None else weight * values[node]
     return out
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +24,9 @@ from pramana.frames.levels import is_number
 QUARTILE_WIDTH = 0.02
 """Quartiles are averaged over levels this far to either side, so that rounding in the weights cannot make them jump."""
 
+
+FLAT = 1e-11
+"""A distribution function this close to a level has reached it: where it is flat there, rounding would decide where it does."""
 
 SHARP = 1e-6
 """Times its width, a kernel is a step."""
@@ -45,18 +49,29 @@ def robust_spread(values: Float, weights: Float, floor: float = 0.0) -> float | 
     counted = weights > 0
     values, shares = values[counted], weights[counted] / weights[counted].sum()
     deviation = float(np.sqrt(shares @ (values - shares @ values) ** 2))
-    between = _averaged_quantile(values, shares, 0.75) - _averaged_quantile(values, shares, 0.25)
+    return narrower(deviation, between_quartiles(values, shares), floor)
+
+
+def narrower(deviation: float, between: float, floor: float = 0.0) -> float | None:
+    """The smaller of standard deviation and interquartile range over 1.349; None where both are ≤ floor."""
     return min((s for s in (deviation, between / 1.349) if s > floor), default=None)
 
 
-def _averaged_quantile(values: Float, shares: Float, q: float) -> float:
-    """The mean of the quantiles at levels around q."""
+def between_quartiles(values: Float, shares: Float) -> float:
+    """The distance of the quartiles, each the mean of the quantiles at levels around it."""
     order = np.argsort(values, kind="stable")
-    edges = np.concatenate([[0.0], np.cumsum(shares[order])])
+    ordered, edges = values[order], np.concatenate([[0.0], np.cumsum(shares[order])])
+    low, high = (_averaged_quantile(ordered, edges, q) for q in (0.25, 0.75))
+    return high - low
+
+
+def _averaged_quantile(ordered: Float, edges: Float, q: float) -> float:
     inside = np.diff(np.clip(edges, q - QUARTILE_WIDTH, q + QUARTILE_WIDTH))
-    return float(inside @ values[order] / inside.sum())
+    return float(inside @ ordered / inside.sum())
 
 
+PLACES = 4_000
+"""Most places of a grid on which a distribution is estimated."""
 WEAK = 4.0
 """Standard errors of a domain's reverted share below which its own estimates are hardly normal."""
 
@@ -100,11 +115,11 @@ class Knots:
     def lengths(self, f: Float, q: float) -> Float:
         """Length of {t : F̂(t) < q} (B,), from the first knot on."""
         gaps = np.diff(self.points)
-        below = f < q
+        below = f < q - FLAT
         out = (below[:, :-1] & below[:, 1:]) @ gaps
         row, j = np.nonzero(below[:, :-1] != below[:, 1:])
         left, right = f[row, j], f[row, j + 1]
-        share = (q - np.minimum(left, right)) / np.abs(right - left)
+        share = np.minimum((q - np.minimum(left, right)) / np.abs(right - left), 1.0)
         return np.asarray(out + np.bincount(row, share * gaps[j], minlength=len(f)))
 
     def quantile(self, f: Float, share: float) -> float:
@@ -116,7 +131,7 @@ class Knots:
     def inverted(self, f: Float, q: float) -> Float:
         """The quantile (B,) of the increasing rearrangement of each F̂ (B, T)."""
         if self.h == 0:
-            return np.asarray(self.points[np.minimum(np.sum(f < q, axis=1), len(self.points) - 1)])
+            return np.asarray(self.points[np.minimum(np.sum(f < q - FLAT, axis=1), len(self.points) - 1)])
         return np.asarray(self.points[0] + self.lengths(f, q))
 
 
@@ -130,14 +145,15 @@ class Distribution:
     cells : reverted domain indicators (n, G) where the support is the records, (n, G, S) where it is the levels.
     domains : labels (G), empty for the whole population.
     size : effective number of records.
-    window : default half-width of a kernel; 0 where the support is the levels.
+    given : the default half-width of a kernel where it is known; else it follows from the values under `learning`, row weights (n,).
     """
 
     values: Float
     cells: Float
     domains: tuple[str, ...]
     size: float
-    window: float = 0.0
+    given: float | None = None
+    learning: Float | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, records: Records, column: str, by: Sequence[Factor], levels: Factor | None) -> Distribution:
@@ -151,9 +167,24 @@ class Distribution:
 
     def tuned(self, weights: Float, size: float) -> Distribution:
         """With the window of weighted records (n,) that are worth `size` records of equal weight."""
-        spread = None if self.discrete else robust_spread(self.values, weights)
-        window = 0.0 if self.discrete else default_bandwidth(1.0 if spread is None else spread, size)
-        return replace(self, size=size, window=window)
+        return replace(self, size=size, learning=weights)
+
+    @cached_property
+    def window(self) -> float:
+        """Default half-width of a kernel, found when it is asked for; 0 where the support is the levels."""
+        if self.given is not None:
+            return self.given
+        if self.discrete or self.learning is None:
+            return 0.0
+        spread = robust_spread(self.values, self.learning)
+        return default_bandwidth(1.0 if spread is None else spread, self.size)
+
+    def rows(self, rows: slice) -> Distribution:
+        """Of some of the records."""
+        learning = None if self.learning is None else self.learning[rows]
+        return replace(
+            self, values=self.values if self.discrete else self.values[rows], cells=self.cells[rows], learning=learning
+        )
 
     @property
     def discrete(self) -> bool:
@@ -215,14 +246,29 @@ class Distribution:
 
 
 def support_of(column: str, table: Table, schema: Schema) -> Factor | None:
-    """The levels of a perturbed column, which must be numbers; None for a clean one, and for one with noise that left some numbers as they were."""
+    """The levels of a perturbed column, which must be numbers; None for a clean one, and for one with noise that left some numbers as they were. On a
+    grid the levels are all places that stand for released numbers."""
     if column not in schema or schema[column].keeps:
         as_numbers(table.column(column), column)
         return None
+    lattice = schema[column].lattice
+    if lattice is not None:
+        return _places(column, as_numbers(table.column(column), column), *lattice)
     factor = factor_of(column, table, schema)
     if not all(is_number(level) for level in factor.levels):
         raise DataError(f"column {column!r} has levels that are not numbers: use proportions({column!r})")
     return factor
+
+
+def _places(column: str, values: Float, step: float, reach: float) -> Factor:
+    beyond = np.rint(reach / step)
+    low, high = np.rint(values.min() / step) - beyond, np.rint(values.max() / step) + beyond
+    if high - low > PLACES:
+        raise DataError(
+            f"column {column!r} and what stands for its numbers take {high - low:.0f} steps of {step:g}, and a distribution on a grid has at most {PLACES}: "
+            "have it released with a coarser step or less noise, or set far values aside"
+        )
+    return Factor(column, tuple((np.arange(low, high + 1) * step).tolist()), "numeric")
 
 
 class Functional(ABC):
@@ -280,6 +326,14 @@ class Functional(ABC):
         """The parameters (k, d) at which Σ w ψ takes given values (k, d)."""
         raise NotImplementedError("the score of this functional is not inverted")
 
+    def levels(self, scores: Float, mass: float | Float) -> Float:
+        """The shares below that scores stand for, where the score of a mass is inverted."""
+        raise NotImplementedError("the score of this functional is not inverted")
+
+    def width(self, measure: Distribution) -> float:
+        """Half-width of the kernel that smooths the share below, where the score is inverted."""
+        raise NotImplementedError("the score of this functional is not inverted")
+
     def facts(self, measure: Distribution) -> dict[str, str]:  # noqa: ARG002
         """What was chosen and how."""
         return {}
@@ -328,6 +382,11 @@ class DistributionEquation(Equation, Direct):
     reference: Float
 
     @property
+    def adds(self) -> bool:
+        """Whether the masses of levels are all that the parameters need of the records."""
+        return self.measure.discrete and self.function.functional.invertible
+
+    @property
     def about(self) -> About:
         functional = self.function.functional
         sharp = functional.sharp(self.measure)
@@ -336,7 +395,8 @@ class DistributionEquation(Equation, Direct):
             smooth=self.function.smooth,
             profiled=False,
             curvatures=(),
-            whole=True,
+            whole=not self.adds,
+            ranked=functional.invertible and type(self.measure) is Distribution and not self.measure.discrete,
             sharp=None if sharp is functional else replace(self, function=replace(self.function, functional=sharp)),
             inverted=functional.invertible,
             plausible=functional.plausible,
@@ -348,7 +408,10 @@ class DistributionEquation(Equation, Direct):
         return self
 
     def rows(self, rows: slice) -> DistributionEquation:
-        raise NotImplementedError("a distribution is sorted as a whole")
+        """Of some of the records, for sums at given parameters; the solution of continuous numbers needs all."""
+        return replace(
+            self, records=self.records.rows(rows), measure=self.measure.rows(rows), reference=self.reference[rows]
+        )
 
     def under(self, records: Records) -> DistributionEquation:
         return self.function.equation(records).learned(self.reference, self.measure.size)
@@ -357,19 +420,45 @@ class DistributionEquation(Equation, Direct):
         """Linearised, and with the kernels chosen, at row weights that are worth `size` equal records."""
         return replace(self, measure=self.measure.tuned(*self.records.learning(weights, size)), reference=weights)
 
+    def taught(self, by: DistributionEquation) -> DistributionEquation:
+        return replace(self, measure=replace(self.measure, size=by.measure.size, given=by.measure.window))
+
     def moments(self, weights: Float) -> Float:
-        """All records are needed: the weights themselves."""
-        return weights
+        """Masses of levels and their absolute sums by domain, next to each other; of continuous numbers all records are needed: the
+        weights themselves."""
+        if not self.adds:
+            return weights
+        cells = self.measure.cells
+        sizes = np.abs(cells).sum(axis=2)
+        return np.concatenate(
+            [weights @ cells.reshape(self.n, -1), weights @ sizes, weights.sum(axis=1)[:, None]], axis=1
+        )
 
     def solution(self, moments: Float) -> Float:
+        measure, weights = self._standing(moments)
         with np.errstate(all="ignore"):
-            return np.asarray(self.function.functional.solve(self.measure, moments))
+            return np.asarray(self.function.functional.solve(measure, weights))
 
     def inverted(self, scores: Float, moments: Float) -> Float:
-        return self.function.functional.inverted(self.measure, scores, moments)
+        measure, weights = self._standing(moments[None])
+        return self.function.functional.inverted(measure, scores, weights[0])
+
+    def _standing(self, moments: Float) -> tuple[Distribution, Float]:
+        """A distribution and row weights (B, n) with these moments: that of the records, or one row for the mass of every level."""
+        if not self.adds:
+            return self.measure, moments
+        _, domains, levels = self.measure.cells.shape
+        size = domains * levels
+        masses, sizes = moments[:, :size].reshape(-1, domains, levels), moments[:, size:-1]
+        masses = np.where(settled(masses.sum(axis=2), sizes)[..., None] == 0, 0.0, masses)
+        alone = replace(self.measure, cells=np.eye(size).reshape(size, domains, levels))
+        return alone, masses.reshape(-1, size)
 
     def refusal(self, moments: Float) -> str:
-        shares = self.measure.shares(moments)[0]
+        if self.adds:
+            shares = self._standing(moments[None])[1].reshape(self.measure.count, -1).sum(axis=1) / moments[-1]
+        else:
+            shares = self.measure.shares(moments)[0]
         gone = [f"{d} ({s:.4g})" for d, s in zip(self.measure.domains, shares, strict=False) if s <= 0]
         if not gone:
             names = ", ".join(map(repr, self.function.parameters))

@@ -42,6 +42,7 @@ class About:
     nodes : candidate true values that sums run over within a record; with the number of parameters it says how large a block
         of records may be to fit a cache.
     whole : needs all records at once (ranks, sorted values); other equations add up over blocks of records.
+    ranked : the parameters are quantiles of the records' own numbers: sums in bins and the records near the quantiles tell them too.
     thinned : a first root of some of the records, as `rows` with a step gives them, pays where there are very many.
     curved : a batch of draws gains from the curvature of the score at their common start, as smooth sums do that are quick to
         evaluate there.
@@ -68,6 +69,7 @@ class About:
     sums: bool = False
     nodes: int = 1
     whole: bool = False
+    ranked: bool = False
     thinned: bool = False
     curved: bool = False
     of_means: bool = False
@@ -77,6 +79,7 @@ class About:
     exponentials: tuple[str, ...] | None = None
     free: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
+    reach: str = ""
 
 
 @dataclass(frozen=True)
@@ -203,6 +206,10 @@ class Equation(ABC):
     def learned(self, weights: Float, size: float) -> Self:  # noqa: ARG002
         """With what is learned from the released records (bandwidths, where the search starts), at row weights (n,) that are
         worth `size` equal records."""
+        return self
+
+    def taught(self, by: Self) -> Self:  # noqa: ARG002
+        """With what an equation of other records has `learned`."""
         return self
 
     def start(self, weights: Float, solve: Solve) -> Float:  # noqa: ARG002

@@ -114,6 +114,11 @@ class Question(ABC):
         return {"Parameter": self.label}
 
     @property
+    def formulas(self) -> tuple[Any, ...]:
+        """The parsed formulas that it is asked by, whose functions may learn from all records."""
+        return ()
+
+    @property
     def log_scale(self) -> bool:
         """Whether the parameters are logarithms, so that their exponentials are ratios."""
         return False

@@ -6,7 +6,7 @@ distribution function of V, and for a share that is smoothed over t ± h the mea
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -43,7 +43,11 @@ class KeptDistribution(Distribution):
         assert mixture is not None
         keep, scale = (np.broadcast_to(part, records.n).astype(float) for part in mixture)
         loss = records.share * (1 - keep) / keep
-        return cls(**vars(measure), gain=1 + loss, loss=loss, scale=scale)
+        return cls(**{f.name: vars(measure)[f.name] for f in fields(measure)}, gain=1 + loss, loss=loss, scale=scale)
+
+    def rows(self, rows: slice) -> KeptDistribution:
+        own = {name: vars(self)[name][rows] for name in ("values", "cells", "gain", "loss", "scale")}
+        return replace(self, **own, learning=None if self.learning is None else self.learning[rows])
 
     def below(self, t: float, h: float) -> Float:
         x = t - self.values

@@ -24,12 +24,18 @@ from pramana.estimating.equation import About, Equation, Note, Solve, paired
 from pramana.estimating.generalized_linear import GeneralizedLinear, PredictorEquation
 from pramana.estimating.noisy_curves import Curve, IdentityCurve, LogisticCurve, PowerCurve, Reverted
 from pramana.estimating.records import Records
+from pramana.kernels import backend, noisy_products
 from pramana.kernels.additive import Displacement, Operator
 from pramana.kernels.blocks import gram
+from pramana.kernels.logistic import MIXTURE_REACH
+from pramana.kernels.noisy_products import Noises
 from pramana.kernels.predictor import IDENTITY, LOGIT, POWER, Grouped
+from pramana.kernels.products import ProductSums
 
 DROWNED = 5.0
 """Ratio of noise to signal, as standard deviations, from which it is remarked on."""
+LABOUR = 2
+"""How many times the work of a clean record one with noise is, for the choice of kernels."""
 FEW_NODES = 8
 """Nodes up to which adding their values one after the other is quicker than a sum over an axis."""
 
@@ -104,7 +110,23 @@ class NoisyLinear(Equation):
 
     @property
     def about(self) -> About:
-        return replace(self.naive.about, curved=False, fades=self.function.family.curve.code != IDENTITY)
+        fades = self.function.family.curve.code != IDENTITY
+        return replace(self.naive.about, curved=False, fades=fades, reach=self._reach)
+
+    @cached_property
+    def _reach(self) -> str:
+        """Of normal noise in a logit, where a search ends that strays beyond."""
+        operators = self.records.operators
+        if self.function.family.curve.code != LOGIT or not any(np.any(o.variance) for o in operators):
+            return ""
+        told = (
+            f"that of {name!r} has a standard deviation of {sd:.4g}, and its coefficient must stay below {MIXTURE_REACH / sd:.3g}"
+            for name, sd in zip(self.records.noisy, self.records.spreads.tolist(), strict=True)
+        )
+        return (
+            f"Normal noise is undone in a logit up to a standard deviation of {MIXTURE_REACH:.3g} on the scale of the linear predictor: {'; '.join(told)}. "
+            "Use less noise, LaplaceNoise in its place, or method='conditional-score' if the logit is true. "
+        )
 
     def rows(self, rows: slice) -> NoisyLinear:
         nodes = len(self.records.nodes)
@@ -145,15 +167,45 @@ class NoisyLinear(Equation):
 
     def _curved(self, beta: Float) -> Curve:
         """η and its derivatives by the noisy columns, with the functions that the family needs of them."""
-        data = self.naive.data
-        eta = data.eta(beta[None])[0].ravel()
+        return self._curve_at(self.naive.data.eta(beta[None])[0].ravel(), self._slopes(beta))
+
+    def _slopes(self, beta: Float) -> Float:
+        """Of η by the independent noises: (q, N), or (q, 1) where all records share them."""
         own = [t @ beta[columns] for t, columns in zip(self.tilts, self.columns, strict=True)]
-        slopes = np.stack(np.broadcast_arrays(*own))
+        return np.stack(np.broadcast_arrays(*own))
+
+    def _curve_at(self, eta: Float, slopes: Float) -> Curve:
         curve = self.function.family.curve
         common = (eta, slopes, self.operators, self.records.share)
         if curve.code == POWER:
             return PowerCurve(*common, curve.shape)
         return LogisticCurve(*common) if curve.code == LOGIT else IdentityCurve(*common)
+
+    def _compiled(self, beta: Float, weights: Float, squares: Float | None) -> ProductSums | None:
+        """Everything at one β in one pass, where the compiled kernels know the equation and are worth it."""
+        compact, nodes = self.naive.compact, len(self.records.nodes)
+        if (
+            compact is None
+            or self.records.share != 1
+            or not backend.worthwhile(1, LABOUR * compact.clean.shape[1] * nodes)
+        ):
+            return None
+        noises, fast = self._noises, backend.compiled_noise()
+        terms = None if noises is None else noises.terms(self._slopes(beta), nodes)
+        if noises is None or terms is None or fast is None:
+            return None
+        return noisy_products.sums(fast, compact, noises, terms, self._tilts, beta, weights, squares)
+
+    @cached_property
+    def _noises(self) -> Noises | None:
+        curve = self.function.family.curve
+        return Noises.of(curve.code, curve.shape, self.records.operators, self.columns)
+
+    @cached_property
+    def _tilts(self) -> Float:
+        """As the compiled kernels take them: (1 or n, 1 or nodes, all columns that noise moves)."""
+        tilts = np.concatenate(self.tilts, axis=1) if len(self.tilts) > 1 else self.tilts[0]
+        return tilts.reshape(-1, len(self.records.nodes) if len(tilts) > 1 else 1, tilts.shape[1])
 
     @cached_property
     def weight(self) -> Float:
@@ -216,6 +268,10 @@ class NoisyLinear(Equation):
         scores, slopes = np.empty((len(weights), self.d)), np.empty((len(weights), self.d, self.d))
         with np.errstate(all="ignore"):
             for k, (beta, w) in enumerate(zip(betas, weights, strict=True)):
+                found = self._compiled(beta, w, None)
+                if found is not None:
+                    scores[k], slopes[k] = found.score, found.slope
+                    continue
                 curve = self._curve(beta)
                 scores[k], slopes[k] = self._score(curve, w), self._gram(self._bend(curve), w)
         return scores, slopes
@@ -227,11 +283,19 @@ class NoisyLinear(Equation):
 
     def sums(self, beta: Float, weights: Float, squares: Float) -> tuple[Float, Float, Float, Float, Float]:
         with np.errstate(all="ignore"):
+            found = self._compiled(beta, weights, squares)
+            if found is not None:
+                self._curve_at(np.zeros(1), self._slopes(beta)).refuse_far(self.records.noisy)
+                return found
             curve = self._curve(beta)
             phi = self._influence(curve)
             slope = self._gram(self._bend(curve), weights)
             fourth = np.sum((phi**2 * squares[:, None]) ** 2, axis=0)
             return weights @ phi, slope, gram(phi, squares), self._clean_outer(curve, squares), fourth
+
+    def outer(self, beta: Float, weights: Float) -> Float:
+        found = self._compiled(beta, weights, weights)
+        return super().outer(beta, weights) if found is None else found.outer
 
     def record_slopes(self, beta: Float) -> Float:
         with np.errstate(all="ignore"):
@@ -362,6 +426,9 @@ def _mixed(
 
 def _tilt(function: GeneralizedLinear, records: Records, released: Float, name: str, step: float, own: Int) -> Float:
     """Derivatives (N, m) of the design columns that read a noisy column, in which they are linear; `released` is their design (N, d)."""
+    parts = [function.parts[place] for place in own] if function.parts else []
+    if parts and all(part.factors == ({name},) and part.plain == (True,) for part in parts):  # the column as it is
+        return np.ones((1, own.size))
     if all(function.reads[place] == {name} for place in own):  # what is linear in one column has one slope
         first = {c: v[:1].repeat(2) if isinstance(v, np.ndarray) else v for c, v in records.at(0).items()}
         design = function.design_of({**first, name: np.array([0.0, step])}, 2)[:, own]

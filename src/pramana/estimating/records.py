@@ -106,10 +106,15 @@ class Records:
     def learning(self, weights: Float, size: float) -> tuple[Float, float]:
         """Row weights (n,), and the records that they are worth, for what is learned from released records: within a domain, of
         those that were released as its members."""
-        member = None if self.domain is None else self.domain[self.row]
+        member = self.inside
         if member is None or not np.any(weights * member):
             return weights, size
         return weights * member, size * float(weights @ member) / float(weights.sum())
+
+    @property
+    def inside(self) -> Float | None:
+        """Whether each record was released as a member of the domain (n,); None where everything counts."""
+        return None if self.domain is None else self.domain[self.row]
 
     def within(self, inside: Callable[[Mapping[str, object], int], Bool], variables: Collection[str]) -> Records:
         """The records within a domain: Σ_c w_c 1{node c inside} U. Columns beside `variables` are summed out of the nodes.

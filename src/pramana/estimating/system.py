@@ -192,7 +192,11 @@ class StackedEquation(Equation):
         released = np.arange(self.n) * len(records.nodes) + records.released[records.row]
         arrays = {name: values[released] for name, values in self.arrays.items()}
         weights, size = records.learning(weights, size)
-        return replace(self, system=self.system.tuned(arrays, weights, size))
+        system = self.system.tuned(arrays, weights, size)
+        return self if system is self.system else replace(self, system=system)
+
+    def taught(self, by: StackedEquation) -> StackedEquation:
+        return replace(self, system=by.system)
 
     def start(self, weights: Float, solve: Solve) -> Float:
         signed, found = self._signed(weights), None

@@ -122,6 +122,10 @@ class ForwardCorrection(EquationMethod):
 
     label: str = "forward correction"
 
+    @property
+    def by_blocks(self) -> bool:
+        return True
+
     def bind(
         self,
         function: EstimatingFunction,

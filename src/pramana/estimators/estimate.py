@@ -12,9 +12,11 @@ from pramana.analysis.shared_draws import SHARED_DRAWS
 from pramana.analysis.task import Settings, Task
 from pramana.arrays import Float
 from pramana.engines import Engine
+from pramana.engines.streaming import StreamEngine
 from pramana.errors import SolveError, too_few
 from pramana.estimating.function import Question
 from pramana.estimators.method import Binding, EquationMethod, Method
+from pramana.estimators.one_step import one_pass, one_step
 from pramana.estimators.remarks import STEADIER, remarks, wholly_outside
 from pramana.estimators.uncertainty import Inference, chosen_inference, errors_in_words, uncertainty, unsplit
 from pramana.inference import Sandwich, solve
@@ -43,10 +45,16 @@ def solved(method: EquationMethod, task: Task) -> Solved:
     """Bind and solve."""
     function, mechanism = task.function, task.mechanism  # the task itself, with its records, does not travel to workers
     binding, engine = task.bound(lambda table, weights: method.bind(function, mechanism, table, weights))
+    binding = replace(binding, notes=(*binding.notes, *method.checked(engine)))
     engine = engine.learned()
     _refuse_few(engine)
     whole = unsplit(method, task, engine)
-    chosen = chosen_inference(task.options.inference, engine, binding.rebind is not None)
+    asked = task.options.inference
+    if task.options.passes is not None and isinstance(engine, StreamEngine) and engine.equation.direct is None:
+        chosen = chosen_inference(one_pass(asked, engine), engine, binding.rebind is not None)
+        root, facts = one_step(engine)
+        return Solved(replace(binding, facts={**binding.facts, **facts}), engine, whole, chosen, root)
+    chosen = chosen_inference(asked, engine, binding.rebind is not None)
     try:
         root = solve(engine, start=binding.begun(task.start))
     except SolveError as error:
@@ -96,7 +104,7 @@ def answer(method: EquationMethod, task: Task, at: Solved) -> Result:
         sampling=None if parts is None else parts.covariance,
         draws=found.draws,
         limits=found.limits,
-        facts={**task.plan.facts, **task.facts, **binding.facts, **about.facts, **_sum_of_weights(engine)},
+        facts={**task.plan.facts, **task.facts, **binding.facts, **engine.facts, **_sum_of_weights(engine)},
         frame_kind=task.table.kind,
         df=found.df,
         shares=_shares(engine),

@@ -20,18 +20,20 @@ import numpy as np
 from pramana.analysis.task import Task
 from pramana.arrays import Column, Columns, Float, Int
 from pramana.diagnostic import Diagnostic
-from pramana.engines import Engine
+from pramana.engines import Engine, LocalEngine
+from pramana.engines.local import SampledBlock
+from pramana.engines.streaming import StreamEngine
 from pramana.errors import PramanaError, listing
-from pramana.estimating import Records
+from pramana.estimating import EstimatingFunction, Records
 from pramana.estimating.factored import FactoredRecords
 from pramana.estimators.factoring import factored_equation
 from pramana.estimators.method import Method
 from pramana.estimators.noise import closed_form
 from pramana.estimators.reversion import Reversion, reverted_records
-from pramana.frames import Kind, Level
+from pramana.frames import Kind, Level, Table
 from pramana.inference.prevalence import PrevalenceLimits, Screened
 from pramana.inference.resampling import Draws
-from pramana.mechanism import Assignment, Channel, Nodes
+from pramana.mechanism import Assignment, Channel, Mechanism, Nodes
 from pramana.mechanism.channel import Document
 from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.channels.uncertainty import NEARLY_SINGULAR
@@ -75,6 +77,64 @@ class Pinned(Channel):
 
     def document(self) -> Document:
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Released:
+    """Sums (strata × released levels, true levels, d) and records (strata × released levels,); those of two blocks add."""
+
+    sums: Float
+    counts: Float
+
+    def __add__(self, other: Released) -> Released:
+        return Released(self.sums + other.sums, self.counts + other.counts)
+
+
+@dataclass(frozen=True)
+class Pinning:
+    """S of one channel at one parameter value, for whichever records. It travels to whoever reads them."""
+
+    function: EstimatingFunction
+    mechanism: Mechanism
+    method: Reversion
+    assignment: Assignment
+    beta: Float
+
+    def __call__(self, engine: Engine, table: Table) -> Released:
+        """Of the records of an engine, which are in memory."""
+        matrices = list(self.assignment.matrices.values())
+        size = len(matrices[0])
+        groups = len(matrices) * size
+        codes = self.assignment.strata(table) * size + self.assignment.encoded(table)
+        sums = np.stack([self._pinned(engine, table, k, codes, groups) for k in range(size)], axis=1)
+        counts = np.bincount(codes, weights=engine.sampling.frequencies, minlength=groups)
+        return Released(sums, counts.astype(float))
+
+    def of_block(self, block: SampledBlock) -> Released:
+        assert block.table is not None
+        return self(LocalEngine(block.equation, block.sampling, threads=1), block.table)
+
+    def _pinned(self, engine: Engine, table: Table, k: int, codes: Int, groups: int) -> Float:
+        """Sums (groups, d) of the weighted score with the k-th level of one channel for the truth."""
+        beta = self.beta
+        if self._only(engine):
+            return engine.scores_by(lambda e, _rows: e.at_node(beta, k), codes, groups)
+        pinned = self.mechanism.with_channel(self.assignment, Pinned(self.assignment.channel, k))
+        if isinstance(engine.equation.records, FactoredRecords):
+            factored = factored_equation(self.function, pinned, table)
+            assert factored is not None
+            records = factored.records
+        else:
+            closed = closed_form(self.function, pinned, table)
+            records = reverted_records(self.function, pinned, table, subset=self.method.subset, closed=closed)
+        return engine.scores_by(lambda e, rows: e.influence_under(beta, records.rows(rows)), codes, groups)
+
+    def _only(self, engine: Engine) -> bool:
+        """Whether the nodes of the records are the levels of this channel, so that one node is enough to be evaluated."""
+        records, levels = engine.equation.records, self.assignment.channel.levels or ()
+        if not isinstance(records, Records) or records.response is not None or self.method.subset is not None:
+            return False
+        return [*records.nodes] == [{self.assignment.columns[0]: level} for level in levels]
 
 
 Study: TypeAlias = tuple[TransitionMatrix, Float, Float]
@@ -132,51 +192,32 @@ class Measured:
         return found
 
     def _sums(self, assignment: Assignment, beta: Float) -> Iterator[Study]:
-        matrices, table = list(assignment.matrices.values()), self.task.table
-        size = len(matrices[0])
-        codes = assignment.strata(table) * size + assignment.encoded(table)
-        sums = np.stack([self._pinned(assignment, k, beta, codes, len(matrices) * size) for k in range(size)], axis=1)
-        counts = np.bincount(codes, weights=self.engine.sampling.frequencies, minlength=len(matrices) * size)
+        matrices = list(assignment.matrices.values())
+        found = self._added(assignment, beta)
         # Of a subset it is not known how many of the validated records are in it: none is the careful answer.
         whole = 1.0 if self.task.options.subset is None else np.inf
-        parts = (np.split(values, len(matrices)) for values in (sums, counts))
+        parts = (np.split(values, len(matrices)) for values in (found.sums, found.counts))
         for matrix, own, released in zip(matrices, *parts, strict=True):
             if matrix.uncertainty is not None:
                 yield matrix, own, whole * (matrix.inverse @ released)
 
-    def _pinned(self, assignment: Assignment, k: int, beta: Float, codes: Int, groups: int) -> Float:
-        """Sums (groups, d) of the weighted score with the k-th level of one channel for the truth."""
-        task, mechanism = self.task, self.task.mechanism
-        assert mechanism is not None
-        if self._only(assignment):
-            return self.engine.scores_by(lambda e, _rows: e.at_node(beta, k), codes, groups)
-        pinned = mechanism.with_channel(assignment, Pinned(assignment.channel, k))
-        if isinstance(self.engine.equation.records, FactoredRecords):
-            factored = factored_equation(task.function, pinned, task.table)
-            assert factored is not None
-            records = factored.records
-        else:
-            closed = closed_form(task.function, pinned, task.table)
-            records = reverted_records(task.function, pinned, task.table, subset=self.method.subset, closed=closed)
-        return self.engine.scores_by(lambda e, rows: e.influence_under(beta, records.rows(rows)), codes, groups)
-
-    def _only(self, assignment: Assignment) -> bool:
-        """Whether the nodes of the records are the levels of this channel, so that one node is enough to be evaluated."""
-        records, levels = self.engine.equation.records, assignment.channel.levels or ()
-        if not isinstance(records, Records) or records.response is not None or self.method.subset is not None:
-            return False
-        return [*records.nodes] == [{assignment.columns[0]: level} for level in levels]
+    def _added(self, assignment: Assignment, beta: Float) -> Released:
+        """Over all records, in memory or block by block."""
+        task, engine = self.task, self.engine
+        assert task.mechanism is not None
+        pinning = Pinning(task.function, task.mechanism, self.method, assignment, beta)
+        if not isinstance(engine, StreamEngine):
+            return pinning(engine, task.table)
+        return engine.summed(lambda b: pinning.of_block(b))
 
     def prevalence(self, beta: Float, level: float) -> PrevalenceLimits | None:
         """None where the parameters are no shares of one column with two levels in a simple sample."""
         sampling, channel = self.engine.sampling, self.assignments[0].channel
-        simple = sampling.weights is None and sampling.clusters is None and sampling.replicates is None
         alone = self.task.plan.variables == self.assignments[0].columns and self.task.domain is None
-        if not (simple and alone and isinstance(channel, TransitionMatrix) and len(channel) == 2 >= beta.size):
+        if not (sampling.simple and alone and isinstance(channel, TransitionMatrix) and len(channel) == 2 >= beta.size):
             return None
         assert channel.uncertainty is not None
-        codes = self.assignments[0].encoded(self.task.table)
-        counts = np.bincount(codes, weights=sampling.frequencies, minlength=2)
+        counts = self._added(self.assignments[0], beta).counts
         share = float((channel.inverse @ counts)[1] / counts.sum())
         low, span = np.array([[1.0, 0.0], [-1.0, 1.0]])[
             :, -beta.size :

@@ -12,6 +12,7 @@ import numpy as np
 from pramana.analysis.task import Inference, Task
 from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
+from pramana.engines import Engine
 from pramana.errors import PramanaError
 from pramana.estimating import Equation, EstimatingFunction
 from pramana.formulas.subset import Subset
@@ -72,6 +73,11 @@ class Method(ABC):
         return False
 
     @property
+    def streams(self) -> bool:
+        """Whether it answers, by sums of its own, where records do not fit into memory."""
+        return self.by_blocks
+
+    @property
     def one_by_one(self) -> bool:
         """Whether a simulation gives it one data set after the other, for it has no equation that solves many at once."""
         return False
@@ -130,6 +136,10 @@ class EquationMethod(Method):
     @abstractmethod
     def bind(self, function: EstimatingFunction, mechanism: Mechanism | None, table: Table, weights: Float) -> Binding:
         """An equation for the table's records; `weights` (n,) are the row weights of a nuisance fit."""
+
+    def checked(self, engine: Engine) -> tuple[Diagnostic, ...]:  # noqa: ARG002
+        """What sums over all records must show before anything is solved, and what the analyst should know of them."""
+        return ()
 
     def bind_each(
         self,

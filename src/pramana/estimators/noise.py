@@ -9,6 +9,7 @@ import numpy as np
 
 from pramana.errors import FormulaError, listing
 from pramana.estimating import Equation, EstimatingFunction, GeneralizedLinear, Records
+from pramana.estimating.cells import Factor
 from pramana.estimating.distribution import DistributionFunction
 from pramana.estimating.function import CallableFunction
 from pramana.estimating.kept import KeptFunction
@@ -29,6 +30,8 @@ def undone(function: EstimatingFunction, assignment: Assignment, table: Table) -
     encoded, context = assignment.encoded(table), assignment.context(table)
     if channel.levels is not None:
         return channel.revert(encoded, context)
+    if isinstance(function, DistributionFunction) and function.levels is not None and channel.lattice is not None:
+        return _on_levels(function.levels, channel.lattice[0], assignment, table)
     own = [function.degree(name) for name in assignment.columns]
     degree = None if None in own else sum(power for power in own if power is not None)
     if degree is not None and 2 * degree > HIGHEST and isinstance(function, CallableFunction):
@@ -49,6 +52,21 @@ def undone(function: EstimatingFunction, assignment: Assignment, table: Table) -
     if not channel.bounded:
         _refuse_growing(function, assignment)
     return channel.revert(encoded, context)
+
+
+def _on_levels(levels: Factor, step: float, assignment: Assignment, table: Table) -> Nodes:
+    """Numbers on a grid as a transition matrix would undo them: candidate values that all records share, and a row for each released value of a
+    stratum."""
+    pairs = np.column_stack([np.asarray(assignment.encoded(table), dtype=float), assignment.strata(table)])
+    distinct, first, row = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+    context = {name: column[first] for name, column in assignment.context(table).items()}
+    nodes = assignment.channel.revert_lattice(distinct[:, 0], context)
+    lowest, count = float(str(levels.levels[0])), np.arange(len(distinct))
+    weights = np.zeros((len(distinct), len(levels.levels)))
+    for value, mass in zip(nodes.values, nodes.weights.T, strict=True):
+        weights[count, np.rint((np.asarray(value) - lowest) / step).astype(np.int64)] += mass
+    released = np.rint((distinct[:, 0] - lowest) / step).astype(np.int64)
+    return Nodes(levels.levels, weights, row.ravel(), released)
 
 
 def _grows_as_a_square(function: EstimatingFunction, assignment: Assignment) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 
 from pramana.arrays import Column, Float, Int
 from pramana.diagnostic import Diagnostic
+from pramana.engines import Engine
 from pramana.errors import DataError, listing
 from pramana.estimating import Equation, EstimatingFunction, Records, ResponseMoments
 from pramana.estimating.factored import FactoredRecords
@@ -68,18 +69,17 @@ class Reversion(EquationMethod):
     ) -> Binding:
         free = Free.of(mechanism, function.variables, () if self.subset is None else self.subset.variables)
         if free is not None:
-            return free.stacked(table, weights, lambda known: self._bound(function, known, table, weights))
-        return self._bound(function, mechanism, table, weights)
+            return free.stacked(table, weights, lambda known: self._bound(function, known, table))
+        return self._bound(function, mechanism, table)
 
-    def _bound(
-        self, function: EstimatingFunction, mechanism: Mechanism | None, table: Table, weights: Float
-    ) -> Binding:
+    def checked(self, engine: Engine) -> tuple[Diagnostic, ...]:
+        return () if self.subset is None or engine.about.sums else _present(self.subset, engine)
+
+    def _bound(self, function: EstimatingFunction, mechanism: Mechanism | None, table: Table) -> Binding:
         closed = closed_form(function, mechanism, table)
         if self.subset is not None or closed:
             records = reverted_records(function, mechanism, table, subset=self.subset, closed=closed)
-            within = equation_of(function, records)
-            checked = None if within.about.sums else self.subset
-            return Binding(within, notes=() if checked is None else _present(checked, records, weights))
+            return Binding(equation_of(function, records))
         factored = factored_equation(function, mechanism, table)
         equation = factored or function.equation(reverted_records(function, mechanism, table))
         return Binding(equation, facts=_cost(function, mechanism, equation))
@@ -98,12 +98,9 @@ def _cost(function: EstimatingFunction, mechanism: Mechanism | None, equation: E
     return {"Expansion": f"{len(records.nodes)} combinations of levels a record"}
 
 
-def _present(subset: Subset, records: Records, weights: Float) -> tuple[Diagnostic, ...]:
+def _present(subset: Subset, engine: Engine) -> tuple[Diagnostic, ...]:
     """A subset must have a reverted share above zero, and is remarked on where that is hardly so."""
-    member = records.membership
-    assert member is not None
-    share = float(weights @ member / weights.sum())
-    error = float(np.sqrt(weights**2 @ (member - share) ** 2) / weights.sum())
+    share, error = engine.membership()
     if share <= ROUNDING:
         raise DataError(
             f"the reverted share of the subset {subset.text} is {share:.4g} ± {error:.2g}, not positive, so nothing can be said about "

@@ -91,7 +91,8 @@ class FormulaDesign:
         clean = {name: _checked_column(table, name) for name, v in described.items() if v is None}
         categories = {name: table.categories(name) for name in clean}
         if parsed.own or any(map(learning, parsed.offsets)) or _learns(parsed, clean, categories):
-            design = cls._learned(parsed, described, categories, clean, table.n)
+            state = {call: dict(found) for call, found in table.learned.items()}
+            design = cls._learned(parsed, described, categories, clean, table.n, state)
         else:
             kinds = tuple(type(level) for v in described.values() if v is not None for level in v.levels or ())
             design = _of_numbers(parsed, tuple(described.items()), kinds)
@@ -106,11 +107,12 @@ class FormulaDesign:
         categories: Mapping[str, list[Any] | None],
         clean: Columns,
         n: int,
+        state: State,
     ) -> FormulaDesign:
         """From the clean columns (n,); the perturbed ones run through their levels."""
         factors = parsed.factors.values()
         wrapped = frozenset(v for f in factors if "C" in calls(f) for v in names(f))
-        design = cls(parsed, None, described, categories, wrapped, {})
+        design = cls(parsed, None, described, categories, wrapped, state)
         design = replace(design, spec=design._spec_of({**clean, **design._pilot(n)}, n))
         for node in filter(learning, parsed.offsets):  # once; such an offset reads no perturbed column
             design.offset(node, design.frame({**clean, **design._pilot(n)}, n), n)
@@ -295,7 +297,7 @@ def _of_numbers(
     """The design whose clean columns are numbers, used as they are: the same for whatever records."""
     n = _enough(v for _, v in described)
     clean = {name: np.linspace(0.0, 1.0, n) for name, v in described if v is None}
-    return NumbersDesign._learned(parsed, dict(described), dict.fromkeys(clean), clean, n)
+    return NumbersDesign._learned(parsed, dict(described), dict.fromkeys(clean), clean, n, {})
 
 
 def _learns(parsed: ParsedFormula, clean: Columns, categories: Mapping[str, list[Any] | None]) -> bool:

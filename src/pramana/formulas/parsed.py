@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from pramana.errors import FormulaError
 from pramana.estimating.function import Question
-from pramana.formulas.functions import Own
+from pramana.formulas.functions import FUNCTIONS, Own
 from pramana.formulas.language import TextReader, refuse_long
-from pramana.formulas.tree import Call, Combination, Literal, Name, Node, names, written
+from pramana.formulas.tree import Call, Combination, Literal, Name, Node, names, walk, written
 
 TERMS, ORDER, PRODUCTS = 1_000, 7, 100_000
 """Most terms of a formula, most factors of a term, and most products of terms on the way."""
@@ -89,12 +89,26 @@ class FormulaQuestion(Question):
         return self.parsed.variables
 
     @property
+    def formulas(self) -> tuple[ParsedFormula, ...]:
+        return parse_parts(self.formula, self.functions)
+
+    @property
     def label(self) -> str:
         return self.formula
 
     @property
     def facts(self) -> dict[str, str]:
         return {"Formula": self.formula}
+
+
+def learning_calls(parts: Iterable[ParsedFormula]) -> tuple[Call, ...]:
+    """The calls of formulas that learn from all records, once each."""
+    pieces = (node for part in parts for factor in (*part.factors.values(), *part.offsets) for node in walk(factor))
+    return tuple({written(c): c for c in pieces if isinstance(c, Call) and _learns(c)}.values())
+
+
+def _learns(call: Call) -> bool:
+    return call.function in FUNCTIONS and FUNCTIONS[call.function].kind == "learns"
 
 
 def _once(given: Iterable[str]) -> tuple[str, ...]:

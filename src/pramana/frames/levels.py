@@ -187,6 +187,7 @@ class Variable:
     levels : None for numbers with noise.
     smooth_only : only smooth functions of it can be reverted.
     keeps : a number with noise, of which so many are as they were that its quantiles can be estimated.
+    lattice : the same of numbers on a grid: its step, and how far the numbers lie that stand for a released one; None elsewhere.
     """
 
     name: str
@@ -195,6 +196,7 @@ class Variable:
     perturbed: bool = True
     smooth_only: bool = False
     keeps: bool = False
+    lattice: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from glob import glob
 from pathlib import Path
@@ -63,6 +64,11 @@ class Source(ABC):
         """How many records there are, where that is known without reading them."""
         return None
 
+    @property
+    def ordered(self) -> bool:
+        """Whether the records come in the same order in every pass, so that a record is known by its place."""
+        return True
+
     @abstractmethod
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The records, with these columns."""
@@ -83,6 +89,10 @@ class Source(ABC):
         except Exception as error:
             raise DataError(f"{wrong or f'{self.label} could not be read'}: {quoted(said(error))}") from None
 
+    def widened(self, error: NarrowTypeError) -> Source:
+        """The same records with a column read as a type in which all of its fields can be written."""
+        raise error
+
     def require(self, columns: Collection[str]) -> None:
         """Refuse names that no column has."""
         for name in columns:
@@ -100,6 +110,18 @@ def table_of(batch: pa.RecordBatch | pa.Table, kind: FrameKind, label: str) -> T
     return Table(nw.from_native(whole, eager_only=True), kind, label)
 
 
+class NarrowTypeError(DataError):
+    """Fields further down a text file do not read as the type that the first ones have: `column` and that type are named."""
+
+    column: str = ""
+    kind: str = ""
+
+
+def _wider(kind: str) -> Any:
+    """The next type in which everything of a type can be written."""
+    return {"null": pa.int64(), "int64": pa.float64()}.get(kind, pa.string())
+
+
 @dataclass(frozen=True)
 class FileSource(Source):
     """Files of one format and the same columns, one after the other in the order of their names."""
@@ -110,9 +132,19 @@ class FileSource(Source):
     stamps: tuple[tuple[int, int], ...]
     """Size and time of every file when it was first looked at."""
     kind: FrameKind = "pyarrow"
+    text: Mapping[str, Collection[object]] = field(default_factory=dict)
+    """Columns of text files that are left as text, with their levels."""
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    """Of columns of text files whose first fields have a narrower one."""
 
     @classmethod
-    def open(cls, paths: Sequence[Path], label: str, text: Mapping[str, Collection[object]]) -> FileSource:
+    def open(
+        cls,
+        paths: Sequence[Path],
+        label: str,
+        text: Mapping[str, Collection[object]],
+        types: Mapping[str, pa.DataType] | None = None,
+    ) -> FileSource:
         from pyarrow import dataset as ds
 
         for path in paths:
@@ -123,7 +155,13 @@ class FileSource(Source):
                 f"{label} holds files of several formats ({', '.join(sorted(kinds))}): give those of one of them"
             )
         kind = kinds.pop()
-        form = _csv_format(paths[0], text) if kind == "csv" else "ipc" if kind == "ipc" else _parquet_format(paths[0])
+        form = (
+            _csv_format(paths[0], text, types or {})
+            if kind == "csv"
+            else "ipc"
+            if kind == "ipc"
+            else _parquet_format(paths[0])
+        )
         hive = (
             ds.partitioning(flavor="hive") if any("=" in part for path in paths for part in path.parts[:-1]) else None
         )
@@ -133,7 +171,7 @@ class FileSource(Source):
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise _broken(paths[0] if len(paths) == 1 else Path(label), error) from None
         check_header(names, paths[0])
-        source = cls(found, tuple(paths), label, tuple(map(_stamp, paths)))
+        source = cls(found, tuple(paths), label, tuple(map(_stamp, paths)), text=text, types=types or {})
         source._refuse_differing(kind)
         return source
 
@@ -146,15 +184,15 @@ class FileSource(Source):
                 own = fragment.physical_schema
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 raise _broken(path, error) from None
-            for field in self.dataset.schema:
-                if field.name not in own.names:
-                    if f"/{field.name}=" not in str(path):
+            for column in self.dataset.schema:
+                if column.name not in own.names:
+                    if f"/{column.name}=" not in str(path):
                         raise DataError(
-                            f"file {str(path)!r} lacks column {field.name!r}, which other files of {self.label} have"
+                            f"file {str(path)!r} lacks column {column.name!r}, which other files of {self.label} have"
                         )
-                elif _family(own.field(field.name).type) != _family(field.type):
+                elif _family(own.field(column.name).type) != _family(column.type):
                     raise DataError(
-                        f"column {field.name!r} is of type {own.field(field.name).type} in {str(path)!r} and of type {field.type} in "
+                        f"column {column.name!r} is of type {own.field(column.name).type} in {str(path)!r} and of type {column.type} in "
                         f"{str(self.files[0])!r}: convert it to one type"
                     )
 
@@ -195,8 +233,24 @@ class FileSource(Source):
                         yield batch if batch.schema.equals(wanted) else batch.cast(wanted)
                     done += batch.num_rows
             except (pa.ArrowException, OSError) as error:
-                raise _broken(path, error, _place(fragment, columns, done)) from None
+                raise self._failed(path, error, _place(fragment, columns, done)) from None
             self._refuse_changed(path, stamp)
+
+    def _failed(self, path: Path, error: Exception, after: str) -> DataError:
+        """What Arrow stumbled over; of a text file also the column and the type that its first fields have."""
+        broken = _broken(path, error, after)
+        found = re.search(r"In CSV column #(\d+).* conversion error to (\w+)", str(error))
+        if found is None or self.format != "csv":
+            return broken
+        narrow = NarrowTypeError(broken.marked)
+        alone = FileSource.open([path], str(path), self.text)  # whose columns are those of the file, in its order
+        narrow.column, narrow.kind = alone.names[int(found[1])], found[2]
+        return narrow
+
+    def widened(self, error: NarrowTypeError) -> FileSource:
+        if error.column not in self.names or error.column in self.text or self.types.get(error.column) == pa.string():
+            raise error
+        return FileSource.open(self.files, self.label, self.text, {**self.types, error.column: _wider(error.kind)})
 
     @property
     def format(self) -> str:
@@ -325,7 +379,17 @@ def source_of(data: Any, text: Mapping[str, Collection[object]], memory: float) 
     module = type(data).__module__.partition(".")[0]
     if module in ("duckdb", "_duckdb") and type(data).__name__ == "DuckDBPyRelation":
         return RelationSource(data)
-    return None
+    return _partitioned(data)
+
+
+def _partitioned(data: Any) -> Source | None:
+    """The source behind a frame of Dask or Spark."""
+    dask, known = nw.dependencies.is_dask_dataframe(data), nw.dependencies
+    if not dask and not known.is_pyspark_dataframe(data) and not known.is_pyspark_connect_dataframe(data):
+        return None
+    from pramana.frames.partitions import DaskSource, SparkSource
+
+    return DaskSource(data) if dask else SparkSource(data)
 
 
 @dataclass(frozen=True)
@@ -509,7 +573,7 @@ def _parquet_format(path: Path) -> Any:
     return ds.ParquetFileFormat(dictionary_columns=[field.name for field in schema if is_text(field.type)])
 
 
-def _csv_format(path: Path, text: Mapping[str, Collection[object]]) -> Any:
+def _csv_format(path: Path, text: Mapping[str, Collection[object]], types: Mapping[str, pa.DataType]) -> Any:
     from pyarrow import csv
     from pyarrow import dataset as ds
 
@@ -517,7 +581,8 @@ def _csv_format(path: Path, text: Mapping[str, Collection[object]]) -> Any:
     return ds.CsvFileFormat(
         csv.ParseOptions(delimiter=dialect.delimiter, quote_char=dialect.quote or False),
         convert_options=csv.ConvertOptions(
-            column_types={n: pa.uint64() if is_unsigned(levels) else pa.string() for n, levels in text.items()},
+            column_types={n: pa.uint64() if is_unsigned(levels) else pa.string() for n, levels in text.items()}
+            | dict(types),
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
             null_values=[v for v in NULLS if not any(v in levels for levels in text.values())],

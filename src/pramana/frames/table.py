@@ -32,6 +32,8 @@ class Table:
     frame: nw.DataFrame[Any]
     kind: FrameKind
     source: str = "data"
+    learned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False, compare=False)
+    """Of a sample: what functions of a formula learnt from all records, by the call as it is written."""
     _cache: dict[str, Column] = field(default_factory=dict, repr=False, compare=False)
 
     @property

@@ -25,8 +25,8 @@ or less, on the safe side."""
 
 def averaged_slope(engine: Engine, root: Root) -> Float | None:
     """The slope (d, d) averaged over REACH standard errors of independent records; for other scores what the root knows of it."""
-    averaged, beta = engine.about.averaged, root.beta
-    if averaged is None:
+    beta = root.beta
+    if engine.about.averaged is None:
         return root.slope
     outer, slope = engine.sharp().totals(beta).outer, _slope(engine.judge(), beta)
     for _ in range(ROUNDS):
@@ -34,7 +34,7 @@ def averaged_slope(engine: Engine, root: Root) -> Float | None:
             bread = np.linalg.inv(slope)
         except np.linalg.LinAlgError:  # the sandwich names the terms
             break
-        slope = _slope(engine.over(averaged(REACH**2 * bread @ outer @ bread.T)), beta)
+        slope = _slope(engine.averaged(REACH**2 * bread @ outer @ bread.T), beta)
     return slope
 
 

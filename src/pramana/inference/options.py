@@ -40,6 +40,11 @@ class Sandwich:
         check_level(self.level)
 
     @property
+    def tabled(self) -> tuple[float, ...]:
+        """Levels at which "auto" computes score intervals beside its own, so that tables at the usual ones can be had."""
+        return (0.9, 0.95, 0.99)
+
+    @property
     def small_sample(self) -> bool:
         """Corrected for few units."""
         return self.correction in (None, "HC2")
@@ -60,6 +65,8 @@ class Resampling:
     widened : draws of few records, clusters or sampling units are too near to each other: they are spread, and their percentiles
         drawn out to t, as the sandwich of so few is. False leaves the draws as they are.
     device : "gpu" draws and solves on a GPU, through JAX, as `fit(device="gpu")` does all else too. Same draws, to 1e-8.
+    id : a column of whole numbers or text that tells records apart, by which their draws go in place of their places in the file: for
+        sources whose order may change, such as a query without one. Not with clusters, a design or frequencies.
     """
 
     draws: int = 500
@@ -70,6 +77,7 @@ class Resampling:
     threads: int = 1
     widened: bool = True
     device: Literal["cpu", "gpu"] = "cpu"
+    id: str | None = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.threads, int) and self.threads >= 1):
@@ -82,6 +90,8 @@ class Resampling:
         _check_choice("scale", self.scale, ("iqr", "sd"))
         _check_choice("interval", self.interval, ("percentile", "wald"))
         _check_choice("device", self.device, ("cpu", "gpu"))
+        if self.id is not None and (not isinstance(self.id, str) or self.device == "gpu"):
+            raise PramanaError(f"id={self.id!r} must be the name of a column, and goes with device='cpu'")
 
 
 def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:

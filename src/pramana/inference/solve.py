@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -54,6 +54,21 @@ def solve(engine: Engine, weights: Weights | None = None, start: Float | None = 
     return _searched(engine, weights, start)
 
 
+@dataclass(frozen=True)
+class _Sums:
+    """Score (1, d) and slope (1, d, d) under one draw of weights: a pass over the records for each parameter value, and none for one known."""
+
+    engine: Engine
+    weights: Weights
+    known: dict[bytes, tuple[Float, Float]] = field(default_factory=dict)
+
+    def at(self, beta: Float) -> tuple[Float, Float]:
+        key = beta.tobytes()
+        if key not in self.known:
+            self.known[key] = self.engine.score_and_slope(beta[None], self.weights)
+        return self.known[key]
+
+
 def _searched(engine: Engine, weights: Weights, start: Float | None, usual: Float | None = None) -> Root:
     """From a start; `usual` is a place that is known to lie among the records, where that is not the equation's own start."""
     beta = _started(engine, weights, start)
@@ -63,10 +78,11 @@ def _searched(engine: Engine, weights: Weights, start: Float | None, usual: Floa
         return Root(found.beta, found.norm, found.steps, "derivative-free", found.slope)
     if engine.concave:
         return _ascend(engine, weights, beta, scale)
-    roots = _newton(engine, weights, beta, scale)
+    sums = _Sums(engine, weights)
+    roots = _newton(sums, beta, scale)
     if roots.converged[0]:
         usual = beta if start is None else _started(engine, weights, None) if usual is None else usual
-        _refuse_flat(engine, weights, roots.beta[0], usual)
+        _refuse_flat(sums, roots.beta[0], usual)
         return Root(roots.beta[0], float(roots.norm[0]), int(roots.steps[0]), "newton")
     return _continue(engine, weights, beta, roots)
 
@@ -96,15 +112,15 @@ def _refuse_falling(engine: Engine, beta: Float) -> None:
         raise SolveError(f"the thresholds {quoted(named)} are out of order: give start= with thresholds that rise")
 
 
-def _refuse_flat(engine: Engine, weights: Weights, beta: Float, usual: Float) -> None:
+def _refuse_flat(sums: _Sums, beta: Float, usual: Float) -> None:
     """A generalised linear score also vanishes at infinity, where its slope does: that is no root."""
-    if not engine.about.fades:
+    if not sums.engine.about.fades:
         return
     with np.errstate(all="ignore"):
-        slopes = [engine.score_and_slope(at[None], weights)[1][0] for at in (beta, usual)]
+        slopes = [sums.at(beta)[1][0], sums.at(usual)[1][0]]
         share = np.abs(np.diag(slopes[0]) / np.diag(slopes[1]))
     if np.all(share < FLAT) or np.any(share < FLAT**2):
-        raise SolveError(_no_root(engine, beta))
+        raise SolveError(_no_root(sums.engine, beta))
 
 
 def score_scale(engine: Engine, beta: Float, weights: Weights) -> Float:
@@ -114,20 +130,20 @@ def score_scale(engine: Engine, beta: Float, weights: Weights) -> Float:
     return 1 / np.where(np.isfinite(spread) & (spread > floor), spread, 1.0)
 
 
-def _newton(engine: Engine, weights: Weights, start: Float, scale: Float) -> Roots:
+def _newton(sums: _Sums, start: Float, scale: Float) -> Roots:
     """Newton, resumed where the score is small next to that of a far start, or fades towards infinity, but is no root."""
     steps = np.zeros(1, dtype=np.int64)
     for _ in range(5):
-        roots = newton(lambda b, _rows: engine.score_and_slope(b, weights), start[None], scale)
+        roots = newton(lambda betas, _rows: sums.at(betas[0]), start[None], scale)
         start, steps = roots.beta[0], steps + roots.steps
-        if not roots.converged[0] or _settled(engine, weights, start):
+        if not roots.converged[0] or _settled(sums, start):
             return Roots(roots.beta, roots.norm, steps)
-        scale = score_scale(engine, start, weights)
+        scale = score_scale(sums.engine, start, sums.weights)
     return Roots(roots.beta, np.full(1, np.inf), steps)
 
 
-def _settled(engine: Engine, weights: Weights, beta: Float) -> bool:
-    score, slope = engine.score_and_slope(beta[None], weights)
+def _settled(sums: _Sums, beta: Float) -> bool:
+    score, slope = sums.at(beta)
     return _small(solve_each(slope, score)[0], beta)
 
 
@@ -185,7 +201,7 @@ def _continue(engine: Engine, weights: Weights, beta: Float, failed: Roots) -> R
     while t < 1:
         target = min(1.0, t + step)
         softened = engine.softened(target) if target < 1 else engine
-        roots = _newton(softened, weights, here, score_scale(softened, here, weights))
+        roots = _newton(_Sums(softened, weights), here, score_scale(softened, here, weights))
         steps += int(roots.steps[0])
         if roots.converged[0]:
             t, here, step = target, roots.beta[0], 1.5 * step
@@ -202,7 +218,7 @@ def _naive_root(engine: Engine, weights: Weights, beta: Float, failed: Roots) ->
     scale = score_scale(naive, beta, weights)
     if naive.concave:
         return _ascend(naive, weights, beta, scale).beta
-    roots = _newton(naive, weights, beta, scale)
+    roots = _newton(_Sums(naive, weights), beta, scale)
     if not roots.converged[0]:
         raise SolveError(
             _gave_up(engine, float(failed.norm[0]), int(failed.steps[0]), "Newton, from the naive root too")
@@ -225,5 +241,5 @@ def _gave_up(engine: Engine, norm: float, steps: int, how: str) -> str:
         left = "fades away without crossing zero (perfect separation, or too few records for this much noise)"
     return (
         f"no root was found for {quoted_terms(engine.about.parameters)}: after {steps} steps of {how}, the score {left}. "
-        "Try start=, fewer terms, merged levels or more data"
+        f"{engine.about.reach}Try start=, fewer terms, merged levels or more data"
     )

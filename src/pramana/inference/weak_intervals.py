@@ -19,8 +19,6 @@ from pramana.inference.options import Sandwich
 from pramana.inference.score_intervals import FAR, Reference, score_intervals, score_statistic
 
 USUAL = 0.95
-LEVELS = (0.9, USUAL, 0.99)
-"""At which score intervals are computed where nobody asked for them, so that tables at the usual levels can be had."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ def limits_of(
     held, levels = np.full(engine.d, chosen.interval != "wald"), {chosen.level}
     if chosen.interval == "auto":
         faint = judged.signals < SAFE if judged is not None and not judged.divisor else ~held
-        held, levels = faint & engine.about.profiled, {*LEVELS, chosen.level}
+        held, levels = faint & engine.about.profiled, {*chosen.tabled, chosen.level}
     if not held.any() and chosen.level == USUAL:
         return None
     rows = [int(j) for j in np.flatnonzero(held)]

@@ -15,13 +15,11 @@ from typing import TypeAlias
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.kernels.shifted import Ladder, geometric_points, kept, laplace_points, of_rows, uniform
+from pramana.kernels.shifted import MOST_POINTS, Ladder, geometric_points, kept, laplace_points, of_rows, uniform
 
 Number: TypeAlias = Float | float
 Series: TypeAlias = list[Number]
 """A polynomial in the derivative by the linear predictor: coefficients from the lowest, one for all records or one a record."""
-MOST_POINTS = 20_000
-"""That stand for a noise; beyond, in the middle of a search, the answer is no number."""
 HIGHEST = 12
 """Degree of the polynomials that nodes revert: the squared score of a cubic in a linear model."""
 STENCIL = 128

@@ -26,6 +26,16 @@ def compiled() -> Any | None:
     return module
 
 
+@cache
+def compiled_noise() -> Any | None:
+    """Those of equations with noise in covariates; None likewise."""
+    try:
+        from pramana.kernels import compiled_noise as module
+    except ImportError:
+        return None
+    return module
+
+
 def accelerated(device: str) -> Any:
     """The kernels for a device that is no CPU; an error that says what is missing."""
     try:

@@ -80,9 +80,9 @@ def smoothed_derivatives(eta: Float, variance: Float, highest: int) -> list[Floa
         variance = variance[:1]
     left = float(1 - STEEPNESS.max() ** 2 * variance[0])
     if variance.size > 1 or eta.size < TABULATED or not left > 0 or not np.all(np.isfinite(eta)):
-        return _mixture_derivatives(eta, variance, highest)
+        return mixture_derivatives(eta, variance, highest)
     finer = KNOTS * max(1.0, STEEPNESS.max() / np.sqrt(left) / 2)  # as steep as the steepest term has become
-    return list(expanded(lambda t, order: np.stack(_mixture_derivatives(t, variance, order)), eta, highest, finer))
+    return list(expanded(lambda t, order: np.stack(mixture_derivatives(t, variance, order)), eta, highest, finer))
 
 
 def expanded(function: Callable[[Float, int], Float], eta: Float, highest: int, finer: float = KNOTS) -> Float:
@@ -120,7 +120,8 @@ def _expanded(table: Float, place: Int, apart: Float, highest: int) -> Float:
     return out
 
 
-def _mixture_derivatives(eta: Float, variance: Float, highest: int) -> list[Float]:
+def mixture_derivatives(eta: Float, variance: Float, highest: int) -> list[Float]:
+    """The same, term by term."""
     from scipy.special import ndtr
 
     out = [np.zeros_like(eta) for _ in range(highest + 1)]

@@ -8,6 +8,7 @@ F″(cD) g, and e^{sD} g(η) = g(η + s).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import factorial
 
 import numpy as np
@@ -23,6 +24,8 @@ SHORT = 0.15
 """Half a width of the noise, on the scale of η, up to which a power series of twelve terms in d/dη is right to 2e-10."""
 LONGEST = 10_000
 """Shifts that a sum may have; beyond, in the middle of a search, the answer is no number."""
+MOST_POINTS = 20_000
+"""That stand for a noise; beyond, likewise, the answer is no number."""
 BLOCK = 1 << 16
 """Numbers that are looked at together."""
 KNOTS = 16
@@ -128,21 +131,25 @@ def kept(
 
 def laplace_points(scale: float, slope: float, *, bounded: bool = False) -> tuple[Float, Float]:
     """Points and weights of a Laplace noise, for functions of η = slope · V: panels of Gauss and Legendre on both sides. For functions that grow
-    no faster than V², fewer points far out, by as many digits as the density has fallen there: right to 1e-10."""
+    no faster than V², fewer points far out, by as many digits as the density has fallen there: right to 1e-10. No numbers where there
+    would be too many."""
     length = STRETCH / max(1 / scale, slope)
+    if not 2 * POINTS * FAR * scale / length <= MOST_POINTS:
+        return np.full(1, np.nan), np.full(1, np.nan)
     starts = np.arange(np.ceil(FAR * scale / length)) * length
     sizes = np.full(starts.size, POINTS)
     if bounded:
         far = starts / scale
         sizes = POINTS - 2 - np.maximum(far * np.log10(np.e) - np.log10(1 + far**2), 0).astype(np.int64)
-    rules = [
-        (start, *np.polynomial.legendre.leggauss(size))
-        for start, size in zip(starts, sizes.tolist(), strict=True)
-        if size > 0
-    ]
+    rules = [(start, *_legendre(size)) for start, size in zip(starts, sizes.tolist(), strict=True) if size > 0]
     v = np.concatenate([start + length / 2 * (places + 1) for start, places, _ in rules])
     mass = np.concatenate([weights for _, _, weights in rules]) * length / 2 * np.exp(-v / scale) / (2 * scale)
     return np.concatenate([-v[::-1], v]), np.concatenate([mass[::-1], mass])
+
+
+@lru_cache(maxsize=POINTS)
+def _legendre(size: int) -> tuple[Float, Float]:
+    return np.polynomial.legendre.leggauss(size)
 
 
 def geometric_points(decay: float, step: float, slope: float) -> tuple[Float, Float]:

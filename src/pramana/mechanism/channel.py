@@ -143,6 +143,11 @@ class Channel(ABC):
         return False
 
     @property
+    def lattice(self) -> tuple[float, float] | None:
+        """Of such numbers on a grid: its step, and how far from a released value those are that stand for it; None elsewhere."""
+        return None
+
+    @property
     def bounded(self) -> bool:
         """Whether numbers with noise are released within bounds, so that every function of them has an average over the noise."""
         return False
@@ -190,6 +195,10 @@ class Channel(ABC):
 
     def revert_bounded(self, encoded: Column, context: Columns) -> Nodes:
         """The same for smooth functions that grow no faster than a square, where that asks for less."""
+        return self.revert(encoded, context)
+
+    def revert_lattice(self, encoded: Column, context: Columns) -> Nodes:
+        """The same for few released values, however many stand for each, where there is a `lattice`."""
         return self.revert(encoded, context)
 
     @property

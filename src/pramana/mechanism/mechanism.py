@@ -19,7 +19,7 @@ from pramana.frames.levels import is_number, is_unsigned, lacks_half, refuse_hal
 from pramana.frames.replacement import replace_columns
 from pramana.frames.table import require_columns
 from pramana.mechanism.channel import CONDITIONS, Channel, Document
-from pramana.mechanism.channels.additive_noise import AdditiveNoise
+from pramana.mechanism.channels.additive_noise import GridNoise
 from pramana.mechanism.channels.reports import ReportChannel
 from pramana.mechanism.channels.transition import TransitionMatrix, told_given
 
@@ -47,7 +47,10 @@ class Assignment:
             levels = self.component(position)
             joint = len(self.columns) > 1 and levels is not None
             kind = infer_kind(levels) if joint and levels else self.channel.kind
-            yield Variable(name, kind, levels, smooth_only=self.channel.smooth_only, keeps=self.channel.keeps)
+            channel = self.channel
+            yield Variable(
+                name, kind, levels, smooth_only=channel.smooth_only, keeps=channel.keeps, lattice=channel.lattice
+            )
 
     def values(self, place: int, codes: Column) -> Column:
         """Values of one of the columns, from codes of the channel."""
@@ -111,9 +114,9 @@ class Assignment:
         return parts
 
     @property
-    def noises(self) -> dict[Level | None, AdditiveNoise]:
+    def noises(self) -> dict[Level | None, GridNoise]:
         """The noise of every stratum, under None where there are no strata; nothing for a channel with levels."""
-        return {stratum: part for stratum, part in self.channel.parts.items() if isinstance(part, AdditiveNoise)}
+        return {stratum: part for stratum, part in self.channel.parts.items() if isinstance(part, GridNoise)}
 
     @property
     def measured(self) -> bool:
@@ -438,17 +441,6 @@ def refuse_measured(mechanism: Mechanism | None, purpose: str) -> None:
     if found:
         raise MechanismError(
             f"the transition matrix of {listing(found[0].columns)} was measured, and {purpose}: take it as known with matrix.measured(None)"
-        )
-
-
-def refuse_clamped_noise(mechanism: Mechanism) -> None:
-    """Where noise must be what was added to a number: released values that were clamped as well are not."""
-    clamped = [a for a in mechanism.by_column.assignments if a.numeric and not a.noises]
-    if clamped:
-        raise MechanismError(
-            f"the channel of {listing(clamped[0].columns)} is a {clamped[0].channel.title}, with which files are not released, audited or weighed yet: "
-            "use Mechanism.perturb and mechanism.save, whose frame and description fit reads, or GeometricNoise(..., bounds=...).clamped(), which is a "
-            "transition matrix"
         )
 
 

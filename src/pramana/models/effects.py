@@ -189,6 +189,10 @@ class AverageTreatmentEffect(Question):
         outcome, treatment = self._parsed()
         return tuple(dict.fromkeys((*outcome.variables, *treatment.response_variables)))
 
+    @property
+    def formulas(self) -> tuple[ParsedFormula, ...]:
+        return self._parsed()
+
     def _parsed(self) -> tuple[ParsedFormula, ParsedFormula]:
         sides = (as_term(self.outcome), as_term(self.treatment))
         return tuple(parse_plain(f"{left} ~ {self.covariates}", self.functions) for left in sides)  # type: ignore[return-value]

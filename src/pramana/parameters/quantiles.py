@@ -16,6 +16,7 @@ from pramana.arrays import Float
 from pramana.errors import FormulaError
 from pramana.estimating.cells import distinct, factors_of, names_of
 from pramana.estimating.distribution import (
+    FLAT,
     SHARP,
     Distribution,
     DistributionFunction,
@@ -139,9 +140,15 @@ class QuantileFunctional(Functional):
         knots, out = measure.knots(width(measure, self.bandwidth)), np.empty_like(scores)
         for g in range(measure.count):
             masses = measure.masses(weights[None], g)
-            shares, f = self.q - scores[:, g] / masses.sum(), knots.function(masses)
+            shares, f = self.levels(scores[:, g], masses.sum()), knots.function(masses)
             out[:, g] = [knots.quantile(f, share) for share in shares]
         return out
+
+    def levels(self, scores: Float, mass: float | Float) -> Float:
+        return np.asarray(self.q - scores / mass)
+
+    def width(self, measure: Distribution) -> float:
+        return width(measure, self.bandwidth)
 
     def pieces(self, measure: Distribution, beta: Float, reference: Float) -> list[tuple[int | None, Float]]:  # noqa: ARG002
         h = width(measure, self.bandwidth)
@@ -236,5 +243,5 @@ def _inverted(knots: Knots, masses: Float, q: float) -> Float:
 
 def crossings(knots: Knots, masses: Float, q: float) -> int:
     """How often F̂ of one measure (1, S) crosses q."""
-    below = knots.function(masses)[0] < q
+    below = knots.function(masses)[0] < q - FLAT
     return int(np.sum(below[1:] != below[:-1])) + int(not below[0])

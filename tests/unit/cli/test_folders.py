@@ -26,7 +26,9 @@ def folder(tmp_path: Path, survey: pd.DataFrame, mechanism: pr.Mechanism) -> Pat
 
 
 @pytest.mark.parametrize("given", ["parts", "parts/*.csv"])
-@pytest.mark.parametrize("memory", [(), ("--memory", "1 kB")])
+@pytest.mark.parametrize(
+    "memory", [(), ("--memory", "1 kB", "--engine", "local"), ("--memory", "1 kB", "--engine", "duckdb")]
+)
 def test_several_files_are_one(folder: Path, given: str, memory: tuple[str, ...]) -> None:
     def fitted(data: str, *options: str) -> list[dict[str, float]]:
         command = [
@@ -47,6 +49,14 @@ def test_several_files_are_one(folder: Path, given: str, memory: tuple[str, ...]
     for a, b in zip(whole, parts, strict=True):
         assert a["estimate"] == pytest.approx(b["estimate"], rel=1e-8)
         assert a["std_error"] == pytest.approx(b["std_error"], rel=1e-8)
+
+
+@pytest.mark.parametrize("command", ["fit", "compare"])
+def test_an_engine_that_nobody_knows_is_refused(folder: Path, command: str) -> None:
+    given = [command, "income ~ age", str(folder / "parts"), "-m", str(folder / "m.json"), "--engine", "sparks"]
+    found = CliRunner().invoke(app, given)
+    assert found.exit_code == 1
+    assert "engine 'sparks' is unknown: did you mean 'spark'" in str(found.exception)
 
 
 def test_a_memory_that_is_none_is_refused(folder: Path) -> None:

@@ -80,24 +80,3 @@ def test_bounds_are_needed() -> None:
 def test_steps_are_refused(what: Any) -> None:
     with pytest.raises(pr.DataError, match=r"'z' has no levels"):
         pr.fit(what, MECHANISM.perturb(frame(50), seed=1), MECHANISM)
-
-
-def test_files_are_refused_in_words(tmp_path: Path) -> None:
-    (tmp_path / "public").mkdir()
-    true, released = tmp_path / "true.csv", tmp_path / "public" / "released.csv"
-    frame(400).to_csv(true, index=False)
-    pr.release(true, released, pr.Mechanism({"z": NOISE.inner}))
-    description = tmp_path / "public" / "datapackage.json"
-    description.write_text(description.read_text().replace('"laplace_noise"', '"clamped_laplace_noise"'))
-    acts: list[Any] = [
-        lambda: pr.release(true, tmp_path / "out.csv", MECHANISM),
-        lambda: pr.risk(true, MECHANISM),
-        lambda: pr.audit(released),
-        lambda: pr.audit(released, original=true),
-    ]
-    for act in acts:
-        with pytest.raises(
-            pr.MechanismError, match=r"'z' is a ClampedLaplaceNoise.*not released, audited or weighed yet"
-        ):
-            act()
-    assert not (tmp_path / "out.csv").exists()

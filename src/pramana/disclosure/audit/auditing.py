@@ -18,7 +18,6 @@ from pramana.frames.writing import sha256, sha256_of
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.document import PramModel, from_document, parsed
 from pramana.mechanism.description.reading import descriptions, listed_files
-from pramana.mechanism.mechanism import refuse_clamped_noise
 from pramana.render import Sheet
 
 Severity = Literal["error", "warning", "ok"]
@@ -140,7 +139,6 @@ def _described(path: Path, checks: Any) -> _Part:
     mechanism, body = _mechanism(given, path, findings)
     findings += checks.check_metadata(path, mechanism.columns if mechanism is not None else [])
     if mechanism is not None and body is not None:
-        refuse_clamped_noise(mechanism)
         findings += checks.check_file(path, body, given)
         findings += checks.check_schema(reader, given, mechanism)
     return _Part(path.name, mechanism, body, tuple(findings))

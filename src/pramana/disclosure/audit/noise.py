@@ -13,7 +13,7 @@ from pramana.disclosure.audit.auditing import Finding, Severity
 from pramana.disclosure.release.streaming import Moments
 from pramana.frames import Level
 from pramana.mechanism import Assignment
-from pramana.mechanism.channels.additive_noise import AdditiveNoise
+from pramana.mechanism.channels.additive_noise import GridNoise
 from pramana.mechanism.channels.joint_noise import JointGaussianNoise
 from pramana.mechanism.draws.perturbation import Cells
 
@@ -43,7 +43,7 @@ def code_rows(rows: Int) -> list[int]:
     return [0, *range(3, len(rows))]
 
 
-def _noises(assignment: Assignment) -> Mapping[Level | None, AdditiveNoise | JointGaussianNoise]:
+def _noises(assignment: Assignment) -> Mapping[Level | None, GridNoise | JointGaussianNoise]:
     """By stratum."""
     channel = assignment.channel
     return {None: channel} if isinstance(channel, JointGaussianNoise) else assignment.noises
@@ -60,22 +60,27 @@ def _named(assignment: Assignment, stratum: object) -> str:
 
 @dataclass
 class _Held:
-    """Of the released numbers under one noise: moments, and how many lie where, or off the grid."""
+    """Of the released numbers under one noise: moments, also of what stands for the squared distance of true ones from the middle of clamped
+    noise, and how many lie where, or off the grid."""
 
     moments: Moments = field(default_factory=Moments)
+    squares: Moments = field(default_factory=Moments)
     off_grid: int = 0
     impossible: int = 0
     at_bounds: Int = field(default_factory=lambda: np.zeros((2, 3), dtype=np.int64))
 
-    def add(self, values: Float, noise: AdditiveNoise) -> None:
+    def add(self, values: Float, noise: GridNoise) -> None:
         self.moments += Moments.of(values)
         self.off_grid += int(noise.off_grid(values).sum())
         if noise.bounds is None:
             return
         low, high = noise.bounds
-        reach = (noise.chances.size // 2 + 0.5) * noise.grid
+        reach = (0.5 if noise.clamps else noise.chances.size // 2 + 0.5) * noise.grid
         self.impossible += int(np.sum((values < low - reach) | (values > high + reach)))
         self.at_bounds += noise.at_bounds(values)
+        if noise.clamps:
+            standing, added = noise.unbiased(values)
+            self.squares += Moments.of((standing - (low + high) / 2) ** 2 - added)
 
 
 class ReleasedNumbers:
@@ -97,7 +102,7 @@ class ReleasedNumbers:
                 yield Finding("noise", severity, f"{name}: {told}")
 
 
-def _misplaced(held: _Held, noise: AdditiveNoise) -> Iterator[tuple[Severity, str]]:
+def _misplaced(held: _Held, noise: GridNoise) -> Iterator[tuple[Severity, str]]:
     """Numbers that the noise cannot have made, whatever the true ones are."""
     if held.off_grid and noise.on_grid:
         yield (
@@ -127,10 +132,13 @@ def _misplaced(held: _Held, noise: AdditiveNoise) -> Iterator[tuple[Severity, st
         )
 
 
-def _unlikely(held: _Held, noise: AdditiveNoise) -> Iterator[tuple[Severity, str]]:
+def _unlikely(held: _Held, noise: GridNoise) -> Iterator[tuple[Severity, str]]:
     """A spread below that of the noise, or a mean that no true values within the bounds have."""
-    found, spread = held.moments, float(noise.operator.spread)
+    found, spread = held.moments, noise.spread
     if found.count < FEWEST:
+        return
+    if noise.clamps:
+        yield from _narrow(held.squares, noise)
         return
     own = max(found.fourths / found.count - found.variance**2, _fourth(noise) - spread**4, 0.0)
     slack = FAR * np.sqrt(own / found.count)
@@ -149,7 +157,21 @@ def _unlikely(held: _Held, noise: AdditiveNoise) -> Iterator[tuple[Severity, str
         )
 
 
-def _fourth(noise: AdditiveNoise) -> float:
+def _narrow(squares: Moments, noise: GridNoise) -> Iterator[tuple[Severity, str]]:
+    """A mean squared distance from the middle of the bounds that no true values have: it is not negative, nor above that of the bounds. Where the bounds
+    are close hardly any record is inside, with −2b² each: their variance is known, also where a file has none of them."""
+    most = (noise.span / 2) ** 2
+    own = max(squares.squares / squares.count, noise.spread**4 * min(1.0, noise.span / (np.sqrt(2) * noise.spread)))
+    slack = FAR * np.sqrt(own / squares.count)
+    if not -slack <= squares.mean <= most + slack:
+        yield (
+            "error",
+            f"the true values would have a mean squared distance of {squares.mean:.4g} ± {slack:.2g} from the middle of their bounds, which is 0 to "
+            f"{most:.4g} for all within: these values were not made with this noise",
+        )
+
+
+def _fourth(noise: GridNoise) -> float:
     """E V⁴."""
     return float(noise.chances @ noise.values**4)
 
@@ -214,8 +236,75 @@ class DrawnNoise:
         ]
 
 
-def _law(noise: AdditiveNoise | JointGaussianNoise) -> _Law | _JointLaw:
-    return _JointLaw(noise) if isinstance(noise, JointGaussianNoise) else _Law(noise)
+def _law(noise: GridNoise | JointGaussianNoise) -> _Law | _JointLaw | _ClampedLaw:
+    if isinstance(noise, JointGaussianNoise):
+        return _JointLaw(noise)
+    return _ClampedLaw(noise) if noise.clamps else _Law(noise)
+
+
+class _ClampedLaw:
+    """A noise of which what came out was clamped: how many records are at either end, and, for the others, where the noise lies among what would
+    have stayed inside, which is as likely in every part of it."""
+
+    def __init__(self, noise: GridNoise) -> None:
+        self._half = noise.chances.size // 2
+        self._below = np.concatenate([[0.0], np.cumsum(noise.chances)])
+        self._ends = noise.true_steps(np.array(noise.bounds))
+        self._counts = np.zeros((BINS, GROUPS))
+        self._edges: Int | None = None
+        self._held, self._expected, self._variance = np.zeros(2), np.zeros(2), np.zeros(2)
+        self.count, self.impossible = 0, 0
+
+    def _up_to(self, steps: Int) -> Float:
+        """Pr(V ≤ steps)."""
+        return self._below[np.clip(steps + self._half + 1, 0, self._below.size - 1)]
+
+    def add(self, moved: Int, true: Int) -> None:
+        if not moved.size:
+            return
+        if self._edges is None:
+            self._edges = np.unique(np.quantile(true, np.linspace(0, 1, GROUPS + 1)[1:-1]))
+        low, high = self._ends[0] - true, self._ends[1] - true
+        self.impossible += int(np.sum((moved < low) | (moved > high)))
+        self.count += moved.size
+        chances = np.stack([self._up_to(low), 1 - self._up_to(high - 1)])
+        self._held += [np.sum(moved == low), np.sum(moved == high)]
+        self._expected += chances.sum(axis=1)
+        self._variance += (chances * (1 - chances)).sum(axis=1)
+        inside = (moved > low) & (moved < high)
+        room = (1 - chances.sum(axis=0))[inside]
+        place = ((self._up_to(moved) + self._up_to(moved - 1)) / 2 - chances[0])[inside] / room
+        cell = np.clip((place * BINS).astype(np.int64), 0, BINS - 1)
+        group = np.searchsorted(self._edges, true[inside], side="right")
+        self._counts += np.bincount(cell * GROUPS + group, minlength=self._counts.size).reshape(self._counts.shape)
+
+    def judged(self, name: str) -> Finding:
+        from scipy.special import ndtr
+
+        from pramana.disclosure.audit.contents import chi_square
+
+        if self.impossible:
+            return Finding(
+                "transitions", "error", f"{name}: {self.impossible} value(s) lie beyond the bounds of the noise"
+            )
+        if self.count < FEWEST:
+            return Finding("transitions", "ok", f"{name}: too few records to test")
+        apart = np.abs(self._held - self._expected) / np.sqrt(np.maximum(self._variance, 1.0))
+        size = max(1, min(BINS, int(self._counts.sum() / (10 * GROUPS))))
+        first = np.unique(np.arange(BINS) * size // BINS, return_index=True)[1]
+        counts, widths = np.add.reduceat(self._counts, first), np.diff(np.append(first, BINS)) / BINS
+        p, freedom = chi_square(counts, widths[:, None] * counts.sum(axis=0))
+        p = min(1.0, 3 * min(p, *(2 * ndtr(-apart)).tolist()))
+        said = "does not follow its law" if p < ALPHA else "follows its law"
+        low, high = (
+            f"{held:.0f} at the {end} bound, expected {known:.4g}"
+            for held, end, known in zip(self._held, ("lower", "upper"), self._expected, strict=True)
+        )
+        return Finding(
+            "transitions",
+            "error" if p < ALPHA else "ok",
+            f"{name}: the clamped noise {said} ({low}; {high}; chi-square test of the others, {freedom} df, p = {p:.3g})",
+        )
 
 
 class _JointLaw:
@@ -263,7 +352,7 @@ def _numbers(values: Float) -> str:
 class _Law:
     """One noise, and what was drawn from it."""
 
-    def __init__(self, noise: AdditiveNoise) -> None:
+    def __init__(self, noise: GridNoise) -> None:
         self._noise = noise
         self._chances = noise.chances
         self._half = self._chances.size // 2
@@ -311,7 +400,7 @@ class _Law:
         return Finding(
             "transitions",
             "error" if p < ALPHA else "ok",
-            f"{name}: the noise {said} (standard deviation {spread:.4g}, stated {float(self._noise.operator.spread):.4g}; chi-square test, "
+            f"{name}: the noise {said} (standard deviation {spread:.4g}, stated {float(self._noise.spread):.4g}; chi-square test, "
             f"{freedom} df, mean and variance, p = {p:.3g})",
         )
 
@@ -331,7 +420,7 @@ class _Law:
         """p-values of the mean and of the mean square, by their normal approximation."""
         from scipy.special import ndtr
 
-        found, spread = self._moments, float(self._noise.operator.spread)
+        found, spread = self._moments, float(self._noise.spread)
         shift = found.mean / (spread / np.sqrt(found.count))
         excess = (self.mean_square - spread**2) / np.sqrt((_fourth(self._noise) - spread**4) / found.count)
         return float(2 * ndtr(-abs(shift))), float(2 * ndtr(-abs(excess)))

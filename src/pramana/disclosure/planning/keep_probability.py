@@ -391,6 +391,11 @@ def _noise_response(
         raise PramanaError(
             f"column {column!r} has one value in all records: there is nothing to hide, and no strength to choose"
         )
+    if not _noises(own.channel):
+        raise PramanaError(
+            f"{column!r} has a {own.channel.title}, whose strength is not planned: plan for the noise before it is clamped, and see with risk(analyses=...) what "
+            "clamping leaves"
+        )
     held = spread / spread_of(own.channel)
     limits = [noise.strengths for noise in _noises(own.channel).values()]
     low = max(WEAKEST * held, *(least for least, _ in limits))

@@ -113,7 +113,7 @@ class Trial:
             linear.append(self._linear(equation, sampling))
             tell(len(found), self.replicates)
             failed += not np.isfinite(answer).all()
-            if failed > most and len(found) >= FEWEST:
+            if failed > most and (len(found) >= FEWEST or not intervals):  # no answer is asked of such a design
                 break
         share = people.each(self.n) / people.units
         known = not self.pilot.sums and (mechanism.unit is None or not mechanism.unit.varies)
@@ -219,12 +219,23 @@ class _Bound(Reversion):
         return Binding(self.equation)
 
 
+class _Counted(Sandwich):
+    """As `fit` answers, with intervals at the one level that is counted."""
+
+    @property
+    def tabled(self) -> tuple[float, ...]:
+        return ()
+
+
 def _answered(
     pilot: Pilot, mechanism: Mechanism, equation: Equation, sampling: Sampling, *, intervals: bool
 ) -> tuple[Float, Float]:
     """Estimates (p,) less the pilot's own, and whether their intervals hold it; NaN for a file without an answer."""
     nothing = np.full(len(pilot.parameters), np.nan)
-    options = Options() if intervals else Options(Sandwich(interval="wald"), start=pilot.estimate.tolist())
+    plain = equation.about.smooth and not equation.about.inverted  # where `fit` chooses a sandwich
+    options = Options(_Counted(level=LEVEL) if plain else None)
+    if not intervals:
+        options = Options(Sandwich(interval="wald"), start=pilot.estimate.tolist())
     try:
         task = Task(_Learned(pilot.function), pilot.table, mechanism, sampling, options)
         result = estimate(_Bound(equation=equation), task)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.disclosure.release.streaming import Moments
+from pramana.disclosure.release.streaming import Moments, Spread
 from pramana.disclosure.utility.costs import share_inflation
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 from pramana.mechanism.channel import CONDITIONS
-from pramana.mechanism.channels.additive_noise import AdditiveNoise
+from pramana.mechanism.channels.additive_noise import GridNoise
 from pramana.mechanism.channels.joint_noise import JointGaussianNoise
 from pramana.mechanism.channels.matrix_forms import Banded, Mixture
 from pramana.render import Sheet
@@ -217,9 +217,9 @@ def _summary(mechanism: Mechanism) -> Iterator[Sheet]:
         yield Sheet(heads, noisy, facts=() if rows else (total,))
 
 
-def _noise_row(title: str, noise: AdditiveNoise) -> tuple[object, ...]:
+def _noise_row(title: str, noise: GridNoise) -> tuple[object, ...]:
     clamped = "no bounds" if noise.bounds is None else f"{noise.bounds[0]:g} to {noise.bounds[1]:g}"
-    return title, clamped, noise.drawn_on, float(noise.operator.spread), noise.epsilon
+    return title, clamped, noise.drawn_on, float(noise.spread), noise.epsilon
 
 
 def _matrices(assignment: Assignment) -> Iterator[str | Sheet | Drawing]:
@@ -297,17 +297,17 @@ def _drawing(title: str, matrix: TransitionMatrix) -> Drawing:
 
 
 def _cost(assignment: Assignment, counts: Mapping[object, Any], apart: bool) -> Iterator[str | Sheet]:
-    if not assignment.numeric:
+    if not isinstance(counts, Spread):
         yield from _costs(assignment, counts, apart)
         return
-    rows = tuple(_noise_cost(_title(assignment, s), n, counts[s], apart) for s, n in assignment.noises.items())
+    rows = tuple(_noise_cost(_title(assignment, s), counts[s], counts.added[s], apart) for s in assignment.noises)
     heads = ("mean of", "released records", "variance times", *(["effective sample size"] if apart else []))
     yield Sheet(heads, rows)
 
 
-def _noise_cost(title: str, noise: AdditiveNoise, found: Moments, apart: bool) -> tuple[object, ...]:
-    """The released variance is the true one plus that of the noise."""
-    left = found.variance - float(noise.operator.spread) ** 2
+def _noise_cost(title: str, found: Moments, added: Moments, apart: bool) -> tuple[object, ...]:
+    """The variance of what stands for true values is the true one plus what the noise adds."""
+    left = found.variance - added.mean
     factor = found.variance / left if left > 0 else np.inf
     return (title, found.count, float(factor), *([int(found.count / factor)] if apart else []))
 

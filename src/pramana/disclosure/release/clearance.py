@@ -17,7 +17,7 @@ from pramana.disclosure.release.ledger import Entry
 from pramana.disclosure.release.policy import ALLOWANCES, RARE, Balance, Policy
 from pramana.errors import PramanaError, PramanaWarning, listing, suggestion
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
-from pramana.mechanism.channels.additive_noise import AdditiveNoise
+from pramana.mechanism.channels.additive_noise import GridNoise
 from pramana.mechanism.channels.matrix_forms import Banded, Mixture
 
 NEARLY = 1e-3
@@ -478,9 +478,9 @@ def _stays(matrix: TransitionMatrix, codes: Int) -> Float:
     return np.asarray((form.matrix * (codes[:, None] == codes[None, :])).sum(axis=0))
 
 
-def surest(part: TransitionMatrix | AdditiveNoise) -> float:
+def surest(part: TransitionMatrix | GridNoise) -> float:
     """The largest probability with which a true value becomes one and the same released value."""
-    return float(part.chances.max() if isinstance(part, AdditiveNoise) else part.form.largest.max())
+    return float(part.surest if isinstance(part, GridNoise) else part.form.largest.max())
 
 
 def _fixed_levels(mechanism: Mechanism) -> Iterator[str]:

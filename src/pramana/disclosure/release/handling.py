@@ -12,7 +12,7 @@ from pramana.errors import MechanismError
 from pramana.frames import Level
 from pramana.mechanism import Mechanism, Unit
 from pramana.mechanism.designs.design_file import Design
-from pramana.mechanism.mechanism import refuse_clamped_noise, refuse_measured
+from pramana.mechanism.mechanism import refuse_measured
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,6 @@ def asked(
     else:
         known = given if unit is None else given.with_unit(unit)
     refuse_measured(known, "a release draws with probabilities that are known")
-    refuse_clamped_noise(known)
     if handling.missing_level is not None:
         codings |= _with_missing(known, codings, handling.missing_level)
     _refuse_marks_that_are_levels(known, marks)

@@ -37,7 +37,7 @@ from pramana.frames.writing import (
     sha256,
 )
 from pramana.mechanism import Assignment, JointGaussianNoise, Mechanism, Unit
-from pramana.mechanism.channels.additive_noise import AdditiveNoise
+from pramana.mechanism.channels.additive_noise import GridNoise
 from pramana.mechanism.description.reading import PACKAGE, find_description
 from pramana.mechanism.designs.design_file import Design
 from pramana.mechanism.draws.keyed import Key
@@ -516,7 +516,7 @@ def _legible(order: Order, distances: Mapping[str, Distances]) -> str | None:
     return None
 
 
-def _least(assignment: Assignment, place: int) -> Iterable[AdditiveNoise]:
+def _least(assignment: Assignment, place: int) -> Iterable[GridNoise]:
     """What hides a column's numbers from those who know all other columns."""
     channel = assignment.channel
     return [channel.given_others(place)] if isinstance(channel, JointGaussianNoise) else assignment.noises.values()

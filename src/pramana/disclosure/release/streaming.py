@@ -171,21 +171,30 @@ class Moments:
 
 
 class Spread(dict[object, Moments]):
-    """Released numbers of a column with noise, summed up by stratum (None where there is one noise)."""
+    """What stands for the true numbers of a column with noise, summed up by stratum (None where there is one noise).
+
+    Attributes
+    ----------
+    added : what the noise adds to the variance, likewise.
+    """
 
     def __init__(self, assignment: Assignment) -> None:
-        self._by = next(iter(assignment.channel.context), None)
-        super().__init__(dict.fromkeys(assignment.channel.parts, Moments()))
+        self._by, self._noises = next(iter(assignment.channel.context), None), assignment.noises
+        super().__init__(dict.fromkeys(self._noises, Moments()))
+        self.added: dict[object, Moments] = dict.fromkeys(self._noises, Moments())
 
     def add(self, values: Column, cells: Cells) -> None:
-        for stratum in self:
+        for stratum, noise in self._noises.items():
             rows = cells.present if self._by is None else cells.present & (cells.context[self._by] == stratum)
-            self[stratum] += Moments.of(np.asarray(values, dtype=float)[rows])
+            standing, added = noise.unbiased(np.asarray(values, dtype=float)[rows])
+            self[stratum] += Moments.of(standing)
+            self.added[stratum] += Moments.of(added)
 
     def join(self, other: Spread) -> None:
         """Go on with the records of another file."""
         for stratum in self:
             self[stratum] += other[stratum]
+            self.added[stratum] += other.added[stratum]
 
     @property
     def released(self) -> list[int]:

@@ -18,7 +18,7 @@ from pramana.arrays import Float, Int
 from pramana.errors import DataError, listing
 from pramana.frames import Level
 from pramana.frames.levels import is_number
-from pramana.mechanism.channels.additive_noise import AdditiveNoise
+from pramana.mechanism.channels.additive_noise import GridNoise
 
 FINE = 32
 """Steps within one standard deviation of a noise that stands for a continuous one: posteriors of intervals are right to 1e-3 of
@@ -62,18 +62,19 @@ class Numbers:
     prior : share of each true value from the smallest to the largest (R,).
     """
 
-    noise: AdditiveNoise
+    noise: GridNoise
     step: float
     lowest: int
     prior: Float
 
     @classmethod
-    def of(cls, noise: AdditiveNoise, values: Float, prior: Any, columns: tuple[str, ...]) -> Numbers:
+    def of(cls, noise: GridNoise, values: Float, prior: Any, columns: tuple[str, ...]) -> Numbers:
         """With the shares of the values themselves (n,), or those that an attacker is taken to know, by value."""
+        kind = ClampedNumbers if noise.clamps else cls
         steps = noise.true_steps(values)
         known = None if prior is None else _given(noise, prior, columns)
         held = steps if known is None else np.concatenate([steps, known[0]])
-        steps_of_noise = int(float(noise.operator.spread) / noise.grid)
+        steps_of_noise = int(noise.spread / noise.grid)
         fine = 1 if noise.on_grid and steps_of_noise <= EXACT else max(steps_of_noise // FINE, 1)
         merged = max(fine, -(-int(np.ptp(held)) // WIDEST))
         places = np.floor_divide(held + merged // 2, merged)
@@ -82,7 +83,7 @@ class Numbers:
             shares = np.bincount(places - lowest) / places.size
         else:
             shares = np.bincount(places[steps.size :] - lowest, known[1], int(np.ptp(places)) + 1)
-        return cls(noise, merged * noise.grid, lowest, shares)
+        return kind(noise, merged * noise.grid, lowest, shares)
 
     @property
     def _merged(self) -> int:
@@ -110,7 +111,20 @@ class Numbers:
     @cached_property
     def released(self) -> Float:
         """Expected share of every released value (R + 2K,), from K steps below the smallest true one."""
-        return np.asarray(np.convolve(self.prior, self.law))
+        return self._clamped(np.convolve(self.prior, self.law))
+
+    def _clamped(self, sums: Float) -> Float:
+        """Sums over what is added to each true value, by what is released."""
+        return sums
+
+    @property
+    def _inside(self) -> Float:
+        """The same shares where a released value is what was added up."""
+        return self.released
+
+    def _chances(self, released: Int, places: Int) -> Float:
+        """Of released values, counted from K steps below the smallest true one, for true values (n,)."""
+        return np.append(self.law, [0.0, 0.0])[np.clip(released - places, -1, self.law.size)]
 
     def places(self, values: Float) -> Int:
         """Of true values (n,) among the prior's."""
@@ -128,7 +142,7 @@ class Numbers:
         expected, largest = np.zeros(places.size), np.zeros(places.size)
         law = self.law[self._near]
         size = max(1, 2_000_000 // law.size)
-        window = np.lib.stride_tricks.sliding_window_view(self.released[self._near.start :], law.size)
+        window = np.lib.stride_tricks.sliding_window_view(self._inside[self._near.start :], law.size)
         for low in range(0, places.size, size):
             rows = places[low : low + size]
             posterior = _ratio(self.prior[rows, None] * law, window[rows])
@@ -139,8 +153,7 @@ class Numbers:
     def realised(self, places: Int, seen: Float) -> Float:
         """Posterior of the true values (n,) given the released ones."""
         steps = np.floor_divide(self.noise.released_steps(seen) + self._merged // 2, self._merged) - self.lowest
-        moved = np.clip(steps - places + self.half, -1, self.law.size)
-        law = np.append(self.law, [0.0, 0.0])[moved]  # beyond its reach, or what is left out of it
+        law = self._chances(steps + self.half, places)  # 0 beyond its reach, or for what is left out of it
         shares = self.released[np.clip(steps + self.half, 0, self.released.size - 1)]
         return np.where(law > 0, _ratio(self.prior[places] * law, shares), 0.0)
 
@@ -149,7 +162,7 @@ class Numbers:
         on its odds, and how many true values are ruled out."""
         held = np.flatnonzero(self.prior > 0)
         for w in np.flatnonzero(self.released * n >= EXPECTED):
-            law = np.append(self.law, 0.0)[np.clip(w - held, -1, self.law.size)]
+            law = self._chances(np.asarray(w), held)
             joint = self.prior[held] * law
             best = int(np.argmax(joint))
             share, prior = float(self.released[w]), float(self.prior[held[best]])
@@ -163,16 +176,59 @@ class Numbers:
         """Mean square error of the best guess, without the release and with it."""
         values = (np.arange(self.prior.size) + self.lowest) * self.step
         values = values - values @ self.prior
-        mean = np.convolve(self.prior * values, self.law)
+        mean = self._clamped(np.convolve(self.prior * values, self.law))
         before = float(self.prior @ values**2)
         return before, max(before - float(np.sum(_ratio(mean**2, self.released))), 0.0)
+
+
+@dataclass(frozen=True)
+class ClampedNumbers(Numbers):
+    """The same where what is released is clamped to the bounds: either end stands for all draws beyond it."""
+
+    @cached_property
+    def _ends(self) -> tuple[int, int]:
+        """Where the ends are among released values, or the last ones before them."""
+        steps = self.noise.true_steps(np.array(self.noise.bounds))
+        places = np.floor_divide(steps + self._merged // 2, self._merged) - self.lowest + self.half
+        low, high = np.clip(places, 0, self.prior.size + 2 * self.half - 1).tolist()
+        return low, high
+
+    def _clamped(self, sums: Float) -> Float:
+        low, high = self._ends
+        out = np.zeros_like(sums)
+        out[low + 1 : high] = sums[low + 1 : high]
+        out[low] += sums[: low + 1].sum()
+        out[high] += sums[high:].sum()
+        return out
+
+    @property
+    def _inside(self) -> Float:
+        low, high = self._ends
+        place = np.arange(self.released.size)
+        return np.where((place > low) & (place < high), self.released, 0.0)
+
+    def _chances(self, released: Int, places: Int) -> Float:
+        low, high = self._ends
+        below = np.concatenate([[0.0], np.cumsum(self.law)])
+        at_low = below[np.clip(low - places + 1, 0, self.law.size)]
+        at_high = 1 - below[np.clip(high - places, 0, self.law.size)]
+        inside = super()._chances(released, places)
+        return np.where(released <= low, at_low, np.where(released >= high, at_high, inside))
+
+    def own(self, places: Int) -> tuple[Float, Float]:
+        expected, largest = super().own(places)
+        for end in self._ends:
+            chance = self._chances(np.full(places.size, end), places)
+            posterior = _ratio(self.prior[places] * chance, self.released[end])
+            expected, largest = expected + posterior * chance, np.maximum(largest, posterior)
+        return expected, largest
 
 
 def _ratio(above: Float, below: Float) -> Float:
     return np.divide(above, below, out=np.zeros(np.broadcast_shapes(above.shape, below.shape)), where=below > 0)
 
 
-def _given(noise: AdditiveNoise, prior: Any, columns: tuple[str, ...]) -> tuple[Int, Float]:
+def _given(noise: GridNoise, prior: Any, columns: tuple[str, ...]) -> tuple[Int, Float]:
     """An attacker's frequencies: from a value to its share."""
     valid = isinstance(prior, Mapping) and bool(prior) and all(is_number(v) for v in (*prior, *prior.values()))
     shares = np.array(list(prior.values()), dtype=float) if valid else np.empty(0)

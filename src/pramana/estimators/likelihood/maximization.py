@@ -151,11 +151,11 @@ def _newton(model: ObservedLikelihood, state: State) -> tuple[State, Float | Non
     """Damped Newton while the information is positive definite; the information is returned when it has settled."""
     for steps in range(NEWTON_STEPS):
         score, information = model.score_and_information(state)
-        step = _direction(information, score)
+        step = newton_step(information, score)
         if step is None:
             return state, None, steps
         gain = float(score @ step)
-        if gain <= DECREMENT * max(1.0, abs(state.value) * 1e-3) and _small(state.theta, step):
+        if gain <= DECREMENT * max(1.0, abs(state.value) * 1e-3) and settled(state.theta, step):
             last = model.evaluate(model.moved(state.theta, step))
             return last, model.score_and_information(last)[1], steps + 1
         moved = _ascent(model, state, step, gain)
@@ -165,7 +165,7 @@ def _newton(model: ObservedLikelihood, state: State) -> tuple[State, Float | Non
     return state, None, NEWTON_STEPS
 
 
-def _direction(information: Float, score: Float) -> Float | None:
+def newton_step(information: Float, score: Float) -> Float | None:
     """I⁻¹ s, or None where the information is not positive definite."""
     if not np.all(np.isfinite(information)):
         return None
@@ -180,7 +180,8 @@ def _direction(information: Float, score: Float) -> Float | None:
     return np.asarray(np.linalg.solve(factor.T, half) / scale)
 
 
-def _small(theta: Theta, step: Float) -> bool:
+def settled(theta: Theta, step: Float) -> bool:
+    """A step so small that nothing is left to be done after it."""
     limit = np.full(step.shape, 10 * SETTLED)
     limit[: len(theta.beta)] = SETTLED * (1 + np.abs(theta.beta))
     return bool(np.all(np.abs(step) <= limit))

@@ -10,16 +10,18 @@ from pramana.analysis.task import Inference, Task
 from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Sampling
-from pramana.errors import PramanaError, SolveError
+from pramana.errors import PramanaError, SolveError, listing
 from pramana.estimating import Equation, EstimatingFunction
 from pramana.estimators.corrections import ForwardCorrection
+from pramana.estimators.likelihood.climbing import Climber
 from pramana.estimators.likelihood.covariate_model import ABSENT, covariate_model, terms_of
 from pramana.estimators.likelihood.hidden_data import HiddenData, checked_model, hidden_data
 from pramana.estimators.likelihood.maximization import Maximum
-from pramana.estimators.likelihood.observed import ObservedLikelihood
+from pramana.estimators.likelihood.observed import ObservedLikelihood, Theta
 from pramana.estimators.likelihood.outcome import LikelihoodResult
 from pramana.estimators.likelihood.starts import Search, maximize, other_maxima
 from pramana.estimators.likelihood.variance import (
+    FaceValue,
     Robust,
     cluster_remarks,
     faint_channels,
@@ -28,6 +30,7 @@ from pramana.estimators.likelihood.variance import (
     refuse_few,
     robust_covariance,
     robust_of,
+    score_sums,
     weak_directions,
 )
 from pramana.estimators.method import Method
@@ -36,7 +39,7 @@ from pramana.estimators.tables.outcome import as_table, table_result
 from pramana.formulas.design import Offset
 from pramana.formulas.parsed import parse
 from pramana.frames import Table
-from pramana.inference import Jackknife, solve
+from pramana.inference import Jackknife, Sandwich, solve
 from pramana.inference.hypotheses import SpecificationTest
 from pramana.mechanism import Mechanism
 from pramana.models.prediction import Prediction
@@ -96,6 +99,10 @@ class Likelihood(Method):
     def has_model(self) -> bool:
         return True
 
+    @property
+    def streams(self) -> bool:
+        return self.covariate_model is None and not self.covariates
+
     def with_covariate_model(self, text: str) -> Likelihood:
         return replace(self, covariate_model=text)
 
@@ -114,28 +121,22 @@ class Likelihood(Method):
         """Fit, with standard errors and diagnostics."""
         task = replace(task.weighing(), plan=task.plan.likelihood)
         function, sampling, options = task.function, task.sampling, task.options.inference
-        if isinstance(options, Jackknife) or sampling.replicates is not None:
+        if isinstance(options, Jackknife) or sampling.replications:
             raise PramanaError("the likelihood knows no jackknife and no replicate weights: use method='reversion'")
         table = as_table(function)
         if table is not None:
             return _tabulated(table, task)
         robust = robust_of(options, sampling)
-        model = observed_likelihood(self, task)
         refuse_few(sampling, len(function.parameters))
-        search = searched(model, task)
-        found = search.best
-        inverse = inverse_information(found.information)
-        spread = Robust(inverse, None)
-        if robust is not None:
-            spread = robust_covariance(model, found, inverse, sampling, robust)
-        d, theta = len(function.parameters), found.theta
+        fitted = in_memory(self, task, robust) if task.learned is None else in_blocks(self, task, robust)
+        model, search, spread = fitted.model, fitted.search, fitted.spread
+        d, theta = len(function.parameters), fitted.theta
         dispersion = {"Dispersion": f"{theta.dispersion:.6g}"} if model.data.density.dispersed else {}
         model_of = {"Covariate model": model.covariates.description} if model.data.hides_covariates else {}
-        value, count = found.state.value, model.size(theta)
-        pseudo = sampling.weights is not None or sampling.clusters is not None
-        named = "Pseudo-log-likelihood" if pseudo else "Log-likelihood"
+        value, count = fitted.value, model.size(theta)
+        named = "Pseudo-log-likelihood" if sampling.pseudo else "Log-likelihood"
         figures = {named: f"{value:.4f} ({count} parameters)"} | (
-            {} if pseudo else {"AIC": f"{2 * (count - value):.4f}"}
+            {} if sampling.pseudo else {"AIC": f"{2 * (count - value):.4f}"}
         )
         return LikelihoodResult(
             parameters=function.parameters,
@@ -147,30 +148,89 @@ class Likelihood(Method):
             df=spread.degrees_of_freedom(sampling, d),
             diagnostics=(
                 *task.notes,
-                *_diagnostics(self, model, found, task),
-                *other_maxima(model, search, _worth(sampling)),
+                *_diagnostics(self, model, search.best, task),
+                *other_maxima(model, search, worth(sampling)),
                 *cluster_remarks(sampling, robust),
                 *(
-                    weak_directions(model, found, inverse[:d, :d], sampling.n)
+                    weak_directions(function.parameters, fitted.face, fitted.inverse[:d, :d], sampling.n)
                     or faint_channels(model, task.mechanism.assignments if task.mechanism else (), sampling.n)
                 ),
             ),
-            facts={**task.plan.facts, **model_of, **dispersion, **figures, **search.facts},
+            facts={**task.plan.facts, **task.facts, **model_of, **dispersion, **figures, **search.facts},
             frame_kind=task.table.kind,
             log_likelihood=value,
             parameter_count=count,
             dispersion=theta.dispersion if model.data.density.dispersed else None,
-            pseudo=pseudo,
+            pseudo=sampling.pseudo,
             content=_content(model.data, model.covariates.description),
             model=Prediction.of(function.prediction),
             log_scale=task.plan.log_scale,
         )
 
 
+@dataclass(frozen=True)
+class Fitted:
+    """A maximum and its variance.
+
+    Attributes
+    ----------
+    model, search : of the records in memory, all of them or a sample.
+    value : log-likelihood of all records.
+    inverse : of the observed information.
+    face : the information of the released values at face value (d, d).
+    """
+
+    model: ObservedLikelihood
+    search: Search
+    theta: Theta
+    value: float
+    inverse: Float
+    spread: Robust
+    face: Float
+
+
+def in_memory(method: Likelihood, task: Task, robust: Sandwich | None) -> Fitted:
+    model = observed_likelihood(method, task)
+    search = searched(model, task)
+    found = search.best
+    inverse = inverse_information(found.information)
+    spread = Robust(inverse, None)
+    if robust is not None:
+        sums = score_sums(model, found.state, task.sampling, task.sampling.groups or 0)
+        spread = robust_covariance(sums, inverse, task.sampling, robust, len(found.theta.beta))
+    face = FaceValue.of(model, found.state).information
+    return Fitted(model, search, found.theta, found.state.value, inverse, spread, face)
+
+
+def in_blocks(method: Likelihood, task: Task, robust: Sandwich | None) -> Fitted:
+    """From the maximum of the sample, by Newton passes over all records."""
+    learned = task.learned
+    assert learned is not None
+    few = replace(task, sampling=learned.few, learned=None)
+    few = replace(few.weighing(), sampled=task.sampled)
+    model = observed_likelihood(method, few)
+    if model.data.hides_covariates:
+        raise PramanaError(
+            f"the likelihood of the perturbed covariates {listing(sorted(model.data.combinations[0]))} needs all records at once, to model what they depend "
+            "on, and these do not fit into memory: raise memory=, fit a sample of the records, or use method='reversion'"
+        )
+    search = searched(model, few)
+    climber = Climber(model, task.function, task.mechanism, learned.stream, learned.sampling)
+    theta, sums = climber.climbed(search.best.theta)
+    inverse = inverse_information(sums.information)
+    spread = Robust(inverse, None)
+    if robust is not None:
+        spread = robust_covariance(climber.score_sums(theta, sums), inverse, task.sampling, robust, len(theta.beta))
+    return Fitted(model, search, theta, sums.value, inverse, spread, sums.face.information)
+
+
 def _tabulated(function: CrossTableFunction, task: Task) -> LikelihoodResult:
     """A table has no regression: its likelihood is maximised over the simplex."""
-    sampling = task.sampling
-    if sampling.weights is not None or sampling.clusters is not None or task.options.inference is not None:
+    if task.learned is not None:
+        raise PramanaError(
+            "a maximum-likelihood table is counted in memory, and the records do not fit there: raise memory=, or use method='reversion'"
+        )
+    if task.sampling.pseudo or task.options.inference is not None:
         raise PramanaError(
             "a maximum-likelihood table takes frequencies, but no weights, clusters or inference=: use method='reversion'"
         )
@@ -179,12 +239,12 @@ def _tabulated(function: CrossTableFunction, task: Task) -> LikelihoodResult:
 
 def searched(model: ObservedLikelihood, task: Task) -> Search:
     """The maximum of a task's likelihood, and what else was seen on the way."""
-    return maximize(model, task.start, root=lambda: _reverted(task), scale=_worth(task.sampling))
+    return maximize(model, task.start, root=lambda: _reverted(task), scale=worth(task.sampling))
 
 
-def _worth(sampling: Sampling) -> float:
+def worth(sampling: Sampling) -> float:
     """Records that a unit of weight stands for."""
-    return sampling.effective_n / float(sampling.row_weights.sum())
+    return sampling.effective_n / sampling.total
 
 
 def _reverted(task: Task) -> Float | None:

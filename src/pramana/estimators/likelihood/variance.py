@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from pramana.arrays import Float
+from pramana.arrays import Float, Int
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Sampling, Stratification
 from pramana.errors import PramanaError, SolveError, too_few
-from pramana.estimators.likelihood.maximization import Maximum
-from pramana.estimators.likelihood.observed import ObservedLikelihood
+from pramana.estimators.likelihood.observed import ObservedLikelihood, State
 from pramana.estimators.remarks import few_clusters, too_few_clusters
 from pramana.estimators.uncertainty import freedom
 from pramana.inference import Resampling, Sandwich
@@ -28,24 +27,20 @@ LARGEST = 500
 """Levels beyond which no singular values are computed."""
 
 
-def weak_directions(model: ObservedLikelihood, found: Maximum, variance: Float, records: float) -> list[Diagnostic]:
-    """A diagnostic where the information along some coefficients is worth too few records.
+def weak_directions(names: Sequence[str], face: Float, variance: Float, records: float) -> list[Diagnostic]:
+    """A diagnostic where the information along some coefficients is worth too few records; `face` is that of the released values at face value.
 
     The weakest direction is the one whose variance, the inverse of the observed information (d, d), exceeds that of the
     released values at face value most. Reversion asks for a share of √m standard errors from zero, m the records that
     carry it: the same limit here asks for m = 16.
     """
-    half = np.linalg.cholesky(_at_face_value(model, found))
+    half = np.linalg.cholesky(face)
     values, vectors = np.linalg.eigh(half.T @ variance @ half)
     worth = records / float(values[-1])
     if worth >= WEAK**2:
         return []
     loading = np.abs(np.linalg.solve(half.T, vectors[:, -1])) * np.linalg.norm(half, axis=1)
-    named = ", ".join(
-        repr(p)
-        for p, v in zip(model.data.function.parameters, loading / np.linalg.norm(loading), strict=True)
-        if v > 0.3
-    )
+    named = ", ".join(repr(p) for p, v in zip(names, loading / np.linalg.norm(loading), strict=True) if v > 0.3)
     remedy = "merge levels, use more records or fewer terms"
     if worth < 1:
         message = (
@@ -90,13 +85,28 @@ def faint_channels(model: ObservedLikelihood, assignments: Sequence[Assignment],
     return found
 
 
-def _at_face_value(model: ObservedLikelihood, found: Maximum) -> Float:
-    """Σ w x xᵀ (d, d) over the nodes as the channel alone weighs them, times the average precision of a response."""
-    data, state = model.data, found.state
-    share = state.posterior * model.weights[:, None]
-    precision = -float(np.sum(share * model.expected_bend(state)) / model.weights.sum())
-    alone = data.channel / data.channel.sum(axis=1, keepdims=True) * model.weights[:, None]
-    return np.asarray(precision * model.curvature(alone))
+@dataclass(frozen=True)
+class FaceValue:
+    """Σ w, the precision of responses summed over records, and Σ w x xᵀ over the nodes as the channel alone weighs them; parts add."""
+
+    weight: float
+    precision: float
+    curvature: Float
+
+    @classmethod
+    def of(cls, model: ObservedLikelihood, state: State) -> FaceValue:
+        data, share = model.data, state.posterior * model.weights[:, None]
+        alone = data.channel / data.channel.sum(axis=1, keepdims=True) * model.weights[:, None]
+        precision = -float(np.sum(share * model.expected_bend(state)))
+        return cls(float(model.weights.sum()), precision, model.curvature(alone))
+
+    def __add__(self, other: FaceValue) -> FaceValue:
+        return FaceValue(self.weight + other.weight, self.precision + other.precision, self.curvature + other.curvature)
+
+    @property
+    def information(self) -> Float:
+        """Σ w x xᵀ (d, d) times the average precision of a response."""
+        return np.asarray(self.precision / self.weight * self.curvature)
 
 
 def robust_of(options: object, sampling: Sampling) -> Sandwich | None:
@@ -105,7 +115,7 @@ def robust_of(options: object, sampling: Sampling) -> Sandwich | None:
     if sampling.strata is not None:
         _refuse_target(sampling.strata)
     if options is None:
-        return Sandwich() if sampling.weights is not None or sampling.clusters is not None else None
+        return Sandwich() if sampling.pseudo else None
     if isinstance(options, Sandwich) and options.interval not in ("auto", "wald"):
         raise PramanaError(
             "maximum likelihood has Wald intervals: use Sandwich(interval='wald'), or method='reversion'"
@@ -127,9 +137,8 @@ def _refuse_target(design: Stratification) -> None:
 
 
 def refuse_few(sampling: Sampling, d: int) -> None:
-    held = sampling.n if sampling.frequencies is not None else float(np.count_nonzero(sampling.row_weights))
-    if held <= d:
-        raise too_few(held, d)
+    if sampling.present <= d:
+        raise too_few(sampling.present, d)
 
 
 def inverse_information(information: Float) -> Float:
@@ -156,33 +165,60 @@ class Robust:
         return sampling.degrees_of_freedom if self.small is None else self.small.df[:d]
 
 
-def robust_covariance(
-    model: ObservedLikelihood, found: Maximum, inverse: Float, sampling: Sampling, robust: Sandwich
-) -> Robust:
-    """I⁻¹ (Σ w² s sᵀ) I⁻¹ with sums over clusters where there are any, centred within strata under a design."""
-    scores = model.scores(found.state)
-    n, d = sampling.n, len(found.theta.beta)
-    factor = n / (n - d)
+@dataclass(frozen=True)
+class ScoreSums:
+    """What a robust covariance needs of the records' scores s.
+
+    Attributes
+    ----------
+    outer : Σ w² s sᵀ (q, q); counts are so many equal records.
+    clusters : Σ w s by cluster (G, q), or None.
+    shares : the same as outer by cluster (G, q, q), in a frame.
+    """
+
+    outer: Float
+    clusters: Float | None
+    shares: Callable[[Frame], Float]
+
+
+def score_sums(model: ObservedLikelihood, state: State, sampling: Sampling, groups: int) -> ScoreSums:
+    """Of records in memory, in so many clusters."""
+    scores = model.scores(state)
     square = model.weights if sampling.weights is None else model.weights * sampling.weights
-    outer = gram(scores, square)
-    if sampling.clusters is None:
+    clusters = sampling.clusters
+    own = None if clusters is None else by_group(scores * model.weights[:, None], clusters, groups)
+    return ScoreSums(
+        gram(scores, square), own, lambda frame: shares_by_cluster(frame, scores, square, clusters, groups)
+    )
+
+
+def shares_by_cluster(frame: Frame, scores: Float, square: Float, clusters: Int | None, groups: int) -> Float:
+    """Σ w² s sᵀ of each cluster (G, q, q), in the frame."""
+    assert clusters is not None
+    own = frame.scores(scores)
+    products = (own[:, :, None] * own[:, None, :] * square[:, None, None]).reshape(len(own), -1)
+    return by_group(products, clusters, groups).reshape(groups, own.shape[1], own.shape[1])
+
+
+def robust_covariance(sums: ScoreSums, inverse: Float, sampling: Sampling, robust: Sandwich, d: int) -> Robust:
+    """I⁻¹ (Σ w² s sᵀ) I⁻¹ with sums over clusters where there are any, centred within strata under a design."""
+    n, outer = sampling.n, sums.outer
+    factor = n / (n - d)
+    if sums.clusters is None:
         covariance = inverse @ outer @ inverse
         small = _records(covariance, sampling, robust)
         if small is not None:
             return Robust(small.covariance, small)
         return Robust(covariance * (factor if robust.correction == "HC1" else 1.0), None)
-    groups = sampling.groups or 0
-    sums = by_group(scores * model.weights[:, None], sampling.clusters, groups)
-    meat = sums.T @ sums if sampling.strata is None else sampling.strata.between(sums)
+    groups, by_cluster = sampling.groups or 0, sums.clusters
+    meat = by_cluster.T @ by_cluster if sampling.strata is None else sampling.strata.between(by_cluster)
     covariance = inverse @ meat @ inverse
     if not robust.small_sample or groups >= ENOUGH * (len(inverse) + 1):
         factor = groups / (groups - 1) * (n - 1) / (n - d)
         return Robust(covariance * (factor if robust.correction == "HC1" else 1.0), None)
     frame = Frame.of_scores(inverse, outer)
-    own = frame.scores(scores)
-    products = (own[:, :, None] * own[:, None, :] * square[:, None, None]).reshape(len(own), -1)
-    shares = by_group(products, sampling.clusters, groups).reshape(groups, *outer.shape)
-    small = of_units(frame, sums, shares, shares, sampling.strata, covariance)
+    shares = sums.shares(frame)
+    small = of_units(frame, by_cluster, shares, shares, sampling.strata, covariance)
     return Robust(small.covariance, small)
 
 
@@ -195,7 +231,7 @@ def _records(covariance: Float, sampling: Sampling, robust: Sandwich) -> SmallSa
 
 
 def cluster_remarks(sampling: Sampling, robust: Sandwich | None) -> list[Diagnostic]:
-    if sampling.clusters is None or sampling.strata is not None:
+    if not sampling.clustered or sampling.strata is not None:
         return []
     if robust is None or robust.small_sample:
         return too_few_clusters(sampling.groups)
@@ -208,7 +244,7 @@ def kind_of_errors(robust: Sandwich | None, sampling: Sampling, small: SmallSamp
     if sampling.strata is not None:
         units = f"{len(sampling.strata.fraction)} strata, {(sampling.groups or 0)} sampling units"
         return f"pseudo-likelihood, linearised for the design ({units}; around the superpopulation), wald intervals"
-    by = f", {(sampling.groups or 0)} clusters" if sampling.clusters is not None else ""
+    by = f", {(sampling.groups or 0)} clusters" if sampling.clustered else ""
     name = (robust.correction or ("HC0" if small is None else "HC2")).replace("HC", "CR" if by else "HC")
     t = "" if small is None else f", t with {freedom(small.df[:d])}"
     return f"robust sandwich of the likelihood ({name}{by}{t}), wald intervals"

@@ -51,8 +51,8 @@ class NumberNoise(Channel):
         return np.inf
 
 
-class AdditiveNoise(NumberNoise):
-    """A number plus noise that does not depend on it.
+class GridNoise(NumberNoise):
+    """Noise of one column that is drawn on a grid, after true values were clamped and rounded to it: what a release, an audit and a risk know of it.
 
     Attributes
     ----------
@@ -73,22 +73,18 @@ class AdditiveNoise(NumberNoise):
 
     @property
     @abstractmethod
-    def operator(self) -> Operator:
-        """What undoes the noise."""
-
-    @property
-    @abstractmethod
     def law(self) -> str:
         """The noise in words, for those who read about a release."""
 
+    @property
     @abstractmethod
-    def stronger(self, times: float) -> AdditiveNoise:
-        """The same noise, so many times as strong."""
+    def spread(self) -> float:
+        """Standard deviation of what is added."""
 
     @property
-    def strengths(self) -> tuple[float, float]:
-        """How many times as strong the noise may be, at least and at most: a grid bounds both."""
-        return 0.0, np.inf
+    def clamps(self) -> bool:
+        """Whether what is released was clamped to the bounds as well."""
+        return False
 
     @property
     def chances(self) -> Float:
@@ -110,6 +106,11 @@ class AdditiveNoise(NumberNoise):
         return float(chances[chances.size // 2])
 
     @property
+    def surest(self) -> float:
+        """The largest probability with which a true value becomes one and the same released value."""
+        return float(self.chances.max())
+
+    @property
     def drawn_on(self) -> float:
         """The grid of released values."""
         return self.grid
@@ -129,9 +130,6 @@ class AdditiveNoise(NumberNoise):
         """How far two true values can lie apart; infinite without bounds."""
         return np.inf if self.bounds is None else self.bounds[1] - self.bounds[0]
 
-    def noise(self, context: Columns) -> Displacement:  # noqa: ARG002
-        return Displacement.alone(self.operator)
-
     def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Float:
         return numbers_in(columns[0], names[0])
 
@@ -150,6 +148,55 @@ class AdditiveNoise(NumberNoise):
 
     def secrets(self, encoded: Column) -> Int:
         return self.true_steps(encoded)
+
+    def unbiased(self, released: Float) -> tuple[Float, Float]:
+        """What stands for the true value in a mean (n,), and what the noise adds to the variance of that (n,)."""
+        return released, np.full(released.size, self.spread**2)
+
+    def at_bounds(self, values: Float) -> Int:  # noqa: ARG002
+        """Released values beyond, at, and within a standard deviation of the lower and the upper bound (2, 3), which add over blocks; zeros where
+        they say nothing."""
+        return np.zeros((2, 3), dtype=np.int64)
+
+    def clipped(self, held: Int) -> tuple[float, int, float] | None:  # noqa: ARG002
+        """A bound, values at most so far from it, and that distance, where chance hardly leaves so many near and none beyond: they
+        were clipped or filtered after the noise, which takes at least a known share of them beyond. None elsewhere."""
+        return None
+
+    def _bounds_document(self) -> Document:
+        return {} if self.bounds is None else {"bounds": list(self.bounds)}
+
+
+class AdditiveNoise(GridNoise):
+    """A number plus noise that does not depend on it."""
+
+    @property
+    @abstractmethod
+    def operator(self) -> Operator:
+        """What undoes the noise."""
+
+    @abstractmethod
+    def stronger(self, times: float) -> AdditiveNoise:
+        """The same noise, so many times as strong."""
+
+    @property
+    def strengths(self) -> tuple[float, float]:
+        """How many times as strong the noise may be, at least and at most: a grid bounds both."""
+        return 0.0, np.inf
+
+    @property
+    def spread(self) -> float:
+        return float(self.operator.spread)
+
+    def clamped(self) -> Channel:
+        """The channel of a release that was clamped to the bounds once more, after the noise; an error where that cannot be undone."""
+        raise MechanismError(
+            f"what {self.title} releases cannot be undone once it is clamped: use LaplaceNoise(scale, bounds=...).clamped(), or on a grid the transition "
+            "matrix of GeometricNoise(...).clamped() or DiscreteGaussianNoise(...).clamped()"
+        )
+
+    def noise(self, context: Columns) -> Displacement:  # noqa: ARG002
+        return Displacement.alone(self.operator)
 
     def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Column:  # noqa: ARG002
         steps = self.true_steps(encoded)
@@ -181,24 +228,18 @@ class AdditiveNoise(NumberNoise):
             )
 
     def at_bounds(self, values: Float) -> Int:
-        """Released values beyond, at, and within a standard deviation of the lower and the upper bound (2, 3), which add over blocks."""
         if self.bounds is None:
-            return np.zeros((2, 3), dtype=np.int64)
+            return super().at_bounds(values)
         inwards = np.stack([values - self.bounds[0], self.bounds[1] - values])
         near = [np.count_nonzero(inwards <= steps * self.grid, axis=1) for steps, _ in continuing(self)]
         return np.stack([np.count_nonzero(inwards < 0, axis=1), *near], axis=1)
 
     def clipped(self, held: Int) -> tuple[float, int, float] | None:
-        """A bound, values at most so far from it, and that distance, where chance hardly leaves so many near and none beyond: they
-        were clipped or filtered after the noise, which takes at least a known share of them beyond. None elsewhere."""
         for bound, (beyond, *counts) in zip(self.bounds or (), held.tolist(), strict=False):
             for near, (steps, on) in zip(counts, continuing(self), strict=True):
                 if not beyond and near * np.log1p(-on) < np.log(CLIPPED):
                     return bound, near, steps * self.grid
         return None
-
-    def _bounds_document(self) -> Document:
-        return {} if self.bounds is None else {"bounds": list(self.bounds)}
 
 
 @lru_cache(maxsize=64)

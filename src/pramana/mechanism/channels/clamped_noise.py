@@ -12,17 +12,16 @@ every step, as the chance of a point does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pramana.arrays import Column, Columns, Float, Int
+from pramana.arrays import Column, Columns, Float, Words
 from pramana.errors import DataError, MechanismError, quoted
 from pramana.kernels.additive import laplace_stencil
 from pramana.mechanism.channel import Document, Nodes
-from pramana.mechanism.channels.additive_noise import OFF_GRID, NumberNoise
+from pramana.mechanism.channels.additive_noise import OFF_GRID, GridNoise
 from pramana.mechanism.draws.keystream import Keystream
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ClampedLaplaceNoise(NumberNoise):
+class ClampedLaplaceNoise(GridNoise):
     """Laplace noise, added to numbers within bounds and clamped to the same bounds afterwards; `LaplaceNoise(scale, bounds=...).clamped()`.
 
     >>> from pramana import LaplaceNoise
@@ -49,11 +48,46 @@ class ClampedLaplaceNoise(NumberNoise):
         return self.inner.scale
 
     @property
+    def bounds(self) -> tuple[float, float] | None:  # type: ignore[override]
+        return self.inner.bounds
+
+    @property
+    def grid(self) -> float:
+        return self.inner.grid
+
+    @property
+    def cuts(self) -> Words:
+        return self.inner.cuts
+
+    @property
+    def spread(self) -> float:
+        return self.inner.spread
+
+    @property
+    def clamps(self) -> bool:
+        return True
+
+    @property
+    def law(self) -> str:
+        low, high = self.ends
+        return f"{self.inner.law}, with what came out clamped to {low:g} to {high:g},"
+
+    @property
     def ends(self) -> tuple[float, float]:
         """The smallest and the largest number that is released: grid points within the bounds."""
-        noise = self.inner
-        low, high = noise.true_steps(np.array(noise.bounds)) * noise.grid
+        low, high = self.true_steps(np.array(self.bounds)) * self.grid
         return float(low), float(high)
+
+    @property
+    def jump(self) -> float:
+        """α/(1 − α)."""
+        return float(1 / np.expm1(self.grid / self.scale))
+
+    @property
+    def surest(self) -> float:
+        """Of a true value at a bound, which half of all noise leaves there."""
+        chances = self.chances
+        return float(chances[: chances.size // 2 + 1].sum())
 
     @property
     def epsilon(self) -> float:
@@ -63,11 +97,11 @@ class ClampedLaplaceNoise(NumberNoise):
     def bounded(self) -> bool:
         return True
 
-    def encode(self, columns: Sequence[Column], names: Sequence[str]) -> Float:
-        return self.inner.encode(columns, names)
-
-    def secrets(self, encoded: Column) -> Int:
-        return self.inner.secrets(encoded)
+    def unbiased(self, released: Float) -> tuple[Float, Float]:
+        """About L − b and U + b stand for what was released at the ends; (w*)² − (z²)* is that of all noise inside, and half of it there."""
+        low, high = self.ends
+        outwards = (released >= high - OFF_GRID * self.grid).astype(float) - (released <= low + OFF_GRID * self.grid)
+        return released + self.jump * self.grid * outwards, self.spread**2 * (1 - np.abs(outwards) / 2)
 
     def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Column:
         return np.clip(self.inner.perturb(encoded, context, stream), *self.ends)
@@ -87,7 +121,6 @@ class ClampedLaplaceNoise(NumberNoise):
         self.check_released(encoded, context)
         values, grid = np.asarray(encoded, dtype=float), self.inner.grid
         offsets, weights = laplace_stencil()
-        jump = 1 / np.expm1(grid / self.scale)  # α/(1 − α)
         row = np.zeros(values.size, dtype=np.int64)
         nodes = values + self.scale * offsets[:, None]
         bounds = self.inner.bounds or self.ends
@@ -96,7 +129,7 @@ class ClampedLaplaceNoise(NumberNoise):
             row[at] = place
             nodes[:, at] = values[at]
             nodes[1, at] += inwards
-        ends = [0.0, -jump, 1 + jump, 0.0, 0.0]
+        ends = [0.0, -self.jump, 1 + self.jump, 0.0, 0.0]
         return Nodes(tuple(nodes), np.array([weights, ends, ends]), row, np.full(3, 2))
 
     def document(self) -> Document:

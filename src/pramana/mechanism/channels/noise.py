@@ -274,6 +274,10 @@ class KeepOrNoise(AdditiveNoise):
         return isinstance(self.inner, LaplaceNoise)
 
     @property
+    def lattice(self) -> tuple[float, float] | None:
+        return (self.grid, float(self.operator.noise.within(self.keep, np.inf)[0].max())) if self.on_grid else None
+
+    @property
     def law(self) -> str:
         return f"with probability {1 - self.keep:g} {self.inner.law}, else nothing"
 
@@ -310,12 +314,15 @@ class KeepOrNoise(AdditiveNoise):
     def revert_bounded(self, encoded: Column, context: Columns) -> Nodes:
         return self._by_points(encoded, context, bounded=True)
 
-    def _by_points(self, encoded: Column, context: Columns, *, bounded: bool) -> Nodes:
+    def revert_lattice(self, encoded: Column, context: Columns) -> Nodes:
+        return self._by_points(encoded, context, bounded=False, most=np.inf)
+
+    def _by_points(self, encoded: Column, context: Columns, *, bounded: bool, most: float = NODES) -> Nodes:
         self.check_released(encoded, context)
         values = np.asarray(encoded, dtype=float)
         # On a grid every point counts; on a continuum functions are taken to vary on the scale of the noise, or more slowly.
         offsets, chances = self.operator.noise.within(self.keep, np.inf if self.on_grid else 0.0, bounded=bounded)
-        if offsets.size > NODES:
+        if offsets.size > most:
             raise MechanismError(
                 f"{offsets.size} values stand for one released value of a noise with a scale of {self.inner.scale / self.grid:.3g} steps, above "
                 f"the limit of {NODES}: ask for a linear model, a log link or a logit with terms that are linear in the column, or have the column "

@@ -94,6 +94,13 @@ class Stratified(Channel):
         return all(channel.keeps for channel in self.strata.values())
 
     @property
+    def lattice(self) -> tuple[float, float] | None:
+        """Where all strata have one grid."""
+        found = [own for channel in self.strata.values() if (own := channel.lattice) is not None]
+        alike = len(found) == len(self.strata) and len({step for step, _ in found}) == 1
+        return (found[0][0], max(reach for _, reach in found)) if alike else None
+
+    @property
     def given(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(what for channel in self.strata.values() for what in channel.given))
 
@@ -130,6 +137,9 @@ class Stratified(Channel):
 
     def revert_bounded(self, encoded: Column, context: Columns) -> Nodes:
         return self._stacked(encoded, context, lambda channel, values: channel.revert_bounded(values, context))
+
+    def revert_lattice(self, encoded: Column, context: Columns) -> Nodes:
+        return self._stacked(encoded, context, lambda channel, values: channel.revert_lattice(values, context))
 
     def _stacked(self, encoded: Column, context: Columns, reverted: Callable[[Channel, Column], Nodes]) -> Nodes:
         """The tables of the strata one below the other; nodes are the levels, or the released number plus the stratum's offsets."""

@@ -1,0 +1,141 @@
+"""Quantiles of records that are not held: a pass of sums in bins, then the records near every crossing, and nothing else of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
+
+import numpy as np
+
+from pramana.arrays import Bool, Float, Int
+from pramana.engines.local import SampledBlock
+from pramana.engines.streaming import OwnWeights, StreamEngine
+from pramana.errors import PramanaError
+from pramana.estimating.binned import Binned, Bins, BinSums, Points
+from pramana.estimating.distribution import Distribution, DistributionEquation, default_bandwidth
+from pramana.estimating.equation import Note
+
+MOST = 4_000_000
+"""Records near the quantiles that are held, times domains."""
+REACH = 5.0
+"""Standard errors around a quantile whose records are asked for at once: most intervals end there."""
+
+
+@dataclass(frozen=True)
+class RankedEngine(StreamEngine):
+    """Records that are read in blocks, for quantiles of them.
+
+    Attributes
+    ----------
+    known : what is known of their distribution so far; the last one is the most.
+    """
+
+    known: list[Binned] = field(default_factory=list, repr=False, compare=False)
+
+    def learned(self) -> RankedEngine:
+        """With the bandwidth that all released values give."""
+        few, size = self.few, self.sampling.effective_n
+        assert few is not None
+        sample = self._own.learned(few.sampling.row_weights, size)
+        bins, centre = Bins.around(sample.measure.values), float(sample.measure.values.mean())
+        sums = self._added(lambda b: BinSums.of(bins, centre, *_told(b)))
+        engine = replace(self, known=[Binned.of(bins, centre, sums)])
+        engine._know(engine._guessed(sample) | engine.known[-1].quartered())
+        spread, learning = engine.known[-1].spread(), float(sums.masses.weight.sum())
+        size = size * learning / sums.overall.total
+        window = default_bandwidth(1.0 if spread is None else spread, size)
+        lesson = replace(sample, measure=replace(sample.measure, size=size, given=window)).rows(slice(0, 1))
+        return engine._changed(lambda e: e.taught(lesson))  # type: ignore[return-value]
+
+    def direct(self, weights: Any) -> Float:
+        if not isinstance(weights, OwnWeights):
+            self._refuse_draws()
+        standing = self._standing(np.zeros((1, self.d)))
+        return standing.solution(np.ones((1, len(standing.measure.values))))
+
+    def inverted(self, scores: Float) -> Float:
+        standing = self._standing(scores)
+        return standing.inverted(scores, np.ones(len(standing.measure.values)))
+
+    def refusal(self, weights: Any) -> str:  # noqa: ARG002
+        standing = replace(self._own, measure=self._support)
+        return standing.refusal(np.ones(len(standing.measure.values)))
+
+    def remarks(self, beta: Float, covariance: Float) -> list[Note]:
+        standing = self._standing(np.zeros((1, self.d)))
+        return standing.remarks(beta, np.ones(len(standing.measure.values)), covariance)
+
+    def drawn(self, law: str, seed: int, draws: Int) -> NoReturn:  # noqa: ARG002
+        self._refuse_draws()
+
+    def replicated(self) -> NoReturn:
+        self._refuse_draws()
+
+    def _refuse_draws(self) -> NoReturn:
+        raise PramanaError(
+            f"{', '.join(self.about.parameters[:3])} under many weights sorts all records for each of them, and these do not fit into memory: "
+            "use inference=Woodruff(), raise memory=, or fit a sample of the records"
+        )
+
+    @property
+    def _own(self) -> DistributionEquation:
+        assert isinstance(self.equation, DistributionEquation)
+        return self.equation
+
+    @property
+    def _support(self) -> Distribution:
+        own = self._own.measure
+        return self.known[-1].standing(own.domains, own.size, own.window)
+
+    def _standing(self, scores: Float) -> DistributionEquation:
+        """The equation of values that stand for all records where the scores (k, d) of the quantiles take these values."""
+        functional, totals = self._own.function.functional, self.known[-1].totals
+        levels, h = functional.levels(scores, totals), functional.width(self._own.measure)
+        self._know(
+            _any(
+                self.known[-1].doubtful(g, level, level, h)
+                for g in range(self.d)
+                for level in np.unique(levels[:, g])
+                if 0 < level < 1
+            )
+        )
+        return replace(self._own, measure=self._support)
+
+    def _guessed(self, sample: DistributionEquation) -> Bool:
+        """Bins around the quantiles of the sample, as far as intervals will reach."""
+        few, functional, known = self.few, sample.function.functional, self.known[-1]
+        assert few is not None
+        weights, h = few.sampling.row_weights, 1.1 * functional.width(sample.measure)
+        beta = sample.solution(weights[None])[0]
+        if not np.all(np.isfinite(beta)):
+            return np.zeros(len(known.bins), dtype=bool)
+        times = self.sampling.rows / few.sampling.rows
+        moves = REACH * np.sqrt(np.diag(sample.outer(beta, weights**2)) * times)
+        ends = functional.levels(np.stack([moves, -moves]), known.totals)
+        return _any(known.doubtful(g, low, high, h) for g, (low, high) in enumerate(ends.T.tolist()))
+
+    def _know(self, wanted: Bool) -> None:
+        """Ask for the records of bins."""
+        if not wanted.any():
+            return
+        known = self.known[-1]
+        count = float(known.sums.masses.count[wanted].sum())
+        if count * self.d > MOST:
+            raise PramanaError(
+                f"{count:.3g} records lie so near to {', '.join(self.about.parameters[:3])} that the kernel needs them one by one, above the limit of "
+                f"{MOST / self.d:.3g}: give a smaller bandwidth=, raise memory=, or fit a sample of the records"
+            )
+        bins, centre = known.bins, known.centre
+        self.known[:] = [known.refined(wanted, self._added(lambda b: Points.of(bins, wanted, centre, *_told(b))))]
+
+
+def _told(block: SampledBlock) -> tuple[Distribution, Float, Float]:
+    """The distribution of a block, its row weights, and those of released values that a bandwidth is learned from."""
+    equation, weights = block.equation, block.sampling.row_weights
+    assert isinstance(equation, DistributionEquation)
+    inside = equation.records.inside
+    return equation.measure, weights, weights if inside is None else weights * inside
+
+
+def _any(parts: Any) -> Bool:
+    return np.logical_or.reduce(list(parts))

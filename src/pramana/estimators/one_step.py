@@ -1,0 +1,73 @@
+"""One pass over records that are read in blocks: a Newton step from the root of a random sample of them.
+
+With m records in the sample the step is of the order √(n/m) standard errors, and what a second one would add of the order n/m times a
+standard error over √n: nothing that counts where m is much larger than √n. The sums of that pass, at the root of the sample, also make the
+sandwich.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from pramana.analysis.task import Inference
+from pramana.engines import Totals
+from pramana.engines.streaming import StreamEngine
+from pramana.errors import PramanaError
+from pramana.inference import Root, Sandwich, solve
+from pramana.inference.sandwich import bread
+
+ENOUGH = 10.0
+"""Times √n, the records of a sample below which the step is warned of."""
+
+
+def one_pass(asked: Inference | None, engine: StreamEngine) -> Inference:
+    """The inference that one pass allows: the sandwich, with Wald's intervals."""
+    if not engine.about.smooth or engine.about.averaged is not None:
+        raise PramanaError(
+            f"passes=1 takes a Newton step, and {', '.join(engine.about.parameters[:3])} solve no smooth equation: leave passes= out"
+        )
+    if asked is not None and not (isinstance(asked, Sandwich) and asked.interval in ("auto", "wald")):
+        raise PramanaError("passes=1 has the sandwich and Wald's intervals: leave inference= out, or passes=")
+    return replace(asked or Sandwich(), interval="wald")
+
+
+def one_step(engine: StreamEngine) -> tuple[Root, Mapping[str, str]]:
+    """The root after one step, and what is to be said of it."""
+    assert engine.few is not None
+    start = solve(engine.few).beta
+    totals = engine.totals(start)
+    inverse = bread(totals, engine.about.parameters)
+    beta = start - inverse @ totals.score
+    engine.kept[beta.tobytes()] = _at_root(totals)
+    errors = np.sqrt(np.diag(inverse @ totals.meat @ inverse.T))
+    moved = ", ".join(
+        f"{name} {step:+.2g}" for name, step in zip(engine.about.parameters, (beta - start) / errors, strict=True)
+    )
+    m, n = engine.few.sampling.rows, engine.sampling.rows
+    enough = (
+        "" if m >= ENOUGH * np.sqrt(n) else f", too few: they should be much more than √n, {ENOUGH:g} times at least"
+    )
+    facts = {
+        "Passes": f"1, a Newton step from the root of {m} random records (√n = {np.sqrt(n):.4g}{enough})",
+        "Step": f"{moved} standard errors",
+    }
+    return Root(beta, 0.0, 1, "one step"), facts
+
+
+def _at_root(totals: Totals) -> Totals:
+    """The sums that the variance of the step is made of: those of the pass, around their mean, which the step has taken away."""
+    score, n = totals.score, totals.n
+    own = np.outer(score, score) / n
+    clusters = totals.clusters
+    if clusters is not None:
+        clusters = clusters - score / len(clusters)
+    return replace(
+        totals,
+        score=np.zeros_like(score),
+        outer=totals.outer - own,
+        clean_outer=totals.clean_outer - own,
+        clusters=clusters,
+    )

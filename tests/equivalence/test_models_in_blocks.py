@@ -1,0 +1,266 @@
+"""Questions that are no plain sums give in blocks the answer that they give in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import dataset
+
+import pramana as pr
+from pramana.analysis import streaming
+from pramana.engines import ranked
+from pramana.estimating import binned
+from pramana.estimators.likelihood.outcome import LikelihoodResult
+from pramana.frames import sources
+
+N = 3000
+LEVELS = ["low", "mid", "high"]
+MECHANISM = pr.Mechanism(
+    {
+        "edu": pr.TransitionMatrix.randomized_response(LEVELS, keep=0.8, kind="ordinal"),
+        "ill": pr.TransitionMatrix.binary(0.85, 0.85),
+        "score": pr.TransitionMatrix.randomized_response([0, 1, 2, 5], keep=0.85),
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def data() -> pd.DataFrame:
+    rng = np.random.default_rng(8)
+    x, edu = rng.normal(size=N), rng.integers(0, 3, N)
+    frame = pd.DataFrame(
+        {
+            "x": x,
+            "edu": np.array(LEVELS)[edu],
+            "ill": (rng.random(N) < 0.4).astype(int),
+            "score": rng.choice([0, 1, 2, 5], N),
+            "income": np.exp(7 + 0.3 * edu + rng.normal(size=N)),
+            "visits": rng.poisson(np.exp(0.5 + 0.2 * x) * rng.gamma(2, 0.5, N)),
+            "w": rng.uniform(0.0, 2.0, N),
+            "times": rng.integers(0, 3, N),
+            "firm": rng.integers(0, 50, N),
+            "region": rng.choice(["n", "s"], N),
+        }
+    )
+    return MECHANISM.perturb(frame, seed=2)
+
+
+@pytest.fixture(scope="module")
+def folder(data: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("models")
+    for k, rows in enumerate(np.array_split(np.arange(N), 7)):
+        data.iloc[rows].to_parquet(out / f"part-{k}.parquet", index=False)
+    data.iloc[:0].to_parquet(out / "part-9.parquet", index=False)  # a file without records
+    return out
+
+
+SIZES = {"one block": (10_000, N), "seven blocks": (500, 400), "many blocks": (90, 150)}
+
+
+@pytest.fixture
+def in_blocks(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Blocks of so many records, and a sample of so many."""
+
+    def cut(size: str) -> None:
+        batch, pilot = SIZES[size]
+        monkeypatch.setattr(sources, "BATCH", batch)
+        monkeypatch.setattr(streaming, "PILOT", pilot)
+        monkeypatch.setattr(binned, "BINS", pilot // 4)
+
+    return cut
+
+
+def covered(cases: dict[str, Any], everywhere: int = 1) -> list[Any]:
+    """Every case in blocks of some size, the first ones in those of every size."""
+    turns = [(case, list(SIZES)[k % 3]) for k, case in enumerate(cases)]
+    turns += [(case, size) for case in list(cases)[:everywhere] for size in SIZES if (case, size) not in turns]
+    return [pytest.param(case, size, id=f"{case} · {size}") for case, size in turns]
+
+
+def same(found: pr.Result, whole: pr.Result) -> None:
+    scale = np.where(whole.standard_errors > 0, whole.standard_errors, 1.0)
+    assert found.parameters == whole.parameters
+    np.testing.assert_allclose(found.estimate / scale, whole.estimate / scale, rtol=1e-9, atol=1e-8)
+    np.testing.assert_allclose(found.standard_errors, whole.standard_errors, rtol=1e-8)
+    np.testing.assert_allclose(found.interval(), whole.interval(), rtol=1e-8)
+    assert (found.n, found.inference, found.facts) == (whole.n, whole.inference, whole.facts)
+    assert found.diagnostics == whole.diagnostics
+
+
+QUANTILES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "by": (pr.quantile("income", 0.9, by=["edu", "region"]), {}),
+    "median": (pr.median("income"), {}),
+    "weights": (pr.median("income", by="edu"), {"weights": "w"}),
+    "frequencies": (pr.quantile("visits", 0.75, by="edu"), {"frequencies": "times"}),
+    "clusters": (pr.median("income", by="ill"), {"clusters": "firm"}),
+    "design": (
+        pr.median("income", by="edu"),
+        {"design": pr.SurveyDesign(weights="w", strata="region", clusters="firm")},
+    ),
+    "subset": (pr.median("income"), {"subset": "edu == 'high' and x > -1"}),
+    "bandwidth": (pr.median("income", bandwidth=500.0), {}),
+    "end": (pr.quantile("income", 0.999), {}),
+    "levels": (pr.median("score", by="edu"), {"weights": "w"}),
+    "drawn levels": (pr.quantile("score", 0.4), {"inference": pr.Resampling(draws=20, seed=3)}),
+}
+
+
+@pytest.mark.parametrize(("case", "size"), covered(QUANTILES))
+def test_quantiles(case: str, size: str, data: pd.DataFrame, folder: Path, in_blocks: Callable[[str], None]) -> None:
+    in_blocks(size)
+    what, options = QUANTILES[case]
+    same(pr.fit(what, folder, MECHANISM, memory=1, **options), pr.fit(what, data, MECHANISM, **options))
+
+
+MODELS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "ordinal": (pr.ordinal("edu ~ x + ill"), {}),
+    "ordinal, clusters": (pr.ordinal("edu ~ x + ill"), {"clusters": "firm", "weights": "w"}),
+    "negative binomial": ("visits ~ x + edu", {"family": "negative-binomial"}),
+    "negative binomial, draws": (
+        "visits ~ x + edu",
+        {"family": "negative-binomial", "inference": pr.Resampling(draws=20, seed=3)},
+    ),
+}
+
+
+@pytest.mark.parametrize(("case", "size"), covered(MODELS))
+def test_models(case: str, size: str, data: pd.DataFrame, folder: Path, in_blocks: Callable[[str], None]) -> None:
+    in_blocks(size)
+    what, options = MODELS[case]
+    same(pr.fit(what, folder, MECHANISM, memory=1, **options), pr.fit(what, data, MECHANISM, **options))
+
+
+COUNTS = [[90, 8, 4], [6, 95, 9], [4, 7, 97]]
+MEASURED = pr.Mechanism(
+    {
+        "edu": pr.TransitionMatrix.from_validation(COUNTS, levels=LEVELS),
+        "ill": pr.Stratified(
+            "region",
+            {
+                "n": pr.TransitionMatrix.from_validation([[170, 20], [30, 80]]),
+                "s": pr.TransitionMatrix.from_validation([[70, 20], [30, 180]]),
+            },
+        ),
+    }
+)
+ALONE = pr.Mechanism({"ill": pr.TransitionMatrix.from_validation([[170, 20], [30, 80]])})
+STUDIED: dict[str, tuple[Any, pr.Mechanism, dict[str, Any]]] = {
+    "draws": ("income ~ edu", MEASURED, {"inference": pr.Resampling(draws=20, seed=3)}),
+    "two columns": ("income ~ ill + edu + x", MEASURED, {"clusters": "firm"}),
+    "response": ("ill ~ x + edu", MEASURED, {"family": "binomial"}),
+    "levels": (pr.median("income", by="edu"), MEASURED, {"weights": "w"}),
+    "subset": ("income ~ x", MEASURED, {"subset": "edu == 'high'"}),
+    "prevalence": (pr.mean("ill"), ALONE, {"inference": pr.Sandwich(interval="lang-reiczigel")}),
+    "forward": ("ill ~ x", MECHANISM, {"family": "binomial", "method": "forward"}),
+}
+
+
+@pytest.mark.parametrize(("case", "size"), covered(STUDIED))
+def test_a_measured_matrix_and_the_forward_correction(
+    case: str, size: str, data: pd.DataFrame, folder: Path, in_blocks: Callable[[str], None]
+) -> None:
+    in_blocks(size)
+    what, mechanism, options = STUDIED[case]
+    same(pr.fit(what, folder, mechanism, memory=1, **options), pr.fit(what, data, mechanism, **options))
+
+
+LIKELIHOODS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "response": ("ill ~ x + region", {"family": "binomial"}),
+    "weights": ("ill ~ x", {"family": "binomial", "weights": "w"}),
+    "clusters": ("ill ~ x", {"family": "binomial", "clusters": "firm"}),
+    "frequencies": ("ill ~ x", {"family": "binomial", "frequencies": "times", "inference": pr.Sandwich("HC1")}),
+    "design": (
+        "ill ~ x",
+        {"family": "binomial", "design": pr.SurveyDesign(weights="w", strata="region", clusters="firm")},
+    ),
+    "clean": ("income ~ x + center(w)", {}),
+}
+
+
+@pytest.mark.parametrize(("case", "size"), covered(LIKELIHOODS))
+def test_the_likelihood_of_a_perturbed_response(
+    case: str, size: str, data: pd.DataFrame, folder: Path, in_blocks: Callable[[str], None]
+) -> None:
+    in_blocks(size)
+    what, options = LIKELIHOODS[case]
+    found = pr.fit(what, folder, MECHANISM, method="likelihood", memory=1, **options)
+    whole = pr.fit(what, data, MECHANISM, method="likelihood", **options)
+    same(replace(found, facts={}), replace(whole, facts={}))
+    assert isinstance(found, LikelihoodResult)
+    assert isinstance(whole, LikelihoodResult)
+    assert found.log_likelihood == pytest.approx(whole.log_likelihood, rel=1e-12)
+    assert found.parameter_count == whole.parameter_count
+
+
+def test_gaps_and_a_level_of_the_last_file(
+    data: pd.DataFrame, tmp_path: Path, in_blocks: Callable[[str], None]
+) -> None:
+    in_blocks("many blocks")
+    gaps = data.assign(place=np.where(np.arange(N) < N - 60, "here", "there"))
+    gaps.loc[[3, 1400, 1401], "income"] = np.nan
+    for k, rows in enumerate(np.array_split(np.arange(N), 4)):
+        gaps.iloc[rows].to_parquet(tmp_path / f"part-{k}.parquet", index=False)
+    what = pr.median("income", by="place")
+    same(pr.fit(what, tmp_path, MECHANISM, memory=1, missing="drop"), pr.fit(what, gaps, MECHANISM, missing="drop"))
+
+
+def test_blocks_without_a_record_in_use(data: pd.DataFrame, in_blocks: Callable[[str], None]) -> None:
+    """The first and the last blocks are outside of the subset, and some records weigh nothing."""
+    in_blocks("many blocks")
+    ordered = data.sort_values("x").assign(w=np.where(np.arange(N) % 97 == 0, 0.0, data["w"]))
+    source = dataset.dataset(pa.Table.from_pandas(ordered, preserve_index=False))
+    options: dict[str, Any] = {"subset": "x > 0.3 and x < 1", "clusters": "firm", "weights": "w"}
+    for what, more in (
+        (pr.median("income", by="region"), {}),
+        ("ill ~ bs(x, df=4)", {"family": "binomial", "method": "likelihood"}),
+    ):
+        found = pr.fit(what, source, MECHANISM, memory=1, **options, **more)
+        same(replace(found, facts={}), replace(pr.fit(what, ordered, MECHANISM, **options, **more), facts={}))
+
+
+def test_what_cannot_be_added_up_is_refused_with_a_way_out(folder: Path) -> None:
+    cases: list[tuple[Callable[[], pr.Result], str]] = [
+        (lambda: pr.fit(pr.gini("income"), folder, MECHANISM, memory=1), "gini.*raise memory="),
+        (
+            lambda: pr.fit(pr.median("income"), folder, MECHANISM, memory=1, inference=pr.Resampling()),
+            r"median.*use inference=Woodruff\(\)",
+        ),
+        (
+            lambda: pr.fit("income ~ edu", folder, MECHANISM, memory=1, method="likelihood"),
+            "perturbed covariates 'edu' needs all records at once.*method='reversion'",
+        ),
+        (
+            lambda: pr.fit(pr.crosstab("edu", "ill"), folder, MECHANISM, memory=1, method="likelihood"),
+            "a maximum-likelihood table is counted in memory",
+        ),
+    ]
+    for ask, message in cases:
+        with pytest.raises(pr.PramanaError, match=message):
+            ask()
+
+
+def test_a_kernel_that_needs_very_many_records_is_refused(
+    folder: Path, in_blocks: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_blocks("many blocks")
+    monkeypatch.setattr(ranked, "MOST", 100)
+    with pytest.raises(pr.PramanaError, match=r"above the limit of 100: give a smaller bandwidth="):
+        pr.fit(pr.median("income", bandwidth=1e4), folder, MECHANISM, memory=1)
+
+
+def test_a_bandwidth_of_the_sample_says_so(data: pd.DataFrame, folder: Path, in_blocks: Callable[[str], None]) -> None:
+    """A quantile regression is the same where the bandwidth is given; its errors start from the spread in the sample, and hardly differ."""
+    in_blocks("seven blocks")
+    given = pr.quantile_regression("income ~ x + edu", bandwidth=200.0)
+    found, whole = pr.fit(given, folder, MECHANISM, memory=1), pr.fit(given, data, MECHANISM)
+    np.testing.assert_allclose(found.estimate, whole.estimate, rtol=1e-9)
+    np.testing.assert_allclose(found.standard_errors, whole.standard_errors, rtol=1e-5)
+    found = pr.fit(pr.quantile_regression("income ~ x"), folder, MECHANISM, memory=1)
+    assert "of a random sample of 4" in found.facts["Bandwidth"]
