@@ -30,7 +30,6 @@ default_role = "code"  # docstrings write `name` for code
 templates_path = [str(ROOT / "docs/site/templates")]  # autosummary looks for them from the root
 autosummary_generate = True
 autodoc_typehints_format = "short"
-autodoc_type_aliases = {"ArrayLike": "ArrayLike", "ColumnLike": "ColumnLike"}
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "inherited-members": "BaseException,BaseModel,Mapping,dict,tuple"}
 toc_object_entries_show_parents = "hide"
@@ -44,7 +43,7 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_sidebars = {"docs/site/index": []}
 html_theme_options = {
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 5,
     "navbar_align": "left",
     "show_nav_level": 1,
     "show_toc_level": 2,
@@ -57,6 +56,7 @@ html_theme_options = {
 
 LINK = re.compile(r"\[([^\]]+)\]\(([^)]+)\)(?::\s+(.+?)(?=\s*(?:·|\[|\n\n|\n- |\n\d+\. |$)))?", re.S)
 ARRAY = re.compile(r"~?numpy\.ndarray\[tuple\[[^\]]*\], ~?numpy\.dtype\[[^\]]*\]\]")
+ARRAY_LIKE = re.compile(r"[~\w.]*_Buffer \|.*?_NestedSequence\[complex \| bytes \| str\]")
 FIELD = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*) : (\S.*)$")
 
 
@@ -77,7 +77,8 @@ def short_types(
 ) -> Any:
     """An array is an array, and a default that is made anew is `...`."""
     return tuple(
-        text and ARRAY.sub("~numpy.ndarray", text.replace("<factory>", "...")) for text in (signature, returns)
+        text and ARRAY_LIKE.sub("ArrayLike", ARRAY.sub("~numpy.ndarray", text.replace("<factory>", "...")))
+        for text in (signature, returns)
     )
 
 
