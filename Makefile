@@ -3,8 +3,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 RIVALS := $(VENV)/.rivals
+SITE := $(VENV)/.site
 
-.PHONY: demo test engines-test lint verify bench schema clean
+.PHONY: demo test engines-test lint verify bench docs schema clean
 
 demo: $(READY)
 	$(BIN)/pramana demo --force
@@ -34,11 +35,16 @@ bench: $(RIVALS)
 	$(BIN)/python -m benchmarks.streaming
 	$(BIN)/python -m benchmarks.growth
 
+docs: $(SITE)
+	$(BIN)/python -m sphinx -q -W --keep-going -c docs/site . build/site
+	$(BIN)/python docs/site/check_links.py build/site
+	@echo "build/site/index.html"
+
 schema: $(READY)
 	$(BIN)/python -c "from pramana.mechanism.description.document import SCHEMA, schema_text; SCHEMA.write_text(schema_text(), encoding='utf-8')"
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build/site docs/site/generated .mypy_cache .ruff_cache .pytest_cache
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -49,3 +55,7 @@ $(READY): pyproject.toml constraints.txt
 $(RIVALS): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group bench
 	touch $(RIVALS)
+
+$(SITE): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group docs
+	touch $(SITE)
