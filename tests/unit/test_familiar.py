@@ -98,3 +98,15 @@ def test_a_batch_of_arrow_is_a_table(survey: pd.DataFrame) -> None:
 
     batch = pa.RecordBatch.from_pandas(survey)
     assert pr.fit(pr.mean("income"), batch, None).estimate == pytest.approx(survey["income"].mean())
+
+
+@pytest.mark.parametrize("formula", ["income ~ age", "income ~ age + female + edu", "log(income + 9) ~ age"])
+def test_effects_that_all_records_have_alike_are_the_coefficients(
+    formula: str, survey: pd.DataFrame, mechanism: pr.Mechanism
+) -> None:
+    """Their part of the score is the same in every record, and has no spread to be measured by."""
+    for scale in (1.0, 1e-3, 1e3):
+        found = pr.fit(formula, survey.assign(age=survey["age"] * scale), mechanism)
+        effects = found.margins(survey.assign(age=survey["age"] * scale), "age")
+        assert effects.estimate[0] == pytest.approx(found["age"].estimate, rel=1e-9)
+        assert effects.standard_errors[0] == pytest.approx(found["age"].std_error, rel=0.02)

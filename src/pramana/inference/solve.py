@@ -13,6 +13,9 @@ from pramana.errors import SolveError, quoted, quoted_terms
 from pramana.inference.derivative_free import solve_steps
 from pramana.kernels.newton import ROUNDING, SETTLED, TOLERANCE, Roots, newton, solve_each
 
+LAST_DIGITS = 1e-12
+"""Newton step, relative to the parameter, that rounding alone leaves: a root also where a part of the score is the same in every record, as that
+of an effect that all have alike, and so has no standard deviation to be measured by."""
 ENOUGH = 1.0
 """Standard deviations of a score below which a Newton step of a concave objective is safe once it shrinks the score tenfold."""
 FLAT = 1e-6
@@ -136,19 +139,21 @@ def _newton(sums: _Sums, start: Float, scale: Float) -> Roots:
     for _ in range(5):
         roots = newton(lambda betas, _rows: sums.at(betas[0]), start[None], scale)
         start, steps = roots.beta[0], steps + roots.steps
+        if not roots.converged[0] and _settled(sums, start, LAST_DIGITS):
+            return Roots(roots.beta, np.full(1, ROUNDING), steps)
         if not roots.converged[0] or _settled(sums, start):
             return Roots(roots.beta, roots.norm, steps)
         scale = score_scale(sums.engine, start, sums.weights)
     return Roots(roots.beta, np.full(1, np.inf), steps)
 
 
-def _settled(sums: _Sums, beta: Float) -> bool:
+def _settled(sums: _Sums, beta: Float, share: float = SETTLED) -> bool:
     score, slope = sums.at(beta)
-    return _small(solve_each(slope, score)[0], beta)
+    return _small(solve_each(slope, score)[0], beta, share)
 
 
-def _small(step: Float, beta: Float) -> bool:
-    return bool(np.all(np.abs(step) <= SETTLED * (1 + np.abs(beta))))
+def _small(step: Float, beta: Float, share: float = SETTLED) -> bool:
+    return bool(np.all(np.abs(step) <= share * (1 + np.abs(beta))))
 
 
 def _ascend(engine: Engine, weights: Weights, beta: Float, scale: Float) -> Root:

@@ -230,7 +230,7 @@ def rearranged_quantile(knots: Knots, masses: Float, q: float) -> Float:
 
     >>> falling_back = np.array([[0.4, 0.3, -0.2, 0.5]])
     >>> rearranged_quantile(Knots.of(np.array([1.0, 2.0, 3.0, 4.0]), 0.0), falling_back, 0.5)
-    array([3.])
+    array([2.])
     """
     size = max(1, CACHE // len(knots.points))
     return np.concatenate([_inverted(knots, masses[k : k + size], q) for k in range(0, len(masses), size)])
