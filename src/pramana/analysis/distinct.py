@@ -13,7 +13,7 @@ FEW = 1 << 16
 RECORDS = "records"
 
 
-def counted(columns: Mapping[str, Column]) -> Any:
+def value_counts(columns: Mapping[str, Column]) -> Any:
     """The combinations of some records, in the order in which they appear first, with the number of records of each."""
     import pandas as pd
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from pramana.analysis.sampling import Beside, checked_weights, keys_of
+from pramana.analysis.sampling import Beside, checked_weights, record_keys
 from pramana.arrays import Bool, Column, Float, Int
 from pramana.engines.local import SampledBlock, added
 from pramana.engines.sampling import Sampling, Stratification
@@ -160,7 +160,7 @@ class Rows:
             self.units.strata,
             np.stack(replicates) if replicates else None,  # type: ignore[arg-type]
             None if self.reading.beside.design is None else self.reading.beside.design.replicate_scale,
-            keys=keys_of(kept.get("id"), self.reading.beside.id),
+            keys=record_keys(kept.get("id"), self.reading.beside.id),
         )
 
 
@@ -246,7 +246,7 @@ def unit_names(beside: Beside) -> tuple[str, ...]:
     return tuple(name for name, column in given.items() if column is not None)
 
 
-def units_of(names: tuple[str, ...], found: Any, beside: Beside) -> Units:
+def numbered_units(names: tuple[str, ...], found: Any, beside: Beside) -> Units:
     """Units from the combinations that occur, in the order of first appearance."""
     if not names:
         return Units()

@@ -82,7 +82,7 @@ class Beside:
             strata,
             np.stack(replicates) if replicates else None,  # type: ignore[arg-type]
             None if self.design is None else self.design.replicate_scale,
-            keys=keys_of(kept.get("id"), self.id),
+            keys=record_keys(kept.get("id"), self.id),
         )
 
     def _units(self, arrays: Mapping[str, Column], keep: Bool) -> tuple[Int | None, Stratification | None]:
@@ -216,7 +216,7 @@ def checked_weights(values: Column | None, name: str) -> Float | None:
     return numbers
 
 
-def keys_of(values: Column | None, name: str | None) -> Int | None:
+def record_keys(values: Column | None, name: str | None) -> Int | None:
     """Numbers by which records draw their weights: their identifiers, or hashes of these where they are text."""
     import pandas as pd
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pramana.analysis.distinct import RECORDS, Distinct, counted
-from pramana.analysis.reading import Reading, Stream, Units, block_weights, unit_names, units_of
+from pramana.analysis.distinct import RECORDS, Distinct, value_counts
+from pramana.analysis.reading import Reading, Stream, Units, block_weights, numbered_units, unit_names
 from pramana.analysis.sampling import gaps_in_words
 from pramana.analysis.tampering import level_counts
 from pramana.arrays import Bool, Column, Float, Int
@@ -90,9 +90,9 @@ class Learned:
     agreements: dict[tuple[str, ...], Any]
 
 
-def learn(source: Source, reading: Reading, missing: str, workers: Workers, asked: Asked | None = None) -> Learned:
+def learn(source: Source, reading: Reading, missing: str, workers: Workers, asked: Checks | None = None) -> Learned:
     """One pass: how many records there are, what their weights add up to, which units and levels occur, and a random sample."""
-    names, asked = unit_names(reading.beside), asked or Asked()
+    names, asked = unit_names(reading.beside), asked or Checks()
     total = _Pass(_Look(reading, names, asked), pairs={names: Distinct() for names in asked.pairs})
     total.run(source, workers)
     gaps, rows = total.gaps, total.rows
@@ -103,7 +103,7 @@ def learn(source: Source, reading: Reading, missing: str, workers: Workers, aske
         raise DataError(f"no record of {source.label} is in the subset: nothing is left to fit")
     if not total.sums.total > 0:
         raise DataError("weights are zero throughout: at least one must be positive")
-    units = units_of(names, total.units.together(), reading.beside)
+    units = numbered_units(names, total.units.together(), reading.beside)
     stream = Stream(source, reading, tuple(total.sizes), units, workers)
     table = reading.table(total.sample())
     arrays = reading.arrays(table)
@@ -126,7 +126,7 @@ def learn(source: Source, reading: Reading, missing: str, workers: Workers, aske
 
 
 @dataclass(frozen=True)
-class Asked:
+class Checks:
     """What a pass is asked for beside all else.
 
     Attributes
@@ -290,7 +290,7 @@ class _Look:
 
     reading: Reading
     unit_names: tuple[str, ...]
-    asked: Asked
+    asked: Checks
 
     def __call__(self, seat: _Seat) -> list[_Told]:
         found: list[_Told] = []
@@ -333,7 +333,7 @@ class _Look:
     def _pairs(self, table: Table, names: tuple[str, ...], keep: Bool) -> Any:
         """Combinations of the records in use whose label is known."""
         rows = keep & ~is_missing(table.column(names[0]))
-        return counted({name: table.column(name)[rows] for name in names})
+        return value_counts({name: table.column(name)[rows] for name in names})
 
     @property
     def _clean(self) -> list[str]:
@@ -346,7 +346,7 @@ class _Look:
 
     def _labels(self, arrays: Mapping[str, Column], rows: Bool) -> Any:
         """Combinations of unit labels that occur."""
-        return counted({name: arrays[name][rows] for name in self.unit_names}) if self.unit_names else None
+        return value_counts({name: arrays[name][rows] for name in self.unit_names}) if self.unit_names else None
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 from pramana.arrays import Bool, Column, Float, Int
 from pramana.diagnostic import Diagnostic
 from pramana.frames import Table
-from pramana.frames.levels import positions
+from pramana.frames.levels import level_positions
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 from pramana.mechanism.channels.additive_noise import AdditiveNoise, characteristic
 from pramana.mechanism.channels.reports import ReportChannel
@@ -99,14 +99,14 @@ def _released(assignment: Assignment, table: Table) -> _Released | None:
         return None
     codes, by = _codes(assignment, table), next(iter(channel.context), None)
     strata = tuple(channel.parts)
-    place = np.zeros(table.n, dtype=np.int64) if by is None else positions(table.column(by), strata)
+    place = np.zeros(table.n, dtype=np.int64) if by is None else level_positions(table.column(by), strata)
     return _Released(" × ".join(assignment.columns), codes, codes >= 0, place, strata, matrices)
 
 
 def _codes(assignment: Assignment, table: Table) -> Int:
     """Codes of the released values (n,), −1 where they are missing or no level; whatever a fit uses is checked elsewhere."""
     parts = [assignment.component(k) or () for k in range(len(assignment.columns))]
-    places = [positions(table.column(name), part) for name, part in zip(assignment.columns, parts, strict=True)]
+    places = [level_positions(table.column(name), part) for name, part in zip(assignment.columns, parts, strict=True)]
     if len(parts) == 1:
         return places[0]
     sizes = [len(part) + 1 for part in parts]  # the last for what is missing
@@ -179,7 +179,7 @@ def _chosen_numbers(assignments: Sequence[Assignment], table: Table, counts: Flo
             continue
         place = np.zeros(values.size, dtype=np.int64)
         if by is not None:
-            place = positions(table.column(by)[rows], tuple(channel.parts))
+            place = level_positions(table.column(by)[rows], tuple(channel.parts))
         for k, part in enumerate(channel.parts.values()):
             own = (place == k) & np.isfinite(values)
             if (

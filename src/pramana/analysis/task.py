@@ -16,7 +16,7 @@ from pramana.analysis.collapsing import collapsed
 from pramana.analysis.reading import Reading
 from pramana.analysis.sampling import Beside, checked_start, complete
 from pramana.analysis.shared_draws import agreed, noticed, pairs, sharing
-from pramana.analysis.streaming import Asked, Learned, learn, taken
+from pramana.analysis.streaming import Checks, Learned, learn, taken
 from pramana.analysis.tampering import level_counts, other_records, tampered
 from pramana.analysis.transforms import learned_states
 from pramana.arrays import Bool, Float, Int
@@ -162,7 +162,7 @@ class Task:
         chosen, domain = _chosen(options.subset, plan, known)
         reading = Reading(source.label, source.kind, tuple(columns), known, tuple(used), beside, chosen)
         described = None if resolved.told is None or resolved.told.rows == source.rows else known
-        asked = Asked(described, pairs(known, used, columns, beside))
+        asked = Checks(described, pairs(known, used, columns, beside))
         learned = learn(source, reading, options.missing, options.workers, asked)
         resolved.refuse_other_rows(source.label, learned.rows)
         notes = learned.notes

@@ -32,13 +32,15 @@ def _in_the_shell(message: str) -> str:
     import re
     import sys
 
+    from typer.core import TyperGroup
     from typer.main import get_command
 
     from pramana.cli.application import app
 
-    commands = getattr(get_command(app), "commands", {})
-    command = commands.get(next((word for word in sys.argv[1:] if word in commands), ""))
-    known = {option for parameter in getattr(command, "params", ()) for option in parameter.opts}
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    chosen = [group.commands[word] for word in sys.argv[1:] if word in group.commands][:1]
+    known = {option for command in chosen for parameter in command.params for option in parameter.opts}
 
     def written(found: re.Match[str]) -> str:
         option = f"--{found['name'].replace('_', '-')}"

@@ -106,7 +106,7 @@ def encode(values: Column, levels: Sequence[Level], *, column: str) -> Int:
     array([1, 0])
     """
     _refuse_type_mismatch(values, levels, column)
-    codes = positions(values, levels)
+    codes = level_positions(values, levels)
     unknown = np.flatnonzero(codes < 0) if codes.min(initial=0) < 0 else np.empty(0, dtype=np.int64)
     if unknown.size:
         unseen = list(dict.fromkeys(values[unknown].tolist()))
@@ -118,7 +118,7 @@ def encode(values: Column, levels: Sequence[Level], *, column: str) -> Int:
     return codes.astype(np.int64, copy=False)
 
 
-def positions(values: Column, levels: Sequence[Level]) -> Int:
+def level_positions(values: Column, levels: Sequence[Level]) -> Int:
     """The position of every value among the levels, -1 where it is none of them; small whole numbers are looked up in a list."""
     if values.dtype.kind in "iu" and values.size > SMALL and all(type(v) is int and 0 <= v < SMALL for v in levels):
         listed = np.full(SMALL + 1, -1, dtype=np.int64)

@@ -24,7 +24,7 @@ from pramana.disclosure.release.releasing import (
     Order,
     Release,
     card_texts,
-    check_ledger,
+    check_place_of_ledger,
     checked_reader,
     intended,
     made_known,
@@ -89,7 +89,7 @@ def released_folder(order: Order, files: Sequence[DataFile], jobs: int | None) -
     )
     check_folder(target, force=order.force)
     _refuse_foreign(target)
-    check_ledger(order)
+    check_place_of_ledger(order)
     orders = [replace(order, file=file, target=target / file.name) for file in files]
     layout = _checked(orders)
     sizes = [Path(file).stat().st_size for file in files]

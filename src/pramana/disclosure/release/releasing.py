@@ -328,14 +328,14 @@ def _opened(order: Order) -> Reader:
         check_target(order.handling.link, force=order.force)
         outputs.append(order.handling.link)
     if order.gate.ledger is not None:
-        check_ledger(order)
+        check_place_of_ledger(order)
         outputs.append(order.gate.ledger)
     refuse_same(outputs)
     read_package(order.target.parent)
     return checked_reader(order)
 
 
-def check_ledger(order: Order) -> None:
+def check_place_of_ledger(order: Order) -> None:
     """The ledger can be written, and does not lie among what is published."""
     if order.gate.ledger is not None:
         check_target(order.gate.ledger, force=True, updating="ledger")

@@ -128,7 +128,7 @@ class Likelihood(Method):
             return _tabulated(table, task)
         robust = robust_of(options, sampling)
         refuse_few(sampling, len(function.parameters))
-        fitted = in_memory(self, task, robust) if task.learned is None else in_blocks(self, task, robust)
+        fitted = fitted_in_memory(self, task, robust) if task.learned is None else fitted_in_blocks(self, task, robust)
         model, search, spread = fitted.model, fitted.search, fitted.spread
         d, theta = len(function.parameters), fitted.theta
         dispersion = {"Dispersion": f"{theta.dispersion:.6g}"} if model.data.density.dispersed else {}
@@ -189,7 +189,7 @@ class Fitted:
     face: Float
 
 
-def in_memory(method: Likelihood, task: Task, robust: Sandwich | None) -> Fitted:
+def fitted_in_memory(method: Likelihood, task: Task, robust: Sandwich | None) -> Fitted:
     model = observed_likelihood(method, task)
     search = searched(model, task)
     found = search.best
@@ -202,7 +202,7 @@ def in_memory(method: Likelihood, task: Task, robust: Sandwich | None) -> Fitted
     return Fitted(model, search, found.theta, found.state.value, inverse, spread, face)
 
 
-def in_blocks(method: Likelihood, task: Task, robust: Sandwich | None) -> Fitted:
+def fitted_in_blocks(method: Likelihood, task: Task, robust: Sandwich | None) -> Fitted:
     """From the maximum of the sample, by Newton passes over all records."""
     learned = task.learned
     assert learned is not None
