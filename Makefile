@@ -19,7 +19,7 @@ test: $(READY)
 
 engines-test: $(READY)
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group engines
-	$(BIN)/python -m pytest -m engines -rs tests/equivalence
+	$(BIN)/python -m pytest -m engines -rs tests/equivalence tests/unit/studies
 
 verify: $(READY)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/verify.py -n auto --dist worksteal

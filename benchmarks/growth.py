@@ -146,12 +146,12 @@ def table(curves: dict[str, Points], grows: str) -> Iterator[str]:
 def picture(found: dict[str, dict[str, Points]]) -> None:
     from matplotlib.figure import Figure
 
-    from pramana.render.figures import MARKERS, PALETTE, drawn
+    from pramana.render.figures import drawn, looks
 
     figure = Figure(figsize=(12, 4.2), layout="constrained")
     for place, (axes, (grows, curves)) in enumerate(zip(figure.subplots(1, len(found)), found.items(), strict=True)):
-        for k, (name, points) in enumerate(curves.items()):
-            axes.loglog(list(points), list(points.values()), color=PALETTE[k], marker=MARKERS[k], label=name)
+        for (name, points), (colour, marker) in zip(curves.items(), looks(list(curves)), strict=True):
+            axes.loglog(list(points), list(points.values()), color=colour, marker=marker, label=name)
         least, first = min(min(points) for points in curves.values()), min(min(p.values()) for p in curves.values())
         ends = np.array([least, max(max(points) for points in curves.values())], dtype=float)
         axes.loglog(ends, first / 2 * ends / least, color="#bbbbbb", linestyle=":", label="in proportion")

@@ -16,10 +16,15 @@ project = "Pramana"
 author = copyright = "the Pramana authors"
 version = release = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
 root_doc = "docs/site/index"
 include_patterns = ["docs/**", "benchmarks/*.md", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
 exclude_patterns = ["docs/site/templates", ".*", "build", "dist", "src", "tests", "demo-output", "**/__pycache__"]
+
+nb_execution_mode = "force"  # notebooks hold no output: it is that of the code as it is
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+nb_execution_show_tb = True
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["deflist"]

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from pramana.mechanism.channels.free import FreeMatrix
     from pramana.mechanism.channels.rectangular import RectangularMatrix
     from pramana.mechanism.designs.design_file import Design, read_design
+    from pramana.model_table import ModelTable, table
     from pramana.models.effects import average_treatment_effect
     from pramana.models.generalized_linear import glm
     from pramana.models.marginal import margins

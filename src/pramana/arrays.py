@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 Float: TypeAlias = npt.NDArray[np.float64]
+Complex: TypeAlias = npt.NDArray[np.complex128]
 Int: TypeAlias = npt.NDArray[np.int64]
 Words: TypeAlias = npt.NDArray[np.uint64]
 Bool: TypeAlias = npt.NDArray[np.bool_]

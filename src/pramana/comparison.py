@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Float
 from pramana.errors import PramanaError, suggestion
 from pramana.frames import build
 from pramana.inference.hypotheses import SpecificationTest
+from pramana.numbers import column, count
 from pramana.render import Sheet, Shown, render
+from pramana.render.figures import Series, coefficients, effects, look_of, percent
 from pramana.result import Result
 
 
@@ -52,16 +54,9 @@ class Comparison(Shown):
         """The terms of all results, in the order in which they first appear."""
         return tuple(dict.fromkeys(term for result in self.results.values() for term in result.parameters))
 
-    def _lined_up(self, result: Result, values: Float) -> Float:
-        """Values (d, ...) of a result's terms at the places of `parameters`; NaN where it has no such term."""
-        out = np.full((len(self.parameters), *values.shape[1:]), np.nan)
-        places = {term: j for j, term in enumerate(self.parameters)}
-        out[[places[term] for term in result.parameters]] = values
-        return out
-
     def _facts(self) -> dict[str, str]:
         """Those of the first result; where another one says otherwise, what each says."""
-        told = {label: {**r.facts, "Records": f"{r.n:g}"} for label, r in self.results.items()}
+        told = {label: {**r.facts, "Records": count(r.n)} for label, r in self.results.items()}
         out = dict(next(iter(told.values())))
         for name in out:
             said = {label: facts[name] for label, facts in told.items() if name in facts}
@@ -82,10 +77,7 @@ class Comparison(Shown):
         """One row a term, one column an estimator: estimate (standard error)."""
         labels = tuple(self.results)
         held = [{term: j for j, term in enumerate(r.parameters)} for r in self.results.values()]
-        cells = [
-            [f"{b:.4f} ({e:.4f})" for b, e in zip(r.estimate, r.standard_errors, strict=True)]
-            for r in self.results.values()
-        ]
+        cells = [_with_errors(r) for r in self.results.values()]
         rows = [
             (term, *(c[h[term]] if term in h else None for c, h in zip(cells, held, strict=True)))
             for term in self.parameters
@@ -103,12 +95,93 @@ class Comparison(Shown):
     def summary(self, style: str = "text") -> str:
         return render(self.sheet(), style)
 
-    def plot(self, *, level: float | None = None, title: str = "") -> Any:
-        """Coefficients of every estimator side by side, as a matplotlib Figure."""
-        from pramana.render.figures import Series, coefficients
+    def plot(
+        self,
+        *,
+        level: float | None = None,
+        title: str = "",
+        intercept: bool = False,
+        exponentiate: bool = False,
+        labels: Mapping[str, str] | None = None,
+        ax: Any = None,
+    ) -> Any:
+        """Coefficients of every estimator side by side, as a matplotlib Figure.
 
-        series = []
-        for label, result in self.results.items():
-            low, high = self._lined_up(result, result.interval(level)).T
-            series.append(Series(label, self._lined_up(result, result.estimate), low, high))
-        return coefficients(self.parameters, series, title=title or self.title)
+        Parameters
+        ----------
+        level : of the intervals; that of the results by default.
+        intercept : show it, whose scale is seldom that of the others.
+        exponentiate : ratios instead of their logarithms, on a logarithmic axis.
+        labels : what to call terms in the picture, as {"edu[T.high]": "University"}; the others keep their names.
+        ax : matplotlib axes to draw into; they are returned instead of a figure.
+        """
+        rows = {k: _drawn_rows(r, level, intercept, exponentiate) for k, r in self.results.items()}
+        terms = tuple(dict.fromkeys(term for found in rows.values() for term in found))
+        unknown = [term for term in labels or {} if term not in terms and term not in self.parameters]
+        if unknown:
+            raise PramanaError(f"labels name {unknown[0]!r}, which is no term: {suggestion(unknown[0], terms)}")
+        return coefficients(
+            [(labels or {}).get(term, term) for term in terms],
+            [self._series(label, found, terms, level) for label, found in rows.items()],
+            x_label=f"{'ratio' if exponentiate else 'estimate'} with {self._in_words(level)}",
+            title=title or self.title,
+            reference=_reference(self.results.values(), rows.values(), exponentiate),
+            log=exponentiate,
+            ax=ax,
+        )
+
+    def report(self, path: str | Path, *, title: str = "", command: str = "", force: bool = False) -> Path:
+        """Write one HTML file that needs no other, as `Result.report` does, of all results."""
+        from pramana.reporting import results_page, write_page
+
+        named = title or self.title or self._facts().get("Formula") or "Estimators side by side"
+        page = results_page(named, [self.sheet()], self.results, self.plot(), command=command)
+        return write_page(page, path, force=force)
+
+    def _series(
+        self, label: str, rows: Mapping[str, Mapping[str, Any]], terms: Sequence[str], level: float | None
+    ) -> Series:
+        """Points and limits of one result at the places of `terms`, NaN where it has no such term; in the colour of its method where that is
+        the only one of its kind."""
+        result = self.results[label]
+        estimate, low, high = (
+            np.array([rows[t][c] if t in rows else np.nan for t in terms])
+            for c in ("estimate", "conf_low", "conf_high")
+        )
+        alone = sum(r.method == result.method for r in self.results.values()) == 1
+        named = label if level is not None or len(self._levels()) == 1 else f"{label} ({percent(result.shown_level())})"
+        return Series(named, estimate, low, high, result.method if alone and look_of(label) is None else label)
+
+    def _levels(self) -> set[float]:
+        return {result.shown_level() for result in self.results.values()}
+
+    def _in_words(self, level: float | None) -> str:
+        """Such as "95 % interval"; without a level where results differ in it, whose labels then say it."""
+        levels = self._levels() if level is None else {level}
+        return f"{percent(*levels)} interval" if len(levels) == 1 else "interval"
+
+
+def _drawn_rows(
+    result: Result, level: float | None, intercept: bool, exponentiate: bool
+) -> dict[str, Mapping[str, Any]]:
+    """Rows of the table by their terms. Without intercepts, unless there is nothing else; parameters of the mechanism are no ratios."""
+    rows = zip(result.parameters, result.to_dicts(level=level, exponentiate=exponentiate), strict=True)
+    kept = {name: row for name, row in rows if not (exponentiate and name in result.free)}
+    return {kept[name]["term"]: kept[name] for name in effects(list(kept), intercept=intercept)}
+
+
+def _reference(
+    results: Iterable[Result], rows: Iterable[Mapping[str, Mapping[str, Any]]], exponentiate: bool
+) -> float | None:
+    """No effect: of coefficients always, of other parameters where it is within the picture, which it would stretch elsewhere."""
+    none = 1.0 if exponentiate else 0.0
+    ends = np.array([[row["conf_low"], row["conf_high"]] for found in rows for row in found.values()])
+    inside = np.nanmin(ends, initial=np.inf) <= none <= np.nanmax(ends, initial=-np.inf)
+    return none if inside or any(result.model is not None for result in results) else None
+
+
+def _with_errors(result: Result) -> list[str]:
+    """Each estimate with its standard error, all in one format."""
+    numbers = column([*result.estimate.tolist(), *result.standard_errors.tolist()])
+    d = len(result.parameters)
+    return [f"{estimate} ({error})" for estimate, error in zip(numbers[:d], numbers[d:], strict=True)]

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+from pramana.numbers import count
+
 _OPEN, _CLOSE = "\ue000", "\ue001"  # private characters, which `repr` escapes and `quoted` takes out
 _QUOTED = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -214,7 +216,7 @@ def counted(number: float, noun: str) -> str:
     >>> counted(1, "record"), counted(3.0, "record")
     ('1 record', '3 records')
     """
-    return f"{number:g} {noun}{'' if number == 1 else 's'}"
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
 
 
 def listing(values: Iterable[object], limit: int = 5) -> str:

@@ -86,6 +86,8 @@ HOME = {
     "ConditionalScore": "estimators",
     "Result": "result",
     "Comparison": "comparison",
+    "ModelTable": "model_table",
+    "table": "model_table",
     "Diagnostic": "diagnostic",
     "fit": "pipeline",
     "compare": "pipeline",

@@ -52,7 +52,7 @@ _OUTER: ContextVar[_Bar | None] = ContextVar("the bar of the work that this is a
 
 
 @contextmanager
-def bar(title: str, *, counted: bool = False, unit: str = "") -> Iterator[Tell]:
+def bar(title: str, *, counted: bool = False, unit: str = "", unless_within: bool = False) -> Iterator[Tell]:
     """A bar from the moment that the work has taken `PATIENCE`; none where stderr is not a terminal.
 
     Yields `tell(done, total)`; the bar pulses until it is first called. A part of work that has a bar borrows it.
@@ -61,8 +61,12 @@ def bar(title: str, *, counted: bool = False, unit: str = "") -> Iterator[Tell]:
     ----------
     counted : show the numbers in place of per cent.
     unit : of what is told, so that its rate is shown, such as "rows".
+    unless_within : a part of work that has a bar leaves it as it is.
     """
     outer = _OUTER.get()
+    if outer is not None and unless_within:
+        yield outer.tell
+        return
     if outer is not None:
         outer.titled(title)
         try:

@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,7 +21,8 @@ from pramana.inference.limits import Limits, shown_t
 from pramana.inference.options import check_level
 from pramana.inference.resampling import Draws
 from pramana.models.prediction import AnyPrediction
-from pramana.render import Sheet, Shown, plain, render
+from pramana.numbers import PValue, column, count
+from pramana.render import CrossTable, Sheet, Shown, plain, render
 
 COLUMNS = ("term", "estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high")
 
@@ -67,6 +69,8 @@ class Result(Shown, Familiar):
     shares : which parameters are the cells of one table, or None.
     df : degrees of freedom of t intervals and tests, one number or one for each parameter (d,); None for the normal.
     unsplit : why there is no `privacy`; empty where there is.
+    grid : of a cross table its columns with their levels, the last running fastest; None elsewhere.
+    explained : share of the true response's variance that a linear model explains; None where that is not known.
     again : fits another plan to data as this one was fitted, or None where there was no formula.
     """
 
@@ -92,12 +96,15 @@ class Result(Shown, Familiar):
     free: tuple[str, ...] = ()
     shares: Shares | None = None
     unsplit: str = ""
+    grid: tuple[tuple[str, tuple[str, ...]], ...] | None = None
+    explained: float | None = None
     again: Callable[..., Result] | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{t} = {e:.4g}" for t, e in zip(self.parameters[:4], self.estimate, strict=False))
+        numbers = column(self.estimate[:4].tolist())
+        shown = ", ".join(f"{term} = {number}" for term, number in zip(self.parameters, numbers, strict=False))
         more = f" and {len(self.parameters) - 4} more" if len(self.parameters) > 4 else ""
-        return f"<{type(self).__name__} by {self.method}, {self.n:.0f} records: {shown}{more}>"
+        return f"<{type(self).__name__} by {self.method}, {count(self.n)} records: {shown}{more}>"
 
     @property
     def standard_errors(self) -> Float:
@@ -111,7 +118,7 @@ class Result(Shown, Familiar):
 
     def interval(self, level: float | None = None) -> Float:
         """Confidence limits (d, 2), of the kind chosen with the fit; at 95 % unless they were asked for at another level."""
-        level = self._level(level)
+        level = self.shown_level(level)
         if self.limits is None:
             return self._usual(level)
         own = self.limits.at(level)
@@ -140,7 +147,8 @@ class Result(Shown, Familiar):
             ratio = ratio * np.sqrt(1 + 1 / self.degrees_of_freedom)
         return np.asarray(self.estimate[:, None] + (found - self.estimate[:, None]) * ratio[:, None])
 
-    def _level(self, level: float | None) -> float:
+    def shown_level(self, level: float | None = None) -> float:
+        """The level of intervals: the one asked for, or that of the fit."""
         shown = (0.95 if self.limits is None else self.limits.level) if level is None else level
         check_level(shown)
         return shown
@@ -213,11 +221,18 @@ class Result(Shown, Familiar):
             "inference": self.inference,
             "interval": self.interval_kind,
             "n": self.n,
+            "level": self.shown_level(level),
+            "log_scale": self.log_scale and not exponentiate,
+            "exponentiated": exponentiate,
             **dict(self.facts),
             "coefficients": self.to_dicts(exponentiate=exponentiate, level=level),
             "covariance": self.covariance.tolist(),
             "diagnostics": [{"code": d.code, "severity": d.severity, "message": d.message} for d in self.diagnostics],
         }
+        if self.exponentials is not None and not exponentiate:
+            out["exponentials"] = list(self.exponentials)
+        if self.free:
+            out["free"] = list(self.free)
         if self.privacy is not None:
             out["price_of_privacy"] = self._privacy_rows()
         if self.draws is not None:
@@ -234,9 +249,9 @@ class Result(Shown, Familiar):
     def sheet(self, *, exponentiate: bool = False, level: float | None = None) -> Sheet:
         """The table ready for rendering."""
         rows = self.to_dicts(exponentiate=exponentiate, level=level)
-        shown = self._level(level)
+        shown = self.shown_level(level)
         low, high = f"[{(1 - shown) / 2:.3g}", f"{(1 + shown) / 2:.3g}]"
-        facts = {"Method": self.method, **self.facts, "Records": f"{self.n:g}", "Standard errors": self.inference}
+        facts = {"Method": self.method, **self.facts, "Records": count(self.n), "Standard errors": self.inference}
         return Sheet(
             columns=(
                 "term",
@@ -247,10 +262,11 @@ class Result(Shown, Familiar):
                 low,
                 high,
             ),
-            rows=tuple(tuple(r.values()) for r in rows),
+            rows=tuple(tuple((r | {"p_value": PValue(r["p_value"])}).values()) for r in rows),
             facts=tuple(facts.items()),
             notes=tuple(str(d) for d in self.diagnostics),
             data=self.to_dict(exponentiate=exponentiate, level=level),
+            records=rows,
         )
 
     def summary(self, style: str = "text", *, exponentiate: bool = False, level: float | None = None) -> str:
@@ -319,8 +335,41 @@ class Result(Shown, Familiar):
             exponentials=None,
             free=(),
             shares=None,
+            grid=None,
+            explained=None,
             again=None,
         )
+
+    def cross(self) -> CrossTable:
+        """A cross table in two dimensions, with totals: levels of the last column side by side, standard errors in brackets.
+
+        >>> import pramana as pr
+        >>> cells = {"sex": ["f", "f", "m", "m"], "ill": ["no", "yes", "no", "yes"], "n": [40, 10, 30, 20]}
+        >>> print(pr.fit(pr.crosstab("sex", "ill"), cells, None, frequencies="n").cross())
+        sex by ill
+        --------------------------------------------------------
+        sex    no               yes              total
+        --------------------------------------------------------
+        f      0.4000 (0.0492)  0.1000 (0.0302)  0.5000 (0.0503)
+        m      0.3000 (0.0461)  0.2000 (0.0402)  0.5000 (0.0503)
+        total  0.7000 (0.0461)  0.3000 (0.0461)  1.0000 (0.0000)
+        --------------------------------------------------------
+        """
+        if self.grid is None:
+            raise PramanaError(
+                "only a table of cells has two dimensions: ask for one, as in fit(crosstab('edu', 'sex'), ...)"
+            )
+        return CrossTable.of(self.grid, self.estimate, self.covariance, notes=tuple(str(d) for d in self.diagnostics))
+
+    @property
+    def rsquared(self) -> float:
+        """Of a linear model: the share of the true response's variance that it explains, both variances reverted."""
+        if self.explained is None:
+            raise PramanaError(
+                "R² is a share of a variance, of linear models with an intercept by method 'reversion' or 'naive', without offsets or a subset by "
+                "perturbed columns, of records in memory and of numbers without added noise: this result has none"
+            )
+        return self.explained
 
     @released
     def predict(self, data: Any, *, level: float = 0.95) -> Any:
@@ -333,8 +382,9 @@ class Result(Shown, Familiar):
         return build(columns, self.frame_kind)
 
     @released
-    def margins(self, data: Any, *variables: str, **given: Any) -> Result:
-        """Average marginal effects of covariates, all of them by default, over the records of the released `data`.
+    def margins(self, data: Any, *variables: str, at: Mapping[str, Any] | None = None, **given: Any) -> Result:
+        """Average marginal effects of covariates, all of them by default, over the records of the released `data`; with `at`, others held
+        at true values for everyone, as at={"age": [30, 50]}.
 
         A result holds no records, so it takes the file again, and arrays that were given beside it (weights=...). The
         model is estimated again along with the averages, so that the errors are those of both; see `pramana.margins`.
@@ -344,7 +394,7 @@ class Result(Shown, Familiar):
                 f"margins need a formula fitted with method='reversion' or 'naive'; this result (method {self.method!r}) has "
                 "none that could be fitted again"
             )
-        return warned(self.again(variables, data, given))
+        return warned(self.again(variables, data, at, given))
 
     def price_of_privacy(self) -> Any:
         """For each parameter: its variance, the share that the randomisation costs (Remark 1 of the paper), and how
@@ -376,15 +426,52 @@ class Result(Shown, Familiar):
             for j, (t, v) in enumerate(zip(self.parameters, total, strict=True))
         ]
 
-    def plot(self, *others: Result, level: float | None = None, title: str = "") -> Any:
-        """Coefficients with intervals as a matplotlib Figure; other results go side by side."""
+    def plot(
+        self,
+        *others: Result,
+        level: float | None = None,
+        title: str = "",
+        intercept: bool = False,
+        exponentiate: bool = False,
+        labels: Mapping[str, str] | None = None,
+        ax: Any = None,
+    ) -> Any:
+        """Coefficients with intervals as a matplotlib Figure; other results go side by side. Options as in `Comparison.plot`.
+
+        >>> import pramana as pr
+        >>> data = {"y": [1.0, 3.0, 4.0, 8.0, 9.0], "x": [0.0, 1.0, 2.0, 3.0, 5.0]}
+        >>> figure = pr.fit("y ~ x", data, None).plot(labels={"x": "years of school"})
+        >>> figure.axes[0].get_xlabel(), [text.get_text() for text in figure.axes[0].get_yticklabels()]
+        ('estimate with 95 % interval', ['years of school'])
+        """
         from pramana.comparison import Comparison
 
-        labels: dict[str, Result] = {}
+        results: dict[str, Result] = {}
         for result in (self, *others):
-            again = f" ({len(labels) + 1})" if result.method in labels else ""
-            labels[f"{result.method}{again}"] = result
-        return Comparison(labels).plot(level=level, title=title)
+            again = f" ({len(results) + 1})" if result.method in results else ""
+            results[f"{result.method}{again}"] = result
+        shown: dict[str, Any] = {"intercept": intercept, "exponentiate": exponentiate, "labels": labels, "ax": ax}
+        return Comparison(results).plot(level=level, title=title, **shown)
+
+    def report(
+        self,
+        path: str | Path,
+        *,
+        exponentiate: bool = False,
+        level: float | None = None,
+        title: str = "",
+        command: str = "",
+        force: bool = False,
+    ) -> Path:
+        """Write one HTML file that needs no other: table, picture, diagnostics, price of privacy, a methods paragraph with its sources, and the
+        `command` where one is given. A file of that name is replaced only with `force`."""
+        from pramana.reporting import results_page, write_page
+
+        shown: dict[str, Any] = {"exponentiate": exponentiate, "level": level}
+        named = title or self.facts.get("Formula") or self.facts.get("Parameter") or self.method
+        figure = self.plot(**shown)
+        page = results_page(named, [self.sheet(**shown)], {self.method: self}, figure, level=level, command=command)
+        return write_page(page, path, force=force)
 
 
 Fitted = TypeVar("Fitted", bound=Result)

@@ -140,7 +140,7 @@ def test_a_plugin_that_cannot_start_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.undo()
     monkeypatch.setattr(accelerator.jax, "devices", broken)
-    with pytest.raises(pr.PramanaError, match="JAX, which says: Unable to initialize backend 'cuda'; use --device cpu"):
+    with pytest.raises(pr.PramanaError, match="JAX, which says: Unable to initialize backend 'cuda'; use device='cpu'"):
         accelerator.devices("gpu")
 
 

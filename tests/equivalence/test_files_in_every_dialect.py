@@ -201,5 +201,5 @@ def test_an_analysis_takes_a_file_with_its_dialect_and_a_mechanism_beside(tmp_pa
     for mechanism in (BINARY, tmp_path / "m.json"):
         result = pr.fit("`x,y` ~ z", file, mechanism)
         assert result.n == 15
-    assert pr.compare("`x,y` ~ z", file, BINARY, truth=file).results["oracle"].n == 15
+    assert pr.compare("`x,y` ~ z", file, BINARY, truth=file).results["true data"].n == 15
     assert pr.risk(file, tmp_path / "m.json").to_dict()

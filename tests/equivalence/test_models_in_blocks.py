@@ -106,6 +106,7 @@ QUANTILES: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "subset": (pr.median("income"), {"subset": "edu == 'high' and x > -1"}),
     "bandwidth": (pr.median("income", bandwidth=500.0), {}),
+    "several": (pr.quantile("income", [0.1, 0.5, 0.9], by="edu"), {}),
     "end": (pr.quantile("income", 0.999), {}),
     "levels": (pr.median("score", by="edu"), {"weights": "w"}),
     "drawn levels": (pr.quantile("score", 0.4), {"inference": pr.Resampling(draws=20, seed=3)}),

@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,13 +51,20 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "PILOT", 700)
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[distributed.Client]:
-    """Two processes."""
+@contextmanager
+def _cluster(processes: bool) -> Iterator[distributed.Client]:
+    options: Any = {"threads_per_worker": 1, "protocol": "tcp://", "dashboard_address": ":0"}
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as found,
+        distributed.LocalCluster(n_workers=2, processes=processes, **options) as found,
         distributed.Client(found, set_as_default=False) as client,
     ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[distributed.Client]:
+    """Two workers in this process, to whom all the same everything is sent."""
+    with _cluster(processes=False) as client:
         yield client
 
 
@@ -242,12 +250,14 @@ def _killed(client: distributed.Client) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-def test_a_worker_killed_in_the_middle_changes_nothing(folder: Path, cluster: distributed.Client) -> None:
-    before = set(cluster.run(os.getpid).values())
-    engine = Faulty(cluster, happens=_killed)
-    both("inc ~ x + edu", folder / "parts", engine, **SAMPLINGS["resampling"])
-    cluster.wait_for_workers(2, timeout=30)
-    assert len(before & set(cluster.run(os.getpid).values())) == 1
+@pytest.mark.engines
+def test_a_worker_killed_in_the_middle_changes_nothing(folder: Path) -> None:
+    with _cluster(processes=True) as cluster:
+        before = set(cluster.run(os.getpid).values())
+        engine = Faulty(cluster, happens=_killed)
+        both("inc ~ x + edu", folder / "parts", engine, **SAMPLINGS["resampling"])
+        cluster.wait_for_workers(2, timeout=30)
+        assert len(before & set(cluster.run(os.getpid).values())) == 1
 
 
 def _slowly(job: int) -> int:

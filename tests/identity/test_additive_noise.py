@@ -27,6 +27,9 @@ CHANNELS: dict[str, Any] = {
     "uniform": pr.UniformNoise(2.0),
     "keep or noise": pr.KeepOrNoise(0.3, pr.GeometricNoise(0.6)),
     "keep or laplace": pr.KeepOrNoise(0.4, pr.LaplaceNoise(0.7)),
+    "keep or normal": pr.KeepOrNoise(0.6, pr.GaussianNoise(1.3)),
+    "keep or discrete normal": pr.KeepOrNoise(0.51, pr.DiscreteGaussianNoise(1.1, step=1.0)),
+    "keep or uniform": pr.KeepOrNoise(0.55, pr.UniformNoise(4.0)),
 }
 BINARY = pr.TransitionMatrix.binary(sensitivity=0.9, specificity=0.8)
 TRUE = pd.DataFrame(
@@ -167,6 +170,10 @@ LONG = {
     "keep or noise": pr.KeepOrNoise(0.5, pr.GeometricNoise(3.0, step=0.01)),
     "keep or noise, coarse": pr.KeepOrNoise(0.7, pr.GeometricNoise(20.0, step=2.0)),
     "keep or laplace": pr.KeepOrNoise(0.5, pr.LaplaceNoise(6.0)),
+    "keep or normal": pr.KeepOrNoise(0.51, pr.GaussianNoise(9.0)),
+    "keep or normal, on a grid": pr.KeepOrNoise(0.6, pr.DiscreteGaussianNoise(9.0, step=0.5)),
+    "keep or uniform": pr.KeepOrNoise(0.51, pr.UniformNoise(20.0)),
+    "keep or uniform, now and then": pr.KeepOrNoise(0.95, pr.UniformNoise(0.3)),
 }
 """On the scale of η up to 4: no power series helps, and nodes would be thousands."""
 
@@ -198,6 +205,11 @@ def fine_law(channel: Any) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(channel, pr.GeometricNoise):
         k = np.arange(-int(45 * channel.scale / channel.step), int(45 * channel.scale / channel.step) + 1)
         return k * channel.step, (1 - channel.alpha) / (1 + channel.alpha) * channel.alpha ** np.abs(k)
+    if isinstance(channel, pr.DiscreteGaussianNoise):
+        return law(channel)
+    if isinstance(channel, pr.GaussianNoise):
+        t = np.arange(-9, 9, 0.01)
+        return channel.sd * t, 0.01 * np.exp(-(t**2) / 2) / np.sqrt(2 * np.pi)
     far = channel.width / 2 if isinstance(channel, pr.UniformNoise) else 45 * channel.scale
     points, weights = np.polynomial.legendre.leggauss(8)
     edges = np.linspace(-far, far, 2 * int(np.ceil(far / 0.2)) + 1)
@@ -224,7 +236,7 @@ def test_uniform_noise_on_the_grid_of_its_draws() -> None:
     assert n * (heights[0] - heights[1]).sum(axis=0) @ mass == pytest.approx(true[0], abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ["uniform", "keep or noise", "keep or laplace"])
+@pytest.mark.parametrize("name", ["uniform", "keep or noise", "keep or laplace", "keep or normal", "keep or uniform"])
 def test_outcomes_are_treated_alike(name: str) -> None:
     """The equation of the other outcome is the same with the opposite sign."""
     frame = TRUE.assign(z=TRUE["z"] + 1, other=1 - TRUE["y"])
@@ -235,7 +247,13 @@ def test_outcomes_are_treated_alike(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("uniform", "gaussian"), ("laplace", "uniform"), ("keep or laplace", "gaussian"), ("keep or noise", "uniform")],
+    [
+        ("uniform", "gaussian"),
+        ("laplace", "uniform"),
+        ("keep or laplace", "gaussian"),
+        ("keep or noise", "uniform"),
+        ("keep or normal", "gaussian"),
+    ],
 )
 def test_shifts_beside_other_noise_in_a_logit(one: str, other: str) -> None:
     channels = {"z": CHANNELS[one], "h": CHANNELS[other]}
@@ -265,17 +283,24 @@ def test_two_uniform_noises_in_a_logit_are_refused() -> None:
         equation_of("y ~ z + x", TRUE, pr.Mechanism(channels), family="binomial")
 
 
-@pytest.mark.parametrize("name", ["laplace", "geometric", "keep or noise", "keep or laplace"])
+BY_NODES: dict[str, tuple[str, Any]] = {
+    "logit, squared": ("y ~ z + I(z ** 2)", {"family": "binomial"}),
+    "probit": ("y ~ z + x", {"family": "binomial", "link": "probit"}),
+    "negative binomial": ("y ~ z + x", {"family": pr.negative_binomial(0.7)}),
+}
+
+
 @pytest.mark.parametrize(
-    ("formula", "options"),
+    ("name", "case"),
     [
-        ("y ~ z + I(z ** 2)", {"family": "binomial"}),
-        ("y ~ z + x", {"family": "binomial", "link": "probit"}),
-        ("y ~ z + x", {"family": pr.negative_binomial(0.7)}),
+        *((name, case) for name in ("laplace", "geometric", "keep or noise", "keep or laplace") for case in BY_NODES),
+        ("keep or normal", "logit, squared"),
+        ("keep or discrete normal", "probit"),
+        ("keep or uniform", "negative binomial"),
     ],
-    ids=["logit, squared", "probit", "negative binomial"],
 )
-def test_by_nodes_where_there_is_no_closed_form(name: str, formula: str, options: Any) -> None:
+def test_by_nodes_where_there_is_no_closed_form(name: str, case: str) -> None:
+    formula, options = BY_NODES[case]
     averages_are_true(formula, {"z": CHANNELS[name]}, [0.2, 0.5, -0.1], EXACT, **options)
 
 
@@ -324,6 +349,9 @@ def test_noise_by_stratum(name: str) -> None:
     other |= {"geometric": pr.GeometricNoise(0.4), "discrete gaussian": pr.DiscreteGaussianNoise(2.0)}
     other |= {"keep or noise": pr.KeepOrNoise(0.7, pr.GeometricNoise(0.8))}
     other |= {"keep or laplace": pr.KeepOrNoise(0.7, pr.LaplaceNoise(0.8))}
+    other |= {"keep or normal": pr.KeepOrNoise(0.8, pr.GaussianNoise(0.5))}
+    other |= {"keep or discrete normal": pr.KeepOrNoise(0.8, pr.DiscreteGaussianNoise(2.0))}
+    other |= {"keep or uniform": pr.KeepOrNoise(0.8, pr.UniformNoise(1.5))}
     other |= {"geometric on a fine grid": pr.GeometricNoise(0.3, step=0.5)}
     strata = pr.Mechanism({"z": pr.Stratified("h", {0: CHANNELS[name], 1: other[name]})})
     parts = [released({"z": channel}) for channel in (CHANNELS[name], other[name])]

@@ -276,7 +276,7 @@ def test_methods_are_compared_and_only_reversion_has_the_parameter() -> None:
     mechanism = pr.Mechanism({"z": channel, "x": pr.GaussianNoise(0.2)})
     found = pr.compare("income ~ z + x", data, mechanism, methods=["reversion", "naive"], truth=data)
     assert found["reversion"].parameters == ("Intercept", "z", "x", "honest")
-    assert found["naive"].parameters == found["oracle"].parameters == ("Intercept", "z", "x")
+    assert found["naive"].parameters == found["true data"].parameters == ("Intercept", "z", "x")
     np.testing.assert_allclose(found["reversion"].estimate, pr.fit("income ~ z + x", data, mechanism).estimate)
     assert "honest" in str(found)
 

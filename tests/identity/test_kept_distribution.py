@@ -1,4 +1,4 @@
-"""Without Monte Carlo: shares, their squares and densities of numbers that were kept or got Laplace noise, averaged over that, are the true ones."""
+"""Without Monte Carlo: shares, their squares and densities of numbers that were kept or got noise, averaged over that, are the true ones."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from pramana.frames import read
 
 NOISE = pr.KeepOrNoise(0.45, pr.LaplaceNoise(1.3))
 STRATA = pr.Stratified("g", {0: NOISE, 1: pr.KeepOrNoise(0.7, pr.LaplaceNoise(0.4))})
+NORMAL = pr.KeepOrNoise(0.6, pr.GaussianNoise(1.1))
+UNIFORM = pr.KeepOrNoise(0.51, pr.UniformNoise(2.4))
+NOISES = {"laplace": NOISE, "normal": NORMAL, "uniform": UNIFORM}
 
 
 def equation(frame: pd.DataFrame, mechanism: pr.Mechanism, what: Any) -> Any:
@@ -30,28 +33,54 @@ def measure(values: np.ndarray, noise: Any = NOISE, **others: Any) -> KeptDistri
     return found
 
 
-def released(z: float, breaks: list[float]) -> tuple[np.ndarray, np.ndarray]:
+def released(noise: Any, z: float, breaks: list[float]) -> tuple[np.ndarray, np.ndarray]:
     """What z can be released as, by Gauss and Legendre between the places where something breaks or bends."""
     places, weights = np.polynomial.legendre.leggauss(20)
-    b = NOISE.inner.scale
-    edges = np.unique(np.concatenate([np.linspace(z - 40 * b, z + 40 * b, 41), [z], breaks]))
+    inner = noise.inner
+    if isinstance(inner, pr.UniformNoise):
+        a = inner.width / 2
+        bends = [b + k * a for b in (*breaks, z) for k in range(-25, 26)]
+        edges = np.unique(np.concatenate([np.linspace(z - a, z + a, 9), [b for b in bends if abs(b - z) <= a]]))
+    else:
+        far = 40 * inner.scale if isinstance(inner, pr.LaplaceNoise) else 9 * inner.sd
+        edges = np.unique(np.concatenate([np.linspace(z - far, z + far, 41), [z], breaks]))
     middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
     w, mass = (middle[:, None] + half[:, None] * places).ravel(), (half[:, None] * weights).ravel()
-    mass = (1 - NOISE.keep) * mass * np.exp(-np.abs(w - z) / b) / (2 * b)
-    return np.append(w, z), np.append(mass, NOISE.keep)
+    if isinstance(inner, pr.LaplaceNoise):
+        density = np.exp(-np.abs(w - z) / inner.scale) / (2 * inner.scale)
+    elif isinstance(inner, pr.GaussianNoise):
+        density = np.exp(-(((w - z) / inner.sd) ** 2) / 2) / inner.sd / np.sqrt(2 * np.pi)
+    else:
+        density = np.full(w.size, 1 / inner.width)
+    return np.append(w, z), np.append((1 - noise.keep) * mass * density, noise.keep)
 
 
+@pytest.mark.parametrize("name", NOISES)
 @pytest.mark.parametrize("z", [-0.8, 0.5, 0.71, 2.3])
 @pytest.mark.parametrize("h", [0.0, 1e-9, 0.2, 1.7])
-def test_averages_are_true(z: float, h: float) -> None:
-    t = 0.7
-    w, mass = released(z, [t - h, t, t + h])
-    found = measure(w)
+def test_averages_are_true(name: str, z: float, h: float) -> None:
+    t, noise = 0.7, NOISES[name]
+    w, mass = released(noise, z, [t - h, t, t + h, t + 0.6 - h, t + 0.6 + h])
+    found = measure(w, noise)
     true = kernel(np.array([t - z]), h)[0]
     assert mass @ found.below(t, h) == pytest.approx(true, abs=1e-8)
-    assert mass @ found.squared_below(t, h) == pytest.approx(true**2, abs=1e-8)
+    for other in (t, t + 0.6):
+        both = true * kernel(np.array([other - z]), h)[0]
+        assert mass @ found.both_below(t, other, h) == pytest.approx(both, abs=1e-8)
+        assert mass @ found.both_below(other, t, h) == pytest.approx(both, abs=1e-8)
     if h > 0:
         assert mass @ found.near(t, h) == pytest.approx(float(abs(t - z) <= h), abs=1e-8)
+
+
+@pytest.mark.parametrize("noise", [NORMAL, UNIFORM, pr.Stratified("g", {0: NORMAL, 1: UNIFORM, 2: NOISE})])
+@pytest.mark.parametrize("h", [0.0, 0.3])
+def test_sums_by_a_table_are_those_of_the_records(noise: Any, h: float) -> None:
+    rng = np.random.default_rng(3)
+    values = np.concatenate([rng.normal(size=60), 90 + rng.normal(size=20)])
+    found = measure(values, noise, g=rng.integers(0, 3, values.size) if isinstance(noise, pr.Stratified) else 0)
+    masses, knots = rng.normal(size=(2, values.size)) + 1.5, found.knots(h)
+    direct = [masses @ found.below(float(t), h) / masses.sum(axis=1) for t in knots.points]
+    np.testing.assert_allclose(knots.function(masses), np.transpose(direct), rtol=0, atol=5e-5)
 
 
 @pytest.mark.parametrize("h", [0.0, 1e-7, 0.3])
@@ -91,11 +120,13 @@ def test_the_score_vanishes_at_the_quantile_and_domains_commute() -> None:
         np.testing.assert_allclose(other.influence(beta), found.influence(beta), rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", NOISES)
 @pytest.mark.parametrize("z", [-0.8, 0.5, 2.3])
-def test_shares_of_intervals(z: float) -> None:
+def test_shares_of_intervals(name: str, z: float) -> None:
     """Score and square, averaged over what is released."""
-    w, mass = released(z, [0.1, 1.4])
-    found = equation(pd.DataFrame({"z": w}), pr.Mechanism({"z": NOISE}), pr.share("z", 0.1, 1.4))
+    noise = NOISES[name]
+    w, mass = released(noise, z, [0.1, 1.4])
+    found = equation(pd.DataFrame({"z": w}), pr.Mechanism({"z": noise}), pr.share("z", 0.1, 1.4))
     true, beta = float(0.1 < z <= 1.4), np.array([0.3])
     assert mass @ found.influence(beta)[:, 0] == pytest.approx(true - 0.3, abs=1e-8)
     assert found.clean_outer(beta, mass)[0, 0] == pytest.approx((true - 0.3) ** 2, abs=1e-8)
@@ -122,21 +153,30 @@ def test_shares_of_clean_numbers_and_of_levels_are_proportions() -> None:
 GRID = pr.KeepOrNoise(0.45, pr.GeometricNoise(1.3, step=0.5))
 
 
+NORMAL_GRID = pr.KeepOrNoise(0.55, pr.DiscreteGaussianNoise(0.8, step=0.5))
+
+
 @pytest.mark.parametrize(
-    "noise", [GRID, pr.Stratified("g", {0: GRID, 1: pr.KeepOrNoise(0.3, pr.GeometricNoise(0.7, step=0.5))})]
+    "noise",
+    [
+        GRID,
+        pr.Stratified("g", {0: GRID, 1: pr.KeepOrNoise(0.3, pr.GeometricNoise(0.7, step=0.5))}),
+        NORMAL_GRID,
+        pr.Stratified("g", {0: NORMAL_GRID, 1: GRID}),
+    ],
 )
-def test_on_a_grid_masses_are_those_of_the_true_value(noise: Any) -> None:
+def test_masses_of_a_grid_average_to_the_true_one(noise: Any) -> None:
     """Every place of the grid, averaged over all that a true value can be released as; not so with another scale."""
     z, steps = 1.5, np.arange(-90, 91)
     for stratum, own in noise.parts.items():
-        alpha = own.inner.alpha
-        chances = (1 - own.keep) * (1 - alpha) / (1 + alpha) * alpha ** np.abs(steps) + own.keep * (steps == 0)
+        chances = (1 - own.keep) * np.append(own.inner.masses, np.zeros(91))[np.abs(steps)] + own.keep * (steps == 0)
         frame = pd.DataFrame({"z": z + 0.5 * steps, "g": stratum or 0})
         found = equation(frame, pr.Mechanism({"z": noise}), pr.median("z")).measure
         masses = np.stack([chances @ found.per_record((found.values == v).astype(float), 0) for v in found.values])
         np.testing.assert_allclose(masses, found.values == z, atol=1e-10)
+    frame = frame.assign(g=0)
     other = pr.KeepOrNoise(GRID.keep, pr.GeometricNoise(1.4, step=0.5))
-    found = equation(frame.assign(g=0), pr.Mechanism({"z": other}), pr.median("z")).measure
+    found = equation(frame, pr.Mechanism({"z": other}), pr.median("z")).measure
     chances = (1 - GRID.keep) * (1 - (a := GRID.inner.alpha)) / (1 + a) * a ** np.abs(steps) + GRID.keep * (steps == 0)
     assert abs(chances @ found.per_record((found.values == z).astype(float), 0) - 1) > 1e-3
 

@@ -165,3 +165,22 @@ def test_exponential_draws_of_few_clusters_have_the_corrected_error() -> None:
     assert drawn.standard_errors[0] == pytest.approx(exact.standard_errors[0], rel=5 / np.sqrt(2 * 8000))
     assert drawn.df == pytest.approx(exact.df)
     assert exact.df == pytest.approx([7.0])
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e-17, 1e-14])
+def test_an_equation_without_records_of_its_own_changes_nothing(offset: float) -> None:
+    """A difference of two others: whether its score is zero at the root, or what rounding leaves, units are as many as they were."""
+    rng = np.random.default_rng(2)
+    data = {"y": rng.normal(size=900), "v": rng.normal(1, 2, 900), "z": rng.integers(0, 2, 900)}
+
+    def two(beta: Any, y: Any, v: Any) -> Any:
+        return np.column_stack([y - beta[0], v - beta[1]])
+
+    def three(beta: Any, y: Any, v: Any) -> Any:
+        left = beta[2] - (beta[1] - beta[0]) + offset * (np.abs(y) > 2.5)
+        return np.column_stack([two(beta, y, v), left])
+
+    alone = pr.fit(pr.from_callable(two, ["y", "v"]), data, BINARY)
+    beside = pr.fit(pr.from_callable(three, ["y", "v", "difference"]), data, BINARY)
+    assert alone.df is beside.df is None
+    np.testing.assert_allclose(beside.standard_errors[:2], alone.standard_errors, rtol=1e-8)

@@ -67,6 +67,28 @@ def test_compiled_sums_equal_those_in_numpy(
 
 
 @pytest.mark.parametrize("formula", ["y ~ z + x", "y ~ z * x"])
+@pytest.mark.parametrize("slope", [1.21, 1.5, 1.9])
+def test_strong_noise_is_undone_alike_whatever_the_kernel(
+    formula: str, slope: float, true: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Coarser mixtures, from a table and for every record: compiled, in NumPy, and in blocks."""
+    equation = bound(formula, "binomial", MECHANISMS["normal"], true)
+    beta, ones = np.array([0.1, slope, *[0.02] * (equation.d - 2)]), np.ones(N)
+    found = []
+    for size in (0, 10**9):
+        monkeypatch.setattr(backend, "WORTHWHILE", size)
+        found.append(equation.sums(beta, ones, ones))
+    parts = [
+        equation.rows(s).sums(beta, np.ones(s.stop - s.start), np.ones(s.stop - s.start))
+        for s in (slice(0, 300), slice(300, N))
+    ]
+    for fast, slow, one, other in zip(*found, *parts, strict=True):
+        np.testing.assert_allclose(fast, slow, rtol=0, atol=1e-12 * np.abs(slow).max())
+        np.testing.assert_allclose(one + other, slow, rtol=0, atol=1e-12 * np.abs(slow).max())
+    assert [code for code, _, _ in equation.remarks(beta, ones, np.eye(equation.d))] == ["coarser-logit"]
+
+
+@pytest.mark.parametrize("formula", ["y ~ z + x", "y ~ z * x"])
 def test_too_much_noise_is_no_number_and_refused_alike(
     formula: str, true: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:

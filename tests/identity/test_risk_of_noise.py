@@ -16,6 +16,7 @@ NOISES: dict[str, Any] = {
     "geometric": pr.GeometricNoise(2.0, bounds=(0, 20)),
     "clamping": pr.GeometricNoise(2.0, bounds=(0, 10)),
     "keep or noise": pr.KeepOrNoise(0.4, pr.GeometricNoise(3.0)),
+    "keep or normal": pr.KeepOrNoise(0.6, pr.DiscreteGaussianNoise(3.0)),
     "discrete gaussian": pr.DiscreteGaussianNoise(2.0),
 }
 

@@ -26,15 +26,25 @@ PLANS = {
     "quantile regression": (pr.quantile_regression("y ~ x + edu", 0.3, bandwidth=0.7), "edu"),
     "margins of levels": (pr.margins("b ~ x + edu", "edu", "binomial"), "edu"),
     "margins of a number": (pr.margins("b ~ x + I(x**2) + x:t", "x", "binomial", "probit"), "t"),
+    "margins of classes": (pr.margins("edu ~ x + I(x**2) + t", None, "multinomial"), "edu"),
+    "margins of ordered classes": (pr.margins("rank ~ x * t", None, "ordinal"), "t"),
+    "margins at values": (
+        pr.margins("b ~ x * edu + w", ["x", "w"], "binomial", at={"edu": LEVELS[:2], "x": 0.3}),
+        "edu",
+    ),
+    "margins of classes at values": (pr.margins("edu ~ x * t", "x", "ordinal", at={"t": 1}), "edu"),
     "negative binomial": (NegativeBinomial("count ~ x + edu + offset(w)"), "edu"),
     "negative binomial, response": (NegativeBinomial("b ~ x + t"), "b"),
     "median": (pr.median("y", by="edu", bandwidth=0.5), "edu"),
+    "several quantiles": (pr.quantile("y", [0.3, 0.5, 0.8], by="edu", bandwidth=0.5), "edu"),
     "share": (pr.share("y", 0.1, 0.9, by="edu"), "edu"),
     "poverty": (pr.poverty_rate("income", by="edu", bandwidth=0.5), "edu"),
 }
 every = pytest.mark.parametrize("name", PLANS)
 # A uniform kernel has kinks: its slope is a density over a stated width, no derivative.
-smooth = pytest.mark.parametrize("name", [name for name in PLANS if name not in ("median", "poverty")])
+smooth = pytest.mark.parametrize(
+    "name", [name for name in PLANS if name not in ("median", "several quantiles", "poverty")]
+)
 
 
 def data_of(rng: np.random.Generator, n: int) -> dict[str, Any]:

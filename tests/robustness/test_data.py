@@ -124,7 +124,10 @@ def test_an_unknown_stratum_is_named(survey: pd.DataFrame) -> None:
         ("", "could not be read as CSV: Empty CSV file"),
         ("a,b\n", "has no records"),
         ("a,b\n1,2\n3\n", r"row 1 has 1 field\(s\) where the header names 2"),
-        ("a;b,c\n1;2,3\n", r"can be separated by ',' or ';': say its delimiter with --delimiter, .*pr\.CsvFile"),
+        (
+            "a;b,c\n1;2,3\n",
+            r"can be separated by ',' or ';': say its delimiter with pr\.CsvFile\(path, pr\.Dialect\(delimiter=\)\)",
+        ),
         ("a,b,b\n1,2,3\n", "two columns of .* have the same name, 'b': rename"),
         ("a,b\n1,2\n2,inf\n3,4\n", "'b' has 1 infinite"),
     ],

@@ -92,7 +92,7 @@ def test_a_missing_description_is_named(tmp_path: Path, survey: pd.DataFrame) ->
     with pytest.raises(pr.MechanismError, match=r"nope\.json' does not exist"):
         pr.fit("income ~ age", survey, tmp_path / "nope.json")
     survey.to_csv(tmp_path / "s.csv", index=False)
-    with pytest.raises(pr.MechanismError, match="carries no description and none lies beside it"):
+    with pytest.raises(pr.MechanismError, match="carries no description, and none lies beside it"):
         pr.fit("income ~ age", tmp_path / "s.csv", "auto")
     with pytest.raises(
         pr.MechanismError, match=r"'auto' reads the description of a data file, which .*: give the file's path"

@@ -132,7 +132,7 @@ def test_other_files_are_replaced_only_with_force(arguments: tuple[str, ...], ou
     before = state(folder)
     done = CliRunner().invoke(app, list(arguments))
     assert "exists: " in str(done.exception), done.output
-    assert "--force replaces it" in str(done.exception) or "force to replace it" in str(done.exception)
+    assert "--force replaces it" in str(done.exception) or "force=True to replace it" in str(done.exception)
     assert state(folder) == before
     done = CliRunner().invoke(app, [*arguments, "--force"])
     assert done.exit_code == 0, done.exception

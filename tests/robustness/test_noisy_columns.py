@@ -127,11 +127,11 @@ def test_a_coefficient_too_large_for_the_noise_names_both_numbers(data: pd.DataF
 
 def test_normal_noise_beyond_the_reach_of_the_logit(data: pd.DataFrame) -> None:
     frame, mechanism = noisy(data, NOISES["gaussian"])
-    with pytest.raises(pr.SolveError, match=r"standard deviation of 2 on the scale.*below 0.732"):
+    with pytest.raises(pr.SolveError, match=r"standard deviation of 2 on the scale.*below 1.25.*conditional-score"):
         equation(frame, mechanism, "b ~ z").clean_outer(np.array([0.0, 4.0]), np.ones(len(frame)))
-    joint = pr.Mechanism({("z", "x"): pr.JointGaussianNoise([[0.25, 0.1], [0.1, 0.25]])})
+    joint = pr.Mechanism({("z", "x"): pr.JointGaussianNoise([[0.75, 0.3], [0.3, 0.75]])})
     with pytest.raises(
-        pr.SolveError, match=r"noise of 'z', 'x' has a standard deviation of 0.837 on the scale.*below 0.732"
+        pr.SolveError, match=r"noise of 'z', 'x' has a standard deviation of 1.45 on the scale.*below 1.25"
     ):
         equation(data, joint, "b ~ z + x").clean_outer(np.array([0.0, 1.0, 1.0]), np.ones(len(data)))
     frame, mechanism = noisy(data, pr.DiscreteGaussianNoise(1.0))
@@ -290,7 +290,7 @@ def test_noise_beyond_a_logit_is_named_with_its_limit(data: pd.DataFrame) -> Non
     frame, mechanism = noisy(data, pr.GaussianNoise(4.0))
     with pytest.raises(
         pr.SolveError,
-        match=r"'z' has a standard deviation of 4, and its coefficient must stay below 0.183.*conditional-score",
+        match=r"'z' has a standard deviation of 4, and its coefficient must stay below 0.312.*conditional-score",
     ):
         pr.fit("b ~ z", frame, mechanism, family="binomial")
 

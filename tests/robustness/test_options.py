@@ -133,7 +133,7 @@ def test_a_step_function_has_no_sandwich(survey: pd.DataFrame) -> None:
         (
             "income",
             "binomial",
-            r"'income' has \d+ value\(s\) outside \[0, 1\].*family 'binomial' cannot have them; choose",
+            r"'income' has \d+ different values outside \[0, 1\].*family 'binomial' cannot have them; choose",
         ),
         ("income", "poisson", r"outside \[0, inf\].*family 'poisson'"),
         ("female", "gamma", r"outside \(0, inf\), such as 0.0.*family 'gamma'"),

@@ -63,7 +63,7 @@ RISK: list[tuple[Callable[[], Any], str]] = [
     (lambda: pr.risk(frame(), MECHANISM, analyses="job ~ edu"), "needs numbers"),
     (
         lambda: pr.risk(frame(), MECHANISM, analyses=pr.glm("y ~ edu", "binomial")),
-        r"value\(s\) outside \[0, 1\], such as .withheld.:",
+        r"different values outside \[0, 1\], such as .withheld.:",
     ),
     (lambda: pr.risk(frame(), MECHANISM, analyses=3), "cannot estimate a int"),
     (lambda: pr.risk(frame(), MECHANISM, analyses="y ~ edu", weights="edu"), "'edu' is a perturbed column"),

@@ -58,11 +58,14 @@ def quantiles(q: float, n: int = 1000) -> Setting:
     return Setting(lambda rng: _incomes(rng, n), *channels, pr.quantile("income", q, by="g"), truth)
 
 
-def kept_quantiles(q: float, *, by: bool, weighted: bool) -> Setting:
-    """Incomes of which six in ten are released as they are, and the others with Laplace noise of their own size; a sample that prefers one of two
+LAPLACE = pr.LaplaceNoise(1.0)
+
+
+def kept_quantiles(q: float, *, by: bool, weighted: bool, noise: Any = LAPLACE) -> Setting:
+    """Incomes of which six in ten are released as they are, and the others with noise of their own size; a sample that prefers one of two
     perturbed groups, with its weights. Wrong is to believe that nearly nine in ten are kept."""
-    right = pr.Mechanism({"income": pr.KeepOrNoise(0.6, pr.LaplaceNoise(1.0)), "g": keep(["a", "b"], 0.85)})
-    wrong = pr.Mechanism({"income": pr.KeepOrNoise(0.88, pr.LaplaceNoise(1.0)), "g": keep(["a", "b"], 0.85)})
+    right = pr.Mechanism({"income": pr.KeepOrNoise(0.6, noise), "g": keep(["a", "b"], 0.85)})
+    wrong = pr.Mechanism({"income": pr.KeepOrNoise(0.88, noise), "g": keep(["a", "b"], 0.85)})
     groups = ((0.0, 0.4, 0.6), (0.5, 0.6, 0.4))
 
     def generate(rng: np.random.Generator) -> Data:

@@ -100,9 +100,21 @@ def test_a_noisy_covariate_beside_a_matrix(family: str, noise: str, replicates: 
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("noise", ["uniform", "kept"])
+@pytest.mark.parametrize("noise", ["uniform", "kept", "kept or normal", "kept or uniform"])
 def test_a_noisy_covariate_undone_by_shifts(noise: str, record_property: Log) -> None:
     check(settings.noisy_covariate("binomial", noise), 2000, 114, record_property)
+
+
+@pytest.mark.parametrize(
+    ("sd", "replicates"),
+    [
+        (0.85, 40),
+        pytest.param(0.85, 2000, marks=pytest.mark.verify),
+        pytest.param(1.02, 2000, marks=pytest.mark.verify),
+    ],
+)
+def test_normal_noise_beyond_eight_components(sd: float, replicates: int, record_property: Log) -> None:
+    check(settings.strong_noise(sd), replicates, 115, record_property)
 
 
 @pytest.mark.parametrize("replicates", [40, pytest.param(2000, marks=pytest.mark.verify)])

@@ -19,12 +19,12 @@ def cell(study: Study, position: int, methods: tuple[object, ...]) -> StudyResul
 
 @pytest.fixture(scope="module")
 def a1() -> StudyResult:
-    return cell(study_of("a1"), 0, ("reversion", "oracle", "naive", MODEL_1, MODEL_2, CLIPPED))
+    return cell(study_of("a1"), 0, ("reversion", "true data", "naive", MODEL_1, MODEL_2, CLIPPED))
 
 
 @pytest.fixture(scope="module")
 def b1() -> StudyResult:
-    return cell(study_of("b1"), 0, ("reversion", "oracle", "naive", MODEL_1, MODEL_2, CLIPPED))
+    return cell(study_of("b1"), 0, ("reversion", "true data", "naive", MODEL_1, MODEL_2, CLIPPED))
 
 
 def z_of_bias(result: StudyResult, method: str) -> np.ndarray:
@@ -64,7 +64,7 @@ def test_clipping_turns_the_ranking_round_and_leaves_a_bias(a1: StudyResult, b1:
 
 def test_the_oracle_is_the_best_and_the_proposed_comes_next(b1: StudyResult) -> None:
     oracle, ours, model = (
-        np.array([r["mse"] for r in b1.where(method=m)]) for m in ("oracle", "reversion", MODEL_1.label)
+        np.array([r["mse"] for r in b1.where(method=m)]) for m in ("true data", "reversion", MODEL_1.label)
     )
     assert np.all(oracle < ours)
     assert np.all(ours < model)

@@ -31,7 +31,7 @@ class Known:
 # The proposed estimator has a bias of order 1/n, (-0.03, 0.04) at this n in Table 1 of the paper; Model 1 has heavy
 # tails at this noise, so that its mean is only known to about 0.05.
 KNOWN = {
-    "oracle": Known((0.0, 0.0), 0.015),
+    "true data": Known((0.0, 0.0), 0.015),
     "proposed": Known((-0.03, 0.04), 0.02),
     "naive": Known((0.62, -0.93), 0.01, clear=True),
     "model1": Known((-0.10, 0.15), 0.05),
@@ -52,7 +52,7 @@ def test_the_five_estimators_have_their_known_biases(replicates: int, record_pro
     estimates: dict[str, list[np.ndarray]] = {name: [] for name in KNOWN}
     for true, released in samples(setting, replicates, 601):
         for name in KNOWN:
-            method, data = ("naive", true) if name == "oracle" else (name, released)
+            method, data = ("naive", true) if name == "true data" else (name, released)
             estimates[name].append(point_estimate(method, data, setting))
     rows = []
     for name, known in KNOWN.items():

@@ -97,8 +97,15 @@ def test_resampled_quantiles_and_poverty_rates(
         settings.kept_quantiles(0.5, by=False, weighted=False),
         settings.kept_quantiles(0.5, by=False, weighted=True),
         settings.kept_quantiles(0.8, by=True, weighted=False),
+        pytest.param(
+            settings.kept_quantiles(0.5, by=False, weighted=False, noise=pr.GaussianNoise(1.5)),
+            marks=pytest.mark.verify,
+        ),
+        pytest.param(
+            settings.kept_quantiles(0.5, by=False, weighted=False, noise=pr.UniformNoise(5.0)), marks=pytest.mark.verify
+        ),
     ],
-    ids=["median", "weighted median", "upper quintile by group"],
+    ids=["median", "weighted median", "upper quintile by group", "median, normal noise", "median, uniform noise"],
 )
 def test_quantiles_of_numbers_that_were_kept_or_got_noise(
     setting: settings.Setting, replicates: int, record_property: Log

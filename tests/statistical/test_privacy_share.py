@@ -38,7 +38,7 @@ def shares(setting: Setting, replicates: int, seed: int) -> tuple[np.ndarray, np
 
 @pytest.mark.parametrize("replicates", [50, pytest.param(1000, marks=pytest.mark.verify)])
 @pytest.mark.parametrize("case", CASES)
-def test_the_privacy_share_is_what_the_oracle_saves(case: str, replicates: int, record_property: Log) -> None:
+def test_the_privacy_share_is_what_the_true_data_save(case: str, replicates: int, record_property: Log) -> None:
     estimated, proposed, oracle, names = shares(CASES[case](), replicates, 201)
     ratio = oracle.var(axis=0) / proposed.var(axis=0)
     influence = estimated + ratio * (_relative_squares(oracle) - _relative_squares(proposed))

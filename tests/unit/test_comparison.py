@@ -59,7 +59,7 @@ def drawn(figure: object) -> list[dict[str, float]]:
 @pytest.mark.parametrize("others", [("y ~ gender + age",), ("y ~ gender", "y ~ edu + gender + age"), ("mean(y)",)])
 def test_points_of_a_picture_stand_beside_their_own_term(others: tuple[str, ...]) -> None:
     first, *rest = models("y ~ age + gender", *others).values()
-    shown = drawn(first.plot(*rest))
+    shown = drawn(first.plot(*rest, intercept=True))
     for points, result in zip(shown, (first, *rest), strict=True):
         assert points == dict(zip(result.parameters, result.estimate, strict=True))
 

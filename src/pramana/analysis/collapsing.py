@@ -26,6 +26,7 @@ def collapsed(table: Table, columns: Sequence[str], sampling: Sampling) -> tuple
         or sampling.strata is not None
         or sampling.replicates is not None
         or sampling.sharing is not None
+        or sampling.crossed is not None
     ):
         return table, sampling
     keys = [table.column(name) for name in columns]

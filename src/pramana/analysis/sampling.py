@@ -20,6 +20,9 @@ from pramana.mechanism import Mechanism
 
 ColumnLike = str | Sequence[Any] | Column | None
 
+SECOND = "clusters (second)"
+"""The second of two columns of clusters."""
+
 
 @dataclass(frozen=True)
 class Beside:
@@ -28,7 +31,7 @@ class Beside:
     Attributes
     ----------
     weights : sampling weights; `frequencies` are counts of equal records and are never merged with them.
-    clusters : labels of records that depend on each other.
+    clusters : labels of records that depend on each other; a pair of column names for two-way clusters.
     design : a `SurveyDesign` in place of weights and clusters.
     id : the column by which records draw their weights in a resampling.
     """
@@ -47,6 +50,8 @@ class Beside:
     def _columns(self) -> dict[str, ColumnLike]:
         """Columns of the design among the others; nothing may be said twice."""
         plain = {"weights": self.weights, "frequencies": self.frequencies, "clusters": self.clusters}
+        if self.crossed_names:
+            plain |= dict(zip(("clusters", SECOND), self.crossed_names, strict=True))
         design = self.design
         together = (
             "clusters" if self.clusters is not None else "frequencies" if self.frequencies is not None else "design"
@@ -72,6 +77,11 @@ class Beside:
     def sampling(self, arrays: Mapping[str, Column], keep: Bool) -> Sampling:
         """The sampling of the records kept; units of a design are counted before records with gaps go, which were sampled too."""
         units, strata = self._units(arrays, keep)
+        crossed = None
+        if units is not None and SECOND in arrays:
+            second = _cluster_codes(arrays[SECOND][keep])
+            crossed = np.stack([units, second])  # type: ignore[list-item]
+            units = np.unique(crossed, axis=1, return_inverse=True)[1].ravel()
         kept = {name: values[keep] for name, values in arrays.items()}
         replicates = [checked_weights(v, k) for k, v in kept.items() if k.startswith("replicate_weights")]
         return Sampling(
@@ -83,6 +93,7 @@ class Beside:
             np.stack(replicates) if replicates else None,  # type: ignore[arg-type]
             None if self.design is None else self.design.replicate_scale,
             keys=record_keys(kept.get("id"), self.id),
+            crossed=crossed,
         )
 
     def _units(self, arrays: Mapping[str, Column], keep: Bool) -> tuple[Int | None, Stratification | None]:
@@ -101,18 +112,31 @@ class Beside:
     @property
     def by_name(self) -> Beside:
         """Without what came as arrays, which a result does not keep."""
-        named = {k: v for k, v in self._given().items() if _holds_no_records(v)}
+        named = {k: v for k, v in self._given().items() if k not in self.as_arrays}
         return Beside(**named)  # the id goes with the inference
 
     @property
     def as_arrays(self) -> tuple[str, ...]:
         """What came as arrays."""
-        return tuple(k for k, v in self._given().items() if not _holds_no_records(v))
+        named = ("clusters",) if self.crossed_names else ()
+        return tuple(k for k, v in self._given().items() if k not in named and not _holds_no_records(v))
 
     @property
     def column_names(self) -> tuple[str, ...]:
         """The columns that are named."""
         return tuple(c for c in self._columns().values() if isinstance(c, str))
+
+    @property
+    def crossed_names(self) -> tuple[str, ...]:
+        """The two columns of two-way clusters; none elsewhere."""
+        given = self.clusters
+        if not isinstance(given, tuple | list) or not 1 < len(given) < 4 or not all(isinstance(c, str) for c in given):
+            return ()
+        if len(given) > 2 or given[0] == given[1]:
+            raise PramanaError(
+                f"clusters={given!r} must be one column or two different ones, as in clusters=('firm', 'year')"
+            )
+        return tuple(given)
 
     @property
     def clusters_name(self) -> str | None:

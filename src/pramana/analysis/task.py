@@ -153,6 +153,11 @@ class Task:
                 f"the records of {source.label} do not fit into {options.memory / 1e9:g} GB, and blocks of them are added up by the local "
                 "engine on the CPU: raise memory=, or leave out engine= and device="
             )
+        if beside.crossed_names:
+            raise PramanaError(
+                f"two-way clusters take the records of {source.label} in memory, and they do not fit into {options.memory / 1e9:g} GB: raise memory=, "
+                "or name one column of clusters"
+            )
         if beside.as_arrays:
             raise PramanaError(
                 f"{beside.as_arrays[0]} came as an array, and the records are read in blocks: name a column of the file"
@@ -213,7 +218,7 @@ class Task:
             notes += other_records(rows, held, known, resolved.told)
         table = table if keep.all() else table.where(keep)
         if known is not None and _shared(known, used):
-            sampling = replace(sampling, sharing=sharing(table, known, used, sampling))
+            sampling = replace(sampling, sharing=_sharing(table, known, used, sampling))
         elif known is not None:
             named = beside.clusters_name
             clusters = arrays["clusters"][keep] if "clusters" in arrays and named is None else named
@@ -381,6 +386,17 @@ def _id_of(inference: Inference | None) -> str | None:
 
 def _shared(mechanism: Mechanism | None, used: Sequence[str]) -> bool:
     return mechanism is not None and mechanism.unit is not None and bool(mechanism.used_by(used))
+
+
+def _sharing(table: Table, known: Mechanism, used: Sequence[str], sampling: Sampling) -> Int | None:
+    """Units lie whole in the clusters of one column, where there are two: their records are then counted as dependent."""
+    if sampling.crossed is None:
+        return sharing(table, known, used, sampling)
+    first, second, _ = sampling.ways
+    try:
+        return sharing(table, known, used, first)
+    except DataError:
+        return sharing(table, known, used, second)
 
 
 def _by_unit(beside: Beside, mechanism: Mechanism | None, used: Sequence[str]) -> Beside:

@@ -14,7 +14,9 @@ def main() -> None:
 
         code = app(standalone_mode=False)
     except PramanaError as error:
-        _leave(f"error: {_in_the_shell(str(error))}")
+        from pramana.cli.speech import in_the_shell
+
+        _leave(f"error: {in_the_shell(str(error))}")
     except BrokenPipeError:
         _leave_quietly()
     except OSError as error:
@@ -25,32 +27,6 @@ def main() -> None:
         _leave_misused(error)
     if isinstance(code, int) and code:
         raise SystemExit(code)
-
-
-def _in_the_shell(message: str) -> str:
-    """A message with the arguments of Python that the command has as options written as such: missing='drop' is --missing drop there."""
-    import re
-    import sys
-
-    from typer.core import TyperGroup
-    from typer.main import get_command
-
-    from pramana.cli.application import app
-
-    group = get_command(app)
-    assert isinstance(group, TyperGroup)
-    chosen = [group.commands[word] for word in sys.argv[1:] if word in group.commands][:1]
-    known = {option for command in chosen for parameter in command.params for option in parameter.opts}
-
-    def written(found: re.Match[str]) -> str:
-        option = f"--{found['name'].replace('_', '-')}"
-        if option not in known or found["value"] == "False":
-            return found[0]
-        return option if found["value"] == "True" else f"{option} {found['text'] or found['value']}"
-
-    return re.sub(
-        r"(?<![\w.(])(?P<name>[a-z_]+)=(?P<value>(['\"])(?P<text>[\w.-]+)\3|[\w.]+\b(?![('\[]))", written, message
-    )
 
 
 def _leave(line: str, code: int = 2) -> NoReturn:

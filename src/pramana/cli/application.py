@@ -10,16 +10,18 @@ import typer
 
 from pramana.cli.designing import design
 from pramana.cli.fitting import compare, fit, specification
-from pramana.cli.output import Force, check_output, say
+from pramana.cli.output import Force, FormatOption, ReportOption, check_output, say
 from pramana.cli.releasing import audit, key, ledger, perturb
 from pramana.cli.risking import plan, risk
+from pramana.cli.speech import speak_for
+from pramana.cli.tabling import table
 from pramana.errors import PramanaError, suggestion
 
 app = typer.Typer(
     name="pramana",
     help="Statistics on data whose sensitive columns were randomised before release.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -32,7 +34,7 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def command(
     context: typer.Context,
     _: Annotated[
@@ -40,24 +42,28 @@ def command(
     ] = False,
 ) -> None:
     """Statistics on data whose sensitive columns were randomised before release."""
+    if context.invoked_subcommand is None:
+        say(context.get_help())
+        raise typer.Exit
+    chosen = context.command.commands[context.invoked_subcommand]  # type: ignore[attr-defined]
+    speak_for(option for parameter in chosen.params for option in parameter.opts)
     # What a command reads it does not replace, whatever its options say.
     from pramana.frames.inputs import guarded
 
     context.with_resource(guarded())
 
 
-app.command()(design)
-app.command()(perturb)
-app.command()(ledger)
-app.command()(audit)
-app.command()(key)
-app.command()(risk)
-app.command()(plan)
-app.command()(fit)
-app.command()(compare)
-app.command()(specification)
-
-FormatOption = Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")]
+app.command(short_help="Design the randomisation of a column.")(design)
+app.command(short_help="Perturb and publish a file.")(perturb)
+app.command(short_help="What was released so far.")(ledger)
+app.command(short_help="Check a released file.")(audit)
+app.command(short_help="Make a secret key.")(key)
+app.command(short_help="Disclosure risk against utility.")(risk)
+app.command(short_help="How much noise to add.")(plan)
+app.command(short_help="Estimate from a released file.")(fit)
+app.command(short_help="Several estimators side by side.")(compare)
+app.command(short_help="Test the likelihood's model.")(specification)
+app.command(short_help="Several models in one table.")(table)
 
 
 @app.command()
@@ -70,7 +76,7 @@ def info(style: FormatOption = "text") -> None:
     say(render(Sheet(("what", "value"), tuple(rows.items()), "Pramana", data=rows), style))
 
 
-@app.command()
+@app.command(short_help="A worked example, wages of 2006.")
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the table, the figure and the mechanism.")] = Path(
         "demo-output"
@@ -87,7 +93,7 @@ def demo(
         say(line, err=prose and style != "text")
 
 
-@app.command()
+@app.command(short_help="Run simulation studies.")
 def study(
     what: Annotated[
         str,
@@ -103,6 +109,7 @@ def study(
     resume: Annotated[bool, typer.Option("--resume", help="Go on from what an interrupted run finished.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the whole study.")] = 1,
     data: Annotated[Path | None, typer.Option(help="Your own file for the application.")] = None,
+    report: ReportOption = None,
     force: Force = False,
 ) -> None:
     """Run the paper's simulation studies, those of published noise, or your own scenario."""
@@ -113,6 +120,9 @@ def study(
 
     if device not in ("cpu", "gpu"):
         raise PramanaError(f"device {device!r} is unknown: {suggestion(device, ['cpu', 'gpu'])}")
+    if report is not None and what == "all":
+        raise PramanaError("--report is of one study, and 'all' are several, each with a page in --out: name one")
+    check_output("text", report=report, force=force, inputs=[data])
     options = {
         "replicates": replicates,
         "resamples": resamples,
@@ -121,5 +131,5 @@ def study(
         "resume": resume,
         "seed": seed,
     }
-    for path in run_studies(what, out, data=data, force=force, **options):  # type: ignore[arg-type]
+    for path in run_studies(what, out, data=data, report=report, force=force, **options):  # type: ignore[arg-type]
         say(f"wrote {path}")

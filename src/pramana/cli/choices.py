@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,6 +16,40 @@ INFERENCES = ("sandwich", "resampling", "jackknife", "woodruff")
 def names(text: str | None) -> list[str]:
     """Names divided by commas."""
     return [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def resampling_options(text: str | None) -> dict[str, Any]:
+    """Further options of resampling, as "scale=sd,weights=poisson,id=person"."""
+    kinds: dict[str, Callable[[str], Any]] = {
+        "weights": str,
+        "scale": str,
+        "id": str,
+        "threads": int,
+        "widened": lambda v: {"yes": True, "no": False}[v],
+    }
+    out: dict[str, Any] = {}
+    for pair in names(text):
+        name, _, value = pair.partition("=")
+        if name not in kinds:
+            raise PramanaError(
+                f"--resampling {pair!r} is unknown: {suggestion(name, kinds)}, as in scale=sd,widened=no"
+            )
+        try:
+            out[name] = kinds[name](value)
+        except (ValueError, KeyError):
+            wanted = "yes or no" if name == "widened" else "a whole number"
+            raise PramanaError(f"--resampling {pair!r}: {name} must be {wanted}") from None
+    return out
+
+
+def numbers(text: str | None, option: str) -> list[float] | None:
+    """Numbers divided by commas."""
+    if text is None:
+        return None
+    try:
+        return [float(part) for part in names(text)]
+    except ValueError:
+        raise PramanaError(f"{option} {text!r} must be numbers divided by commas, as 0.5,-1,2") from None
 
 
 def mechanism_of(value: str) -> str | None:
@@ -47,12 +81,18 @@ def methods_of(given: Sequence[str], covariate_model: str | None) -> list[Any]:
 
 
 def inference_of(
-    name: str | None, draws: int | None, seed: int | None, correction: str | None, interval: str | None
+    name: str | None,
+    draws: int | None,
+    seed: int | None,
+    correction: str | None,
+    interval: str | None,
+    more: Mapping[str, Any] | None = None,
 ) -> Any:
+    """The inference by its name and options; `more` are those of resampling alone."""
     from pramana.inference import Jackknife, Resampling, Sandwich, Woodruff
 
     if name is None:
-        wants_draws = interval == "percentile" or seed is not None or draws is not None
+        wants_draws = interval == "percentile" or seed is not None or draws is not None or bool(more)
         name = "resampling" if wants_draws else "sandwich" if (correction or interval) else None
     if name is None:
         return None
@@ -62,10 +102,13 @@ def inference_of(
         raise PramanaError(f"--correction {correction} belongs to --inference sandwich: leave out one of the two")
     if name != "resampling" and (draws is not None or seed is not None):
         raise PramanaError(f"--draws and --seed belong to --inference resampling, not {name}: leave them out")
+    if name != "resampling" and more:
+        raise PramanaError(f"--resampling belongs to --inference resampling, not {name}: leave it out")
     if name == "sandwich":
         return Sandwich(correction=correction, interval=interval or "auto")  # type: ignore[arg-type]
     if name == "resampling":
-        return Resampling(draws=500 if draws is None else draws, seed=seed, interval=interval or "percentile")  # type: ignore[arg-type]
+        options: dict[str, Any] = {"interval": interval or "percentile", **(more or {})}
+        return Resampling(draws=500 if draws is None else draws, seed=seed, **options)
     if name == "woodruff" and interval is not None:
         raise PramanaError(
             f"--interval {interval} does not go with --inference woodruff, which is a kind of interval: leave it out"
@@ -94,7 +137,9 @@ class SamplingOptions:
         """Arguments of `fit`: a design where an option asks for one, else weights, frequencies and clusters."""
         asked = self._of_a_design()
         if not asked:
-            return {"weights": self.weights, "frequencies": self.frequencies, "clusters": self.clusters}
+            ways = names(self.clusters)
+            clusters = tuple(ways) if len(ways) > 1 else self.clusters
+            return {"weights": self.weights, "frequencies": self.frequencies, "clusters": clusters}
         if self.frequencies is not None:
             raise PramanaError(
                 f"--frequencies cannot go with {asked[0]}, since a sampled record stands for itself: use --weights"

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pramana.cli.output import check_output, say
+from pramana.cli.output import FormatOption, check_output, say
 from pramana.cli.reading import reading
 from pramana.errors import PramanaError
 
@@ -58,7 +58,7 @@ def design(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Design file to write (TOML).")] = None,
     append: Annotated[bool, typer.Option("--append", help="Add the column to an existing design file.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing design file.")] = False,
-    style: Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")] = "text",
+    style: FormatOption = "text",
 ) -> None:
     """Design the randomisation of one column, and show what it does."""
     from pramana.cli.design_sheet import checked_kind, run_design, run_noise_design

@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pramana.cli.choices import SamplingOptions, family_of, inference_of, mechanism_of, methods_of
-from pramana.cli.output import AllowErrors, Force, check_output, leave_on_errors, save_figure, say, warnings_in_a_line
+from pramana.cli.choices import (
+    SamplingOptions,
+    family_of,
+    inference_of,
+    mechanism_of,
+    methods_of,
+    numbers,
+    resampling_options,
+)
+from pramana.cli.completion import among, columns, condition, parameters
+from pramana.cli.output import (
+    AllowErrors,
+    Force,
+    FormatOption,
+    ReportOption,
+    check_output,
+    leave_on_errors,
+    save_figure,
+    save_report,
+    say,
+    warnings_in_a_line,
+)
 from pramana.cli.reading import reading
+from pramana.cli.speech import in_the_shell, said_in_the_shell
 from pramana.errors import PramanaError
+from pramana.numbers import PValue
 from pramana.progress import bar
 
 What = Annotated[
@@ -19,12 +42,13 @@ What = Annotated[
     typer.Argument(
         metavar="WHAT",
         help="R-style formula, such as 'income ~ age + edu', or a parameter by name, such as 'median(income, by=edu)'.",
+        autocompletion=parameters,
     ),
 ]
 Data = Annotated[
     Path,
     typer.Argument(
-        help="Released file: .csv, .tsv (or .gz of these), .parquet or .arrow; a folder or a quoted pattern of them."
+        help="Released file: .csv, .tsv (or .gz of these), .parquet or .arrow; a folder or a quoted pattern of them; - for what is piped in."
     ),
 ]
 MechanismOption = Annotated[
@@ -52,6 +76,18 @@ CovariateModelOption = Annotated[
 InferenceOption = Annotated[
     str | None, typer.Option(help="sandwich, resampling, jackknife or woodruff; by default what suits the method.")
 ]
+ResamplingOption = Annotated[
+    str | None,
+    typer.Option(help="More of the resampling, as scale=sd,weights=poisson,id=person,threads=2,widened=no."),
+]
+LevelOption = Annotated[float | None, typer.Option(min=0.0, max=1.0, help="Level of the intervals; 0.95 by default.")]
+AbsorbOption = Annotated[
+    str | None,
+    typer.Option(
+        autocompletion=columns, help="Clean column whose values have an effect each, not shown (linear models)."
+    ),
+]
+StartOption = Annotated[str | None, typer.Option(help="Starting values, one a parameter, as 0.5,-1,2.")]
 DrawsOption = Annotated[int | None, typer.Option(help="Resamples; 500 by default.")]
 SeedOption = Annotated[int | None, typer.Option(help="Seed of the resampling draws (not of any perturbation).")]
 CorrectionOption = Annotated[
@@ -60,27 +96,43 @@ CorrectionOption = Annotated[
 IntervalOption = Annotated[
     str | None, typer.Option(help="auto, wald, score, mid-p or exact (sandwich); percentile or wald (resampling).")
 ]
-WeightsOption = Annotated[str | None, typer.Option(help="Column of sampling weights.")]
-FrequenciesOption = Annotated[str | None, typer.Option(help="Column of counts of equal records.")]
-ClustersOption = Annotated[str | None, typer.Option(help="Column of clusters, or of sampling units within strata.")]
-StrataOption = Annotated[str | None, typer.Option(help="Survey design: column of strata.")]
+WeightsOption = Annotated[str | None, typer.Option(autocompletion=columns, help="Column of sampling weights.")]
+FrequenciesOption = Annotated[
+    str | None, typer.Option(autocompletion=columns, help="Column of counts of equal records.")
+]
+ClustersOption = Annotated[
+    str | None,
+    typer.Option(
+        autocompletion=columns,
+        help="Column of clusters, or of sampling units within strata; two, as firm,year, for two-way clusters.",
+    ),
+]
+StrataOption = Annotated[str | None, typer.Option(autocompletion=columns, help="Survey design: column of strata.")]
 FpcOption = Annotated[
-    str | None, typer.Option(help="Survey design: column of population sizes of the strata, or of sampling fractions.")
+    str | None,
+    typer.Option(
+        autocompletion=columns,
+        help="Survey design: column of population sizes of the strata, or of sampling fractions.",
+    ),
 ]
 TargetOption = Annotated[
     str | None, typer.Option(help="What the standard error is around: superpopulation (default), finite or file.")
 ]
 ReplicatesOption = Annotated[
-    str | None, typer.Option(help="Columns of replicate weights, as r1,r2 or a pattern such as 'r*'.")
+    str | None,
+    typer.Option(autocompletion=columns, help="Columns of replicate weights, as r1,r2 or a pattern such as 'r*'."),
 ]
 ScaleOption = Annotated[
     str | None, typer.Option(help="Factor of the replicates' squared differences, one or a list; 1/R by default.")
 ]
 SubsetOption = Annotated[
     str | None,
-    typer.Option(help="Condition on the records, clean or perturbed columns, as \"edu == 'high' and age > 30\"."),
+    typer.Option(
+        autocompletion=condition,
+        help="Condition on the records, clean or perturbed columns, as \"edu == 'high' and age > 30\".",
+    ),
 ]
-MissingOption = Annotated[str, typer.Option(help="error or drop.")]
+MissingOption = Annotated[str, typer.Option(help="error or drop.", autocompletion=among("error", "drop"))]
 VerifyOption = Annotated[
     bool, typer.Option(help="Check the hash of a described file; rows, size and columns are always checked.")
 ]
@@ -98,7 +150,6 @@ PassesOption = Annotated[
     int | None,
     typer.Option(help="1: one Newton step over files that do not fit into memory; by default as many as it takes."),
 ]
-FormatOption = Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")]
 FigureOption = Annotated[Path | None, typer.Option("--figure", help="Also write a figure (.png, .svg or .pdf).")]
 
 
@@ -119,6 +170,8 @@ def fit(
     seed: SeedOption = None,
     correction: CorrectionOption = None,
     interval: IntervalOption = None,
+    resampling: ResamplingOption = None,
+    level: LevelOption = None,
     weights: WeightsOption = None,
     frequencies: FrequenciesOption = None,
     clusters: ClustersOption = None,
@@ -127,8 +180,10 @@ def fit(
     target: TargetOption = None,
     replicate_weights: ReplicatesOption = None,
     replicate_scale: ScaleOption = None,
+    absorb: AbsorbOption = None,
     subset: SubsetOption = None,
     missing: MissingOption = "error",
+    start: StartOption = None,
     device: DeviceOption = "cpu",
     verify: VerifyOption = True,
     memory: MemoryOption = None,
@@ -138,38 +193,43 @@ def fit(
     privacy: Annotated[bool, typer.Option("--privacy", help="Also show the price of privacy.")] = False,
     style: FormatOption = "text",
     figure: FigureOption = None,
+    report: ReportOption = None,
     force: Force = False,
     allow_errors: AllowErrors = False,
 ) -> None:
     """Estimate a regression, or a parameter by name, from a released file. Exit code 1 when the numbers mean nothing."""
     from pramana.pipeline import fit as fit_model
 
-    check_output(style, figure, force=force, inputs=[data])
+    check_output(style, figure, report=report, force=force, inputs=[data])
     sampling = SamplingOptions(weights, frequencies, clusters, strata, fpc, target, replicate_weights, replicate_scale)
+    asked = inference_of(inference, draws, seed, correction, interval, resampling_options(resampling))
+    options: dict[str, Any] = {
+        "family": family_of(family, dispersion),
+        "link": link,
+        "method": _only(methods_of([method], covariate_model)),
+        "absorb": absorb,
+        "subset": subset,
+        "missing": missing,
+        "start": numbers(start, "--start"),
+        "device": device,
+        "verify": verify,
+        "memory": memory,
+        "engine": engine,
+        "passes": passes,
+        **sampling.options(data),
+    }
     with warnings_in_a_line(), bar(f"Fitting {data.name}", unit="rows"):
-        result = fit_model(
-            what,
-            data,
-            mechanism_of(mechanism),
-            family=family_of(family, dispersion),
-            link=link,
-            method=_only(methods_of([method], covariate_model)),
-            inference=inference_of(inference, draws, seed, correction, interval),
-            subset=subset,
-            missing=missing,  # type: ignore[arg-type]
-            device=device,
-            verify=verify,
-            memory=memory,
-            engine=engine,
-            passes=passes,
-            **sampling.options(data),
-        )
+        result = fit_model(what, data, mechanism_of(mechanism), inference=asked, **options)
+        again = _knowing(result, asked, level)
+        if again is not None:
+            result = fit_model(what, data, mechanism_of(mechanism), inference=again, **options)
     result = _as_asked(result, what, exponentiate)
     price = _privacy_table(result, style) if privacy else ""
-    say(result.summary(style, exponentiate=exponentiate))
+    say(result.summary(style, exponentiate=exponentiate, level=level))
     if privacy and style != "json":
         say("\n" + price)
-    save_figure(result.plot, figure, force=force)
+    save_figure(partial(result.plot, exponentiate=exponentiate, level=level), figure, force=force)
+    save_report(result.report, report, force=force, exponentiate=exponentiate, level=level)
     leave_on_errors({result.method: result}, allowed=allow_errors)
 
 
@@ -180,7 +240,20 @@ def _as_asked(result: Any, what: str, exponentiate: bool = False) -> Any:
         facts["Parameter"] = what
     if exponentiate:
         facts["Scale"] = "exponentiated: ratios, not their logarithms"
-    return replace(result, facts=facts)
+    return said_in_the_shell(replace(result, facts=facts))
+
+
+def _knowing(result: Any, asked: Any, level: float | None) -> Any:
+    """The inference that knows intervals at a level which need the data; None where the result has what it takes."""
+    from pramana.inference import Sandwich, Woodruff
+
+    if level is None or result.limits is None:
+        return None
+    try:
+        result.interval(level)
+    except PramanaError:
+        return Woodruff(level) if result.limits.kind == "woodruff" else replace(asked or Sandwich(), level=level)
+    return None
 
 
 def _only(methods: list[Any]) -> Any:
@@ -203,7 +276,7 @@ def compare(
     what: What,
     data: Data,
     mechanism: MechanismOption = "auto",
-    truth: Annotated[Path | None, typer.Option(help="The unperturbed file, for the oracle.")] = None,
+    truth: Annotated[Path | None, typer.Option(help="The unperturbed file, to be fitted beside the others.")] = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
@@ -235,13 +308,14 @@ def compare(
     engine: EngineOption = None,
     style: FormatOption = "text",
     figure: FigureOption = None,
+    report: ReportOption = None,
     force: Force = False,
     allow_errors: AllowErrors = False,
 ) -> None:
     """Fit several estimators to a released file, side by side. Exit code 1 when the numbers of one of them mean nothing."""
     from pramana.pipeline import compare as compare_methods
 
-    check_output(style, figure, force=force, inputs=[data])
+    check_output(style, figure, report=report, force=force, inputs=[data])
     sampling = SamplingOptions(weights, frequencies, clusters, strata, fpc, target, replicate_weights, replicate_scale)
     with warnings_in_a_line(), bar(f"Fitting {data.name}", unit="rows"):
         comparison = compare_methods(
@@ -263,6 +337,7 @@ def compare(
     comparison = replace(comparison, results={k: _as_asked(r, what) for k, r in comparison.results.items()})
     say(comparison.summary(style))
     save_figure(comparison.plot, figure, force=force)
+    save_report(comparison.report, report, force=force)
     leave_on_errors(comparison.results, allowed=allow_errors)
 
 
@@ -299,6 +374,8 @@ def specification(
             missing=missing,  # type: ignore[arg-type]
             verify=verify,
         )
-    row = (test.statistic, test.df, test.p_value)
-    sheet = Sheet(("chi-square", "df", "p"), (row,), "Specification test", (("Formula", formula),), (test.advice,))
+    row = (test.statistic, test.df, PValue(test.p_value))
+    sheet = Sheet(
+        ("chi-square", "df", "p"), (row,), "Specification test", (("Formula", formula),), (in_the_shell(test.advice),)
+    )
     say(render(replace(sheet, data={"formula": formula, **asdict(test)}), style))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,10 +12,23 @@ from typing import Annotated, Any
 
 import typer
 
+from pramana.cli.completion import among
+from pramana.cli.speech import in_the_shell
 from pramana.errors import PramanaError, printable, suggestion
 
 Force = Annotated[
     bool, typer.Option("--force", help="Replace existing files; one that is read here is never replaced.")
+]
+
+
+FormatOption = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        "-f",
+        help="text, json, csv, markdown, latex or html.",
+        autocompletion=among("text", "json", "csv", "markdown", "latex", "html"),
+    ),
 ]
 
 
@@ -27,12 +42,13 @@ def check_output(
     figure: Path | None = None,
     out: Path | None = None,
     *,
+    report: Path | None = None,
     force: bool = False,
     inputs: Iterable[Path | None] = (),
 ) -> None:
     """Refuse a wrong format, an impossible figure or a file that must not be written before any work is done."""
     from pramana.frames.inputs import note_input
-    from pramana.frames.writing import check_target
+    from pramana.frames.writing import check_target, refuse_same
     from pramana.render.tables import FORMATS
 
     if style not in FORMATS:
@@ -42,9 +58,14 @@ def check_output(
     for path in inputs:
         if path is not None:
             note_input(path, "data")
-    for path in (figure, out):
-        if path is not None:
-            check_target(path, force=force)
+    written = [path for path in (figure, out, report) if path is not None]
+    for path in written:
+        check_target(path, force=force)
+    refuse_same(written)
+    if report is not None:
+        from pramana.reporting import check_report
+
+        check_report(report, force=force)
 
 
 def save_figure(plot: Callable[[], Any], path: Path | None, *, force: bool) -> None:
@@ -57,6 +78,13 @@ def save_figure(plot: Callable[[], Any], path: Path | None, *, force: bool) -> N
         say(f"wrote {path}", err=True)
 
 
+def save_report(write: Callable[..., Path], path: Path | None, *, force: bool, **options: Any) -> None:
+    """Write a report where one was asked for, and say so."""
+    if path is not None:
+        write(path, command=command_line(), force=force, **options)
+        say(f"wrote {path}", err=True)
+
+
 @contextmanager
 def warnings_in_a_line() -> Iterator[None]:
     """A warning as one line on stderr, without the line of code that it came from."""
@@ -66,7 +94,24 @@ def warnings_in_a_line() -> Iterator[None]:
             yield
         finally:
             for message in (w.message for w in caught if issubclass(w.category, UserWarning)):
-                say(f"warning: {message}", err=True)
+                say(f"warning: {in_the_shell(str(message))}", err=True)
+
+
+ReportOption = Annotated[
+    Path | None,
+    typer.Option("--report", help="Also write one HTML file with tables, figure, methods and this command."),
+]
+
+
+def command_line() -> str:
+    """The command as it was typed, to be put into a report. Files are named without their folders, which are nobody's business."""
+    return shlex.join(["pramana", *(_without_folder(text) for text in sys.argv[1:])])
+
+
+def _without_folder(text: str) -> str:
+    option, equals, value = text.partition("=") if text.startswith("--") else ("", "", text)
+    path = Path(value)
+    return f"{option}{equals}{path.name}" if path.name and (path.is_absolute() or path.exists()) else text
 
 
 AllowErrors = Annotated[

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -31,6 +34,10 @@ def reading(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
         def run(**given: Any) -> None:
             stated = {name: given.pop(name) for name in OPTIONS}
             files = {name: given[name] for name in names if given[name] is not None}
+            with piped(files, command.__name__) as files:
+                _run(files, stated, given)
+
+        def _run(files: dict[str, Any], stated: dict[str, Any], given: dict[str, Any]) -> None:
             known = {name: value for name, value in stated.items() if value is not None}
             written = {
                 name: paths.pop() for name, paths in files.items() if isinstance(paths, list) and not given["to"]
@@ -47,6 +54,39 @@ def reading(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
         return run
 
     return decorated
+
+
+ANALYSES = ("fit", "compare", "specification")
+"""Commands that read released data, which may be piped in."""
+MAGIC = {b"PAR1": ".parquet", b"ARROW1": ".arrow", b"\x1f\x8b": ".csv.gz"}
+
+
+@contextmanager
+def piped(files: dict[str, Any], command: str) -> Iterator[dict[str, Any]]:
+    """The files, with `-` as a private file that lives as long as the command and holds what was piped in."""
+    asked = [
+        name for name, path in files.items() if path == Path("-") or (isinstance(path, list) and Path("-") in path)
+    ]
+    if not asked:
+        yield files
+        return
+    if command not in ANALYSES or asked != ["data"]:
+        raise PramanaError(
+            f"{command} takes no data from a pipe, which would leave a copy of them behind a release: name the file; "
+            f"{', '.join(ANALYSES)} read released data with -"
+        )
+    from pramana.frames.writing import write_bytes
+
+    with TemporaryDirectory(prefix="pramana-") as folder:
+        content = sys.stdin.buffer.read()
+        if not content:
+            raise PramanaError(
+                "nothing was piped in: name a file, or pipe one, as in `cat public.csv | pramana fit ... -`"
+            )
+        ending = next((ending for mark, ending in MAGIC.items() if content.startswith(mark)), ".csv")
+        path = Path(folder) / f"stdin{ending}"
+        write_bytes(path, content, force=False)
+        yield files | {"data": path}
 
 
 def _stated(given: dict[str, Any], stated: dict[str, str]) -> dict[str, Any]:

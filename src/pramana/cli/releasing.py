@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pramana.cli.output import check_output, say, warnings_in_a_line
+from pramana.cli.output import FormatOption, check_output, say, warnings_in_a_line
 from pramana.cli.reading import reading
 from pramana.errors import PramanaError, counted
 from pramana.progress import bar
@@ -131,7 +131,7 @@ def ledger(
     policy: Annotated[
         Path | None, typer.Option(help="Your agency's rules (TOML): shows what is left of its budgets.")
     ] = None,
-    style: Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")] = "text",
+    style: FormatOption = "text",
 ) -> None:
     """Show what was released so far, by data set and column, and the epsilon that it adds up to."""
     from pramana.disclosure.release.accounting import account
@@ -155,7 +155,7 @@ def audit(
     link: Annotated[Path | None, typer.Option(help="With --original: your link file, where rows were moved.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="Your own file of releases.")] = None,
     epsilon_limit: Annotated[float, typer.Option(help="Warn of a record's epsilon above it.")] = 10.0,
-    style: Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")] = "text",
+    style: FormatOption = "text",
 ) -> None:
     """Check a released file against its description. Exit code 1 when something is wrong."""
     from pramana.disclosure.audit.auditing import audit as audited

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pramana.cli.choices import names
-from pramana.cli.output import Force, check_output, save_figure, say
+from pramana.cli.output import Force, FormatOption, ReportOption, check_output, save_figure, save_report, say
 from pramana.cli.reading import reading
 from pramana.errors import PramanaError
 from pramana.progress import bar
@@ -31,7 +31,6 @@ SimulateOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of the simulated releases.")]
 KindOption = Annotated[str | None, typer.Option(help="nominal, ordinal or numeric: what the column's levels are.")]
-FormatOption = Annotated[str, typer.Option("--format", "-f", help="text, json, markdown, latex or html.")]
 
 
 @reading("data", "released")
@@ -53,6 +52,7 @@ def risk(
     figure: Annotated[
         Path | None, typer.Option("--figure", help="Also draw risk against utility (.png, .svg or .pdf).")
     ] = None,
+    report: ReportOption = None,
     simulate: SimulateOption = None,
     seed: SeedOption = 1,
     force: Force = False,
@@ -61,11 +61,11 @@ def risk(
     from pramana.disclosure.planning.risk_utility import frontier
     from pramana.disclosure.risk.assessment import risk as assess
 
-    check_output(style, figure, force=force, inputs=[data, released, ledger])
+    check_output(style, figure, report=report, force=force, inputs=[data, released, ledger])
     named, plans = names(keys), _plans(analysis, family)
     options: dict[str, Any] = {"keys": named, "weights": weights, "missing": missing}
     with bar(f"Weighing {data.name}") as tell:
-        report = assess(
+        found = assess(
             data,
             mechanism,
             analyses=plans,
@@ -76,13 +76,20 @@ def risk(
             tell=tell,
             **options,
         )
-    say(report.summary(style))
-    if figure is not None:
-        with bar(f"Drawing {figure.name}") as tell:
-            columns = [name for column in report.columns for name in column.columns]
-            options |= {"simulate": simulate, "seed": seed}
-            drawn = frontier(data, columns, analysis=plans, chosen=mechanism, tell=tell, **options)
-        save_figure(drawn.plot, figure, force=force)
+    say(found.summary(style))
+    if figure is not None or report is not None:
+        columns = [name for column in found.columns for name in column.columns]
+        options |= {"simulate": simulate, "seed": seed}
+        drawn, without = None, ""
+        with bar("Drawing risk against utility") as tell:
+            try:
+                drawn = frontier(data, columns, analysis=plans, chosen=mechanism, tell=tell, **options).plot()
+            except PramanaError as error:  # a report has its tables all the same
+                if figure is not None:
+                    raise
+                without = str(error)
+        save_figure(lambda: drawn, figure, force=force)
+        save_report(found.report, report, force=force, figure=drawn, without=without)
 
 
 @reading("data")

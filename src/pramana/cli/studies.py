@@ -27,13 +27,14 @@ def run_studies(
     resume: bool,
     seed: int,
     data: Path | None,
+    report: Path | None = None,
     force: bool = False,
 ) -> Iterator[Path]:
     """Run one study or all of them; yields the files written."""
     for name in ALL if what == "all" else (what,):
         command = _command(name, replicates, resamples, seed, data)
         if name == "application":
-            yield from _application(Folder(out, force), command, replicates, resamples, seed, data)
+            yield from _application(Folder(out, force), command, replicates, resamples, seed, data, report)
             continue
         note_input(Path(name), "scenario")
         study = study_of(name)
@@ -49,7 +50,7 @@ def run_studies(
                     f"stopped: finished work is kept in {out / '.work'}; repeat the command with --resume\n"
                 )
                 raise
-        yield from write(study, result, folder, command)
+        yield from write(study, result, folder, command, report)
 
 
 def _files(name: str) -> list[str]:
@@ -62,7 +63,7 @@ def _command(name: str, replicates: int, resamples: int, seed: int, data: Path |
 
 
 def _application(
-    out: Folder, command: str, replicates: int, resamples: int, seed: int, data: Path | None
+    out: Folder, command: str, replicates: int, resamples: int, seed: int, data: Path | None, report: Path | None
 ) -> Iterator[Path]:
     frame = wages() if data is None else own_data(data)
     out.check(*_files("application"))
@@ -84,4 +85,4 @@ def _application(
         )
         lines.append(",".join("" if c is None else f"{c:.10g}" if isinstance(c, float) else str(c) for c in cells))
     yield out.text("application.csv", "\n".join(lines) + "\n")
-    yield from save_page(page_of(found, command, source, data is not None), out, "application")
+    yield from save_page(page_of(found, command, source, data is not None), out, "application", report)

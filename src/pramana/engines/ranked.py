@@ -90,12 +90,13 @@ class RankedEngine(StreamEngine):
     def _standing(self, scores: Float) -> DistributionEquation:
         """The equation of values that stand for all records where the scores (k, d) of the quantiles take these values."""
         functional, totals = self._own.function.functional, self.known[-1].totals
+        domains = len(totals)  # of every quantile, in turn
         levels, h = functional.levels(scores, totals), functional.width(self._own.measure)
         self._know(
             _any(
-                self.known[-1].doubtful(g, level, level, h)
-                for g in range(self.d)
-                for level in np.unique(levels[:, g])
+                self.known[-1].doubtful(j % domains, level, level, h)
+                for j in range(self.d)
+                for level in np.unique(levels[:, j])
                 if 0 < level < 1
             )
         )
@@ -112,7 +113,8 @@ class RankedEngine(StreamEngine):
         times = self.sampling.rows / few.sampling.rows
         moves = REACH * np.sqrt(np.diag(sample.outer(beta, weights**2)) * times)
         ends = functional.levels(np.stack([moves, -moves]), known.totals)
-        return _any(known.doubtful(g, low, high, h) for g, (low, high) in enumerate(ends.T.tolist()))
+        domains = len(known.totals)
+        return _any(known.doubtful(j % domains, low, high, h) for j, (low, high) in enumerate(ends.T.tolist()))
 
     def _know(self, wanted: Bool) -> None:
         """Ask for the records of bins."""

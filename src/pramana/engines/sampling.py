@@ -109,6 +109,7 @@ class Sampling:
     replicate_scale : the factor of each replicate's squared difference; None for 1/R.
     sharing : codes 0 … G − 1 (n,) of the persons whose records share one draw of the noise; None where each has its own.
     keys : numbers (n,) by which the records' weights are drawn; None where these go by the places of records.
+    crossed : codes (2, n) of two columns of clusters whose combinations `clusters` are; None for one column.
     """
 
     rows: int
@@ -120,6 +121,14 @@ class Sampling:
     replicate_scale: float | Sequence[float] | None = None
     sharing: Int | None = None
     keys: Int | None = None
+    crossed: Int | None = None
+
+    @property
+    def ways(self) -> tuple[Sampling, Sampling, Sampling]:
+        """Of crossed clusters: with those of the first column, of the second, and their combinations."""
+        assert self.crossed is not None
+        first, second = (replace(self, clusters=codes, crossed=None) for codes in self.crossed)
+        return first, second, replace(self, crossed=None)
 
     @property
     def n(self) -> float:

@@ -194,9 +194,9 @@ class Distribution:
         """Reverted share below t of a point of the support (S,), smoothed over t ± h."""
         return kernel(t - self.values, h)
 
-    def squared_below(self, t: float, h: float) -> Float:
-        """The reverted square of that share."""
-        return kernel(t - self.values, h) ** 2
+    def both_below(self, s: float, t: float, h: float) -> Float:
+        """The reverted product (S,) of the shares below s and t."""
+        return kernel(s - self.values, h) * kernel(t - self.values, h)
 
     def near(self, t: float, h: float) -> Float:
         """Whether a point of the support lies within t ± h (S,), reverted."""

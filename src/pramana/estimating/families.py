@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Column, Float
-from pramana.errors import DataError, FormulaError, listing, quoted, suggestion
+from pramana.errors import DataError, FormulaError, counted, listing, quoted, suggestion
 from pramana.kernels.predictor import IDENTITY, LOGIT, NEGATIVE_BINOMIAL, POWER, Curve
 
 _Value = Float | float
@@ -46,10 +46,11 @@ class Family:
             bad = ~((values >= self.lower) & (values <= self.upper))
         if np.any(bad):
             open_, close = ("(", ")") if self.strict else ("[", "]")
+            # Different values are counted: a record has several, where its response was perturbed.
+            outside = dict.fromkeys(values[bad].tolist())
             raise DataError(
-                f"response {name!r} has {int(bad.sum())} value(s) outside {open_}{self.lower:g}, {self.upper:g}{close}, such as "
-                f"{quoted(listing(dict.fromkeys(values[bad].tolist()), 3))}: family {self.name!r} cannot have them; "
-                "choose another family or transform the response"
+                f"response {name!r} has {counted(len(outside), 'different value')} outside {open_}{self.lower:g}, {self.upper:g}{close}, such "
+                f"as {quoted(listing(outside, 3))}: family {self.name!r} cannot have them; choose another family or transform the response"
             )
 
     def start(self, mean: float) -> float:

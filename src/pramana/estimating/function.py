@@ -85,6 +85,11 @@ class EstimatingFunction(ABC):
         """The generalised linear model whose means can be predicted for new records, or None."""
         return None
 
+    @property
+    def grid(self) -> tuple[tuple[str, tuple[str, ...]], ...] | None:
+        """Of the cells of a table its columns with their levels, the last running fastest; else None."""
+        return None
+
 
 class Question(ABC):
     """A question that becomes an estimating function once columns and levels are known. It can be pickled, and holds no data.
@@ -133,9 +138,14 @@ class Question(ABC):
         """The question that maximum likelihood answers in its place: itself, or an error that says why there is none."""
         return self
 
-    def margins(self, variables: Sequence[str], estimate: Float) -> Question | None:  # noqa: ARG002
-        """The average marginal effects of some variables, of a fit with these estimates, as a question of their own; None
-        where there is no formula."""
+    def margins(
+        self,
+        variables: Sequence[str],  # noqa: ARG002
+        estimate: Float,  # noqa: ARG002
+        at: Mapping[str, Any] | None = None,  # noqa: ARG002
+    ) -> Question | None:
+        """The average marginal effects of some variables, of a fit with these estimates, others held at values, as a question of
+        their own; None where there is no formula."""
         return None
 
 

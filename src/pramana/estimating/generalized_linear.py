@@ -178,6 +178,19 @@ class PredictorEquation(Equation):
             return self.responses, self.responses**2
         return moments.first[None], moments.second[None]
 
+    def explained(self, beta: Float, weights: Float) -> float | None:
+        """1 − Σ w {(y − xᵀβ)²}* / Σ w {(y − ȳ)²}* at the root of a linear model with an intercept, where Σ w {(y − xᵀβ)²}* is Σ w (y²)* less
+        βᵀ Σ w (xy)*; None where that is not at hand, or not between 0 and 1."""
+        linear = (self.family.name, self.family.link) == ("gaussian", "identity")
+        first, second = self._moments()
+        apart = len(first) > 1 or self.records.domain is not None or type(self.records) is not Records
+        if not linear or apart or len(self.offset) or "Intercept" not in self.function.parameters:
+            return None
+        total = float(weights.sum())
+        spread = float(weights @ second[0]) - float(weights @ first[0]) ** 2 / total
+        left = float(weights @ second[0] - beta @ (weights @ self.influence(np.zeros(beta.size))))
+        return 1 - left / spread if 0 <= left <= spread and spread > 0 else None
+
     def _compacted(self) -> Products:
         first, second = self._moments()
         design, records = self.design, self.records

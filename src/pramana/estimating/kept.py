@@ -1,25 +1,29 @@
-"""Distributions of numbers to which Laplace noise was added now and then: step functions of them are reverted in closed form.
+"""Distributions of numbers to which noise was added now and then: step functions of them are reverted in closed form.
 
-u* = [u − p E u(w + V)]/(1 − p) with V Laplace of scale s = b√(1 − p) is bounded. For the share below t, E u(w + V) = G(t − w), G the
-distribution function of V, and for a share that is smoothed over t ± h the mean of G over that stretch, which ∫G gives.
+u* = [u − p E u(w + V)]/(1 − p), where V is Laplace of scale s = b√(1 − p), or has a signed law (`kernels.signed_laws`), is bounded. For the share below t,
+E u(w + V) = G(t − w), G the distribution function of V, and for a share that is smoothed over t ± h the mean of G over that stretch, which ∫G gives.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
-from pramana.arrays import Float, Int
+from pramana.arrays import Complex, Float, Int
 from pramana.estimating.distribution import Distribution, DistributionFunction, Knots, kernel
 from pramana.estimating.noisy import NoisyRecords
 from pramana.estimating.records import Records
+from pramana.kernels.signed_laws import LaplaceLaw, Law
 
 FAR = 300.0
 """Scales over which exponentials are summed together: e^300 is still a number."""
 NARROW = 1e-3
 """Of a scale: over a narrower stretch G is its value in the middle, right to 2e-7."""
+FINE, LONGEST = 256, 1 << 19
+"""Places within a scale of a table of sums: an F̂ of n records is right to 1e-6, and where uniform noise ends to 2e-4/n; and how many it has at most."""
 
 
 @dataclass(frozen=True)
@@ -30,72 +34,79 @@ class KeptDistribution(Distribution):
     ----------
     gain, loss : u* = gain · u − loss · E u(w + V) of every record (n,); gain − loss = 1.
     scale : of V (n,).
+    laws, place : those that V/scale can have, and which of them every record has (n,).
     """
 
     gain: Float = field(default_factory=lambda: np.ones(0))
     loss: Float = field(default_factory=lambda: np.ones(0))
     scale: Float = field(default_factory=lambda: np.ones(0))
+    laws: tuple[Law, ...] = ()
+    place: Int = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @classmethod
     def among(cls, measure: Distribution, records: NoisyRecords) -> KeptDistribution:
         """The distribution of the released values, with the noise of the records."""
         mixture = records.operators[0].mixture
         assert mixture is not None
-        keep, scale = (np.broadcast_to(part, records.n).astype(float) for part in mixture)
+        keep, scale = (np.broadcast_to(part, records.n).astype(float) for part in (mixture.keep, mixture.scale))
         loss = records.share * (1 - keep) / keep
-        return cls(**{f.name: vars(measure)[f.name] for f in fields(measure)}, gain=1 + loss, loss=loss, scale=scale)
+        place = np.broadcast_to(mixture.place, records.n)
+        plain = {f.name: vars(measure)[f.name] for f in fields(measure)}
+        return cls(**plain, gain=1 + loss, loss=loss, scale=scale, laws=mixture.laws, place=place)
 
     def rows(self, rows: slice) -> KeptDistribution:
-        own = {name: vars(self)[name][rows] for name in ("values", "cells", "gain", "loss", "scale")}
+        own = {name: vars(self)[name][rows] for name in ("values", "cells", "gain", "loss", "scale", "place")}
         return replace(self, **own, learning=None if self.learning is None else self.learning[rows])
 
     def below(self, t: float, h: float) -> Float:
         x = t - self.values
-        return self.gain * kernel(x, h) - self.loss * _averaged(x, h, self.scale)
+        return self.gain * kernel(x, h) - self.loss * self._over(averaged, x, h)
 
-    def squared_below(self, t: float, h: float) -> Float:
-        x = t - self.values
-        return self.gain * kernel(x, h) ** 2 - self.loss * _averaged_square(x, h, self.scale)
+    def both_below(self, s: float, t: float, h: float) -> Float:
+        x, apart = min(s, t) - self.values, abs(t - s)
+        both = kernel(x, h) * kernel(x + apart, h)
+        return self.gain * both - self.loss * self._over(partial(_averaged_product, apart), x, h)
 
     def near(self, t: float, h: float) -> Float:
         x = t - self.values
-        averaged = _cumulated(x + h, self.scale) - _cumulated(x - h, self.scale)
-        return self.gain * (np.abs(x) <= h) - self.loss * averaged
+        return self.gain * (np.abs(x) <= h) - self.loss * self._over(_within, x, h)
+
+    def _over(self, function: Callable[[Law, Float, float, Float], Float], x: Float, h: float) -> Float:
+        """A function of each record's law, distance (n,) and scale."""
+        if len(self.laws) == 1:
+            return function(self.laws[0], x, h, self.scale)
+        out = np.empty_like(x)
+        for position, law in enumerate(self.laws):
+            rows = self.place == position
+            out[rows] = function(law, x[rows], h, self.scale[rows])
+        return out
 
     def knots(self, h: float) -> KeptKnots:
         plain = Knots.of(self.values, h)
         return KeptKnots(plain.points, plain.order, h, self)
 
 
-def _cumulated(x: Float, s: Float | float) -> Float:
-    """G: the distribution function of Laplace noise."""
-    tail = np.exp(-np.abs(x) / s) / 2
-    return np.where(x < 0, tail, 1 - tail)
-
-
-def _integrated(x: Float, s: Float | float) -> Float:
-    """∫G up to x."""
-    return np.maximum(x, 0.0) + s / 2 * np.exp(-np.abs(x) / s)
-
-
-def _twice_integrated(x: Float, s: Float | float) -> Float:
-    tail = s**2 / 2 * np.exp(-np.abs(x) / s)
-    return np.where(x < 0, tail, x**2 / 2 + s**2 - tail)
-
-
-def _averaged(x: Float, h: float, s: Float) -> Float:
+def averaged(law: Law, x: Float, h: float, s: Float) -> Float:
     """E K((x − V)/h): the mean of G over x ± h."""
-    if h < NARROW * s.min():
-        return _cumulated(x, s)
-    return np.asarray((_integrated(x + h, s) - _integrated(x - h, s)) / (2 * h))
+    if h < NARROW * s.min(initial=np.inf):
+        return law.at(x / s, 2)
+    return np.asarray(s * (law.at((x + h) / s, 1) - law.at((x - h) / s, 1)) / (2 * h))
 
 
-def _averaged_square(x: Float, h: float, s: Float) -> Float:
-    """E K²((x − V)/h) = ∫ (x + h − v) G(v) dv / 2h² over x ± h."""
-    if h < NARROW * s.min():
-        return _cumulated(x, s)
-    rise = _twice_integrated(x + h, s) - _twice_integrated(x - h, s)
-    return np.asarray((rise - 2 * h * _integrated(x - h, s)) / (2 * h**2))
+def _averaged_product(apart: float, law: Law, x: Float, h: float, s: Float) -> Float:
+    """E K((x − V)/h) K((y − V)/h) for y = x + apart: where the second kernel is 1, the mean of G; where both rise, ∫ (x + y + 2h − 2v) G(v) dv / 4h²."""
+    if apart >= 2 * h or h < NARROW * s.min(initial=np.inf):
+        return averaged(law, x, h, s)
+    low, high = (x + apart - h) / s, (x + h) / s  # both rise there
+    integrated = s * law.at(low, 1)
+    alone = (integrated - s * law.at((x - h) / s, 1)) / (2 * h)
+    rise = s**2 * (law.at(high, 0) - law.at(low, 0))
+    ends = apart * s * law.at(high, 1) - (4 * h - apart) * integrated
+    return np.asarray(alone + (ends + 2 * rise) / (4 * h**2))
+
+
+def _within(law: Law, x: Float, h: float, s: Float) -> Float:
+    return law.at((x + h) / s, 2) - law.at((x - h) / s, 2)
 
 
 @dataclass(frozen=True)
@@ -113,13 +124,18 @@ class KeptKnots(Knots):
         return np.asarray(out)
 
     @cached_property
-    def _parts(self) -> tuple[Convolution, ...]:
-        """One for each scale."""
-        measure = self.measure
-        return tuple(
-            Convolution.of(np.flatnonzero(measure.scale == s), measure.values, self.points, self.h, float(s))
-            for s in np.unique(measure.scale)
-        )
+    def _parts(self) -> tuple[Convolution | TabulatedConvolution, ...]:
+        """One for each law and scale."""
+        measure, found = self.measure, list[Convolution | TabulatedConvolution]()
+        for position, law in enumerate(measure.laws):
+            own = measure.place == position
+            for s in np.unique(measure.scale[own]):
+                rows = np.flatnonzero(own & (measure.scale == s))
+                if isinstance(law, LaplaceLaw):
+                    found.append(Convolution.of(rows, measure.values, self.points, self.h, float(s)))
+                else:
+                    found.append(TabulatedConvolution.of(rows, measure.values, self.points, self.h, float(s), law))
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -189,6 +205,47 @@ def _decayed(masses: Float, values: Float, scale: float) -> Float:
         out[:, first:last] = (np.cumsum(masses[:, first:last] * np.exp(own), axis=1) + brought[:, None]) * np.exp(-own)
         carried, at = out[:, last - 1], float(values[last - 1])
     return out
+
+
+@dataclass(frozen=True)
+class TabulatedConvolution:
+    """The same for a law of which no sum goes from one value to the next: masses are shared between the two nearest places of a fine table, which is
+    convolved with E K, and the sum is linear in between. Both are right to the square of a place's width.
+
+    Attributes
+    ----------
+    place, share : the lower neighbour of each row's value in the table, and how much of its mass the upper one gets.
+    at : where the points lie in the table, in its steps. response : E K at differences of places, transformed.
+    """
+
+    rows: Int
+    place: Int
+    share: Float
+    at: Float
+    size: int
+    response: Complex
+
+    @classmethod
+    def of(cls, rows: Int, values: Float, points: Float, h: float, scale: float, law: Law) -> TabulatedConvolution:
+        low, high = float(points.min()), float(points.max())
+        step = max(scale / FINE, (high - low) / LONGEST)
+        size = int((high - low) / step) + 2
+        at = (values[rows] - low) / step
+        place = np.minimum(at.astype(np.int64), size - 2)
+        apart: Float = np.arange(1.0 - size, size) * step
+        response = np.fft.rfft(averaged(law, apart, h, np.full(1, scale)), 1 << (3 * size).bit_length())
+        return cls(rows, place, at - place, (points - low) / step, size, response)
+
+    def summed(self, masses: Float) -> Float:
+        """At the points (B, T), for masses (B, m) of the rows."""
+        out = np.empty((len(masses), self.at.size))
+        for row, own in enumerate(masses):
+            held = np.bincount(self.place, own * (1 - self.share), self.size)
+            held[1:] += np.bincount(self.place, own * self.share, self.size)[: self.size - 1]
+            length = 2 * (self.response.size - 1)
+            found = np.fft.irfft(np.fft.rfft(held, length) * self.response, length)[self.size - 1 : 2 * self.size - 1]
+            out[row] = np.interp(self.at, np.arange(self.size), found)
+        return out
 
 
 @dataclass(frozen=True)

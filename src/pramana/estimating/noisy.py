@@ -27,7 +27,7 @@ from pramana.estimating.records import Records
 from pramana.kernels import backend, noisy_products
 from pramana.kernels.additive import Displacement, Operator
 from pramana.kernels.blocks import gram
-from pramana.kernels.logistic import MIXTURE_REACH
+from pramana.kernels.logistic import EIGHT, FOUR, MIXTURE_REACH, THREE
 from pramana.kernels.noisy_products import Noises
 from pramana.kernels.predictor import IDENTITY, LOGIT, POWER, Grouped
 from pramana.kernels.products import ProductSums
@@ -145,7 +145,20 @@ class NoisyLinear(Equation):
         return self.naive.start(weights, solve)
 
     def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
-        return drowned(self.records, weights)
+        return [*self._coarser(beta), *drowned(self.records, weights)]
+
+    def _coarser(self, beta: Float) -> list[Note]:
+        """That the logit stands for itself to fewer digits where normal noise is strong."""
+        curve = self._curve_at(np.zeros(1), self._slopes(beta))
+        if not isinstance(curve, LogisticCurve) or curve.strongest <= EIGHT.alone:
+            return []
+        used = FOUR if curve.strongest < FOUR.gone else THREE
+        message = (
+            f"the normal noise has a standard deviation of {curve.strongest:.3g} on the scale of the linear predictor: above {EIGHT.alone:g} the logit is undone "
+            f"as a mixture of {used.shares.size} normal distribution functions, right to {used.error:g} in probabilities, in place of one of eight, right to "
+            f"{EIGHT.error:g}; method='conditional-score' has no such error, if the logit is true"
+        )
+        return [("coarser-logit", "info", message)]
 
     @cached_property
     def operators(self) -> tuple[Operator, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.errors import SolveError
 from pramana.kernels.additive import Operator
-from pramana.kernels.logistic import MIXTURE_REACH, STEEPNESS, logistic_derivatives, smoothed_derivatives
+from pramana.kernels.logistic import EIGHT, MIXTURE_REACH, logistic_derivatives, smoothed_derivatives, steepest
 
 COARSE = 0.4
 """Largest step of a grid on the scale of η where normal noise on it is undone as if it were continuous: an H as steep as the
@@ -186,8 +186,8 @@ class LogisticCurve(Curve):
         highest = 1 + 2 * sum(not o.shifts for o in self.operators)
         for operator, c in zip(self.operators, self.slopes, strict=True):
             if operator.shifts:
-                steepest = 1 - STEEPNESS.max() ** 2 * float(np.nanmax(self._normal, initial=0.0))
-                steepness = float(1 / np.sqrt(max(steepest, 1e-12)))
+                slope = steepest(float(np.nanmax(self._normal, initial=0.0)))
+                steepness = max(1.0, slope / EIGHT.steepest) if slope > 0 else 1.0
                 alike = c[:1] if np.ptp(c) == 0 and self._normal.size == 1 else c  # one table for all records
                 return tuple(map(tuple, operator.shifted(self._ladder, self.eta, alike, highest, steepness)))
         return [self._ladder(self.eta, highest)]
@@ -204,6 +204,11 @@ class LogisticCurve(Curve):
         """bᵀΣb of the columns with normal noise (N,)."""
         parts = [o.variance * c**2 for o, c in zip(self.operators, self.slopes, strict=True) if np.any(o.variance)]
         return np.asarray(np.sum(np.broadcast_arrays(*parts), axis=0)) if parts else np.zeros(1)
+
+    @property
+    def strongest(self) -> float:
+        """Largest standard deviation of the normal noise on the scale of η."""
+        return float(np.sqrt(np.nanmax(self._normal, initial=0.0)))
 
     def _applied(self, order: int, *, pairs: bool = True) -> Reverted:
         """Of the derivative of H of some order, under the product of the columns' operators; the products t_j t_l where asked for."""
@@ -242,11 +247,12 @@ class LogisticCurve(Curve):
         return self._one, mean, mean + self._applied(1) * -1.0
 
     def refuse_far(self, names: tuple[str, ...]) -> None:
-        worst = float(np.sqrt(np.nanmax(self._normal, initial=0.0)))
+        worst = self.strongest
         if worst >= MIXTURE_REACH:
             raise SolveError(
                 f"the noise of {', '.join(map(repr, names))} has a standard deviation of {worst:.3g} on the scale of the linear predictor, "
-                f"and the logit can be reverted below {MIXTURE_REACH:.3g}: use less noise, LaplaceNoise in its place, or family 'gaussian'"
+                f"and the logit can be reverted below {MIXTURE_REACH:.3g}: use less noise, LaplaceNoise in its place, method='conditional-score' if the "
+                "logit is true, or family 'gaussian'"
             )
         for name, c, operator in zip(names, self.slopes, self.operators, strict=True):
             coarse = float(np.nanmax(np.abs(c) * operator.coarseness, initial=0.0))

@@ -104,7 +104,7 @@ class ConditionalEquation(Equation):
 class ConditionalScore(EquationMethod):
     """Logistic regression on columns with normal noise, however large, if the logit is true.
 
-    Reversion needs sd · |b| below 0.73 and no such assumption. Other perturbed columns are undone as there.
+    Reversion needs sd · |b| below 1.25 and no such assumption. Other perturbed columns are undone as there.
 
     >>> import numpy as np, pramana as pr
     >>> rng = np.random.default_rng(1)

@@ -15,6 +15,7 @@ from pramana.engines import Engine
 from pramana.engines.streaming import StreamEngine
 from pramana.errors import SolveError, too_few
 from pramana.estimating.function import Question
+from pramana.estimating.generalized_linear import PredictorEquation
 from pramana.estimators.method import Binding, EquationMethod, Method
 from pramana.estimators.one_step import one_pass, one_step
 from pramana.estimators.remarks import STEADIER, remarks, wholly_outside
@@ -112,6 +113,8 @@ def answer(method: EquationMethod, task: Task, at: Solved) -> Result:
         free=about.free,
         log_scale=task.plan.log_scale,
         model=Prediction.of(task.function.prediction),
+        grid=task.function.grid,
+        explained=_explained(method, task, engine, root.beta),
     )
     result = result if found.measured is None or found.added is None else found.measured.told(result, found.added)
     result = result if about.size is None else multiplied(result, about.size)
@@ -119,6 +122,14 @@ def answer(method: EquationMethod, task: Task, at: Solved) -> Result:
     result = replace(result, diagnostics=(*result.diagnostics, *wholly_outside(engine, result)))
     own = result.estimate[: len(result.estimate) - len(about.free)]
     return replace(result, again=MarginsAgain.of(method, task, own))
+
+
+def _explained(method: EquationMethod, task: Task, engine: Engine, beta: Float) -> float | None:
+    equation = engine.equation
+    known = method.reverts or method.takes_as_true
+    if not known or task.learned is not None or not isinstance(equation, PredictorEquation):
+        return None
+    return equation.explained(beta, engine.sampling.row_weights)
 
 
 def _refuse_few(engine: Engine) -> None:
@@ -147,10 +158,14 @@ class MarginsAgain:
             settings = replace(settings, options=replace(settings.options, inference=replace(chosen, interval="wald")))
         return cls(method, settings, task.plan, estimate)
 
-    def __call__(self, variables: Sequence[str], data: Any, given: Mapping[str, Any]) -> Result:
-        plan = self.plan.margins(variables, self.estimate)
+    def __call__(
+        self, variables: Sequence[str], data: Any, at: Mapping[str, Any] | None, given: Mapping[str, Any]
+    ) -> Result:
+        plan = self.plan.margins(variables, self.estimate, at)
         assert plan is not None
-        return self.method.estimate(self.settings.task(plan, data, given))
+        from pramana.estimators.two_way import estimated
+
+        return estimated(self.method, self.settings.task(plan, data, given))
 
 
 def multiplied(result: Result, size: float) -> Result:

@@ -140,7 +140,7 @@ def _one_shifting(found: Mapping[tuple[str, ...], Displacement]) -> dict[tuple[s
     """With one alone of the columns whose noise a logit undoes by shifts, for two would be sums of sums: a uniform one first, which has no
     nodes either."""
     shifting = [columns for columns, displaced in found.items() if any(o.shifts for o in displaced.operators)]
-    shifting.sort(key=lambda columns: np.all(np.isfinite(found[columns].operators[0].reach)))
+    shifting.sort(key=lambda columns: found[columns].operators[0].by_nodes)
     return {columns: displaced for columns, displaced in found.items() if columns not in shifting[1:]}
 
 

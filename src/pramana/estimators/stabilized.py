@@ -38,6 +38,7 @@ from pramana.kernels.simplex import onto_simplex
 from pramana.mechanism import Assignment
 from pramana.models.multinomial import MultinomialEquation
 from pramana.models.prediction import Prediction
+from pramana.numbers import count
 from pramana.result import Result
 
 STRENGTHS = (1.0, 10.0, 100.0, 1000.0)
@@ -342,7 +343,7 @@ class Regressors:
         if kept.sum() > room:
             raise DataError(
                 f"{released.k} released levels and {int(kept.sum())} columns of clean variables ask for {(released.k - 1) * int(kept.sum())} coefficients of "
-                f"{sampling.n:g} records, and {ROOM:g} records are needed for each: merge levels, use fewer variables, or method='reversion'"
+                f"{count(sampling.n)} records, and {ROOM:g} records are needed for each: merge levels, use fewer variables, or method='reversion'"
             )
         left = [f"{int(np.sum(~kept))} collinear column(s)"] if not kept.all() else []
         extra: list[Float] = []
@@ -392,7 +393,7 @@ class Source:
         codes, levels = pd.factorize(values, sort=False)
         if len(levels) > counts.sum() / ROOM:
             raise DataError(
-                f"column {name!r} has {len(levels)} values, too many for a regression on {counts.sum():g} records: recode it, or use method='reversion'"
+                f"column {name!r} has {len(levels)} values, too many for a regression on {count(counts.sum())} records: recode it, or use method='reversion'"
             )
         return cls(tuple(c for k in range(1, len(levels)) for c in _scaled((codes == k).astype(float), counts)), None)
 
@@ -829,9 +830,7 @@ def _remarks(plugged: PlugIn, own: _Error, options: Sandwich, b: Float) -> list[
     engine, plan, w = plugged.reverted, plugged.regression.plan, plugged.weight
     out = [Diagnostic(*note) for note in engine.remarks(b, own.covariance)]  # type: ignore[arg-type]
     if plan.left:
-        message = (
-            f"the regression of the released levels was made smaller, for {engine.n:g} records: without {plan.left}"
-        )
+        message = f"the regression of the released levels was made smaller, for {count(engine.n)} records: without {plan.left}"
         out.append(Diagnostic("smaller-regression", "info", message))
     if plugged.regression.shrunk_all:
         message = (

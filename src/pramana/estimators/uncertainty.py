@@ -31,6 +31,7 @@ from pramana.inference.weak_intervals import interval_kinds, limits_of
 from pramana.inference.woodruff import Inverted, degrees_of_freedom, inverted
 from pramana.mechanism import Assignment
 from pramana.mechanism.channels.additive_noise import AdditiveNoise
+from pramana.numbers import count
 
 Inference: TypeAlias = Sandwich | Resampling | Jackknife | Woodruff | deleted.Replicates
 
@@ -396,8 +397,18 @@ def errors_in_words(found: RootUncertainty, engine: Engine) -> str:
     return f"sandwich ({name}{by}{t}), {shown}"
 
 
+MANY = 1000
+"""Degrees of freedom from which they are shown without decimals."""
+
+
 def freedom(df: float | Float | None) -> str:
-    """Degrees of freedom in words."""
+    """Degrees of freedom in words.
+
+    >>> freedom(np.array([888.2, 1893.7])), freedom(12.34), freedom(31_000.0)
+    ('888 to 1894 degrees of freedom', '12.34 degrees of freedom', '31,000 degrees of freedom')
+    """
     low, high = float(np.min(df)), float(np.max(df))  # type: ignore[arg-type]
-    span = f"{low:.4g}" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g}"
-    return f"{span} degrees of freedom"
+    if f"{low:.3g}" == f"{high:.3g}":
+        return f"{f'{low:.4g}' if low < MANY else count(round(low))} degrees of freedom"
+    ends = (f"{end:.3g}" if end < MANY else count(round(end)) for end in (low, high))
+    return f"{' to '.join(ends)} degrees of freedom"

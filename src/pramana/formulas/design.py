@@ -219,8 +219,9 @@ class FormulaDesign:
         return tuple(out)
 
     def _numeric(self, name: str) -> bool:
-        """An unperturbed column that may be numbers: categories never are, whatever their labels."""
-        return self.described[name] is None and not self._coded(name)
+        """A column without levels that may be numbers, clean or with noise: categories never are, whatever their labels."""
+        variable = self.described[name]
+        return (variable is None or variable.levels is None) and not self._coded(name)
 
     def frame(self, columns: Mapping[str, object], n: int) -> Any:
         """A pandas frame in which every column has its levels."""

@@ -73,7 +73,8 @@ def parameter(text: str, functions: Functions | None = None) -> Any:
 class ParameterReader(TextReader):
     """Reads a parameter by the grammar: function "(" [name "="] value {"," [name "="] value} ")".
 
-    A value is a name, a number, a text, a list of these, a formula, or a call of `ARGUMENTS`.
+    A value is a name, a number, a text, a list of these, a formula, a call of `ARGUMENTS`, or names with values in braces, as in
+    "at={age: 40, edu: [low, high]}".
     """
 
     def asked(self, known: Mapping[str, str]) -> tuple[Callable[..., Any], list[Any], dict[str, Any]]:
@@ -143,7 +144,25 @@ class ParameterReader(TextReader):
             return -self._number().value  # type: ignore[operator]
         if self.at("[", "("):
             return self._values(piece)
+        if self.at("{"):
+            return self._mapping(piece)
         raise FormulaError(f"the argument {piece!r} is no name, number, text or list of these: {_ADVICE}")
+
+    def _mapping(self, piece: str) -> dict[str, Any]:
+        opened, out = self.take(), {}
+        self.deeper()
+        while not self.at("}"):
+            name = self._value(piece)
+            if not isinstance(name, str):
+                raise FormulaError(f"in the argument {piece!r}, {name!r} is no name: {_ADVICE}")
+            self.expect(":")
+            out[name] = self._value(piece)
+            if not self.at(","):
+                break
+            self.take()
+        self.expect("}", opened)
+        self.depth -= 1
+        return out
 
     def _values(self, piece: str) -> list[Any]:
         opened, out = self.take(), []
@@ -212,9 +231,14 @@ def _choices(hint: Any) -> Sequence[Any]:
 
 
 def _suits(value: Any, hint: Any) -> bool:
-    if isinstance(value, list) and not all(isinstance(each, str) for each in value):
-        return False
+    if isinstance(value, list):
+        return any(all(_suits(each, own) for each in value) for own in map(_element, _choices(hint)) if own is not None)
     return hint is Any or any(isinstance(value, _CLASSES.get(_kind(one), one)) for one in _choices(hint))
+
+
+def _element(hint: Any) -> Any:
+    """What a list of that type holds; None for a type of no lists."""
+    return typing.get_args(hint)[0] if typing.get_origin(hint) in (Sequence, tuple, list) else None
 
 
 def _kind(hint: Any) -> str:
@@ -223,7 +247,17 @@ def _kind(hint: Any) -> str:
         return "text"
     if hint in (bool, float):
         return "a number" if hint is float else "True or False"
+    if typing.get_origin(hint) is Mapping:
+        return "names with values"
+    if _element(hint) is float:
+        return "a list of numbers"
     return "a list of names" if typing.get_origin(hint) is not None else f"a {hint.__name__.lower()}"
 
 
-_CLASSES: dict[str, Any] = {"a number": int | float, "text": str, "a list of names": list}
+_CLASSES: dict[str, Any] = {
+    "a number": int | float,
+    "text": str,
+    "a list of names": list,
+    "a list of numbers": list,
+    "names with values": dict,
+}

@@ -135,6 +135,10 @@ DataFile: TypeAlias = Path | CsvFile
 
 def data_file(given: str | os.PathLike[str]) -> DataFile:
     """A path, or a file with its dialect as it is."""
+    if not isinstance(given, str | os.PathLike | CsvFile):
+        raise DataError(
+            f"files are needed here, and a {type(given).__name__} is none: save it as CSV or Parquet, and give its path"
+        )
     return given if isinstance(given, CsvFile) else Path(given)
 
 
@@ -240,7 +244,7 @@ def _encoding(head: bytes, path: Path) -> str:
 
 def must_say(name: str) -> str:
     """The remedy where a dialect is unclear."""
-    return f"say its {name} with --{name}, in Python with pr.CsvFile(path, pr.Dialect(...))"
+    return f"say its {name} with pr.CsvFile(path, pr.Dialect({name}=))"
 
 
 Records = list[list[str]]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pramana.errors import DataError, listing, quoted, suggestion
-from pramana.frames.inputs import note_input
+from pramana.frames.inputs import absence, note_input
 
 NULLS = ("", "NA", "NaN", "nan", "null", "NULL")
 _TEXTS = (".csv", ".tsv", ".tab", ".txt")
@@ -26,7 +26,7 @@ def format_of(path: Path) -> str:
 def existing(path: Path) -> str:
     """The format of a file that must exist, for it is about to be read."""
     if not path.is_file():
-        raise DataError(f"file {str(path)!r} does not exist" if not path.exists() else f"{str(path)!r} is not a file")
+        raise DataError(f"file {str(path)!r} {absence(path)}")
     note_input(path, "data")
     return format_of(path)
 
@@ -57,7 +57,7 @@ def ragged(row: int, fields: int, expected: int) -> DataError:
 
 def undecodable(what: str, encoding: str) -> DataError:
     return DataError(
-        f"{what} is not {encoding.upper()} text: say the file's encoding (--encoding, in Python pr.CsvFile), or save it as UTF-8"
+        f"{what} is not {encoding.upper()} text: say the file's encoding, as in pr.Dialect(encoding='cp1252'), or save it as UTF-8"
     )
 
 

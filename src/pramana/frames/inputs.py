@@ -17,7 +17,7 @@ from typing import Literal
 
 from pramana.errors import PramanaError
 
-What = Literal["data", "description", "design", "key", "ledger", "policy", "scenario"]
+What = Literal["data", "description", "design", "key", "ledger", "policy", "result", "scenario"]
 
 _READ: ContextVar[list[_Read] | None] = ContextVar("files read by this command", default=None)
 
@@ -67,6 +67,13 @@ def state(path: Path) -> os.stat_result | None:
         return path.stat()
     except (OSError, ValueError):
         return None
+
+
+def absence(path: Path) -> str:
+    """What is there in place of a file, in words that follow its name."""
+    if path.is_dir():
+        return "is a folder: give the name of a file"
+    return "is no ordinary file" if path.exists() else "does not exist"
 
 
 def refuse_input(path: Path, updating: What | None = None) -> None:

@@ -46,7 +46,7 @@ def _refuse_undeclared(file: DataFile, columns: Mapping[str, Collection[object]]
             if rows.size:
                 raise DataError(
                     f"column {name!r} has at least {rows.size} field(s) that programs take for a missing value, first in row "
-                    f"{block.first_row + rows[0]}, and nobody declared them: declare the mark (missing, --missing), or list it as "
+                    f"{block.first_row + rows[0]}, and nobody declared them: declare the mark (missing=), or list it as "
                     "a level"
                 )
 

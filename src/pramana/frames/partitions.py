@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,9 @@ import pyarrow as pa
 from pramana.errors import DataError
 from pramana.frames.sources import BATCH, Source, each, even
 from pramana.frames.table import FrameKind
+
+_PLANNING = Lock()
+"""Held while a Dask frame says how it is computed: two threads of a worker that ask at once wait for each other's cached properties, for good."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +44,11 @@ class DaskSource(Source):
         ]
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        wanted = pa.schema([self.schema.field(name) for name in columns])
+        with _PLANNING:
+            wanted = pa.schema([self.schema.field(name) for name in columns])
+            parts = self.asked(self.frame[list(columns)].to_delayed)
         how = {"scheduler": "synchronous"} if self.alone else {}
-        for part in self.asked(self.frame[list(columns)].to_delayed):
+        for part in parts:
             found = self.asked(partial(part.compute, **how))
             yield from self.asked(partial(_batches, found, wanted))
 

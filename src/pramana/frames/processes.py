@@ -84,7 +84,7 @@ def _asked(process: Any, question: tuple[Callable[[Any], Any], Any]) -> Any:
         code = process.wait()
         said = f"signal {-code}" if code < 0 else f"exit code {code}"
         raise PramanaError(
-            f"a process that worked on one of the files ended in the middle ({said}): is there enough memory? Take fewer (jobs, --jobs)"
+            f"a process that worked on one of the files ended in the middle ({said}): is there enough memory? Take fewer (jobs=)"
         ) from None
 
 

@@ -6,7 +6,7 @@ import os
 import re
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from glob import glob
@@ -72,6 +72,11 @@ class Source(ABC):
     @abstractmethod
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The records, with these columns."""
+
+    def held(self, memory: float) -> pa.Table:
+        """All records and columns at once, as far as memory goes."""
+        batches = _limited(self.batches(self.names), memory, f"the records of {self.label}")
+        return pa.Table.from_batches(batches, None if batches else self.schema)
 
     def pieces(self) -> list[Source] | None:
         """The same records in the same order as sources that travel, each to be read by whoever has it; None where none can."""
@@ -392,6 +397,11 @@ def _partitioned(data: Any) -> Source | None:
     return DaskSource(data) if dask else SparkSource(data)
 
 
+def kept(data: Any, memory: float) -> Any:
+    """Data that can be read more than once: a reader gives its batches once, so they are held."""
+    return HeldSource.read(data, memory) if isinstance(data, pa.RecordBatchReader) else data
+
+
 @dataclass(frozen=True)
 class HeldSource(Source):
     """Batches that can be read once, as those of a `RecordBatchReader`: they are held, as far as memory goes."""
@@ -402,16 +412,8 @@ class HeldSource(Source):
 
     @classmethod
     def read(cls, reader: Any, memory: float) -> HeldSource:
-        held, size = [], 0
-        for batch in reader:
-            held.append(batch)
-            size += batch.nbytes
-            if size > memory:
-                raise DataError(
-                    f"the reader gives its records once, and they take more than memory={memory / 1e9:g} GB: write them to Parquet "
-                    "files, and give these"
-                )
-        return cls(pa.Table.from_batches(held, reader.schema))
+        why = "the reader gives its records once, and they"
+        return cls(pa.Table.from_batches(_limited(reader, memory, why), reader.schema))
 
     @property
     def schema(self) -> pa.Schema:
@@ -423,6 +425,19 @@ class HeldSource(Source):
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         yield from self.whole.select(list(columns)).to_batches(max_chunksize=BATCH)
+
+
+def _limited(batches: Iterable[Any], memory: float, what: str) -> list[Any]:
+    """Batches, as far as memory goes."""
+    held, size = [], 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        if size > memory:
+            raise DataError(
+                f"{what} take more than memory={memory / 1e9:g} GB: write them to Parquet files, and give these"
+            )
+    return held
 
 
 def _split(fragment: Any, path: Path, schema: pa.Schema) -> Iterator[Any]:

@@ -184,9 +184,13 @@ def is_missing(values: Column) -> Bool:
     return np.asarray(pd.isna(values), dtype=bool)
 
 
+MEMORY = 4e9
+"""Bytes that a lazy frame or the like may take where its records are needed all at once."""
+
+
 def read(data: object, *, text: Mapping[str, Collection[object]] = MappingProxyType({})) -> Table:
     """A table from a frame, a dictionary of arrays, or a CSV or Parquet file: its path, or a `CsvFile`; or from several files that stand
-    for one: a folder, a pattern or a list of them.
+    for one: a folder, a pattern or a list of them. What comes in batches, such as a polars LazyFrame or a DuckDB relation, is collected.
 
     Parameters
     ----------
@@ -207,12 +211,26 @@ def read(data: object, *, text: Mapping[str, Collection[object]] = MappingProxyT
     try:
         frame = _framed(data)
     except TypeError:
-        lazy = "collect() it first, or " if hasattr(data, "collect") else ""
-        raise DataError(
-            f"data of type {type(data).__name__} cannot be read: {lazy}give a pandas, polars or Arrow table, "
-            "a dictionary of arrays, or the path of a CSV or Parquet file"
-        ) from None
+        frame = _framed(_held(data))
     return Table(frame, _kind(frame))
+
+
+def _held(data: object) -> Any:
+    """What comes in batches (lazy frames, relations, datasets, readers, partitions), as one table in memory."""
+    from pramana.frames.sources import source_of
+
+    source = source_of(data, {}, np.inf)
+    if source is None:
+        raise DataError(
+            f"data of type {type(data).__name__} cannot be read: give a pandas, polars or Arrow table, a polars LazyFrame, a DuckDB relation, "
+            "a dictionary of arrays, or the path of a CSV or Parquet file"
+        )
+    found = source.held(MEMORY)
+    if source.kind != "polars":
+        return found
+    import polars
+
+    return polars.from_arrow(found)
 
 
 def _framed(native: object) -> nw.DataFrame[Any]:

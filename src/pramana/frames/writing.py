@@ -388,7 +388,7 @@ def sha256_of(digests: Iterable[str]) -> str:
 
 
 def _exists(path: Path) -> PramanaError:
-    return PramanaError(f"{str(path)!r} exists: use another name, or force to replace it")
+    return PramanaError(f"{str(path)!r} exists: use another name, or force=True to replace it")
 
 
 def _unwritten(path: Path, error: OSError) -> PramanaError:

@@ -19,6 +19,8 @@ ENOUGH = 100
 """Units for each parameter, and one more, from which a correction of 1/200 of a standard error, and 0.001 of coverage, is left out …"""
 EFFECTIVE = 50
 """… unless the variance of a score rests on fewer units than this, (Σφ²)²/Σφ⁴, which is a third of them for normal scores."""
+NOTHING = 1e-16
+"""Part of a variance that is rounding."""
 DENSE = 150
 """Sampling units up to which degrees of freedom take the strata into account unit by unit."""
 ADDS_UP = 0.05
@@ -91,7 +93,11 @@ def enough(engine: Engine, linear: Linear) -> bool:
 
 
 def effective(linear: Linear) -> Float:
-    """(Σφ²)² / Σφ⁴ of each score (d,): the units, where all have the same square; 0 where nothing is random."""
+    """(Σφ²)² / Σφ⁴ of each score (d,): the units, where all have the same square; infinite for a score that no variance comes from.
+
+    Such is one that is the same in all records, as an equation for a function of the others is: at the root it is zero, or what
+    rounding left of it.
+    """
     totals = linear.totals
     if totals.clusters is None:
         assert totals.fourth is not None
@@ -99,7 +105,9 @@ def effective(linear: Linear) -> Float:
     else:
         shares = totals.clusters**2
         squares, fourth = shares.sum(axis=0), (shares**2).sum(axis=0)
-    return np.divide(squares**2, fourth, out=np.zeros(len(squares)), where=fourth > 0)
+    parts, whole = linear.inverse**2 * squares, np.diag(linear.covariance)
+    idle = np.all(parts <= NOTHING * whole[:, None], axis=0)
+    return np.where(idle, np.inf, np.divide(squares**2, fourth, out=np.zeros(len(squares)), where=fourth > 0))
 
 
 def _of_records(engine: Engine, beta: Float, linear: Linear) -> SmallSample:

@@ -11,6 +11,7 @@ from pramana.arrays import Float
 from pramana.errors import FormulaError, suggestion
 from pramana.formulas.language import TextReader
 from pramana.formulas.tree import Literal, Name, Node, Operation
+from pramana.numbers import told_p
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class WaldTest:
         if self.denominator is not None:
             found = f"F({self.df}, {self.denominator:g}) = {self.statistic / self.df:.4g}"
         named = "Wald test" if self.kind == "Wald" else f"Test behind the {self.kind} interval"
-        return f"{named} of {self.hypothesis}: {found}, p = {self.p_value:.4g}"
+        return f"{named} of {self.hypothesis}: {found}, {told_p(self.p_value)}"
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class SpecificationTest:
     advice: str
 
     def __str__(self) -> str:
-        return f"Specification test: chi2({self.df}) = {self.statistic:.4g}, p = {self.p_value:.4g}\n{self.advice}"
+        return f"Specification test: chi2({self.df}) = {self.statistic:.4g}, {told_p(self.p_value)}\n{self.advice}"
 
 
 def wald_test(

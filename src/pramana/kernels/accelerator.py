@@ -55,11 +55,11 @@ def devices(kind: str) -> list[Any]:
         seen = jax.devices()
     except RuntimeError as error:  # of a plugin that cannot start
         raise PramanaError(
-            f"device {kind!r} is not available to JAX, which says: {str(error).splitlines()[0]}; use --device cpu"
+            f"device {kind!r} is not available to JAX, which says: {str(error).splitlines()[0]}; use device='cpu'"
         ) from None
     found = [d for d in seen if d.platform == kind or (kind == "gpu" and d.platform in ("cuda", "rocm"))]
     if not found:
-        raise PramanaError(f"device {kind!r} is not available to JAX, which sees {seen}: use --device cpu")
+        raise PramanaError(f"device {kind!r} is not available to JAX, which sees {seen}: use device='cpu'")
     return found
 
 

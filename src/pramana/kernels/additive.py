@@ -15,7 +15,17 @@ from typing import TypeAlias
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.kernels.shifted import MOST_POINTS, Ladder, geometric_points, kept, laplace_points, of_rows, uniform
+from pramana.kernels.shifted import (
+    MOST_POINTS,
+    POINTS,
+    Ladder,
+    geometric_points,
+    kept,
+    laplace_points,
+    of_rows,
+    uniform,
+)
+from pramana.kernels.signed_laws import LaplaceLaw, Law, lattice_points, normal_points, signed_law, uniform_points
 
 Number: TypeAlias = Float | float
 Series: TypeAlias = list[Number]
@@ -25,6 +35,22 @@ HIGHEST = 12
 STENCIL = 128
 """Nodes within one scale of a Laplace noise, where no closed form is known: truncation (b/128)⁴/90 · b² u⁽⁶⁾, 4e-11 for a function
 that varies on the scale of the noise, and rounding 5 · 128² · 2⁻⁵³ = 1e-11."""
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """u* = [u − (1 − keep) E u(w + sV)]/keep, where V has one of several laws.
+
+    Attributes
+    ----------
+    keep, scale : numbers, or one a record; s is the scale.
+    place : which of the laws, likewise.
+    """
+
+    keep: Number
+    scale: Number
+    laws: tuple[Law, ...]
+    place: Int | int = 0
 
 
 class Operator(ABC):
@@ -64,14 +90,28 @@ class Operator(ABC):
         """Whether `shifted` says anything."""
         return False
 
+    @property
+    def by_nodes(self) -> bool:
+        """Whether a noise that is undone by shifts has nodes as well."""
+        return False
+
     def shifted(self, ladder: Ladder, eta: Float, c: Float, highest: int, steepness: float) -> Float:
         """Reversions of g, t·g and t²·g for g(η + ct), for H and its derivatives as the ladder has them: (3, highest + 1, N)."""
         raise NotImplementedError
 
+    def within(self, keep: float, slope: float, *, bounded: bool = False) -> tuple[Float, Float]:
+        """Points and weights of the law that undoes this noise where it was added with probability 1 − keep, for functions of slope · V; fewer, right to
+        1e-10, for those that are `bounded` by a square."""
+        raise NotImplementedError
+
+    def law(self, keep: float) -> tuple[Law, Number] | None:
+        """The same law where it has a density, and the unit of length in which that is told; None elsewhere."""
+        del keep
+        return None
+
     @property
-    def mixture(self) -> tuple[Number, Number] | None:
-        """Keep and scale s of a noise that undoes itself in step functions too: u* = [u − (1 − keep) E u(w + V)]/keep, V Laplace of scale s;
-        None for others."""
+    def mixture(self) -> Mixture | None:
+        """How noise on a continuum that was added now and then is undone, in step functions too; None for others."""
         return None
 
     @property
@@ -120,8 +160,11 @@ class Laplace(Operator):
         return 1 - square * s**2, -2 * square * s, -2 * square
 
     def within(self, keep: float, slope: float, *, bounded: bool = False) -> tuple[Float, Float]:
-        """Points and weights of the noise that undoes this one where it was added with probability 1 − keep: scale b√keep."""
+        """Of a Laplace noise of scale b√keep."""
         return laplace_points(float(self.scale) * np.sqrt(keep), slope, bounded=bounded)
+
+    def law(self, keep: float) -> tuple[Law, Number]:
+        return LaplaceLaw(), self.scale * np.sqrt(keep)
 
     def in_derivatives(self, c: Float) -> tuple[Series, Series, Series]:
         square = self.scale**2
@@ -149,8 +192,7 @@ class Geometric(Operator):
         return 1 / self.scale
 
     def within(self, keep: float, slope: float, *, bounded: bool = False) -> tuple[Float, Float]:  # noqa: ARG002
-        """Points and weights of the noise that undoes this one where it was added with probability 1 − keep: α′/(1 − α′)² = keep ·
-        α/(1 − α)², and (1 − α)²/α = 4 sinh²(h/2b)."""
+        """Of a geometric noise with α′/(1 − α′)² = keep · α/(1 − α)², where (1 − α)²/α = 4 sinh²(h/2b)."""
         ratio = float(self.step / self.scale)
         return geometric_points(2 * np.arcsinh(np.sinh(ratio / 2) / np.sqrt(keep)), float(self.step), slope)
 
@@ -194,6 +236,12 @@ class Gaussian(Operator):
         square = self.sd**2
         return [1.0], [0.0, -square * c], [-square, 0.0, square**2 * c**2]
 
+    def within(self, keep: float, slope: float, *, bounded: bool = False) -> tuple[Float, Float]:  # noqa: ARG002
+        return normal_points(float(self.sd), keep, slope, MOST_POINTS)
+
+    def law(self, keep: float) -> tuple[Law, Number]:
+        return signed_law(keep, uniform=False), self.sd
+
 
 @dataclass(frozen=True)
 class Uniform(Operator):
@@ -215,6 +263,12 @@ class Uniform(Operator):
         found[1] *= half * np.sign(c)
         found[2] *= half**2
         return found
+
+    def within(self, keep: float, slope: float, *, bounded: bool = False) -> tuple[Float, Float]:
+        return uniform_points(float(self.width) / 2, keep, slope, MOST_POINTS, POINTS - 4 * bounded)
+
+    def law(self, keep: float) -> tuple[Law, Number]:
+        return signed_law(keep, uniform=True), self.width / 2
 
     def series(self) -> list[Number]:
         powers = [(self.width / 2) ** (2 * k) / factorial(2 * k + 1) for k in range(HIGHEST // 2 + 1)]
@@ -289,13 +343,16 @@ class LatticeGaussian(Lattice):
     def in_derivatives(self, c: Float) -> tuple[Series, Series, Series]:
         return Gaussian(self.sd).in_derivatives(c)
 
+    def within(self, keep: float, slope: float, *, bounded: bool = False) -> tuple[Float, Float]:  # noqa: ARG002
+        return lattice_points(self.masses, self.sd, self.step, keep, slope)
+
 
 @dataclass(frozen=True)
 class Sometimes(Operator):
     """Noise that is added with probability 1 − keep: M = keep + (1 − keep) M_V, which is positive, whatever keep is."""
 
     keep: float
-    noise: Geometric | Laplace
+    noise: Operator
 
     @property
     def spread(self) -> Number:
@@ -312,8 +369,13 @@ class Sometimes(Operator):
         return kept(ladder, eta, c, highest, self.keep, points, steepness)
 
     @property
-    def mixture(self) -> tuple[Number, Number] | None:
-        return (self.keep, self.noise.scale * np.sqrt(self.keep)) if isinstance(self.noise, Laplace) else None
+    def by_nodes(self) -> bool:
+        return True
+
+    @property
+    def mixture(self) -> Mixture | None:
+        found = self.noise.law(self.keep)
+        return None if found is None else Mixture(self.keep, found[1], (found[0],))
 
     @property
     def reach(self) -> Number:
@@ -324,11 +386,10 @@ class Sometimes(Operator):
         return reciprocal([self.keep + (1 - self.keep) * whole[0], *((1 - self.keep) * term for term in whole[1:])])
 
     def inverse(self, s: Float) -> tuple[Float, Float, Float]:
+        """With v = 1/M_V, 1/M = v/(keep v + 1 − keep), which is a number where M_V is beyond all."""
         v, first, second = self.noise.inverse(s)
-        m = self.keep + (1 - self.keep) / v
-        m1 = -(1 - self.keep) * first / v**2
-        m2 = (1 - self.keep) * (2 * first**2 / v**3 - second / v**2)
-        return 1 / m, -m1 / m**2, 2 * m1**2 / m**3 - m2 / m**2
+        p, whole = 1 - self.keep, self.keep * v + 1 - self.keep
+        return v / whole, p * first / whole**2, p * (second * whole - 2 * self.keep * first**2) / whole**3
 
 
 @dataclass(frozen=True)
@@ -354,11 +415,18 @@ class ByRecord(Operator):
         return self._picked([o.variance for o in self.operators])
 
     @property
-    def mixture(self) -> tuple[Number, Number] | None:
+    def by_nodes(self) -> bool:
+        return all(o.by_nodes for o in self.operators)
+
+    @property
+    def mixture(self) -> Mixture | None:
         found = [own for o in self.operators if (own := o.mixture) is not None]
         if len(found) < len(self.operators):
             return None
-        return self._picked([keep for keep, _ in found]), self._picked([scale for _, scale in found])
+        laws = tuple(own.laws[0] for own in found)
+        return Mixture(
+            self._picked([own.keep for own in found]), self._picked([own.scale for own in found]), laws, self.place
+        )
 
     @property
     def coarseness(self) -> Number:

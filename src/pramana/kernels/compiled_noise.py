@@ -11,7 +11,7 @@ from numba import njit
 from scipy.special import erfcx
 
 from pramana.kernels.compiled import _OPTIONS, BLOCK, _add_multiple, _dot, _dot3, _exp, _fourth, _gathered
-from pramana.kernels.logistic import SHARES, STEEPNESS
+from pramana.kernels.logistic import EIGHT
 from pramana.kernels.predictor import LOGIT, POWER
 
 PLAIN, TABLE, MIXTURE = 0, 1, 2
@@ -28,6 +28,7 @@ def _tail_coefficients() -> Any:
 
 
 _TAIL = _tail_coefficients()
+SHARES, STEEPNESS = EIGHT.shares, EIGHT.steepness
 _INVERSE = 1 / np.maximum(np.arange(32.0), 1.0)
 _ROOT2 = math.sqrt(2.0)
 _DENSITY = 1 / math.sqrt(2 * math.pi)
@@ -72,8 +73,7 @@ def _tabled_ladder(eta: Any, highest: int, table: Any, finer: float, out: Any) -
 
 @njit(**_OPTIONS)
 def _mixed_ladder(eta: Any, variance: Any, out: Any) -> None:
-    """The mixture of normal distribution functions, each reverted by the record's own variance, with three derivatives; not a number beyond
-    its reach."""
+    """The mixture of normal distribution functions, each reverted by the record's own variance, with three derivatives."""
     out[:4, : eta.size] = 0.0
     for k in range(SHARES.size):
         share, steep = SHARES[k], STEEPNESS[k]

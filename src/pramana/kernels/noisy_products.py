@@ -17,13 +17,13 @@ import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.kernels.additive import ByRecord, Operator
-from pramana.kernels.logistic import KNOTS, STEEPNESS, TERMS, mixture_derivatives
+from pramana.kernels.logistic import EIGHT, KNOTS, TERMS, mixture_derivatives, steepest
 from pramana.kernels.predictor import IDENTITY, LOGIT, POWER
 from pramana.kernels.products import Products, ProductSums
 
 EDGE = 36.0
-"""Of a linear predictor beyond which H, with normal noise undone, is 0 or 1 to the last bit: its flattest part is Φ(0.238 η)."""
-FINEST = 64 * KNOTS
+"""Of a linear predictor beyond which H, with normal noise undone, is 0 or 1 to the last bit: its flattest part is Φ(0.207 η)."""
+FINEST = 128 * KNOTS
 """Knots within a unit of η from which no table is made: the noise is then at the end of what can be undone."""
 
 
@@ -99,8 +99,8 @@ class Noises:
         )
 
     def terms(self, slopes: Float, nodes: int) -> Terms | None:
-        """For slopes of η by the noises (q, records × nodes), or (q, 1) where all share them; None where two noises move records differently, or
-        where a table would be too fine."""
+        """For slopes of η by the noises (q, records × nodes), or (q, 1) where all share them; None where two noises move records differently, where
+        a table would be too fine, and where records of their own are beyond the eight components."""
         alike = slopes[:, 0] if slopes.shape[1] == 1 else None
         if alike is None and (self.sets is None or len(self.operators) > 1):
             return None
@@ -116,6 +116,8 @@ class Noises:
         plain = Terms(self.ones, coefficients, own, highest=coefficients.shape[1])
         if self.code == IDENTITY or not self.variances.any():
             return plain
+        if alike is None and not float(self.variances[0]) * float(np.max(slopes[0] ** 2)) <= EIGHT.alone**2:
+            return None
         if alike is None:
             return replace(plain, kind=2, variance=float(self.variances[0]))
         found = _tabulated(float(self.variances @ alike**2), plain.highest)
@@ -154,15 +156,17 @@ def _factors(shape: float, operators: Sequence[Operator], slopes: Float) -> Floa
 
 @lru_cache(maxsize=4)
 def _tabulated(variance: float, highest: int) -> tuple[Float, float] | None:
-    left = float(1 - STEEPNESS.max() ** 2 * variance)
-    if not left > 0:
+    steep = steepest(variance)
+    if not steep > 0:
         return np.full((1, highest + TERMS + 1), np.nan), 1.0
-    finer = float(np.ceil(KNOTS * max(1.0, STEEPNESS.max() / np.sqrt(left) / 2)))
+    finer = float(np.ceil(KNOTS * max(1.0, steep / 2)))
     if finer > FINEST:
         return None
     half = int(np.ceil(EDGE * finer))
-    knots = np.arange(-half, half + 1) / finer
-    return np.ascontiguousarray(np.stack(mixture_derivatives(knots, np.array([variance]), highest + TERMS)).T), finer
+    right = np.stack(mixture_derivatives(np.arange(half + 1) / finer, np.array([variance]), highest + TERMS)).T
+    left = right[:0:-1] * np.where(np.arange(right.shape[1]) % 2, 1.0, -1.0)  # H(−η) = 1 − H(η), and so on
+    left[:, 0] += 1
+    return np.concatenate([left, right]), finer
 
 
 def sums(

@@ -201,6 +201,12 @@ class Channel(ABC):
         """The same for few released values, however many stand for each, where there is a `lattice`."""
         return self.revert(encoded, context)
 
+    def arranged(self, order: Sequence[int], levels: Sequence[Level], kind: Kind | None) -> Channel:  # noqa: ARG002
+        """The same randomisation with its levels in another order (places of the present ones) and under other names."""
+        raise MechanismError(
+            f"the levels of a {type(self).__name__} keep their names and their order: rename the terms of the result"
+        )
+
     @property
     def dimension(self) -> int:
         """How many columns a channel without levels covers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pramana.arrays import Column, Columns, Int
-from pramana.errors import MechanismError, PramanaWarning, confidential, listing, printable
-from pramana.frames import Level, Schema, Table, Variable, decode, encode, infer_kind, read
+from pramana.errors import MechanismError, PramanaWarning, confidential, listing, printable, quoted, suggestion
+from pramana.frames import Kind, Level, Schema, Table, Variable, decode, encode, infer_kind, read
 from pramana.frames.levels import is_number, is_unsigned, lacks_half, refuse_halved_names
 from pramana.frames.replacement import replace_columns
 from pramana.frames.table import require_columns
@@ -182,6 +182,8 @@ class Mechanism:
         for assignment in self.assignments:
             _check_assignment(assignment)
         self.unit = Unit(unit) if isinstance(unit, str) else unit
+        self.labels: Mapping[str, Mapping[Level, Level]] = {}
+        """Labels that data may hold in place of the levels of a column, of a mechanism that was relabelled."""
         self._refuse_halves()
         self._refuse_overlap()
 
@@ -245,6 +247,7 @@ class Mechanism:
         be larger than it expects."""
         levels = {name: variable.levels for name, variable in self.schema.variables.items() if variable.levels}
         levels |= {by: tuple(a.channel.parts) for a in self.assignments for by in a.channel.context}
+        levels |= {name: tuple(old) for name, old in self.labels.items() if old}
         levels = {name: found for name, found in levels.items() if isinstance(found[0], str) or is_unsigned(found)}
         reports = {
             c: a.channel.texts for a in self.assignments if isinstance(a.channel, ReportChannel) for c in a.reported_in
@@ -299,17 +302,113 @@ class Mechanism:
 
     def with_unit(self, unit: Unit | str | None) -> Mechanism:
         """The same channels, drawn once for all records of a unit."""
-        return Mechanism({_key(a): a.channel for a in self.assignments}, unit)
+        return self._with({_key(a): a.channel for a in self.assignments}, unit)
+
+    def _with(
+        self,
+        channels: Mapping[str | tuple[str, ...], Channel],
+        unit: Unit | str | None,
+        labels: Mapping[str, Mapping[Level, Level]] | None = None,
+    ) -> Mechanism:
+        made = Mechanism(channels, unit)
+        made.labels = self.labels if labels is None else labels
+        return made
+
+    def relabelled(self, labels: Mapping[str, Mapping[Level, Level]]) -> Mechanism:
+        """The same randomisation with other names of levels, which terms and tables then show. Data may hold the old ones or the new; a
+        description that is saved has the new ones alone.
+
+        Parameters
+        ----------
+        labels : for each column the new name of every level that gets one.
+
+        >>> from pramana import TransitionMatrix
+        >>> received = Mechanism({"edu": TransitionMatrix.randomized_response(["1", "2", "3"], keep=0.85)})
+        >>> received.relabelled({"edu": {"1": "low", "2": "mid", "3": "high"}}).schema["edu"].levels
+        ('low', 'mid', 'high')
+        """
+        made = self
+        for column, names in _by_column(labels, "labels", {"edu": {"1": "low"}}).items():
+            made = made._relabelled(column, names)
+        return made
+
+    def _relabelled(self, column: str, names: Any) -> Mechanism:
+        assignment, levels = self._leveled(column)
+        if not isinstance(names, Mapping):
+            raise MechanismError(f"the labels of {column!r} must map old ones to new ones, as in {{'1': 'low'}}")
+        unknown = [old for old in names if old not in levels]
+        if unknown:
+            raise MechanismError(
+                f"{column!r} has no level {unknown[0]!r}: {suggestion(str(unknown[0]), map(str, levels))}"
+            )
+        changed = {old: new for old, new in names.items() if old != new}
+        fresh = [changed.get(level, level) for level in levels]
+        if len(set(fresh)) < len(fresh):
+            raise MechanismError(
+                f"two levels of {column!r} would have one name: levels are merged by the custodian, before the release, and not by labels"
+            )
+        mixed = [new for new in changed.values() if new in levels or new in self.labels.get(column, {})]
+        if mixed:
+            raise MechanismError(
+                f"{mixed[0]!r} was the name of another level of {column!r}, so that data could mean either: choose new names"
+            )
+        kind = assignment.channel.kind
+        kind = None if kind == "numeric" and not all(map(is_number, fresh)) else kind
+        channel = assignment.channel.arranged(range(len(levels)), fresh, kind)
+        before = {old: changed.get(new, new) for old, new in self.labels.get(column, {}).items()}
+        return self._changed(assignment, channel, {**self.labels, column: {**before, **changed}})
+
+    def reordered(self, order: Mapping[str, Sequence[Level]], *, kind: Kind | None = None) -> Mechanism:
+        """The same randomisation with levels in another order, in which the first is the reference; rows and columns of P go along.
+
+        Parameters
+        ----------
+        order : for each column all of its levels.
+        kind : what the levels are then, such as "ordinal"; as before by default.
+
+        >>> from pramana import TransitionMatrix
+        >>> received = Mechanism({"edu": TransitionMatrix(["high", "low"], [[0.9, 0.3], [0.1, 0.7]])})
+        >>> received.reordered({"edu": ["low", "high"]}).assignments[0].channel.matrix
+        array([[0.7, 0.1],
+               [0.3, 0.9]])
+        """
+        made = self
+        for column, wanted in _by_column(order, "order", {"edu": ["low", "high"]}).items():
+            assignment, levels = made._leveled(column)
+            if sorted(map(repr, wanted)) != sorted(map(repr, levels)):
+                raise MechanismError(
+                    f"the order of {column!r} must hold each of its {len(levels)} levels once: {quoted(listing(levels))}"
+                )
+            places = [levels.index(level) for level in wanted]
+            channel = assignment.channel.arranged(places, list(wanted), kind or assignment.channel.kind)
+            made = made._changed(assignment, channel, made.labels)
+        return made
+
+    def _changed(
+        self, assignment: Assignment, channel: Channel, labels: Mapping[str, Mapping[Level, Level]]
+    ) -> Mechanism:
+        channels = {_key(a): channel if a is assignment else a.channel for a in self.assignments}
+        return self._with(channels, self.unit, labels)
+
+    def _leveled(self, column: str) -> tuple[Assignment, tuple[Level, ...]]:
+        """The assignment and the levels of a column that a channel of its own perturbs."""
+        found = [a for a in self.assignments if column in a.columns]
+        if not found:
+            raise MechanismError(f"the mechanism has no column {column!r}: {suggestion(column, self.columns)}")
+        levels = found[0].channel.levels
+        if levels is None or len(found[0].columns) > 1:
+            why = "is numbers with noise, without levels" if levels is None else "shares one matrix with others"
+            raise MechanismError(f"column {column!r} {why}: its levels keep their names and their order")
+        return found[0], levels
 
     @property
     def by_column(self) -> Mechanism:
         """Joint noise column by column, as if each had been drawn by itself: what is published or tested of one column at a time."""
-        return Mechanism({_key(m): m.channel for a in self.assignments for m in a.margins}, self.unit)
+        return self._with({_key(m): m.channel for a in self.assignments for m in a.margins}, self.unit)
 
     def with_channel(self, assignment: Assignment, channel: Channel) -> Mechanism:
         """The same with another channel for one of the assignments."""
-        channels = {_key(a): channel if a is assignment else a.channel for a in self.assignments}
-        return Mechanism(channels, self.unit)
+        return self._changed(assignment, channel, self.labels)
 
     def used_by(self, variables: Iterable[str]) -> list[Assignment]:
         """The assignments that touch any of the variables, joint noise as far as it does."""
@@ -371,7 +470,10 @@ class Mechanism:
         return replace_columns(frame, table, released, fresh=fresh, dropped=gone, noisy=self.noisy)
 
     def received(self, table: Table) -> Table:
-        """The table with reports set aside, under names of their own, and the level of largest weight in their place."""
+        """The table with reports set aside, under names of their own, and the level of largest weight in their place; and with the levels
+        of this mechanism where it holds labels of before."""
+        for name in self.labels:
+            table = _renamed(table, name, self.labels[name])
         for assignment in self.assignments:
             if isinstance(assignment.channel, ReportChannel):
                 table = _received(table, assignment, assignment.channel, self.unit)
@@ -380,7 +482,7 @@ class Mechanism:
     @property
     def of_truth(self) -> Mechanism:
         """For the true file: its columns hold levels, where the released one has reports."""
-        return Mechanism({_key(a): _of_truth(a.channel) for a in self.assignments}, self.unit)
+        return self._with({_key(a): _of_truth(a.channel) for a in self.assignments}, self.unit)
 
     def document(self) -> Document:
         """The versioned description, in JSON types."""
@@ -404,6 +506,22 @@ class Mechanism:
         from pramana.mechanism.description.reading import load
 
         return load(Path(path), verify=verify)
+
+
+def _by_column(given: Any, name: str, example: object) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise MechanismError(f"{name}={given!r} must be by column, as in {example!r}")
+    return given
+
+
+def _renamed(table: Table, name: str, labels: Mapping[Level, Level]) -> Table:
+    """The table with old labels of a column replaced by the levels that they stand for."""
+    if name not in table.names:
+        return table
+    values = table.column(name).tolist()
+    if not any(value in labels for value in values):
+        return table
+    return table.replaced(name, [None if value is None else labels.get(value, value) for value in values])
 
 
 def _received(table: Table, assignment: Assignment, channel: ReportChannel, unit: Unit | None) -> Table:

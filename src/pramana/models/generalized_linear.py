@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pramana.arrays import Float
 from pramana.estimating import Family, GeneralizedLinear, family_of
@@ -28,10 +29,10 @@ class Glm(FormulaQuestion):
     def facts(self) -> dict[str, str]:
         return {"Formula": self.formula, "Family": f"{self.family.name}, {self.family.link} link"}
 
-    def margins(self, variables: Sequence[str], estimate: Float) -> Question:  # noqa: ARG002
-        from pramana.models.marginal import margins
+    def margins(self, variables: Sequence[str], estimate: Float, at: Mapping[str, Any] | None = None) -> Question:  # noqa: ARG002
+        from pramana.models.marginal import margins_of
 
-        return margins(self.formula, variables, self.family, functions=dict(self.functions))
+        return margins_of(self, variables, at)
 
     @property
     def log_scale(self) -> bool:

@@ -1,17 +1,20 @@
-"""Average marginal effects: a generalised linear model and the average of its effects in one system."""
+"""Average marginal effects: a regression and the average of its effects in one system."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from itertools import product
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.errors import FormulaError, suggestion
+from pramana.errors import FormulaError, quoted, suggestion
 from pramana.estimating import Family, family_of
 from pramana.estimating.cells import factor_of
+from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.generalized_linear import GeneralizedLinear
 from pramana.estimating.products import FromColumns
 from pramana.estimating.records import broadcast
@@ -21,28 +24,33 @@ from pramana.formulas.functions import JUMPS, Functions, Own, own_functions
 from pramana.formulas.parsed import FormulaQuestion, ParsedFormula
 from pramana.formulas.tree import COMPARISONS, Node, Operation, calls, names, walk, written
 from pramana.frames import Level, Schema, Table
+from pramana.models.expected import Expected, ExpectedMean
 from pramana.models.generalized_linear import Glm
+from pramana.models.multinomial import Multinomial, MultinomialFunction, by_class
+from pramana.models.ordinal import Ordinal, OrdinalSystem, Slopes
+from pramana.models.prediction import ClassPrediction
 
 
 @dataclass(frozen=True)
 class Slope:
-    """The effect of a number v: μ′(η) ∂η/∂v.
+    """The effect of a number v: ∂μ/∂v.
 
     Attributes
     ----------
-    designs_of : the one function columns ↦ ∂x/∂v (n, q).
+    designs_of : columns ↦ ∂x/∂v (n, q); where other columns are held at values, also columns ↦ x with them (n, q).
     """
 
-    names: tuple[str]
-    designs_of: tuple[FromColumns]
+    names: tuple[str, ...]
+    designs_of: tuple[FromColumns, ...]
 
     def values(self, at: At, own: Sequence[Float]) -> Float:
-        return np.asarray((at.rise(at.x) * (own[0] @ at.coefficients))[:, None])
+        tilt, x = own[0], own[-1] if len(own) > 1 else at.x
+        return np.einsum("mkl,ml->mk", at.expected.rise(at.eta(x)), at.expected.predictors(tilt, at.coefficients))
 
     def gradients(self, at: At, own: Sequence[Float], weights: Float) -> Float:
-        tilt = own[0]
-        both = (weights * at.bend() * (tilt @ at.coefficients)) @ at.x + (weights * at.rise(at.x)) @ tilt
-        return np.asarray(both[None])
+        tilt, x = own[0], own[-1] if len(own) > 1 else at.x
+        eta, along = at.eta(x), at.expected.predictors(tilt, at.coefficients)
+        return at.summed(at.expected.rise(eta), tilt, weights) + at.summed(at.expected.bend(eta, along), x, weights)
 
 
 @dataclass(frozen=True)
@@ -58,50 +66,201 @@ class Contrasts:
     designs_of: tuple[FromColumns, ...]
 
     def values(self, at: At, own: Sequence[Float]) -> Float:
-        means = [at.mean(x) for x in own]
-        return np.stack([m - means[0] for m in means[1:]], axis=1)
+        means = [at.expected.means(at.eta(x)) for x in own]
+        return np.column_stack([m - means[0] for m in means[1:]])
 
     def gradients(self, at: At, own: Sequence[Float], weights: Float) -> Float:
-        sums = [(weights * at.rise(x)) @ x for x in own]
-        return np.stack([s - sums[0] for s in sums[1:]])
+        sums = [at.summed(at.expected.rise(at.eta(x)), x, weights) for x in own]
+        return np.concatenate([s - sums[0] for s in sums[1:]])
 
 
 @dataclass(frozen=True)
 class At:
-    """The model at some coefficients, for records with design x (m, q) and an offset (m,)."""
+    """What a model expects at some coefficients, for records with design x (m, q) and an offset (m,)."""
 
-    family: Family
+    expected: Expected
     coefficients: Float
     x: Float
     offset: Float
 
-    def mean(self, x: Float) -> Float:
-        return np.asarray(self.family.curve(x @ self.coefficients + self.offset)[0])
+    def eta(self, x: Float) -> Float:
+        return self.expected.predictors(x, self.coefficients) + self.offset[:, None]
 
-    def rise(self, x: Float, step: float = 0.0) -> Float:
-        """μ′ at η + step."""
-        return np.asarray(self.family.curve(x @ self.coefficients + self.offset + step)[1])
+    def summed(self, parts: Float, x: Float, weights: Float) -> Float:
+        """Σ w ∂(parts η)/∂β (K, q)."""
+        return np.asarray(np.einsum("m,mkq->kq", weights, self.expected.gradients(parts, x)))
 
-    def bend(self, step: float = 1e-5) -> Float:
-        """μ″ by central differences."""
-        return (self.rise(self.x, step) - self.rise(self.x, -step)) / (2 * step)
+
+class Model(ABC):
+    """A regression whose effects are averaged: its score, and what it expects of a record.
+
+    Attributes
+    ----------
+    function : by which it is solved alone.
+    """
+
+    if TYPE_CHECKING:  # to be read; a subclass has a field
+
+        @property
+        def function(self) -> EstimatingFunction: ...
+
+    @property
+    @abstractmethod
+    def expected(self) -> Expected: ...
+
+    @property
+    @abstractmethod
+    def design(self) -> FormulaDesign: ...
+
+    @abstractmethod
+    def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
+        """x (n, q), y (n,) and offset (n,)."""
+
+    @abstractmethod
+    def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:
+        """Coefficients by which all records expect about the same."""
+
+    @abstractmethod
+    def score(self, beta: Float, arrays: Mapping[str, Float]) -> Float:
+        """(m, q)."""
+
+    @abstractmethod
+    def slope(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
+        """Σ w ∂score/∂β (q, q)."""
+
+    @property
+    def rising(self) -> slice | None:
+        return None
+
+    @property
+    def grows(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class MeanModel(Model):
+    """A generalised linear model, score a(η) x (y − μ)."""
+
+    function: GeneralizedLinear
+
+    @property
+    def expected(self) -> ExpectedMean:
+        return ExpectedMean(self.function.family)
+
+    @property
+    def design(self) -> FormulaDesign:
+        return cast(FormulaDesign, self.function.design_of)
+
+    @property
+    def grows(self) -> bool:
+        return self.function.family.link in ("log", "cloglog")
+
+    def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
+        out = {"x": self.function.design_of(columns, n), "y": self.function.response_of(columns, n)}
+        self.function.family.check_response(out["y"], self.function.label)
+        out["offset"] = np.zeros(n) if self.function.offset_of is None else self.function.offset_of(columns, n)
+        return out
+
+    def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:
+        level = self.function.family.start(float(weights @ arrays["y"] / weights.sum()))
+        return np.asarray(np.linalg.lstsq(arrays["x"], level - arrays["offset"], rcond=None)[0])
+
+    def score(self, beta: Float, arrays: Mapping[str, Float]) -> Float:
+        mu, _, a, _ = self.function.family.curve(arrays["x"] @ beta + arrays["offset"])
+        return np.asarray(arrays["x"] * (a * (arrays["y"] - mu))[:, None])
+
+    def slope(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
+        x = arrays["x"]
+        mu, rise, a, bend = self.function.family.curve(x @ beta + arrays["offset"])
+        return np.asarray((x * (weights * (bend * (arrays["y"] - mu) - a * rise))[:, None]).T @ x)
+
+
+@dataclass(frozen=True)
+class ClassModel(Model):
+    """Multinomial logit, score (1{y = k} − p_k) ⊗ x."""
+
+    function: MultinomialFunction
+
+    @property
+    def expected(self) -> Expected:
+        return self.function.prediction.expected
+
+    @property
+    def design(self) -> FormulaDesign:
+        return self.function.design
+
+    def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
+        codes = self.function.classes.codes(columns, n).astype(float)
+        return {"x": self.design(columns, n), "y": codes, "offset": np.zeros(n)}
+
+    def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:  # noqa: ARG002
+        return np.zeros(len(self.function.parameters))
+
+    def score(self, beta: Float, arrays: Mapping[str, Float]) -> Float:
+        p = self.expected.means(self.expected.predictors(arrays["x"], beta))
+        left = (arrays["y"][:, None] == np.arange(p.shape[1])) - p
+        return np.asarray((left[:, 1:, None] * arrays["x"][:, None, :]).reshape(len(p), -1))
+
+    def slope(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
+        rise = self.expected.rise(self.expected.predictors(arrays["x"], beta))
+        return by_class(arrays["x"], rise.shape[2], lambda j, k: -weights * rise[:, j + 1, k])
+
+
+@dataclass(frozen=True)
+class OrderedModel(Model):
+    """Proportional odds, with the score of `OrdinalSystem`."""
+
+    function: StackedFunction
+
+    @property
+    def _ordinal(self) -> OrdinalSystem:
+        return cast(OrdinalSystem, self.function.system)
+
+    @property
+    def expected(self) -> Expected:
+        return cast(ClassPrediction, self._ordinal.prediction).expected
+
+    @property
+    def design(self) -> FormulaDesign:
+        return cast(Slopes, self._ordinal.design_of).design
+
+    @property
+    def rising(self) -> slice:
+        return self._ordinal.rising
+
+    def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
+        codes = self._ordinal.code_of(columns, n).astype(float)
+        return {"x": self.design(columns, n), "y": codes, "offset": np.zeros(n)}
+
+    def _own(self, arrays: Mapping[str, Float]) -> dict[str, Float]:
+        kept = list(cast(Slopes, self._ordinal.design_of).kept)
+        return {"design": arrays["x"][:, kept], "code": arrays["y"]}
+
+    def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:
+        return self._ordinal.start(self._own(arrays), weights)
+
+    def score(self, beta: Float, arrays: Mapping[str, Float]) -> Float:
+        return self._ordinal.u(beta, self._own(arrays))
+
+    def slope(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
+        return self._ordinal.slope(beta, self._own(arrays), weights)
 
 
 @dataclass(frozen=True)
 class MarginsSystem(System):
-    """U = (a(η) x (y − μ), effect_k(x; β) − α_k).
+    """U = (score of the model, effect_k(x; β) − α_k).
 
     Attributes
     ----------
     parts : the variables whose effects are averaged.
     """
 
-    model: GeneralizedLinear
+    model: Model
     parts: tuple[Slope | Contrasts, ...]
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        return (*(f"coefficient:{p}" for p in self.model.parameters), *self.shown)
+        return (*(f"coefficient:{p}" for p in self.model.function.parameters), *self.shown)
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -109,61 +268,55 @@ class MarginsSystem(System):
 
     @property
     def curvatures(self) -> tuple[slice, ...]:
-        return (slice(len(self.model.parameters)),)
+        return (slice(self._size),)
 
     @property
-    def family(self) -> Family:
-        return self.model.family
+    def rising(self) -> slice | None:
+        return self.model.rising
 
     @property
     def grows(self) -> bool:
-        return self.family.link in ("log", "cloglog")
+        return self.model.grows
+
+    @property
+    def _size(self) -> int:
+        return len(self.model.function.parameters)
 
     def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
-        out = {"x": self.model.design_of(columns, n), "y": self.model.response_of(columns, n)}
-        self.family.check_response(out["y"], self.model.label)
-        out["offset"] = np.zeros(n) if self.model.offset_of is None else self.model.offset_of(columns, n)
+        out = self.model.arrays(columns, n)
         for j, part in enumerate(self.parts):
             out |= {f"{j}:{k}": design(columns, n) for k, design in enumerate(part.designs_of)}
         return out
 
     @property
-    def first(self) -> GeneralizedLinear:
-        return self.model
+    def first(self) -> EstimatingFunction:
+        return self.model.function
 
     def completed(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
         """The averages follow from the coefficients."""
-        at = At(self.family, beta, arrays["x"], arrays["offset"])
+        at = self._at(beta, arrays)
         effects = np.column_stack([part.values(at, own) for part, own in self._own(arrays)])
         return np.concatenate([beta, weights @ effects / weights.sum()])
 
     def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:
-        """Coefficients that are about constant at the mean response, and no effect."""
-        x = arrays["x"]
-        level = self.family.start(float(weights @ arrays["y"] / weights.sum()))
-        flat = np.linalg.lstsq(x, level - arrays["offset"], rcond=None)[0]
-        return np.concatenate([flat, np.zeros(len(self.shown))])
+        """No effect."""
+        return np.concatenate([self.model.start(arrays, weights), np.zeros(len(self.shown))])
 
     def u(self, beta: Float, arrays: Mapping[str, Float]) -> Float:
-        at, averages = self._at(beta, arrays)
-        mu, _, a, _ = self.family.curve(at.x @ at.coefficients + at.offset)
-        score = at.x * (a * (arrays["y"] - mu))[:, None]
-        effects = [part.values(at, own) for part, own in self._own(arrays)]
-        return np.column_stack([score, np.column_stack(effects) - averages])
+        at, q = self._at(beta, arrays), self._size
+        effects = np.column_stack([part.values(at, own) for part, own in self._own(arrays)])
+        return np.column_stack([self.model.score(beta[:q], arrays), effects - beta[q:]])
 
     def slope(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
-        at, averages = self._at(beta, arrays)
-        x, q = at.x, len(at.coefficients)
-        mu, rise, a, bend = self.family.curve(x @ at.coefficients + at.offset)
+        at, q = self._at(beta, arrays), self._size
         out = np.zeros((beta.size, beta.size))
-        out[:q, :q] = (x * (weights * (bend * (arrays["y"] - mu) - a * rise))[:, None]).T @ x
+        out[:q, :q] = self.model.slope(beta[:q], arrays, weights)
         out[q:, :q] = np.concatenate([part.gradients(at, own, weights) for part, own in self._own(arrays)])
-        out[q:, q:] = -weights.sum() * np.eye(len(averages))
+        out[q:, q:] = -weights.sum() * np.eye(beta.size - q)
         return out
 
-    def _at(self, beta: Float, arrays: Mapping[str, Float]) -> tuple[At, Float]:
-        q = len(self.model.parameters)
-        return At(self.family, beta[:q], arrays["x"], arrays["offset"]), beta[q:]
+    def _at(self, beta: Float, arrays: Mapping[str, Float]) -> At:
+        return At(self.model.expected, beta[: self._size], arrays["x"], arrays["offset"])
 
     def _own(self, arrays: Mapping[str, Float]) -> Iterator[tuple[Slope | Contrasts, list[Float]]]:
         for j, part in enumerate(self.parts):
@@ -176,33 +329,54 @@ STEP = 1e-5
 
 @dataclass(frozen=True)
 class Margins(FormulaQuestion):
-    """Question of `margins(formula, variable, family, link)`."""
+    """Question of `margins(formula, variable, family, link)`.
 
-    formula: str
+    Attributes
+    ----------
+    model : the regression whose effects are asked for.
+    of : covariates, all of them where there is none.
+    held : columns that are set to values for everyone, one setting after the other.
+    """
+
+    model: Glm | Multinomial | Ordinal
     of: tuple[str, ...]
-    family: Family
-    functions: Own = ()
+    held: tuple[Held, ...] = ((),)
+
+    @property
+    def formula(self) -> str:
+        return self.model.formula
+
+    @property
+    def functions(self) -> Own:
+        return self.model.functions
 
     @property
     def facts(self) -> dict[str, str]:
-        return self._model.facts
-
-    @property
-    def _model(self) -> Glm:
-        return Glm(self.formula, self.family, self.functions)
+        return self.model.facts
 
     def prepare(self, table: Table, schema: Schema) -> StackedFunction:
         parsed = self.parsed
         offsets = parsed.offset_variables
-        for name in self.of:
+        for name in (*self.of, *(name for name, _ in self.held[0])):
             _refuse_unfit(self.formula, name, parsed.covariates, offsets)
         chosen = self.of or tuple(name for name in parsed.covariates if name not in offsets)
         if not chosen:
             raise FormulaError(f"{self.formula!r} has no covariate whose effect could be averaged: add one")
-        model = self._model.prepare(table, schema)
-        design = cast(FormulaDesign, model.design_of)
-        parts = tuple(_part(parsed, design, name, table, schema) for name in chosen)
-        return StackedFunction(MarginsSystem(model, parts), self.variables)
+        model = _model_of(self.model, table, schema)
+        for held in self.held:
+            for name, value in held:
+                _refuse_unknown(parsed, name, value, table, schema)
+        parts = [
+            _part(parsed, model, name, held, table, schema)
+            for held in self.held
+            for name in chosen
+            if name in self.of or not _decided(parsed, name, held, table, schema)
+        ]
+        return StackedFunction(MarginsSystem(model, tuple(parts)), self.variables)
+
+
+Held: TypeAlias = tuple[tuple[str, Level], ...]
+"""Columns and the values at which they are held."""
 
 
 def margins(
@@ -211,17 +385,21 @@ def margins(
     family: str | Family = "gaussian",
     link: str | None = None,
     *,
+    at: Mapping[str, Any] | None = None,
     functions: Functions | None = None,
 ) -> Margins:
     """Average marginal effects on the mean response, over the population of the other variables.
 
     For a number, the average of ∂μ/∂v; for levels (text, a mechanism's nominal levels, or numbers with two values), the
     average of μ(level) − μ(first level). The model and the averages are one system: coefficients are estimated along with
-    them, and perturbed columns, the variable itself too, are reverted in both.
+    them, and perturbed columns, the variable itself too, are reverted in both. Of "multinomial" and "ordinal" families, the
+    effects on the chance of every class.
 
     Parameters
     ----------
     variable : one covariate or several; all of them by default.
+    at : covariates that are set to true values for everyone, as {"age": 40} or {"age": [30, 50], "sex": "f"}, every
+        combination of them in turn; the others are averaged over.
 
     >>> import pramana as pr
     >>> data = {"ill": [0, 1, 0, 1, 1, 0, 1, 1] * 20, "age": range(160), "smokes": ["no", "no", "yes", "yes"] * 40}
@@ -231,33 +409,110 @@ def margins(
     ('effect(smokes: yes against no)',)
     >>> pr.fit(pr.margins("ill ~ age + smokes", family="binomial"), data, mechanism).parameters
     ('effect(age)', 'effect(smokes: yes against no)')
+    >>> pr.fit(pr.margins("ill ~ age + smokes", "age", "binomial", at={"smokes": ["no", "yes"]}), data, mechanism).parameters
+    ('effect(age), smokes = no', 'effect(age), smokes = yes')
     """
+    own = own_functions(functions)
+    if family in CLASSES and link is not None:
+        raise FormulaError(f"margins of family {family!r} have no link to choose: leave link= out")
+    model = CLASSES[family](formula, own) if family in CLASSES else Glm(formula, family_of(family, link), own)
+    return margins_of(model, variable, at)
+
+
+CLASSES: dict[Any, type[Multinomial] | type[Ordinal]] = {"multinomial": Multinomial, "ordinal": Ordinal}
+
+
+def margins_of(
+    model: Glm | Multinomial | Ordinal, variable: str | Sequence[str] | None, at: Mapping[str, Any] | None
+) -> Margins:
+    """The effects of a model's covariates."""
     chosen = (variable,) if isinstance(variable, str) else tuple(dict.fromkeys(variable or ()))
-    return Margins(formula, chosen, family_of(family, link), own_functions(functions))
+    if at is not None and not isinstance(at, Mapping):
+        raise FormulaError(f"at={at!r} must map covariates to values, as in at={{'age': 40}}")
+    values = {name: _listed(name, given) for name, given in (at or {}).items()}
+    held = tuple(tuple(zip(values, each, strict=True)) for each in product(*values.values()))
+    return Margins(model, chosen, held)
 
 
-def _part(parsed: ParsedFormula, design: FormulaDesign, name: str, table: Table, schema: Schema) -> Slope | Contrasts:
-    factors = [f for f in parsed.factors.values() if name in names(f)]
-    levels = _levels(name, table, schema, coded=any("C" in calls(f) for f in factors))
+def _listed(name: str, given: Any) -> list[Level]:
+    values = np.asarray(given).ravel().tolist() if not isinstance(given, str) else [given]
+    if not values or len(set(map(str, values))) < len(values):
+        raise FormulaError(f"at={{{name!r}: {given!r}}} holds no value, or one twice: give each value once")
+    return values
+
+
+def _model_of(asked: Glm | Multinomial | Ordinal, table: Table, schema: Schema) -> Model:
+    if isinstance(asked, Glm):
+        return MeanModel(asked.prepare(table, schema))
+    return (
+        ClassModel(asked.prepare(table, schema))
+        if isinstance(asked, Multinomial)
+        else OrderedModel(asked.prepare(table, schema))
+    )
+
+
+def _part(
+    parsed: ParsedFormula, model: Model, name: str, held: Held, table: Table, schema: Schema
+) -> Slope | Contrasts:
+    factors = _factors(parsed, name)
+    levels = _levels(name, table, schema, coded=_coded(factors))
     if levels is None:
         for factor in factors:
             _refuse_steps(factor, name)
-        tilt = cast(FromColumns, Tilt.of(design, name, table, schema))
-        return Slope((f"effect({name})",), (tilt,))
-    labels = tuple(f"effect({name}: {level} against {levels[0]})" for level in levels[1:])
-    return Contrasts(labels, tuple(cast(FromColumns, Setting(design, name, level)) for level in levels))
+        tilt = cast(FromColumns, Tilt.of(model.design, name, table, schema))
+        designs = (HeldDesign(tilt, held), HeldDesign(model.design, held)) if held else (tilt,)
+        return Slope(_named(model, [f"effect({name})"], held), designs)
+    if name in dict(held):
+        raise FormulaError(
+            f"the effect of {name!r} compares its levels, so that at= cannot hold it at one: leave it out of at="
+        )
+    labels = [f"effect({name}: {level} against {levels[0]})" for level in levels[1:]]
+    settings = tuple(HeldDesign(model.design, (*held, (name, level))) for level in levels)
+    return Contrasts(_named(model, labels, held), settings)
+
+
+def _factors(parsed: ParsedFormula, name: str) -> list[Node]:
+    return [f for f in parsed.factors.values() if name in names(f)]
+
+
+def _coded(factors: Sequence[Node]) -> bool:
+    return any("C" in calls(f) for f in factors)
+
+
+def _decided(parsed: ParsedFormula, name: str, held: Held, table: Table, schema: Schema) -> bool:
+    """Levels that are held at one of them, which leaves no effect."""
+    coded = _coded(_factors(parsed, name))
+    return name in dict(held) and _levels(name, table, schema, coded=coded) is not None
+
+
+def _named(model: Model, labels: Sequence[str], held: Held) -> tuple[str, ...]:
+    """The names of a variable's effects, one for every label and outcome."""
+    where = "".join(f", {name} = {value}" for name, value in held)
+    outcomes = [f"{outcome}:" if outcome else "" for outcome in model.expected.outcomes]
+    return tuple(f"{outcome}{label}{where}" for label in labels for outcome in outcomes)
+
+
+def _refuse_unknown(parsed: ParsedFormula, name: str, value: Level, table: Table, schema: Schema) -> None:
+    """A level that nobody has, or something else than a number."""
+    levels = _levels(name, table, schema, coded=_coded(_factors(parsed, name)))
+    if levels is not None and value not in levels:
+        known = suggestion(str(value), tuple(map(str, levels)))
+        raise FormulaError(f"at: {value!r} is no level of {name!r}: {quoted(known)}")
+    if levels is None and not (isinstance(value, int | float) and np.isfinite(value)):
+        raise FormulaError(
+            f"at: {value!r} is no number, and {name!r} holds numbers: give one, as in at={{{name!r}: 40}}"
+        )
 
 
 @dataclass(frozen=True)
-class Setting:
-    """The design with the variable set to one value for everyone."""
+class HeldDesign:
+    """A design with some columns set to one value for everyone."""
 
-    design: FormulaDesign
-    variable: str
-    value: Level
+    design: FromColumns
+    held: Held
 
     def __call__(self, columns: Mapping[str, object], n: int) -> Float:
-        return self.design({**columns, self.variable: self.value}, n)
+        return self.design({**columns, **dict(self.held)}, n)
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.estimating.collinearity import refuse_collinear
 from pramana.estimating.equation import About, Ascent, Equation, paired
-from pramana.estimating.function import EstimatingFunction
+from pramana.estimating.function import EstimatingFunction, Question
 from pramana.estimating.records import Records
 from pramana.formulas.design import FormulaDesign, regressors
 from pramana.formulas.functions import Functions, Own, own_functions
@@ -193,6 +193,11 @@ class Multinomial(FormulaQuestion):
     @property
     def log_scale(self) -> bool:
         return True
+
+    def margins(self, variables: Sequence[str], estimate: Float, at: Mapping[str, Any] | None = None) -> Question:  # noqa: ARG002
+        from pramana.models.marginal import margins_of
+
+        return margins_of(self, variables, at)
 
     def prepare(self, table: Table, schema: Schema) -> MultinomialFunction:
         parsed = parse_plain(self.formula, self.functions)

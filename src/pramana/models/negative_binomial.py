@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -149,9 +150,11 @@ class NegativeBinomial(FormulaQuestion):
             "family=pramana.negative_binomial(dispersion)"
         )
 
-    def margins(self, variables: Sequence[str], estimate: Float) -> Question | None:
+    def margins(
+        self, variables: Sequence[str], estimate: Float, at: Mapping[str, Any] | None = None
+    ) -> Question | None:
         """With the dispersion that was estimated."""
-        return self.at(float(np.exp(estimate[-1]))).margins(variables, estimate)
+        return self.at(float(np.exp(estimate[-1]))).margins(variables, estimate, at)
 
     def at(self, dispersion: float) -> Glm:
         """The same regression with a known dispersion, which estimates the same coefficients."""

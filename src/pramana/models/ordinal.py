@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, logit
@@ -11,6 +12,7 @@ from scipy.special import expit, logit
 from pramana.arrays import Float, Int
 from pramana.errors import FormulaError, SolveError, quoted
 from pramana.estimating.cells import factor_of, refuse_unordered
+from pramana.estimating.function import Question
 from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import FormulaDesign, regressors
@@ -141,6 +143,11 @@ class Ordinal(FormulaQuestion):
     @property
     def log_scale(self) -> bool:
         return True
+
+    def margins(self, variables: Sequence[str], estimate: Float, at: Mapping[str, Any] | None = None) -> Question:  # noqa: ARG002
+        from pramana.models.marginal import margins_of
+
+        return margins_of(self, variables, at)
 
     def prepare(self, table: Table, schema: Schema) -> StackedFunction:
         parsed = parse_plain(self.formula, self.functions)

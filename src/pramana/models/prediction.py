@@ -16,6 +16,7 @@ from pramana.formulas.design import FormulaDesign, Offset
 from pramana.frames import Table, read
 from pramana.frames.table import is_missing
 from pramana.kernels.predictor import Curve
+from pramana.models.expected import ClassChances, Expected, OrderedChances
 
 
 @dataclass(frozen=True)
@@ -108,28 +109,17 @@ class ClassPrediction:
 
     def chances(self, x: Float, beta: Float) -> tuple[Float, Float]:
         """Of every class (n, K), and their derivatives by the parameters (n, K, m)."""
-        return self._of_thresholds(x, beta) if self.ordered else self._of_classes(x, beta)
-
-    def _of_classes(self, x: Float, beta: Float) -> tuple[Float, Float]:
         size, q = len(self.levels), x.shape[1]
-        eta = np.column_stack([np.zeros(len(x)), x @ beta[: (size - 1) * q].reshape(size - 1, q).T])
-        p = np.exp(eta - eta.max(axis=1, keepdims=True))
-        p /= p.sum(axis=1, keepdims=True)
-        bend = np.einsum("nk,kj->nkj", p, np.eye(size)) - np.einsum("nk,nj->nkj", p, p)
-        return p, np.einsum("nkj,nq->nkjq", bend[:, :, 1:], x).reshape(len(x), size, -1)
+        own = (
+            beta[: size - 1 + q - 1] if self.ordered else beta[: (size - 1) * q]
+        )  # what the mechanism had free comes after
+        eta = self.expected.predictors(x, own)
+        return self.expected.means(eta), self.expected.gradients(self.expected.rise(eta), x)
 
-    def _of_thresholds(self, x: Float, beta: Float) -> tuple[Float, Float]:
-        from scipy.special import expit
-
-        x = x[:, [j for j, name in enumerate(self.design.names) if name != "Intercept"]]
-        cuts = len(self.levels) - 1
-        eta = beta[:cuts] - (x @ beta[cuts : cuts + x.shape[1]])[:, None]
-        density, ends = expit(eta) * expit(-eta), np.zeros((len(x), 1))
-        below = np.hstack([ends, expit(eta), ends + 1])
-        by_cut = np.zeros((len(x), cuts + 2, cuts))
-        by_cut[:, 1:-1] = density[:, :, None] * np.eye(cuts)
-        by_term = -np.hstack([ends, density, ends])[:, :, None] * x[:, None, :]
-        return np.diff(below, axis=1), np.diff(np.concatenate([by_cut, by_term], axis=2), axis=1)
+    @property
+    def expected(self) -> Expected:
+        names = tuple(map(str, self.levels))
+        return OrderedChances(names, self.design.names.index("Intercept")) if self.ordered else ClassChances(names)
 
 
 AnyPrediction: TypeAlias = Prediction | ClassPrediction

@@ -45,7 +45,7 @@ def share(
 ) -> Share:
     """The share of those with low < column ≤ high: the distribution function, or a difference of two of its values.
 
-    The column is clean, has perturbed numeric levels, or got Laplace noise now and then (`KeepOrNoise`).
+    The column is clean, has perturbed numeric levels, or got noise now and then (`KeepOrNoise`).
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class Quantile(Question):
     """Question of `quantile(column, q, by)`."""
 
     column: str
-    q: float
+    q: float | tuple[float, ...]
     by: tuple[str, ...] = ()
     bandwidth: float | None = None
 
@@ -55,23 +55,28 @@ class Quantile(Question):
 
     def prepare(self, table: Table, schema: Schema) -> DistributionFunction:
         levels, by = support_of(self.column, table, schema), factors_of(self.by, table, schema)
-        name = f"median({self.column})" if self.q == 0.5 else f"quantile({self.column}, {self.q:g})"
-        return DistributionFunction(QuantileFunctional(name, self.q, self.bandwidth), self.column, by, levels)
+        if isinstance(self.q, float):
+            return DistributionFunction(self._functional(self.q), self.column, by, levels)
+        several = SeveralQuantiles(tuple(map(self._functional, self.q)))
+        return DistributionFunction(several, self.column, by, levels)
+
+    def _functional(self, q: float) -> QuantileFunctional:
+        name = f"median({self.column})" if q == 0.5 else f"quantile({self.column}, {q:g})"
+        return QuantileFunctional(name, q, self.bandwidth)
 
 
 def quantile(
-    column: str, q: float, by: str | Sequence[str] | None = None, *, bandwidth: float | None = None
+    column: str, q: float | Sequence[float], by: str | Sequence[str] | None = None, *, bandwidth: float | None = None
 ) -> Quantile:
-    """The q-quantile of a column, of everyone or within domains that may be perturbed.
+    """The q-quantile of a column, or several with their joint covariance, of everyone or within domains that may be perturbed.
 
     The reverted distribution function is smoothed and rearranged before it is inverted. A column with perturbed numeric
-    levels is not smoothed: its quantile is one of the levels. Of columns with noise those under `KeepOrNoise` with Laplace noise have
-    quantiles. Intervals are Woodruff's: that of the share below, read back through the
+    levels is not smoothed: its quantile is one of the levels. Of columns with noise those under `KeepOrNoise` have quantiles. Intervals are Woodruff's: that of the share below, read back through the
     distribution function.
 
     Parameters
     ----------
-    q : between 0 and 1.
+    q : between 0 and 1; a list for several.
     by : one or several columns, perturbed or not, whose levels are the domains.
     bandwidth : half-width of the uniform kernel, in units of the column. By default n^(−1/3) times the smaller of standard
         deviation and interquartile range over 1.349 of the released column; the result's facts state the number used.
@@ -86,14 +91,21 @@ def quantile(
     ('quantile(income, 0.9)[edu=low]', 'quantile(income, 0.9)[edu=high]')
     >>> result.facts["Bandwidth"]
     '9.872, half-width of a uniform kernel'
+    >>> pr.fit(pr.quantile("income", [0.1, 0.9]), data, mechanism).combine("quantile(income, 0.9) - quantile(income, 0.1)").estimate
+    array([160.])
     """
     names = names_of(by, "by")
     distinct(column, *names)
-    if isinstance(q, bool) or not isinstance(q, int | float) or not 0 < q < 1:
-        raise FormulaError(f"q={q!r} must be a number between 0 and 1, both excluded")
+    alone = isinstance(q, int | float)
+    shares = (q,) if isinstance(q, int | float) else tuple(q)
+    for share in shares:
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
+            raise FormulaError(f"q={share!r} must be a number between 0 and 1, both excluded")
+    if not shares or len(set(shares)) < len(shares):
+        raise FormulaError(f"q={q!r} holds no quantile, or one twice: give each once, as in [0.1, 0.5, 0.9]")
     if bandwidth is not None and not 0 < bandwidth < np.inf:
         raise FormulaError(f"bandwidth={bandwidth!r} must be positive: it is a half-width in units of {column!r}")
-    return Quantile(column, float(q), names, bandwidth)
+    return Quantile(column, float(shares[0]) if alone else tuple(map(float, shares)), names, bandwidth)
 
 
 def median(column: str, by: str | Sequence[str] | None = None, *, bandwidth: float | None = None) -> Quantile:
@@ -157,7 +169,7 @@ class QuantileFunctional(Functional):
     def outer(self, measure: Distribution, beta: Float, reference: Float, weights: Float) -> Float:  # noqa: ARG002
         """(q − K)² = q² − 2qK + K²; domains do not overlap."""
         h, q = width(measure, self.bandwidth), self.q
-        squares = [q**2 - 2 * q * measure.below(b, h) + measure.squared_below(b, h) for b in beta]
+        squares = [q**2 - 2 * q * measure.below(b, h) + measure.both_below(b, b, h) for b in beta]
         return np.diag([float(weights @ measure.per_record(square, g)) for g, square in enumerate(squares)])
 
     def slope(self, measure: Distribution, beta: Float, weights: Float) -> Float:
@@ -200,6 +212,67 @@ class QuantileFunctional(Functional):
             "its resampled standard error tends to be too small; use Woodruff(), a quantile nearer to the middle, or larger domains"
         )
         return [(EXTREME, "warning", text)]
+
+
+@dataclass(frozen=True)
+class SeveralQuantiles(Functional):
+    """Quantiles of the same numbers, one after the other, each in all domains; records below several of them make them vary together."""
+
+    parts: tuple[QuantileFunctional, ...]
+    plausible: tuple[float, float] | None = None
+    reason: str = "the reverted distribution is empty"
+
+    def names(self, domains: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for part in self.parts for name in part.names(domains))
+
+    def _each(self, values: Float) -> list[tuple[QuantileFunctional, Float]]:
+        """The parts, and their columns of values (..., d)."""
+        return list(zip(self.parts, np.split(values, len(self.parts), axis=-1), strict=True))
+
+    def solve(self, measure: Distribution, weights: Float) -> Float:
+        return np.concatenate([part.solve(measure, weights) for part in self.parts], axis=1)
+
+    def sharp(self, measure: Distribution) -> SeveralQuantiles:
+        found = tuple(part.sharp(measure) for part in self.parts)
+        return self if found == self.parts else replace(self, parts=found)
+
+    @property
+    def invertible(self) -> bool:
+        return True
+
+    def inverted(self, measure: Distribution, scores: Float, weights: Float) -> Float:
+        return np.concatenate([part.inverted(measure, own, weights) for part, own in self._each(scores)], axis=1)
+
+    def levels(self, scores: Float, mass: float | Float) -> Float:
+        return np.concatenate([part.levels(own, mass) for part, own in self._each(scores)], axis=1)
+
+    def width(self, measure: Distribution) -> float:
+        return self.parts[0].width(measure)
+
+    def pieces(self, measure: Distribution, beta: Float, reference: Float) -> list[tuple[int | None, Float]]:
+        return [piece for part, own in self._each(beta) for piece in part.pieces(measure, own, reference)]
+
+    def outer(self, measure: Distribution, beta: Float, reference: Float, weights: Float) -> Float:  # noqa: ARG002
+        """(p − K)(q − L) = pq − pL − qK + KL within a domain; domains do not overlap."""
+        h, count = self.width(measure), measure.count
+        out = np.zeros((beta.size, beta.size))
+        for j, (left, a) in enumerate(self._each(beta)):
+            for k, (right, b) in enumerate(self._each(beta)):
+                for g in range(count):
+                    first, second = measure.below(a[g], h), measure.below(b[g], h)
+                    both = left.q * right.q - left.q * second - right.q * first + measure.both_below(a[g], b[g], h)
+                    out[j * count + g, k * count + g] = weights @ measure.per_record(both, g)
+        return out
+
+    def slope(self, measure: Distribution, beta: Float, weights: Float) -> Float:
+        return np.diag(np.concatenate([np.diag(part.slope(measure, own, weights)) for part, own in self._each(beta)]))
+
+    def facts(self, measure: Distribution) -> dict[str, str]:
+        return self.parts[0].facts(measure)
+
+    def notes(self, measure: Distribution, beta: Float, weights: Float) -> list[Note]:
+        found = [note for part, own in self._each(beta) for note in part.notes(measure, own, weights)]
+        return list(dict.fromkeys(found))
 
 
 def width(measure: Distribution, bandwidth: float | None) -> float:

@@ -82,6 +82,10 @@ class CrossTableFunction(EstimatingFunction):
     def variables(self) -> tuple[str, ...]:
         return tuple(f.name for f in self.factors)
 
+    @property
+    def grid(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return tuple((f.name, tuple(map(str, f.levels))) for f in self.factors)
+
     def equation(self, records: Records) -> QuotientEquation | SumEquation:
         cells = reverted_cells(records, self.factors)
         judged = partial(negative_cells, labels=cell_labels(self.factors))

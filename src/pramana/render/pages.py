@@ -63,7 +63,7 @@ class Page:
         """Complete in itself: the pictures are inside."""
         body = "\n".join(_html(block) for block in self.blocks)
         title = html.escape(visible(self.title))
-        head = f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        head = f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>'
         return f"{head}<style>{_STYLE}</style></head><body><h1>{title}</h1>\n{body}\n</body></html>\n"
 
 

@@ -1,21 +1,35 @@
-"""One table, five renderings."""
+"""One table, six renderings."""
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 import json
 import math
+import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from textwrap import wrap
 from typing import Any
 
 from pramana.errors import CONTROL, PramanaError, printable, suggestion
+from pramana.numbers import column
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table with a title, facts above it and notes below it. Cells are text, numbers or None (left empty)."""
+    """A table with a title, facts above it and notes below it. Cells are text, numbers or None (left empty).
+
+    Attributes
+    ----------
+    right : which columns are set to the right; by default those of numbers.
+    spans : headers above the columns, each with the number of columns that it spans; together they span all.
+    rules : rows with a rule above them.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...]
@@ -24,13 +38,27 @@ class Sheet:
     notes: tuple[str, ...] = ()
     digits: int = 4
     fixed: bool = False
+    right: tuple[bool, ...] | None = None
+    spans: tuple[tuple[str, int], ...] = ()
+    rules: tuple[int, ...] = ()
     data: Any = field(default=None, repr=False)
+    records: Sequence[dict[str, Any]] | None = field(default=None, repr=False)
+    """Rows with plain names of columns, for CSV; those of the table by default."""
 
     def cells(self) -> list[list[str]]:
-        """Texts of the cells; `fixed` keeps the number of decimals whatever the size."""
-        if self.fixed:
-            return [[f"{v:.{self.digits}f}" if isinstance(v, float) else show(v) for v in row] for row in self.rows]
-        return [[show(value, self.digits) for value in row] for row in self.rows]
+        """Texts of the cells, the numbers of a column in one format; `fixed` keeps the number of decimals whatever the size."""
+        columns = [self._column([row[j] for row in self.rows]) for j in range(len(self.columns))]
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    def _column(self, values: Sequence[object]) -> list[str]:
+        numbers = column(values, self.digits, fixed=self.fixed)
+        return [_word(v) if number is None else number for v, number in zip(values, numbers, strict=True)]
+
+    def right_aligned(self, j: int) -> bool:
+        """Whether a column is one of numbers, or of texts that are set like numbers."""
+        if self.right is not None:
+            return self.right[j]
+        return all(isinstance(row[j], int | float) or row[j] is None for row in self.rows)
 
 
 class Shown:
@@ -51,23 +79,6 @@ class Shown:
 
     def to_latex(self) -> str:
         return self.summary("latex")
-
-
-def show(value: object, digits: int = 4) -> str:
-    """A cell as text; p-values and the like keep significant digits.
-
-    >>> show(0.12345), show(1234567.0), show(2.5e-7), show(None), show(float("nan"))
-    ('0.1235', '1.235e+06', '2.5e-07', '', 'nan')
-    """
-    if value is None:
-        return ""
-    if isinstance(value, bool) or not isinstance(value, float):
-        return visible(str(value))
-    if not math.isfinite(value):
-        return str(value)
-    if value != 0 and (abs(value) < 10**-digits or abs(value) >= 1e6):
-        return f"{value:.{digits - 1}e}".replace("e+0", "e+0") if abs(value) >= 1e6 else f"{value:.{2}g}"
-    return f"{value:.{digits}f}"
 
 
 def visible(text: str) -> str:
@@ -92,81 +103,220 @@ def markdown_text(text: str) -> str:
     return _MARKUP.sub(lambda found: "\\" + found.group(), safe)
 
 
-def _numeric(rows: Sequence[Sequence[object]], j: int) -> bool:
-    return all(isinstance(r[j], int | float) or r[j] is None for r in rows)
+def _word(value: object) -> str:
+    return "" if value is None else visible(str(value))
 
 
-def _text(sheet: Sheet) -> str:
+def places() -> int:
+    """Places in a line of the terminal that is written to, which COLUMNS can state; 0 where there is none, as in a notebook or a file."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return 0
+    stated = os.environ.get("COLUMNS", "")
+    try:
+        return int(stated) if stated.isdecimal() else os.get_terminal_size(sys.stdout.fileno()).columns
+    except OSError:
+        return 0
+
+
+GAP = 2
+"""Blanks between two columns of a text."""
+LEAST = 12
+"""Places that a column of words has at least, however narrow the terminal is."""
+
+
+def _text(sheet: Sheet, width: int = 0) -> str:
+    """Aligned columns. Where a terminal has too few places for them, they go on below one another, each part with the first column, and
+    long words are broken; never a number."""
     cells = sheet.cells()
-    widths = [max(len(h), *(len(r[j]) for r in cells), 0) if cells else len(h) for j, h in enumerate(sheet.columns)]
-    right = [_numeric(sheet.rows, j) for j in range(len(sheet.columns))]
+    natural = [max([len(head), *(len(r[j]) for r in cells)]) for j, head in enumerate(sheet.columns)]
+    right = [sheet.right_aligned(j) for j in range(len(natural))]
+    if not width or sum(natural) + GAP * (len(natural) - 1) <= width:
+        blocks = [list(range(len(natural)))]
+    else:
+        natural = _narrowed(natural, right, width)
+        blocks = _blocks(natural, width)
+    parts = [_block(sheet, cells, block, natural, right) for block in blocks]
+    head = _told([sheet.title] if sheet.title else [], width) + _facts_in_columns(sheet.facts, width)
+    return "\n".join([*head, *(line for part in parts for line in part), *_told(sheet.notes, width)])
+
+
+def _narrowed(natural: Sequence[int], right: Sequence[bool], width: int) -> list[int]:
+    """Places for each column such that one of them and the first fit into a line; numbers keep theirs."""
+    others = max((w if r else min(w, LEAST) for w, r in zip(natural[1:], right[1:], strict=True)), default=0)
+    first = natural[0] if right[0] else min(natural[0], max(width - others - GAP, LEAST))
+    room = max(width - first - GAP, LEAST)
+    return [first, *(w if r else min(w, room) for w, r in zip(natural[1:], right[1:], strict=True))]
+
+
+def _blocks(widths: Sequence[int], width: int) -> list[list[int]]:
+    """The columns of each part: the first, and as many of the others as fit."""
+    blocks = [[0]]
+    for j in range(1, len(widths)):
+        used = sum(widths[k] + GAP for k in blocks[-1])
+        if len(blocks[-1]) > 1 and used + widths[j] > width:
+            blocks.append([0])
+        blocks[-1].append(j)
+    return blocks
+
+
+def _block(
+    sheet: Sheet, cells: Sequence[Sequence[str]], block: Sequence[int], widths: Sequence[int], right: Sequence[bool]
+) -> list[str]:
+    def lines(row: Sequence[str]) -> list[str]:
+        pieces = [[row[j]] if right[j] or len(row[j]) <= widths[j] else wrap(row[j], widths[j]) for j in block]
+        return [line([p[i] if i < len(p) else "" for p in pieces]) for i in range(max(map(len, pieces)))]
 
     def line(row: Sequence[str]) -> str:
-        parts = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True))
-        return "  ".join(parts).rstrip()
+        parts = (c.rjust(widths[j]) if right[j] else c.ljust(widths[j]) for c, j in zip(row, block, strict=True))
+        return (" " * GAP).join(parts).rstrip()
 
-    rule = "-" * max(len(line(sheet.columns)), sum(widths) + 2 * (len(widths) - 1))
-    facts = _facts_in_columns(sheet.facts)
-    head = [sheet.title, *facts] if sheet.title else facts
-    body = [rule, line(sheet.columns), rule, *(line(r) for r in cells), rule]
-    return "\n".join([*head, *body, *sheet.notes])
+    rule = "-" * (sum(widths[j] for j in block) + GAP * (len(block) - 1))
+    body = [[rule, *lines(row)] if i in sheet.rules else lines(row) for i, row in enumerate(cells)]
+    above = [_spanned(sheet.spans, block, widths)] if sheet.spans else []
+    return [rule, *above, *lines(sheet.columns), rule, *(text for row in body for text in row), rule]
 
 
-def _facts_in_columns(facts: Sequence[tuple[str, str]]) -> list[str]:
-    width = max((len(k) for k, _ in facts), default=0)
-    return [f"{k + ':':<{width + 1}} {v}" for k, v in facts]
+def _spanned(spans: Sequence[tuple[str, int]], block: Sequence[int], widths: Sequence[int]) -> str:
+    """The headers above the columns of one part, each over those of its columns that are there."""
+    out, start = [], 0
+    for text, size in spans:
+        held = [widths[j] for j in range(start, start + size) if j in block]
+        start += size
+        if held:
+            place = sum(held) + GAP * (len(held) - 1)
+            out.append(text[:place].center(place))
+    return (" " * GAP).join(out).rstrip()
+
+
+def _told(texts: Sequence[str], width: int, indent: str = "") -> list[str]:
+    """Sentences in lines of so many places, broken between words."""
+    if not width:
+        return list(texts)
+    return [
+        line
+        for text in texts
+        for line in wrap(
+            text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
+        )
+        or [""]
+    ]
+
+
+def _facts_in_columns(facts: Sequence[tuple[str, str]], width: int) -> list[str]:
+    first = max((len(k) for k, _ in facts), default=0)
+    indent = " " * (first + 2)
+    return [line for k, v in facts for line in _told([f"{k + ':':<{first + 1}} {v}"], width, indent)]
 
 
 def _markdown(sheet: Sheet) -> str:
     def line(row: Sequence[str]) -> str:
         return "| " + " | ".join(row) + " |"
 
-    align = ["---:" if _numeric(sheet.rows, j) else "---" for j in range(len(sheet.columns))]
+    align = ["---:" if sheet.right_aligned(j) else "---" for j in range(len(sheet.columns))]
     head = [f"**{markdown_text(sheet.title)}**", ""] if sheet.title else []
     facts = [*(f"- {markdown_text(k)}: {markdown_text(v)}" for k, v in sheet.facts), ""] if sheet.facts else []
     notes = ["", *(f"- {markdown_text(n)}" for n in sheet.notes)] if sheet.notes else []
-    body = [line([markdown_text(c) for c in row]) for row in (sheet.columns, *sheet.cells())]
+    body = [line([markdown_text(c) for c in row]) for row in (_one_line_of_heads(sheet), *sheet.cells())]
     return "\n".join([*head, *facts, body[0], line(align), *body[1:], *notes])
+
+
+def _one_line_of_heads(sheet: Sheet) -> list[str]:
+    """Markdown has one line of headers: what spans a column is written before its name."""
+    above = [text for text, size in sheet.spans for _ in range(size)] or [""] * len(sheet.columns)
+    return [": ".join(t for t in pair if t) for pair in zip(above, sheet.columns, strict=True)]
 
 
 _LATEX = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}
-    | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+    | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "`": r"\textasciigrave{}"}
+    | {"<": "$<$", ">": "$>$", "|": r"\textbar{}", "−": "$-$", "≤": r"$\le$", "≥": r"$\ge$", "±": r"$\pm$"}
+    | {"×": r"$\times$", "·": r"\textperiodcentered{}", "…": r"\dots{}", "→": r"$\to$"}
 )
+"""What LaTeX would take for a command, and what its plain fonts show as something else."""
+
+
+def _latex_text(text: str) -> str:
+    return text.translate(_LATEX)
+
+
+def _latex_cell(text: str) -> str:
+    """The minus of a number is one, not a hyphen."""
+    return re.sub(r"(?<![\w.\]}])-(?=\.?\d)", "$-$", _latex_text(text))
 
 
 def _latex(sheet: Sheet) -> str:
-    align = "".join("r" if _numeric(sheet.rows, j) else "l" for j in range(len(sheet.columns)))
+    align = "".join("r" if sheet.right_aligned(j) else "l" for j in range(len(sheet.columns)))
 
     def line(row: Sequence[str]) -> str:
-        return " & ".join(c.translate(_LATEX) for c in row) + r" \\"
+        made = " & ".join(map(_latex_cell, row)) + r" \\"
+        return "{}" + made if made[0] in "[*" else made  # the \\ of the line before would take them for its own
 
     facts = "; ".join(f"{k}: {v}" for k, v in sheet.facts)
-    caption = f"\\caption{{{'. '.join(t for t in (sheet.title, facts) if t).translate(_LATEX)}}}"
-    body = [r"\hline", line(sheet.columns), r"\hline", *(line(r) for r in sheet.cells()), r"\hline"]
-    notes = [f"\\par {n.translate(_LATEX)}" for n in sheet.notes]
-    opening = [r"\begin{table}", r"\centering", caption, f"\\begin{{tabular}}{{{align}}}"]
-    return "\n".join([*opening, *body, r"\end{tabular}", *notes, r"\end{table}"])
+    caption = ". ".join(t for t in (sheet.title, facts) if t)
+    body = [[r"\midrule", line(row)] if i in sheet.rules else [line(row)] for i, row in enumerate(sheet.cells())]
+    return "\n".join(
+        [
+            "% needs \\usepackage{booktabs}",
+            r"\begin{table}",
+            r"\centering",
+            *([f"\\caption{{{_latex_text(caption)}}}"] if caption else []),
+            f"\\begin{{tabular}}{{{align}}}",
+            r"\toprule",
+            *_latex_spans(sheet.spans),
+            line(sheet.columns),
+            r"\midrule",
+            *(text for row in body for text in row),
+            r"\bottomrule",
+            r"\end{tabular}",
+            *(f"\\par {_latex_text(note)}" for note in sheet.notes),
+            r"\end{table}",
+        ]
+    )
+
+
+def _latex_spans(spans: Sequence[tuple[str, int]]) -> list[str]:
+    if not spans:
+        return []
+    last = list(accumulate(size for _, size in spans))
+    heads = " & ".join(f"\\multicolumn{{{size}}}{{c}}{{{_latex_text(text)}}}" for text, size in spans)
+    rules = (f"\\cmidrule(lr){{{end - size + 1}-{end}}}" for (text, size), end in zip(spans, last, strict=True) if text)
+    return [heads + r" \\", " ".join(rules)]
 
 
 def _html(sheet: Sheet) -> str:
     escape = html.escape
+    align = ["right" if sheet.right_aligned(j) else "left" for j in range(len(sheet.columns))]
 
-    def line(row: Sequence[str], tag: str) -> str:
-        style = [' style="text-align:right"' if _numeric(sheet.rows, j) else "" for j in range(len(row))]
-        return "<tr>" + "".join(f"<{tag}{s}>{escape(c)}</{tag}>" for c, s in zip(row, style, strict=True)) + "</tr>"
+    def line(row: Sequence[str], tag: str, style: str = "") -> str:
+        cells = (f'<{tag} style="text-align:{a}{style}">{escape(c)}</{tag}>' for c, a in zip(row, align, strict=True))
+        return f"<tr>{''.join(cells)}</tr>"
 
+    spans = "".join(f'<th colspan="{size}" style="text-align:center">{escape(text)}</th>' for text, size in sheet.spans)
+    head = (f"<tr>{spans}</tr>" if spans else "") + line(sheet.columns, "th")
     facts = "".join(f"<br>{escape(k)}: {escape(v)}" for k, v in sheet.facts)
     caption = f"<caption><strong>{escape(sheet.title)}</strong>{facts}</caption>" if sheet.title or facts else ""
-    body = "\n".join(line(r, "td") for r in sheet.cells())
+    ruled = ";border-top:1px solid"
+    body = "\n".join(line(row, "td", ruled if i in sheet.rules else "") for i, row in enumerate(sheet.cells()))
     notes = "".join(f"<p>{escape(n)}</p>\n" for n in sheet.notes)
-    return f"<table>{caption}\n<thead>{line(sheet.columns, 'th')}</thead>\n<tbody>\n{body}\n</tbody></table>\n{notes}".rstrip()
+    return f"<table>{caption}\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody></table>\n{notes}".rstrip()
 
 
 def _json(sheet: Sheet) -> str:
     data = sheet.data if sheet.data is not None else [dict(zip(sheet.columns, r, strict=True)) for r in sheet.rows]
     made = json.dumps(plain(data), indent=2, ensure_ascii=False, allow_nan=False)
     return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", made)
+
+
+def _csv(sheet: Sheet) -> str:
+    """Names of columns and rows, numbers in full; facts and notes are in the other formats."""
+    records = (
+        sheet.records if sheet.records is not None else [dict(zip(sheet.columns, r, strict=True)) for r in sheet.rows]
+    )
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(records[0] if records else sheet.columns)
+    writer.writerows(["" if v is None else v for v in record.values()] for record in records)
+    return out.getvalue().rstrip("\n")
 
 
 def plain(value: Any) -> Any:
@@ -183,17 +333,19 @@ def plain(value: Any) -> Any:
 FORMATS: dict[str, Callable[[Sheet], str]] = {
     "text": _text,
     "json": _json,
+    "csv": _csv,
     "markdown": _markdown,
     "latex": _latex,
     "html": _html,
 }
 
 
-def render(sheet: Sheet, style: str = "text") -> str:
-    """The table in the format asked for."""
+def render(sheet: Sheet, style: str = "text", *, width: int | None = None) -> str:
+    """The table in the format asked for; text in so many places a line, those of the terminal where there is one, and 0 for as many as it takes."""
     if style not in FORMATS:
         raise PramanaError(f"format {style!r} is unknown: {suggestion(style, FORMATS)}")
-    made = FORMATS[style](sheet if style == "json" else _all_visible(sheet))
+    shown = sheet if style in ("json", "csv") else _all_visible(sheet)
+    made = _text(shown, places() if width is None else width) if style == "text" else FORMATS[style](shown)
     return made.encode("utf-8", "backslashreplace").decode()  # half a character cannot be printed at all
 
 
@@ -204,4 +356,5 @@ def _all_visible(sheet: Sheet) -> Sheet:
         title=visible(sheet.title),
         facts=tuple((visible(k), visible(v)) for k, v in sheet.facts),
         notes=tuple(map(visible, sheet.notes)),
+        spans=tuple((visible(text), size) for text, size in sheet.spans),
     )

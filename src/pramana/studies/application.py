@@ -16,6 +16,7 @@ from pramana.frames import read
 from pramana.frames.table import require_columns
 from pramana.inference import Resampling
 from pramana.mechanism import Mechanism, TransitionMatrix
+from pramana.numbers import count
 from pramana.pipeline import fit
 from pramana.render import Sheet
 from pramana.render.pages import Code, Heading, Page
@@ -87,7 +88,7 @@ class Application:
         out: list[dict[str, Any]] = []
         for term in self.oracle.parameters:
             centre, error = self.oracle[term].estimate, self.oracle[term].std_error
-            out.append({"parameter": term, "method": "oracle", "p": None, "estimate": centre, "se": error})
+            out.append({"parameter": term, "method": "true data", "p": None, "estimate": centre, "se": error})
             for (method, p), result in self.fits.items():
                 estimate, se = result[term].estimate, result[term].std_error
                 bias = estimate - centre
@@ -136,13 +137,13 @@ def page_of(application: Application, command: str, source: str, own: bool) -> P
     page.add(
         "Made by this command:",
         Code(command),
-        f"Data: {source}; {application.oracle.n:g} records, income and age standardised.",
+        f"Data: {source}; {count(application.oracle.n)} records, income and age standardised.",
     )
     columns = ("parameter", "method", "measure", *(f"p = {p}" for p in KEEPS))
     page.add(Heading("Four estimators at three noise levels"), Sheet(columns, tuple(_table(application)), digits=3))
     page.add(
         Heading("Averaged over releases"),
-        "One release is one draw of the randomisation. Over many releases of the same file the proposed estimator returns the oracle:",
+        "One release is one draw of the randomisation. Over many releases of the same file the proposed estimator returns the estimate from the true data:",
         _average_sheet(application.averages),
         Heading("The printed table"),
         "Printed values, for the Korean panel file (n = 2505)"
@@ -162,8 +163,8 @@ def _table(application: Application) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
     by = {(r["parameter"], r["method"], r["p"]): r for r in application.rows()}
     for term in application.oracle.parameters:
-        o = by[term, "oracle", None]
-        rows.append((term, "oracle", "estimate (SE)", "", f"{o['estimate']:.3f} ({o['se']:.3f})", ""))
+        o = by[term, "true data", None]
+        rows.append((term, "true data", "estimate (SE)", "", f"{o['estimate']:.3f} ({o['se']:.3f})", ""))
         for method in METHODS:
             cells = [by[term, method, p] for p in KEEPS]
             rows.append((term, method, "estimate (SE)", *(f"{c['estimate']:.3f} ({c['se']:.3f})" for c in cells)))
@@ -184,7 +185,9 @@ def _average_sheet(averages: StudyResult) -> Sheet:
         for r in averages.rows
     ]
     return Sheet(
-        ("p", "method", "parameter", "mean − oracle", "MC error", "SD over releases", "releases"), tuple(rows), digits=4
+        ("p", "method", "parameter", "mean − true data", "MC error", "SD over releases", "releases"),
+        tuple(rows),
+        digits=4,
     )
 
 
@@ -197,7 +200,7 @@ def _printed(application: Application | None) -> list[tuple[Any, ...]]:
             shown = {
                 p: f"{b:.3f} ({s:.3f})" + _z(by.get((term, method, p or None)), b, s) for p, (b, s) in cells.items()
             }
-            values = ("", shown[0.0], "") if method == "oracle" else tuple(shown[p] for p in KEEPS)
+            values = ("", shown[0.0], "") if method == "true data" else tuple(shown[p] for p in KEEPS)
             rows.append((term, method, "estimate (SE)", *values))
     return rows
 

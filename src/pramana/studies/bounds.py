@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from pramana.analysis.task import bytes_of
 from pramana.arrays import Float
 from pramana.errors import PramanaError, SolveError, released, suggestion
 from pramana.frames import FrameKind, build
 from pramana.frames.levels import is_number
+from pramana.frames.sources import kept
 from pramana.mechanism import Mechanism
 from pramana.pipeline import fit
 from pramana.render import Sheet, Shown, plain, render
@@ -32,7 +34,7 @@ class Band(Shown):
     Attributes
     ----------
     names : what was varied (r). grid : its values (G, r).
-    parameters : terms (d). estimate : (G, d). limits : (G, d, 2). All NaN where a matrix leaves no root.
+    parameters : terms (d). estimate : (G, d). limits : (G, d, 2), of intervals at `level`. All NaN where a matrix leaves no root.
     """
 
     names: tuple[str, ...]
@@ -40,6 +42,7 @@ class Band(Shown):
     parameters: tuple[str, ...]
     estimate: Float
     limits: Float
+    level: float
     frame_kind: FrameKind = "pandas"
 
     @property
@@ -90,13 +93,15 @@ class Band(Shown):
         """The band in one of the formats."""
         return render(self.sheet(), style)
 
-    def plot(self, *terms: str, along: str | None = None, title: str = "") -> Any:
+    def plot(
+        self, *terms: str, along: str | None = None, title: str = "", intercept: bool = False, ax: Any = None
+    ) -> Any:
         """The band over one of the things varied, the first by default, as a matplotlib Figure, a panel a term: estimates
-        whatever the others are, and the intervals around them."""
-        from pramana.render.figures import Ribbon, ribbons
+        whatever the others are, and the intervals around them. `intercept` shows it among the terms, and `ax` gives axes to draw into, one a term."""
+        from pramana.render.figures import Ribbon, effects, percent, ribbons
 
         axis = self._place(along or self.names[0], self.names)
-        kept = [self._place(term, self.parameters) for term in terms or self.parameters]
+        kept = [self._place(term, self.parameters) for term in terms or effects(self.parameters, intercept=intercept)]
         x = np.unique(self.grid[:, axis])
         here = [self.grid[:, axis] == value for value in x]
 
@@ -112,7 +117,8 @@ class Band(Shown):
             )
             for j in kept
         }
-        return ribbons(x, panels, x_label=self.names[axis], title=title)
+        intervals = f"{percent(self.level)} intervals"
+        return ribbons(x, panels, x_label=self.names[axis], intervals=intervals, title=title, ax=ax)
 
     @staticmethod
     def _place(name: str, known: tuple[str, ...]) -> int:
@@ -151,6 +157,7 @@ def band(
     mean(y)  0.2941   0.3846        0.1866         0.5252
     -----------------------------------------------------
     """
+    data = kept(data, bytes_of(options.get("memory")))
     values = _values(ranges, points)
     grid = np.array(list(product(*values.values())))
     results = [
@@ -162,7 +169,7 @@ def band(
     empty = np.full(len(first.parameters), np.nan)
     estimate = np.stack([empty if r is None else r.estimate for r in results])
     limits = np.stack([np.column_stack([empty, empty]) if r is None else r.interval() for r in results])
-    return Band(tuple(values), grid, first.parameters, estimate, limits, first.frame_kind)
+    return Band(tuple(values), grid, first.parameters, estimate, limits, first.shown_level(), first.frame_kind)
 
 
 def _fitted(what: Any, data: Any, mechanism: object, options: Mapping[str, Any]) -> Result | None:

@@ -33,11 +33,11 @@ def _study(name: str, title: str, about: str, cells: Sequence[Scenario], noise: 
     x, other = cells[0].mechanism.columns
     alone = {column: f"only {column}" for column in (x, other)}
     wrong = Analyst(WRONG_SCALE, believes=lambda s: noise(OFF * float(str(s.label["scale"]))), by="wald")
-    methods: tuple[Way, ...] = (Analyst("reversion"), "oracle", *(["naive"] if naive else []), wrong)
+    methods: tuple[Way, ...] = (Analyst("reversion"), "true data", *(["naive"] if naive else []), wrong)
     methods += tuple(Analyst(label, columns=[column], by="point") for column, label in alone.items())
-    prices = {column: {label: 1, "oracle": -1} for column, label in alone.items()}
-    prices["interaction"] = {"reversion": 1, **dict.fromkeys(alone.values(), -1), "oracle": 1}
-    prices["all"] = {"reversion": 1, "oracle": -1}
+    prices = {column: {label: 1, "true data": -1} for column, label in alone.items()}
+    prices["interaction"] = {"reversion": 1, **dict.fromkeys(alone.values(), -1), "true data": 1}
+    prices["all"] = {"reversion": 1, "true data": -1}
     return Study(name, title, tuple(cells), methods, prices=prices, page="noise", about=about)
 
 
@@ -215,14 +215,14 @@ def c6() -> Study:
     )
     methods = (
         Analyst("reversion", measures=_measured),
-        "oracle",
+        "true data",
         Analyst(AS_KNOWN, measures=_as_known),
         Analyst("true P", by="point"),
     )
     prices = {
-        "perturbation": {"true P": 1, "oracle": -1},
+        "perturbation": {"true P": 1, "true data": -1},
         "measured P": {"reversion": 1, "true P": -1},
-        "all": {"reversion": 1, "oracle": -1},
+        "all": {"reversion": 1, "true data": -1},
     }
     about = (
         "P is known from a validation study alone, drawn anew with every data set: so many people of every true level. prevalence: the share "

@@ -178,7 +178,7 @@ def _share_error(row: Row) -> float:
 
 def _series(label: str, values: Sequence[float], errors: Sequence[float]) -> Series:
     centre, reach = np.array(values), 3 * np.array(errors)
-    return Series(label, centre, centre - reach, centre + reach)
+    return Series(label, centre, centre - reach, centre + reach, method="reversion" if label == "fit" else "")
 
 
 def _prices(study: Study, result: StudyResult, out: Folder, page: Page) -> list[Path]:

@@ -38,7 +38,12 @@ FAR = 5.0
 """Asymptotic standard deviations at which an error is cut off; a sample without a root counts as so many."""
 LARGE = 100_000
 """Records from which reversion's asymptotic standard deviations are taken."""
-NAMES = ("reversion", "stabilized", "one step", "likelihood", "Model 1", "Model 1 clipped", "naive", "oracle")
+TWO = ("reversion", "stabilized", "one step")
+"""Those that the promises are about."""
+RIVALS = 500
+"""Data sets of a cell, the first ones, on which the others run too."""
+KEPT = ("estimate", "low", "high", "error", "seconds")
+NAMES = ("reversion", "stabilized", "one step", "likelihood", "Model 1", "Model 1 clipped", "naive", "true data")
 
 
 @dataclass(frozen=True)
@@ -376,24 +381,28 @@ def cells() -> list[Cell]:
 def replicates(cell: Scenario, indices: Sequence[int], seed: int) -> ReplicateEstimates:
     """What every estimator finds in each data set."""
     assert isinstance(cell, Cell)
-    found = [_answers(cell, *cell.data(seed, [r])) for r in indices]
+    found = [_answers(cell, *cell.data(seed, [r]), rivals=r < RIVALS) for r in indices]
     values = {name: {key: np.stack([one[name][key] for one in found]) for key in found[0][name]} for name in found[0]}
     names = tuple(str(k) for k in range(len(cell.truth)))
     return ReplicateEstimates(names, values)
 
 
-def _answers(cell: Cell, truth: Table, released: Table) -> dict[str, Numbers]:
+def _answers(cell: Cell, truth: Table, released: Table, *, rivals: bool) -> dict[str, Numbers]:
     def fitted(method: Any, table: Table = released, mechanism: Mechanism = cell.mechanism) -> Result:
         return fit(cell.what, table, mechanism, family=cell.family, method=method, **cell.options)
 
+    asked: dict[str, Callable[[], Result | Float]] = {
+        "likelihood": lambda: fitted("likelihood"),
+        "Model 1": lambda: _model_1(cell, released, clip=False),
+        "Model 1 clipped": lambda: _model_1(cell, released, clip=True),
+        "naive": lambda: fitted("naive"),
+        "true data": lambda: fitted(Naive(), truth, cell.mechanism.of_truth),
+    }
+    nothing: Numbers = dict.fromkeys(KEPT, np.full(len(cell.truth), np.nan))
     return {
         "reversion": _timed(cell, lambda: fitted("reversion")),
         **_stabilized(cell, lambda: fitted(Stabilized())),
-        "likelihood": _timed(cell, lambda: fitted("likelihood")),
-        "Model 1": _timed(cell, lambda: _model_1(cell, released, clip=False)),
-        "Model 1 clipped": _timed(cell, lambda: _model_1(cell, released, clip=True)),
-        "naive": _timed(cell, lambda: fitted("naive")),
-        "oracle": _timed(cell, lambda: fitted(Naive(), truth, cell.mechanism.of_truth)),
+        **{name: _timed(cell, answer) if rivals else nothing for name, answer in asked.items()},
     }
 
 
@@ -413,7 +422,7 @@ def _timed(cell: Cell, answer: Callable[[], Result | Float]) -> Numbers:
             found = answer()
         except PramanaError:
             found = None
-    numbers: Numbers = dict.fromkeys(("estimate", "low", "high", "error"), nothing)
+    numbers: Numbers = dict.fromkeys(KEPT, nothing)
     if isinstance(found, Result):
         low, high = found.interval().T
         numbers = {"estimate": found.estimate, "low": low, "high": high, "error": found.standard_errors}
@@ -460,14 +469,15 @@ def summary(cell: Scenario, found: ReplicateEstimates) -> StudyResult:
     """A row for each estimator; errors in units of reversion's asymptotic standard deviations, and all coefficients together."""
     assert isinstance(cell, Cell)
     truth, unit = np.asarray(cell.truth), asymptotic_errors(cell)
-    shown = {name: found.values[name] for name in NAMES}
-    sets = {name: Errors.of(numbers, truth, unit) for name, numbers in shown.items()}
+    own = Errors.of(found.values["reversion"], truth, unit)
     base = {**cell.label, "n": cell.n}
-    rows = [
-        base | {"method": name, **one.row(), **one.beside(sets["reversion"])}
-        for name, one in sets.items()
-        if not one.absent
-    ]
+    rows = []
+    for name in NAMES:
+        one = Errors.of(found.values[name], truth, unit)
+        if name not in TWO:
+            one = one.first(RIVALS)
+        if not one.absent:
+            rows.append(base | {"method": name, **one.row(), **one.beside(own.first(len(one.z)))})
     return StudyResult(tuple(rows))
 
 
@@ -485,6 +495,10 @@ class Errors:
     def of(cls, numbers: Numbers, truth: Float, unit: Float) -> Errors:
         z, low, high = ((numbers[key] - truth) / unit for key in ("estimate", "low", "high"))
         return cls(z, low, high, numbers["error"] / unit, numbers["seconds"][:, 0])
+
+    def first(self, size: int) -> Errors:
+        """Those in the first so many data sets."""
+        return Errors(self.z[:size], self.low[:size], self.high[:size], self.error[:size], self.seconds[:size])
 
     @property
     def answered(self) -> Any:

@@ -12,7 +12,7 @@ from pramana.render import Sheet
 from pramana.render.figures import DotPanel, Series, dot_panels
 from pramana.render.pages import Heading, Page, Picture
 from pramana.studies.published import TABLE_1
-from pramana.studies.race import FAR, NAMES
+from pramana.studies.race import FAR, NAMES, RIVALS
 from pramana.studies.sections import save_figure
 from pramana.studies.simulation import Study
 from pramana.studies.summary import Row, StudyResult
@@ -32,7 +32,7 @@ def race_section(study: Study, result: StudyResult, out: Folder, page: Page) -> 
     """Verdict, advice, picture and tables."""
     own = result.where(method="stabilized")
     page.add(
-        f"{own[0]['replicates']} data sets in each of {len(own)} cells, every estimator on the same ones. Errors are in units of reversion's asymptotic standard "
+        f"{own[0]['replicates']} data sets in each of {len(own)} cells, reversion and the stabilized estimator on the same ones, the others on the first {RIVALS}. Errors are in units of reversion's asymptotic standard "
         f"deviation at that n, all coefficients together, and cut off at {FAR:g}; a data set without a root counts as {FAR:g}. A ratio is a root mean square over "
         "reversion's, with the Monte Carlo error of the pair. one step is m + D of the stabilized estimator, without its blend. Model 1 has no intervals here, for "
         "these take hundreds of fits; the likelihood has no multinomial response.",

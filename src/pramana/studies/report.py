@@ -10,7 +10,7 @@ import numpy as np
 
 from pramana.frames.writing import Folder
 from pramana.render import Sheet
-from pramana.render.figures import heat_maps, line_grid
+from pramana.render.figures import Line, heat_maps, line_grid
 from pramana.render.pages import Code, Heading, Page, Picture
 from pramana.studies.noise_page import noise_section
 from pramana.studies.published import REPLICATES, TABLE_1
@@ -20,26 +20,35 @@ from pramana.studies.simulation import Study
 from pramana.studies.study import CLIPPED, GREEK, GRID, KEEPS, MODEL_1, MODEL_2, NAMES, SIZES
 from pramana.studies.summary import Row, StudyResult
 
-_FIVE = ("oracle", "reversion", MODEL_1.label, MODEL_2.label, "naive")
+_FIVE = ("true data", "reversion", MODEL_1.label, MODEL_2.label, "naive")
 
 
 def five_section(study: Study, result: StudyResult, out: Folder, page: Page) -> list[Path]:
-    """Bias above, mean squared error below, of the five estimators."""
-    panels, titles = [], [f"{GREEK[x]}, p = {p}" for x in GREEK for p in KEEPS]
-    for measure in ("bias", "mse"):
-        panels.append([{NAMES[m]: _line(result, measure, m, p, x) for m in _FIVE} for x in GREEK for p in KEEPS])
-    figure = line_grid(panels, rows=("bias", "MSE"), columns=titles, x_label="n", zero=(True, False))
-    files = save_figure(figure, out, f"{study.name}-estimators")
-    caption = (
-        f"Simulation {study.name.upper()}: empirical bias (upper) and mean squared error (lower) of five estimators."
-    )
-    page.add(Heading("Five estimators"), Picture(files[0], caption), _five_table(result))
+    """Bias, then mean squared error, of the five estimators: a row a parameter, a column a level of noise."""
+    page.add(Heading("Five estimators"))
+    files = []
+    for measure, words, reference in (("bias", "bias", 0.0), ("mse", "mean squared error", None)):
+        panels = [[{NAMES[m]: _line(result, measure, m, p, x) for m in _FIVE} for p in KEEPS] for x in GREEK]
+        figure = line_grid(
+            panels,
+            rows=[f"{words} of {x}" for x in GREEK.values()],
+            columns=[f"p = {p}" for p in KEEPS],
+            x_label="n",
+            reference=reference,
+        )
+        files += save_figure(figure, out, f"{study.name}-{measure}")
+        caption = f"Simulation {study.name.upper()}: {words} of five estimators. {_BARS}"
+        page.add(Picture(files[-2], caption))
+    page.add(_five_table(result))
     return files
 
 
-def _line(result: StudyResult, measure: str, method: str, p: float, x: str) -> tuple[Sequence[float], Sequence[float]]:
+_BARS = "Bars are two Monte Carlo errors to either side."
+
+
+def _line(result: StudyResult, measure: str, method: str, p: float, x: str) -> Line:
     rows = result.where(p=p, method=method, parameter=x)
-    return [r["n"] for r in rows], [r[measure] for r in rows]
+    return Line([r["n"] for r in rows], [r[measure] for r in rows], [r[f"{measure}_mcse"] for r in rows])
 
 
 def _five_table(result: StudyResult) -> Sheet:
@@ -63,20 +72,25 @@ def efficiency_section(study: Study, result: StudyResult, out: Folder, page: Pag
     ]
     figure = line_grid(
         panels,
-        rows=("RE to Model 1", "RE to Model 1 clipped"),
+        rows=("MSE(proposed) / MSE(Model 1)", "MSE(proposed) / MSE(Model 1 clipped)"),
         columns=list(GREEK.values()),
         x_label="n",
-        zero=(False, False),
+        reference=1.0,
+        ordered=True,
     )
     files = save_figure(figure, out, f"{study.name}-efficiency")
     plain = [r["re"] for r in result.rows if "re" in r]
-    clipped = [v for p in KEEPS for x in GREEK for v in _clipped_line(result, p, x)[1]]
+    clipped = [v for p in KEEPS for x in GREEK for v in _clipped_line(result, p, x).y]
     page.add(
         Heading("Relative efficiency"),
         f"Below 1 the proposed estimator is the better one. Against Model 1 as the paper defines it (p(y|x) not clipped) the ratio "
         f"runs from {min(plain):.2f} to {max(plain):.2f}. With p(y|x) clipped to [0, 1] before Bayes' rule it runs from "
         f"{min(clipped):.2f} to {max(clipped):.2f}: where it is above 1, clipping has bought a smaller variance. {_clipped_bias(result)} The paper's ranking depends on not clipping.",
-        Picture(files[0], "MSE(proposed) / MSE(Model 1): without clipping (upper) and with clipping (lower)."),
+        Picture(
+            files[0],
+            "MSE(proposed) / MSE(Model 1): without clipping (upper) and with clipping (lower); below 1 the proposed estimator is the better one. "
+            f"{_BARS} Those of the lower panels are at most too long: they leave out that both estimators see the same data sets.",
+        ),
     )
     return files
 
@@ -91,10 +105,11 @@ def _clipped_bias(result: StudyResult) -> str:
     )
 
 
-def _clipped_line(result: StudyResult, p: float, x: str) -> tuple[Sequence[float], Sequence[float]]:
-    n, ours = _line(result, "mse", "reversion", p, x)
-    theirs = _line(result, "mse", CLIPPED.label, p, x)[1]
-    return n, [a / b for a, b in zip(ours, theirs, strict=True)]
+def _clipped_line(result: StudyResult, p: float, x: str) -> Line:
+    ours, theirs = (_line(result, "mse", method, p, x) for method in ("reversion", CLIPPED.label))
+    ratio = np.divide(ours.y, theirs.y)
+    relative = [np.divide(line.error or 0.0, line.y) for line in (ours, theirs)]
+    return Line(ours.x, ratio.tolist(), (ratio * np.hypot(*relative)).tolist())
 
 
 def map_section(study: Study, result: StudyResult, out: Folder, page: Page) -> list[Path]:
@@ -104,7 +119,7 @@ def map_section(study: Study, result: StudyResult, out: Folder, page: Page) -> l
     for other, stem in ((MODEL_1.label, "efficiency"), (CLIPPED.label, "efficiency-clipped")):
         maps = {GREEK[x]: _ratio_map(result, other, x) for x in GREEK}
         title = f"MSE(proposed) / MSE({NAMES[other]})"
-        figure = heat_maps(maps, GRID, x_label="p₀₀", y_label="p₁₁", title=title)
+        figure = heat_maps(maps, GRID, x_label="p₀₀", y_label="p₁₁", title=title, names=("proposed", NAMES[other]))
         files += save_figure(figure, out, f"{study.name}-{stem}")
         extremes = "; ".join(
             f"{name}: {m.min():.2f} to {m.max():.2f}, median {np.median(m):.2f}, below 1 in {np.mean(m < 1):.0%} of the cells"
@@ -112,7 +127,7 @@ def map_section(study: Study, result: StudyResult, out: Folder, page: Page) -> l
         )
         page.add(
             Picture(
-                files[-2], f"Simulation {study.name.upper()}: {title}; below 1 (red) the proposed estimator is better."
+                files[-2], f"Simulation {study.name.upper()}: {title}; below 1 (blue) the proposed estimator is better."
             ),
             f"{extremes}.",
         )
@@ -295,14 +310,14 @@ def _comparisons(result: StudyResult) -> Any:
                     )
 
 
-def write(study: Study, result: StudyResult, out: Folder, command: str) -> list[Path]:
-    """Every file of one study; returns their paths."""
+def write(study: Study, result: StudyResult, out: Folder, command: str, report: Path | None = None) -> list[Path]:
+    """Every file of one study, and its page as one HTML file where a `report` is asked for; returns their paths."""
     page = Page(study.title)
     page.add("Made by this command:", Code(command))
     files = [out.text(f"{study.name}.csv", result.to_csv())]
     for add in _sections(study):
         files += add(study, result, out, page)
-    return files + save_page(page, out, study.name)
+    return files + save_page(page, out, study.name, report)
 
 
 def _sections(study: Study) -> Sequence[Section]:

@@ -25,7 +25,7 @@ from pramana.studies.simulation import ReplicateEstimates, Study, run_replicates
 from pramana.studies.study import study_of
 from pramana.studies.summary import StudyResult, combine, summarize
 
-FORMAT = 1
+FORMAT = 2
 NOTE = "settings.json"
 """The file in which a run says what it was asked for."""
 DEVICE_BLOCK = 250
@@ -104,7 +104,7 @@ def prepared(work: Path, settings: RunSettings, resume: bool) -> Path:
         if other:
             changed = ", ".join(f"{k} was {a!r} and is now {b!r}" for k, (a, b) in other.items())
             raise PramanaError(
-                f"{str(work)!r} holds a run with other settings ({changed}): repeat them, or leave --resume out"
+                f"{str(work)!r} holds a run with other settings ({changed}): repeat them, or leave resume=True out"
             )
         return work
     for old in work.glob("*.npz"):

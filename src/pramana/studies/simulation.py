@@ -31,7 +31,7 @@ from pramana.studies.scenario import Scenario, truth_of
 
 Numbers = dict[str, Float]
 Way = str | Method | Analyst
-"""A name or method as in `fit`, "oracle" for the true data, or an analyst."""
+"""A name or method as in `fit`, "true data" for the true data, or an analyst."""
 
 
 Replicates: TypeAlias = Callable[[Scenario, Sequence[int], int], "ReplicateEstimates"]
@@ -45,7 +45,7 @@ class Study:
     ----------
     inferred : labels of the methods that get standard errors.
     reference : label of the method that the reversion's mean squared error is divided by.
-    prices : sums of variances by label, each in units of the oracle's: what a part of the noise costs.
+    prices : sums of variances by label, each in units of that from the true data: what a part of the noise costs.
     block : replicates in one unit of work.
     page : what its page shows: "table" (five estimators over sample sizes), "map" (efficiency over a grid), "noise" (intervals
         of `fit`, wrong beliefs and prices), "race" (many estimators on data of many kinds), "table 1" (the paper's, with another column), or "plain".
@@ -85,7 +85,7 @@ class ReplicateEstimates:
 
 def run_replicates(
     scenario: Scenario,
-    methods: Sequence[Way] = ("reversion", "oracle", "naive"),
+    methods: Sequence[Way] = ("reversion", "true data", "naive"),
     replicates: int | Sequence[int] = 1000,
     seed: int = 1,
     *,
@@ -98,7 +98,7 @@ def run_replicates(
 
     Parameters
     ----------
-    methods : as in `fit`, "oracle" for the estimate from the true data, and `Analyst`s.
+    methods : as in `fit`, "true data" for the estimate from the true data, and `Analyst`s.
     replicates : how many, or which indices; a replicate's numbers depend on its index alone.
     inference : how the methods named in `inferred` get standard errors; none by default.
     device : "cpu", or "gpu" to solve every data set and its resamples through JAX; estimators that the device does not know
@@ -117,7 +117,7 @@ def run_replicates(
 def label_of(method: Way) -> str:
     if isinstance(method, Analyst):
         return method.label
-    return "oracle" if method == "oracle" else method_of(method).label
+    return "true data" if method == "true data" else method_of(method).label
 
 
 def _block(
@@ -153,7 +153,7 @@ def _alone(method: Way) -> Analyst | None:
     """Who takes one data set after the other; None for a method that solves many at once."""
     if isinstance(method, Analyst):
         return method
-    chosen = None if method == "oracle" else method_of(method)
+    chosen = None if method == "true data" else method_of(method)
     return Analyst(chosen.label, method=chosen) if chosen is not None and chosen.one_by_one else None
 
 
@@ -173,7 +173,7 @@ def _estimates(
     scenario: Scenario, method: str | Method, truth: _Prepared, released: _Prepared, groups: int, device: str = "cpu"
 ) -> tuple[DataSets, Float]:
     """Estimates (R, d) of one method in every replicate."""
-    oracle, mechanism = method == "oracle", scenario.mechanism
+    oracle, mechanism = method == "true data", scenario.mechanism
     of, chosen = (truth, Naive()) if oracle else (released, method_of(method))
     bound = chosen.bind_each(of.function, mechanism.of_truth if oracle else mechanism, of.table, groups, device)
     sets = DataSets(bound, groups, device)

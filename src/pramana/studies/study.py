@@ -12,6 +12,7 @@ import numpy as np
 
 from pramana.errors import PramanaError, suggestion
 from pramana.estimators import Method, ModelDependent, Naive, Reversion
+from pramana.frames.inputs import absence
 from pramana.mechanism import Mechanism, TransitionMatrix
 from pramana.studies import noise, race
 from pramana.studies.analyst import Analyst
@@ -25,12 +26,12 @@ GRID = tuple(round(0.75 + 0.01 * k, 2) for k in range(21))
 MODEL_1 = ModelDependent()
 MODEL_2 = ModelDependent(intercept=False)
 CLIPPED = ModelDependent(clip=True)
-FIVE: tuple[str | Method, ...] = (Reversion(), "oracle", Naive(), MODEL_1, MODEL_2, CLIPPED)
+FIVE: tuple[str | Method, ...] = (Reversion(), "true data", Naive(), MODEL_1, MODEL_2, CLIPPED)
 
 
 NAMES = {
     "reversion": "proposed",
-    "oracle": "oracle",
+    "true data": "true data",
     "naive": "naive",
     MODEL_1.label: "Model 1",
     MODEL_2.label: "Model 2",
@@ -105,7 +106,7 @@ def study_of(source: str) -> Study:
     if path.suffix != ".py":
         raise PramanaError(f"study {source!r} is unknown: {suggestion(source, [*ALL, 'all'])}, or a Python file")
     if not path.is_file():
-        raise PramanaError(f"scenario file {source!r} does not exist")
+        raise PramanaError(f"scenario file {source!r} {absence(path)}")
     return _from_file(path)
 
 
@@ -117,6 +118,6 @@ def _from_file(path: Path) -> Study:
         raise PramanaError(
             f"{str(path)!r} must define `scenario = Scenario(...)` or `scenarios = [Scenario(...), ...]`"
         )
-    methods: Sequence[Way] = names.get("methods", ("reversion", "oracle", "naive"))
+    methods: Sequence[Way] = names.get("methods", ("reversion", "true data", "naive"))
     title = str(names.get("title", path.stem))
     return Study(path.stem, title, scenarios, tuple(methods), ("reversion",), names.get("reference"))

@@ -47,6 +47,18 @@ class StudyResult:
             writer.writerow([_cell(row.get(name)) for name in self.columns])
         return out.getvalue()
 
+    @classmethod
+    def from_csv(cls, text: str) -> StudyResult:
+        """What `to_csv` wrote.
+
+        >>> StudyResult.from_csv("n,method,bias\\n100,naive,0.5\\n100,true data,\\n").rows
+        ({'n': 100, 'method': 'naive', 'bias': 0.5}, {'n': 100, 'method': 'true data'})
+        """
+        found = list(csv.DictReader(io.StringIO(text)))
+        columns = {name: _typed([row[name] for row in found]) for name in (found[0] if found else ())}
+        rows = ({name: values[k] for name, values in columns.items()} for k in range(len(found)))
+        return cls(tuple({name: value for name, value in row.items() if value is not None} for row in rows))
+
     def summary(self, style: str = "text") -> str:
         rows = tuple(tuple(row.get(c) for c in self.columns) for row in self.rows)
         return render(Sheet(self.columns, rows, data=list(self.rows)), style)
@@ -55,9 +67,19 @@ class StudyResult:
         return self.summary()
 
 
+def _typed(cells: Sequence[str]) -> Sequence[Any]:
+    """Cells of a column as whole numbers, else as numbers, else as text; None where they are empty."""
+    for kind in (int, float):
+        try:
+            return [kind(cell) if cell else None for cell in cells]
+        except ValueError:
+            continue
+    return [cell or None for cell in cells]
+
+
 def simulate(
     scenario: Scenario,
-    methods: Sequence[Way] = ("reversion", "oracle", "naive"),
+    methods: Sequence[Way] = ("reversion", "true data", "naive"),
     replicates: int | Sequence[int] = 1000,
     seed: int = 1,
     *,
@@ -68,7 +90,7 @@ def simulate(
 
     Parameters
     ----------
-    methods : as in `fit`, "oracle" for the estimate from the true data, and `Analyst`s.
+    methods : as in `fit`, "true data" for the estimate from the true data, and `Analyst`s.
     replicates : how many, or which indices; a replicate's numbers depend on its index alone.
     reference : label of a method for the relative efficiency MSE(reversion) / MSE(reference).
     options : `inference`, `inferred` and `device` as in `run_replicates`.
@@ -91,7 +113,7 @@ def summarize(
 ) -> StudyResult:
     """Statistics of every method and parameter; relative efficiency is MSE(reversion) / MSE(reference).
 
-    Each of the `prices` is a sum of variances, by the methods' labels, over the oracle's."""
+    Each of the `prices` is a sum of variances, by the methods' labels, over that from the true data."""
     truth = np.asarray(scenario.truth, dtype=float)
     rows = []
     for method, numbers in replicates.values.items():
@@ -180,19 +202,19 @@ def _with_prices(
             j = replicates.parameters.index(row["parameter"])
             column = {method: numbers["estimate"][:, j] for method, numbers in replicates.values.items()}
             for name, terms in prices.items():
-                value, error = variances_over_oracle(column, terms)
+                value, error = variances_over_true(column, terms)
                 row = {**row, f"price_{name}": value, f"price_{name}_mcse": error}
         rows.append(row)
     return StudyResult(tuple(rows))
 
 
-def variances_over_oracle(estimates: Mapping[str, Float], terms: Mapping[str, int]) -> tuple[float, float]:
-    """Σ c_m Var(m) / Var(oracle) with its Monte Carlo error (delta method), over the replicates that all of them have.
+def variances_over_true(estimates: Mapping[str, Float], terms: Mapping[str, int]) -> tuple[float, float]:
+    """Σ c_m Var(m) / Var(true data) with its Monte Carlo error (delta method), over the replicates that all of them have.
 
     The methods see the same replicates, and a ratio of their variances is known better than either."""
-    good = np.isfinite([estimates[m] for m in (*terms, "oracle")]).all(axis=0)
-    squares = {m: (v[good] - v[good].mean()) ** 2 for m, v in estimates.items() if m in terms or m == "oracle"}
-    total, base = sum(c * squares[m] for m, c in terms.items()), squares["oracle"]
+    good = np.isfinite([estimates[m] for m in (*terms, "true data")]).all(axis=0)
+    squares = {m: (v[good] - v[good].mean()) ** 2 for m, v in estimates.items() if m in terms or m == "true data"}
+    total, base = sum(c * squares[m] for m, c in terms.items()), squares["true data"]
     ratio = float(np.mean(total) / base.mean())
     return ratio, float(_spread((total - ratio * base) / base.mean()) / np.sqrt(good.sum()))
 

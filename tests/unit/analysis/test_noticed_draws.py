@@ -91,6 +91,6 @@ def test_healthy_files_are_silent(shared: pd.DataFrame) -> None:
     assert noticed(shared, what="mean(y)") == []
     assert noticed(shared, M.with_unit("person")) == []
     oracle = pr.compare("y ~ x + edu", shared, M, ["reversion", "naive"], truth=panel(1), clusters="person").results[
-        "oracle"
+        "true data"
     ]
     assert [d for d in oracle.diagnostics if d.code == "shared-draws"] == []  # true values are one person's

@@ -148,7 +148,7 @@ def test_a_large_file_is_judged_by_some_of_its_records() -> None:
 def test_the_oracle_is_not_judged() -> None:
     data, true = released(), truth()
     found = pr.compare("mean(school)", data, MECHANISM, truth=true[true.edu != "None"])
-    assert [d.code for d in found.results["oracle"].diagnostics if d.code in CODES] == []
+    assert [d.code for d in found.results["true data"].diagnostics if d.code in CODES] == []
 
 
 def test_two_hundred_healthy_files_of_varied_shape_are_silent() -> None:

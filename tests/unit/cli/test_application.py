@@ -85,13 +85,13 @@ def test_figures_are_written(ending: str, folder: Path) -> None:
     assert (folder / f"f.{ending}").stat().st_size > 1000
 
 
-def test_compare_adds_the_oracle_when_the_truth_is_given(folder: Path) -> None:
+def test_compare_adds_the_true_data_when_the_truth_is_given(folder: Path) -> None:
     methods = ("--method", "reversion", "--method", "naive", "--method", "model1")
     more = ("--truth", "truth.csv", "--draws", "30", "--seed", "1", *methods)
     out = run("compare", FORMULA, "public.csv", "-m", "m.json", *more)
     head = next(line for line in out.splitlines() if line.startswith("term"))
-    assert [head.index(name) for name in ("oracle", "reversion", "naive", "model-dependent")] == sorted(
-        head.index(name) for name in ("oracle", "reversion", "naive", "model-dependent")
+    assert [head.index(name) for name in ("true data", "reversion", "naive", "model-dependent")] == sorted(
+        head.index(name) for name in ("true data", "reversion", "naive", "model-dependent")
     )
 
 

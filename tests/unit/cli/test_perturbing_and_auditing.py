@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,10 +12,9 @@ from typer.testing import CliRunner
 
 import pramana as pr
 from pramana import progress
+from pramana.cli import main
 from pramana.cli.application import app
 from pramana.frames.blocks import csv_files as csv_blocks
-
-MAIN = "import sys; from pramana.cli import main; sys.argv[0] = 'pramana'; main()"
 
 
 @pytest.fixture
@@ -35,10 +33,14 @@ def run(*arguments: str, code: int = 0) -> str:
     return result.stdout
 
 
-def pramana(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", MAIN, *arguments], cwd=folder, capture_output=True, text=True, timeout=60
-    )
+def main_with(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """The exit code of the command as the shell calls it."""
+    monkeypatch.setattr(sys, "argv", ["pramana", *arguments])
+    try:
+        main()
+    except SystemExit as left:
+        return int(left.code or 0)
+    return 0
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -68,18 +70,22 @@ def test_keyed_releases_repeat_and_fresh_ones_do_not(folder: Path) -> None:
     assert (folder / "fresh-a.csv").read_bytes() != (folder / "fresh-b.csv").read_bytes()
 
 
-def test_an_audit_with_errors_ends_with_one(folder: Path) -> None:
+def test_an_audit_with_errors_ends_with_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     run("perturb", "raw.csv", "public.csv", "-m", "m.json")
     with (folder / "public.csv").open("a") as file:
         file.write("\n")
     found = json.loads(run("audit", "public.csv", "--format", "json", code=1))
     assert not found["clean"]
     assert [f["check"] for f in found["findings"] if f["severity"] == "error"] == ["hash"]
-    done = pramana(folder, "audit", "public.csv")
-    assert (done.returncode, done.stderr) == (1, "")
+    capfd.readouterr()
+    assert (main_with(monkeypatch, "audit", "public.csv"), capfd.readouterr().err) == (1, "")
 
 
-def test_an_audit_against_the_original_ends_with_one_where_it_fails(folder: Path) -> None:
+def test_an_audit_against_the_original_ends_with_one_where_it_fails(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Sorted by the secret: the order of the rows gives it away, until they are shuffled and a link file leads back."""
     frame = pd.read_csv(folder / "raw.csv").sort_values("edu")
     frame.to_csv(folder / "sorted.csv", index=False)
@@ -103,7 +109,7 @@ def test_an_audit_against_the_original_ends_with_one_where_it_fails(folder: Path
     assert "epsilon bounds what the released values of edu add" in shown
     assert "were shuffled" in run("audit", "out/moved.csv", "--original", "sorted.csv", code=1)
     frame.drop(columns="edu").to_csv(folder / "other.csv", index=False)
-    assert pramana(folder, "audit", "out/plain.csv", "--original", "other.csv").returncode != 0
+    assert main_with(monkeypatch, "audit", "out/plain.csv", "--original", "other.csv") != 0
 
 
 @pytest.mark.parametrize(
@@ -134,19 +140,25 @@ def test_mistakes_are_refused_and_leave_nothing(arguments: tuple[str, ...], mess
     assert sorted(p.name for p in folder.iterdir()) == before
 
 
-def test_a_mistake_is_one_line_and_exit_code_two(folder: Path) -> None:
-    done = pramana(folder, "perturb", "raw.csv", "raw.csv", "-m", "m.json", "--force")
-    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
-    assert done.stderr.startswith("error: 'raw.csv' is read here as the data: an input is never overwritten")
+def test_a_mistake_is_one_line_and_exit_code_two(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, said = main_with(monkeypatch, "perturb", "raw.csv", "raw.csv", "-m", "m.json", "--force"), capfd.readouterr()
+    assert (code, said.out, len(said.err.splitlines())) == (2, "", 1)
+    assert said.err.startswith("error: 'raw.csv' is read here as the data: an input is never overwritten")
 
 
-def test_warnings_are_one_line_each(folder: Path) -> None:
+def test_warnings_are_one_line_each(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     run("key", "k")
     (folder / "k").chmod(0o644)
-    done = pramana(folder, "perturb", "raw.csv", "o.csv", "-m", "m.json", "--key-file", "k", "--id-column", "person")
-    assert done.returncode == 0
-    assert done.stderr.startswith("warning: key file 'k' can be read by others")
-    assert len(done.stderr.splitlines()) == 1
+    capfd.readouterr()
+    given = ("perturb", "raw.csv", "o.csv", "-m", "m.json", "--key-file", "k", "--id-column", "person")
+    assert main_with(monkeypatch, *given) == 0
+    said = capfd.readouterr().err
+    assert said.startswith("warning: key file 'k' can be read by others")
+    assert len(said.splitlines()) == 1
 
 
 def test_long_work_shows_a_bar(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

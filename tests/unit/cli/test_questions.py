@@ -149,7 +149,7 @@ def test_a_wrong_design_is_refused(more: tuple[str, ...], message: str, folder: 
 
 def test_parameters_and_designs_can_be_compared(folder: Path) -> None:
     shown = found("compare", "mean(income, by=edu)", *DESIGN, "--truth", "truth.csv")
-    assert list(shown) == ["oracle", "reversion", "naive"]
+    assert list(shown) == ["true data", "reversion", "naive"]
     assert "2 strata" in shown["reversion"]["inference"]
 
 

@@ -134,7 +134,7 @@ def test_a_drawn_matrix_is_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     from pramana.disclosure.release import card as module
 
     drawn: list[Any] = []
-    monkeypatch.setattr(module, "picture", lambda _: b"")
+    monkeypatch.setattr(module, "drawn", lambda _figure, _ending: b"")
     monkeypatch.setattr(module, "heat_map", lambda chances, levels: drawn.append((chances, levels)))
     made = pr.designs.band(range(300), 0.7, width=3)
     assert isinstance(made.form, Banded)

@@ -25,6 +25,7 @@ NOISES: dict[str, Any] = {
     "geometric": pr.GeometricNoise(3.0, step=0.5, bounds=(0, 200)),
     "keep or noise": pr.KeepOrNoise(0.4, pr.GeometricNoise(3.0, step=0.25)),
     "gaussian": pr.GaussianNoise(5.0, bounds=(0, 200)),
+    "keep or uniform": pr.KeepOrNoise(0.6, pr.UniformNoise(30.0)),
     "discrete gaussian": pr.DiscreteGaussianNoise(5.0, bounds=(0, 200)),
     "uniform": pr.UniformNoise(10.0),
     "by stratum": pr.Stratified("region", {"n": pr.GeometricNoise(2.0), "s": pr.GeometricNoise(5.0, step=0.5)}),
@@ -177,7 +178,7 @@ def test_moments_of_blocks_add(rng: np.random.Generator) -> None:
         (
             ["1", "x", "3"],
             WAGE,
-            r"'wage' has at least 1 value\(s\) that are no finite numbers, first in row 1.*--missing",
+            r"'wage' has at least 1 value\(s\) that are no finite numbers, first in row 1.*\(missing=\)",
         ),
         (["1", "inf", "3"], WAGE, r"no finite numbers, first in row 1"),
         (["1", "1e999", "3"], WAGE, r"no finite numbers, first in row 1"),

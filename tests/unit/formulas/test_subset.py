@@ -126,9 +126,9 @@ def test_methods_that_know_no_domain_say_so(data: pd.DataFrame) -> None:
 
 def test_a_comparison_takes_a_subset(data: pd.DataFrame) -> None:
     found = pr.compare("y ~ age", data, MECHANISM, truth=data, subset="edu == 'high'")
-    assert set(found.results) == {"oracle", "reversion", "naive"}
+    assert set(found.results) == {"true data", "reversion", "naive"}
     true = pr.fit("y ~ age", data[data.edu == "high"], None)
-    np.testing.assert_allclose(found.results["oracle"].estimate, true.estimate)
+    np.testing.assert_allclose(found.results["true data"].estimate, true.estimate)
     tested = pr.compare(
         "smokes ~ age", data, MECHANISM, ["reversion", "likelihood"], family="binomial", subset="age > 30"
     )

@@ -56,7 +56,7 @@ def test_a_call_in_text_is_the_call_in_python(text: str, plan: object) -> None:
 
 
 def test_a_family_with_an_argument_can_be_one() -> None:
-    assert pr.parameter("margins(y ~ x, x, negative_binomial(0.5))").family.name == "negative-binomial"
+    assert pr.parameter("margins(y ~ x, x, negative_binomial(0.5))").model.family.name == "negative-binomial"
 
 
 def test_every_parameter_of_the_readme_has_its_name_here() -> None:

@@ -73,17 +73,25 @@ def test_what_is_found(name: str, tmp_path: Path) -> None:
 
 
 AMBIGUOUS: dict[str, tuple[str, str, str]] = {
-    "two delimiters": ("a,b;c\n1,2;3\n", "utf-8", r"separated by ',' or ';': say its delimiter with --delimiter"),
+    "two delimiters": (
+        "a,b;c\n1,2;3\n",
+        "utf-8",
+        r"separated by ',' or ';': say its delimiter with pr.CsvFile.path, pr.Dialect",
+    ),
     "two delimiters, header only": ("a|b\tc", "utf-8", "separated by '.t' or '|'"),
     "decimal commas at every place": ("a;b, c\n1;3,5\n", "utf-8", "separated by ',' or ';'"),
     "thousands or decimals": (
         "a;b\n1;1,234\n",
         "utf-8",
-        "decimal mark .* point or a comma: say its decimal with --decimal",
+        "decimal mark .* point or a comma: say its decimal with pr.CsvFile.path, pr.Dialect",
     ),
     "thousands or decimals in points": ("a;b\n1;1.234\n", "utf-8", "decimal mark"),
     "both marks": ("a;b\n1,5;1.5\n", "utf-8", "decimal mark"),
-    "Greek": ("a,b\nΕλλάδα,1\n", "iso8859-7", "not plainly Western European: say its encoding with --encoding"),
+    "Greek": (
+        "a,b\nΕλλάδα,1\n",
+        "iso8859-7",
+        "not plainly Western European: say its encoding with pr.CsvFile.path, pr.Dialect",
+    ),
     "Russian": ("a,b\nМосква,1\n", "cp1251", "not plainly Western"),
     "Polish": ("a,b\nsłowo,1\n", "cp1250", "not plainly Western"),
     "Japanese": ("a,b\n日本語,1\n", "shift-jis", "not plainly Western"),
@@ -168,7 +176,9 @@ def test_a_broken_data_package_says_nothing(content: str, tmp_path: Path) -> Non
 def test_utf16_without_its_mark_is_not_taken_for_something_else(tmp_path: Path) -> None:
     path = write(tmp_path, "a,b\n1,2\n", "utf-16-le")
     mechanism = pr.Mechanism({"a": pr.TransitionMatrix.randomized_response([1, 2], 0.8)})
-    with pytest.raises(pr.DataError, match=r"zero bytes: is it UTF-16 without its mark \(--encoding utf-16-le\)"):
+    with pytest.raises(
+        pr.DataError, match=r"zero bytes: is it UTF-16 without its mark \(pr.Dialect\(encoding='utf-16-le'\)\)"
+    ):
         pr.release(path, tmp_path / "out.csv", mechanism)
 
 

@@ -87,6 +87,24 @@ def test_measurements_of_opendp() -> None:
     assert (bits.p, bits.q) == (0.75, 0.25)
 
 
+def test_noise_of_opendp_and_diffprivlib() -> None:
+    assert imports.opendp("make_laplace", scale=2.0, version="0.16.0") == pr.LaplaceNoise(2.0)
+    assert imports.opendp("then_laplace", scale=2.0, integers=True, bounds=(0, 9)) == pr.GeometricNoise(
+        2.0, bounds=(0, 9)
+    )
+    assert imports.opendp("make_geometric", scale=2.0) == pr.GeometricNoise(2.0)
+    assert imports.opendp("make_gaussian", scale=3.0) == pr.GaussianNoise(3.0)
+    assert imports.opendp("make_base_discrete_gaussian", scale=3.0) == pr.DiscreteGaussianNoise(3.0)
+    assert imports.diffprivlib("Laplace", epsilon=0.5, sensitivity=4, version="0.6.6") == pr.LaplaceNoise(8.0)
+    assert imports.diffprivlib("Laplace", epsilon=1, delta=0.5, sensitivity=4) == pr.LaplaceNoise(4 / (1 + math.log(2)))
+    clamped = imports.diffprivlib("LaplaceTruncated", epsilon=0.5, sensitivity=4, lower=0, upper=10)
+    assert clamped == pr.LaplaceNoise(8.0, (0, 10)).clamped()
+    assert imports.diffprivlib("Geometric", epsilon=0.5) == pr.GeometricNoise(2.0)
+    normal = imports.diffprivlib("Gaussian", epsilon=0.5, delta=1e-5, sensitivity=2)
+    assert normal == pr.GaussianNoise(4 * math.sqrt(2 * math.log(125_000)))
+    assert imports.diffprivlib("Uniform", delta=0.1, sensitivity=2) == pr.UniformNoise(20.0)
+
+
 def noise(epsilon: float, sensitivity: float) -> tuple[np.ndarray, np.ndarray]:
     steps = np.arange(-250, 251)
     ratio = math.exp(-epsilon / sensitivity)
@@ -142,12 +160,45 @@ def test_truncated_geometric_noise_of_diffprivlib(sensitivity: float) -> None:
         (lambda: imports.multi_freq_ldpy("THE", LEVELS, 1.0), "UnaryEncoding"),
         (lambda: imports.multi_freq_ldpy("OLHH", LEVELS, 1.0), "OLH"),
         (lambda: imports.multi_freq_ldpy("OUE", LEVELS, -1.0), "epsilon"),
-        (lambda: imports.opendp("make_laplace", LEVELS), "make_laplace.*no randomisation of levels"),
+        (lambda: imports.opendp("make_vector_integer", LEVELS), "make_vector_integer.*has no channel"),
+        (
+            lambda: imports.sdcmicro(
+                pd.DataFrame([["x", "y"], ["z", "w"]], index=["a", "b"], columns=["a", "b"]), version="5.7.8"
+            ),
+            "rectangular array of numbers",
+        ),
+        (lambda: imports.opendp("make_randomized_response", ["a", "b"], prob="0.7"), "prob='0.7' .*must be a number"),  # type: ignore[arg-type]
+        (lambda: imports.opendp("make_randomized_response_bitvec", ["a", "b"], f="x"), "f='x' .*must be a number"),  # type: ignore[arg-type]
+        (lambda: imports.opendp("make_laplace", scale=1, bounds=3), "bounds=3 must be two numbers"),  # type: ignore[arg-type]
+        (
+            lambda: imports.diffprivlib("GeometricFolded", epsilon=1, lower="a", upper=1),
+            "bounds 'a' and 1 must be whole or half",
+        ),
+        (
+            lambda: imports.diffprivlib("GeometricFolded", epsilon=1, lower=math.nan, upper=1),
+            "bounds nan and 1 must be",
+        ),
+        (lambda: imports.opendp("make_laplace", scale=0), "scale=0 must be a positive number"),
+        (lambda: imports.opendp("make_laplace", prob=0.7), "make_laplace needs scale="),
+        (lambda: imports.opendp("make_gaussian", scale=0.4, integers=True), "sd=0.4 is below the step"),
+        (lambda: imports.opendp("make_randomized_response", LEVELS, prob=0.7, scale=1), "needs prob= and nothing else"),
+        (lambda: imports.opendp("make_randomized_response", LEVELS, prob=0.7, f=0.1), "needs prob= and nothing else"),
+        (lambda: imports.opendp("make_laplace", scale=1.0, version="0.99.1"), "0.99.1 of OpenDP is newer than 0.16"),
+        (lambda: imports.diffprivlib("Laplace", epsilon=1, sensitivity=1, version="new"), "must be a version"),
+        (
+            lambda: imports.diffprivlib("LaplaceFolded", epsilon=1.0),
+            "mirrored at bounds on a continuum cannot be undone",
+        ),
+        (lambda: imports.diffprivlib("LaplaceBoundedDomain", epsilon=1.0), "depends on the true value"),
+        (lambda: imports.diffprivlib("Gaussian", epsilon=2.0, delta=1e-5, sensitivity=1), "above 1, which Gaussian"),
+        (lambda: imports.diffprivlib("Gaussian", epsilon=0.5, delta=0.0, sensitivity=1), "delta=0.0 must lie between"),
+        (lambda: imports.diffprivlib("Uniform", delta=0.7, sensitivity=1), "delta=0.7 must be above 0 and at most 0.5"),
+        (lambda: imports.diffprivlib("Laplace", epsilon=1.0, sensitivity=-1), "sensitivity=-1 must be positive"),
         (lambda: imports.opendp("make_randomized_response", LEVELS), "needs prob="),
         (lambda: imports.opendp("make_randomized_response", LEVELS, prob=0.2), "keep=0.2 must lie above"),
         (lambda: imports.opendp("make_randomized_response_bool", LEVELS, prob=0.8), "true and false"),
         (lambda: imports.opendp("make_randomized_response_bitvec", LEVELS, prob=0.8), "needs f="),
-        (lambda: imports.diffprivlib("Laplace", epsilon=1.0), "'Laplace' of diffprivlib is not read"),
+        (lambda: imports.diffprivlib("Laplace", epsilon=1.0), "parameters of Laplace: missing 1 required.*sensitivity"),
         (lambda: imports.diffprivlib("Binary", epsilon=1.0), "parameters of Binary: missing"),
         (lambda: imports.diffprivlib("GeometricTruncated", epsilon=1.0, lower=3, upper=2), "the lower one first"),
         (lambda: imports.diffprivlib("GeometricTruncated", epsilon=1.0, lower=0, upper=10**6), "limit of 20000"),

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import pramana as pr
+from golden_texts import worded
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "mechanism-joint-noise-1.3.json"
 KEY = bytes(range(40))
@@ -123,7 +124,7 @@ def test_the_loss_bounds_that_of_the_draws() -> None:
 
 def test_a_description_is_read_as_it_was_written(tmp_path: Path) -> None:
     MECHANISM.save(tmp_path / "again.json")
-    assert (tmp_path / "again.json").read_text(encoding="utf-8") == GOLDEN.read_text(encoding="utf-8")
+    assert worded((tmp_path / "again.json").read_text(encoding="utf-8")) == worded(GOLDEN.read_text(encoding="utf-8"))
     assert pr.Mechanism.load(GOLDEN) == MECHANISM
 
 

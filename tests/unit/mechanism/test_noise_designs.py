@@ -84,7 +84,11 @@ def test_joint_noise_is_linked(tmp_path: Path) -> None:
         ("noise = 'gaussian'\nscale = 1", r"scale does not belong to gaussian noise.*strength is sd"),
         ("noise = 'gaussian'\nsd = 1\nepsilon = 1", r"epsilon does not belong to gaussian noise"),
         ("noise = 'laplace'\nscale = 1\nstep = 1", r"step does not belong to laplace noise"),
-        ("noise = 'gaussian'\nsd = 1\nkeep = 0.5", r"keep does not belong to gaussian noise"),
+        (
+            "noise = 'gaussian'\nsd = 1\nkeep = 0.5",
+            r"keep=0.5 is not above 0.5: GaussianNoise that is added with a probability of 0.5",
+        ),
+        ("noise = 'gaussian'\nkeep = 0.7\nrho = 1\nbounds = [0, 1]", r"with keep, rho does not tell the sd: give sd"),
         ("noise = 'laplace'\nkeep = 0.5\nepsilon = 1\nbounds = [0, 1]", r"epsilon does not tell the scale"),
         ("noise = 'laplace'\nscale = 1\nlevels = ['a']", r"unknown key 'levels'"),
         ("noise = 'laplace'\nscale = 'much'", r"scale is 'much': give a number"),

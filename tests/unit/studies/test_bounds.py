@@ -37,7 +37,8 @@ def test_a_band_spans_the_fits_at_its_corners() -> None:
 def test_a_model_has_a_panel_a_term() -> None:
     found = pr.band("y ~ x", DATA, make, RANGES, points=2, family="binomial")
     assert found.parameters == ("Intercept", "x")
-    assert [axes.get_title("left") for axes in found.plot().axes] == ["Intercept", "x"]
+    assert [axes.get_title("left") for axes in found.plot(intercept=True).axes] == ["Intercept", "x"]
+    assert [axes.get_title("left") for axes in found.plot().axes] == ["x"]
     one = found.plot("x", along="specificity").axes
     assert [axes.get_xlabel() for axes in one] == ["specificity"]
 

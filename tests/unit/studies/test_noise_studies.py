@@ -18,7 +18,7 @@ from pramana.studies.noise import AS_KNOWN, RATIO, STUDIES, WRONG_SCALE
 from pramana.studies.noise_page import must_fail, passes
 from pramana.studies.simulation import Study, label_of
 from pramana.studies.study import study_of
-from pramana.studies.summary import variances_over_oracle
+from pramana.studies.summary import variances_over_true
 
 NOISE = ("c1", "c2", "c3", "c4", "c5")
 PAGES = Path(__file__).parents[3] / "docs" / "reproduction"
@@ -61,7 +61,7 @@ def test_analysts_find_what_fit_finds(name: str) -> None:
     np.testing.assert_allclose(found["many"]["se_sandwich"][1], plain.standard_errors, rtol=1e-5)
     np.testing.assert_allclose(found["many x"]["estimate"], found["x"]["estimate"], rtol=1e-5, atol=1e-7)
     assert np.all(found["x"]["se_fit"] <= 1.02 * found["fit"]["se_fit"])
-    assert study.prices["interaction"] == {"reversion": 1, f"only {x}": -1, **_second(study), "oracle": 1}
+    assert study.prices["interaction"] == {"reversion": 1, f"only {x}": -1, **_second(study), "true data": 1}
 
 
 def _second(study: Study) -> dict[str, int]:
@@ -115,11 +115,11 @@ def test_a_data_set_without_a_root_is_counted() -> None:
 def test_prices_are_sums_of_variances_over_the_oracle() -> None:
     rng = np.random.default_rng(1)
     oracle = rng.normal(size=4000)
-    column = {"oracle": oracle, "a": oracle + 0.5 * rng.normal(size=4000), "b": oracle + rng.normal(size=4000)}
+    column = {"true data": oracle, "a": oracle + 0.5 * rng.normal(size=4000), "b": oracle + rng.normal(size=4000)}
     column["b"][7] = np.nan
     good = np.isfinite(column["b"])
     plain = (2 * np.var(column["b"][good]) - np.var(column["a"][good])) / np.var(oracle[good])
-    value, error = variances_over_oracle(column, {"b": 2, "a": -1})
+    value, error = variances_over_true(column, {"b": 2, "a": -1})
     assert value == pytest.approx(plain, rel=1e-12)
     assert abs(value - 2.75) < 4.5 * error
     assert error < 0.15

@@ -12,7 +12,7 @@ import pytest
 
 import pramana as pr
 from pramana.frames.writing import Folder
-from pramana.studies import report, run_replicates
+from pramana.studies import race, report, run_replicates
 from pramana.studies.race import FAR, NAMES, Cell, Errors, best_logit, cells, replicates, summary
 from pramana.studies.race_page import verdicts
 from pramana.studies.study import study_of
@@ -70,7 +70,7 @@ def test_replicates_are_what_fit_gives() -> None:
     )
     np.testing.assert_allclose(found.values["Model 1 clipped"]["estimate"][1], clipped.estimate)
     oracle = pr.fit(cell.what, truth, None, family=cell.family)
-    np.testing.assert_allclose(found.values["oracle"]["estimate"][1], oracle.estimate)
+    np.testing.assert_allclose(found.values["true data"]["estimate"][1], oracle.estimate)
 
 
 def test_errors_are_cut_and_paired() -> None:
@@ -116,6 +116,22 @@ def _number(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
+
+
+def test_the_others_run_on_the_first_data_sets_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each beside what reversion found in the same ones."""
+    cell = cells()[0]
+    whole = replicates(cell, range(3), seed=1)
+    first = summary(cell, replicates(cell, range(2), seed=1)).where(method="naive")[0]
+    monkeypatch.setattr(race, "RIVALS", 2)
+    found = replicates(cell, range(3), seed=1)
+    assert np.isnan(found.values["naive"]["estimate"][2]).all()
+    np.testing.assert_array_equal(found.values["stabilized"]["estimate"], whole.values["stabilized"]["estimate"])
+    rows = summary(cell, found)
+    assert [r["replicates"] for r in rows.rows] == [3, 3, 3] + [2] * (len(rows.rows) - 3)
+    assert {k: v for k, v in rows.where(method="naive")[0].items() if k != "seconds"} == {
+        k: v for k, v in first.items() if k != "seconds"
+    }
 
 
 def test_simulate_takes_the_method() -> None:

@@ -29,7 +29,7 @@ P = pr.TransitionMatrix.randomized_response(["a", "b"], keep=0.8)
 scenarios = [
     pr.Scenario(generate, pr.Mechanism({"group": P}), "count ~ group", (0.3, 0.5), n, "poisson") for n in (200, 400)
 ]
-methods = ["reversion", "oracle", "naive", "model1"]
+methods = ["reversion", "true data", "naive", "model1"]
 reference = "model-dependent (logit)"
 """
 OPTIONS = {"replicates": 120, "resamples": 30, "device": "cpu", "seed": 3, "data": None}
@@ -103,6 +103,7 @@ def test_an_unknown_study_suggests_the_nearest(tmp_path: Path) -> None:
         list(run_studies("a11", tmp_path, workers=1, resume=False, **OPTIONS))
 
 
+@pytest.mark.engines
 def test_workers_with_a_device_write_what_those_without_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers run JAX on the CPU as if it were a GPU, since the scenario says so."""
     pytest.importorskip("jax")
@@ -126,5 +127,5 @@ def test_a_device_that_is_not_there_is_refused(scenario: Path, tmp_path: Path) -
     jax = pytest.importorskip("jax")
     if any(device.platform != "cpu" for device in jax.devices()):
         pytest.skip("there is a GPU here")
-    with pytest.raises(PramanaError, match=r"device 'gpu' is not available to JAX, .*use --device cpu"):
+    with pytest.raises(PramanaError, match=r"device 'gpu' is not available to JAX, .*use device='cpu'"):
         list(run_studies(str(scenario), tmp_path / "out", workers=1, resume=False, **{**OPTIONS, "device": "gpu"}))

@@ -15,7 +15,7 @@ from pramana.studies import Scenario, run_replicates, simulate
 from pramana.studies.study import MODEL_1, linear, logistic, study_of
 from pramana.studies.summary import jackknife, jackknife_pairs, summarize
 
-FIVE = ("reversion", "oracle", "naive", "model1", "model2")
+FIVE = ("reversion", "true data", "naive", "model1", "model2")
 
 
 def small(n: int = 300, keep: float = 0.85) -> Scenario:

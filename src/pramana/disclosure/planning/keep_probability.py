@@ -22,6 +22,7 @@ from pramana.mechanism import Assignment, Mechanism, Stratified, TransitionMatri
 from pramana.mechanism.channel import CONDITIONS, Channel
 from pramana.mechanism.channels.additive_noise import AdditiveNoise
 from pramana.mechanism.mechanism import Unit
+from pramana.numbers import count
 from pramana.parameters.means import mean, proportions
 from pramana.progress import Tell, part_of, silent
 from pramana.render import Sheet
@@ -127,7 +128,7 @@ class Plan(Report):
             ("Analysis", self.analysis),
             ("Keep probability", f"{self.keep:.4f}{self._without_simulation()}"),
             ("Epsilon", f"{self.transition.epsilon:.4g}, {CHOSEN}"),
-            ("Records", f"{self.n} (pilot of {self.pilot_n})"),
+            ("Records", f"{count(self.n)} (pilot of {count(self.pilot_n)})"),
         )
         return (_sheet(self, facts, "keep probability"),)
 
@@ -194,7 +195,7 @@ class NoisePlan(Report):
             ("Noise", "; ".join(laws)),
             ("Standard deviation of the noise", f"{self.sd:.4g} ({how})"),
             ("Epsilon", f"{self.noise.epsilon:.4g}, {CHOSEN}; rho {self.noise.rho:.4g}"),
-            ("Records", f"{self.n} (pilot of {self.pilot_n})"),
+            ("Records", f"{count(self.n)} (pilot of {count(self.pilot_n)})"),
         )
         return (_sheet(self, facts, "strength"),)
 

@@ -250,7 +250,7 @@ class OptimalDesign(Report):
 
     Attributes
     ----------
-    variance : weighted mean over the terms of variance over the oracle's variance.
+    variance : weighted mean over the terms of variance over that from the true data.
     gain : variance of randomised response over that of the design (at least 1).
     starts : solver runs; `spread` is the range of the variances at which they ended, None without any.
     value : what the design reveals, in the terms of the constraint.
@@ -349,7 +349,7 @@ def optimal_design(
     epsilon : largest privacy loss. Or
     odds : largest posterior odds of any level against the others. Or
     reidentification : largest expected rate of correct links through `keys` (families only: the rate has jumps).
-    importance : of the terms; all alike without it. Each term counts by its variance over the oracle's.
+    importance : of the terms; all alike without it. Each term counts by its variance over that from the true data.
     weights : column of sampling weights of the analyses.
     floor : smallest entry of P, below 1/K; above 0 it keeps epsilon finite.
     starts : runs of the solver, with `seed` for their starting points; 24 without it, and 8 where there are more than 6 levels.

@@ -23,6 +23,7 @@ from pramana.frames import Kind, Level, Table, build
 from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism, TransitionMatrix
 from pramana.mechanism.channels.matrix_forms import Banded, Mixture
+from pramana.numbers import count
 from pramana.progress import Tell, part_of, silent
 from pramana.render import Sheet
 
@@ -42,7 +43,7 @@ class Point:
     posterior : mean posterior of the true values given their release, the largest over the columns.
     worst_posterior : the largest posterior of any true level given any released one.
     reidentified, worst_reidentified : mean and largest chance of a correct link, None without keys.
-    inflation : variance over the oracle's, of the term that loses most, asymptotically.
+    inflation : variance over that from the true data, of the term that loses most, asymptotically.
     effective : its effective sample size as a share; from the simulated variances where there are any.
     simulated, error : the ratio of the variances in simulated releases, and its Monte Carlo error; infinite where hardly any
         release has an answer.
@@ -123,7 +124,7 @@ class Frontier(Report):
             (*("mechanism" if c == "keep" and r[c] is None else r[c] for c in kept), "←" if r["chosen"] else "")
             for r in rows
         ]
-        facts = [("Columns", ", ".join(self.columns)), ("Records", str(self.n))]
+        facts = [("Columns", ", ".join(self.columns)), ("Records", count(self.n))]
         if self.term is not None:
             facts.append(("Term that loses most", self.term))
         if self.replicates:
@@ -132,8 +133,8 @@ class Frontier(Report):
             facts.append(("Re-identified before", f"{self.before:.4f}"))
         return (Sheet((*(names.get(c, c) for c in kept), ""), tuple(body), "Risk against utility", tuple(facts)),)
 
-    def plot(self, *, title: str = "") -> Any:
-        """Utility over risk, as a matplotlib Figure."""
+    def plot(self, *, title: str = "", ax: Any = None) -> Any:
+        """Utility over risk, as a matplotlib Figure; `ax` gives axes to draw into, two where there are keys."""
         from pramana.render.figures import risk_utility
 
         if self.chosen is None and not self.points:
@@ -152,6 +153,7 @@ class Frontier(Report):
             if self.term
             else "share of one-way table unchanged",
             title=title or f"Risk against utility: {', '.join(self.columns)} under randomised response, n = {self.n}",
+            ax=ax,
         )
 
     def _utility(self, point: Point) -> float:
@@ -341,7 +343,7 @@ def _losing_most(pilots: Sequence[Pilot], mechanism: Mechanism, term: str | None
 
 @dataclass(frozen=True)
 class _Spread:
-    """The variance of one term under any mechanism, over the oracle's: asymptotic and simulated.
+    """The variance of one term under any mechanism, over that from the true data: asymptotic and simulated.
 
     Attributes
     ----------

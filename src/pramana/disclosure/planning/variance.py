@@ -16,12 +16,12 @@ from pramana.frames.levels import is_number
 
 @dataclass(frozen=True)
 class DesignVariance:
-    """Weighted mean over the terms of variance over the oracle's variance.
+    """Weighted mean over the terms of variance over that from the true data.
 
     With q_r the r-th column of Q = P⁻¹ it is `Σ_{r,z} P[r, z] q_rᵀ T_z q_r`, where T_z (K, K) adds up, over the records
     whose true level is z, the products of the standardised influence functions at two candidate levels. A record's
     variance given its truth is the mean square over released values less the square at the truth, and the latter adds up
-    to 1 over all records, which is the oracle's own part.
+    to 1 over all records, which is the part of the true data.
     """
 
     moments: Float
@@ -31,7 +31,7 @@ class DesignVariance:
         return len(self.moments)
 
     def value(self, matrix: Float) -> float:
-        """Variance over the oracle's; infinite for a singular matrix."""
+        """Variance over that from the true data; infinite for a singular matrix."""
         inverse = _inverse(matrix)
         return float("inf") if inverse is None else float(np.sum(matrix * self._squares(inverse)))
 

@@ -16,8 +16,9 @@ from pramana.mechanism.channel import CONDITIONS
 from pramana.mechanism.channels.additive_noise import GridNoise
 from pramana.mechanism.channels.joint_noise import JointGaussianNoise
 from pramana.mechanism.channels.matrix_forms import Banded, Mixture
+from pramana.numbers import count
 from pramana.render import Sheet
-from pramana.render.figures import heat_map, picture
+from pramana.render.figures import drawn, heat_map
 from pramana.render.pages import Code, Drawing, Heading, Page
 from pramana.render.tables import visible
 
@@ -56,7 +57,7 @@ def card_page(
     page.add(
         f"Before publication {_done(mechanism)}, with probabilities that are known and "
         f"stated here. All other columns are as collected{', but for what is stated below' if changes else ''}. "
-        f"Records: {body['rows']}.",
+        f"Records: {count(body['rows'])}.",
         Heading("What was perturbed"),
         *_summary(mechanism),
         _HOW[str(body["randomness"])],
@@ -289,7 +290,7 @@ def _drawing(title: str, matrix: TransitionMatrix) -> Drawing:
     keep = matrix.diagonal
     kept = f"{keep.min():.4g}" if np.ptp(keep) < 5e-5 else f"{keep.min():.4g} to {keep.max():.4g}"
     return Drawing(
-        picture(heat_map(chances, [_label(v) for v in named])),
+        drawn(heat_map(chances, [_label(v) for v in named]), ".png"),
         f"{title}: probability of each released value (rows) by true value (columns){merged}",
         f"The matrix has {size} levels. A true value is kept with probability {kept}. All its numbers are in the description, "
         "datapackage.json.",

@@ -368,7 +368,7 @@ def _weaker(assignment: Assignment) -> str:
 def _bounding(assignment: Assignment) -> str:
     """What makes epsilon finite."""
     if assignment.numeric:
-        return "give bounds, to which true values are clamped, and use LaplaceNoise, GeometricNoise or KeepOrNoise"
+        return "give bounds, to which true values are clamped, and use LaplaceNoise, GeometricNoise or KeepOrNoise of either"
     return "let every level become every other"
 
 

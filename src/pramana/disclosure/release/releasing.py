@@ -481,7 +481,7 @@ def _rare(order: Order, held: Sequence[Int]) -> str | None:
             who = "record(s)" if order.mechanism.unit is None else f"{order.mechanism.unit.column}(s)"
             return (
                 f"{rare} level(s) of {' × '.join(assignment.columns)} are held by fewer than {fewest} {who}, and the published list of "
-                f"levels would tell that they are there: merge them (a design with merge_below, --merge-below {fewest}), unless the "
+                f"levels would tell that they are there: merge them (merge_below={fewest} in a design), unless the "
                 "list was public before the data"
             )
     return None
@@ -492,7 +492,7 @@ def _warn_of_bounds(distances: Mapping[str, Distances]) -> None:
         if found.beyond:
             warnings.warn(
                 f"{found.beyond} of {found.count} numbers of {name!r} lie outside the bounds of its noise, and the nearest bound stood for "
-                "them: declare a mark of missing values (missing, --missing), or widen the bounds",
+                "them: declare a mark of missing values (missing=), or widen the bounds",
                 PramanaWarning,
                 stacklevel=5,
             )

@@ -100,7 +100,7 @@ def refuse_unknown(unknown: Bool, name: str, first_row: int) -> None:
         raise DataError(
             f"column {name!r} has at least {rows.size} value(s) that are not levels of the mechanism, first in row "
             f"{first_row + rows[0]}: add the missing level to the mechanism, recode the column, or declare the mark of a missing "
-            "value (missing, --missing)"
+            "value (missing=)"
         )
 
 

@@ -230,6 +230,31 @@ class Risk(Report):
             else {**asdict(self.composition), "total": self.composition.total},
         }
 
+    def report(
+        self, path: str | Path, *, figure: Any = None, without: str = "", command: str = "", force: bool = False
+    ) -> Path:
+        """Write one HTML file that needs no other: the tables, a `figure` (that of `frontier(...).plot()`, or why there is none), what they mean,
+        and the `command` where one is given. It holds no record's values; it is the custodian's all the same."""
+        from pramana.render.figures import drawn
+        from pramana.render.pages import Drawing, Heading, Page
+        from pramana.reporting import references, with_command, write_page
+
+        page = Page("Risk and utility of a release")
+        page.add(_FOR_WHOM, *self.sheets())
+        page.add(*([Drawing(drawn(figure, ".png"), "Risk against utility", "")] if figure is not None else []))
+        page.add(*([f"No picture: {without}"] if without else []))
+        page.add(Heading("Methods"), _IN_WORDS, *references(_IN_WORDS))
+        return write_page(with_command(page, command), path, force=force)
+
+
+_FOR_WHOM = "For the custodian: shares of true levels and numbers of rows are not for publication. No value of any record is in this file."
+_IN_WORDS = (
+    "The release randomises the sensitive columns with known probabilities (Gouweleeuw et al., 1998). Epsilon is the largest logarithm of the ratio "
+    "of a released value's probabilities under two true values of one record. The posterior of a true value is what an attacker holds after "
+    "seeing the released one, with the shares of the file as prior. Re-identification counts correct links of an attacker who knows the true keys of everybody. The variance of "
+    "analyses is that of the reversion estimator (Tian and Zhao), in expectation over the randomisation."
+)
+
 
 def _column_of(column: ColumnRisk) -> dict[str, Any]:
     """A guess at a number is said of numbers alone."""

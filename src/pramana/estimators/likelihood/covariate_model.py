@@ -14,6 +14,7 @@ from pramana.formulas.design import FormulaDesign
 from pramana.formulas.parsed import parse
 from pramana.frames import Schema, Table
 from pramana.frames.table import is_missing
+from pramana.numbers import count
 
 ABSENT = -40.0
 """Logit of a combination that a cell does not have: a probability of 4e-18, so that arithmetic stays finite."""
@@ -167,7 +168,7 @@ def _affordable(model: CovariateModel, counts: Float | None) -> CovariateModel:
     remedy = "merge levels, give covariate_model fewer terms, such as '1', or use method='reversion'"
     if RECORDS_PER_ENTRY * size > records:
         raise DataError(
-            f"{start} combinations of levels, too many for {records:g} records (the limit is {RECORDS_PER_ENTRY} records a "
+            f"{start} combinations of levels, too many for {count(records)} records (the limit is {RECORDS_PER_ENTRY} records a "
             f"coefficient): {remedy}"
         )
     if n * size**2 > EFFORT_LIMIT:

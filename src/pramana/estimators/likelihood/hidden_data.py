@@ -19,6 +19,7 @@ from pramana.estimators.likelihood.covariate_model import RECORDS_PER_ENTRY
 from pramana.formulas.response import Response
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism
+from pramana.numbers import count
 
 NODE_LIMIT = 4e7
 """Largest number of design entries (records × combinations of covariate levels × coefficients)."""
@@ -198,6 +199,6 @@ def _refuse_too_many(n: int, records: float, used: list[Assignment], names: list
         )
     if RECORDS_PER_ENTRY * (combinations - 1) > records:
         raise DataError(
-            f"{size}, too many for {records:g} records (the limit is {RECORDS_PER_ENTRY} records a free probability): merge "
+            f"{size}, too many for {count(records)} records (the limit is {RECORDS_PER_ENTRY} records a free probability): merge "
             "levels, or use method='reversion'"
         )

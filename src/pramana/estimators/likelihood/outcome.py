@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pramana.errors import PramanaError
+from pramana.numbers import count, told_p
 from pramana.result import Result
 
 
@@ -37,6 +38,15 @@ class LikelihoodResult(Result):
             raise PramanaError("a pseudo-likelihood (weights or clusters) has no AIC: use Wald tests, result.test(...)")
         return 2 * (self.parameter_count - self.log_likelihood)
 
+    @property
+    def bic(self) -> float:
+        """The Bayesian information criterion, −2 log L + log(records) · parameters."""
+        return self.aic + (float(np.log(self.n)) - 2) * self.parameter_count
+
+    @property
+    def llf(self) -> float:
+        return self.log_likelihood
+
     def to_dict(self, *, exponentiate: bool = False, level: float | None = None) -> dict[str, Any]:
         likelihood = {
             "log_likelihood": self.log_likelihood,
@@ -57,7 +67,7 @@ class LikelihoodRatioTest:
     p_value: float
 
     def __str__(self) -> str:
-        return f"Likelihood-ratio test: chi2({self.df}) = {self.statistic:.4g}, p = {self.p_value:.4g}"
+        return f"Likelihood-ratio test: chi2({self.df}) = {self.statistic:.4g}, {told_p(self.p_value)}"
 
 
 def lr_test(small: Result, large: Result) -> LikelihoodRatioTest:
@@ -73,13 +83,15 @@ def lr_test(small: Result, large: Result) -> LikelihoodRatioTest:
     >>> data = {"y": np.repeat([0, 1, 0, 1], [300, 200, 150, 350]), "x": np.repeat([0, 1], 500)}
     >>> fits = [pr.fit(f, data, pr.Mechanism({"y": P}), family="binomial", method="likelihood") for f in ("y ~ 1", "y ~ x")]
     >>> print(pr.lr_test(*fits))
-    Likelihood-ratio test: chi2(1) = 92.4, p = 7.075e-22
+    Likelihood-ratio test: chi2(1) = 92.4, p < 0.0001
     """
     from scipy.stats import chi2
 
     a, b = _checked(small), _checked(large)
     if a.n != b.n:
-        raise PramanaError(f"the fits use {a.n:g} and {b.n:g} records: a likelihood-ratio test needs the same ones")
+        raise PramanaError(
+            f"the fits use {count(a.n)} and {count(b.n)} records: a likelihood-ratio test needs the same ones"
+        )
     if a.content != b.content:
         raise PramanaError(
             f"the likelihoods are of different things ({', '.join(a.content)} against {', '.join(b.content)}): give both "

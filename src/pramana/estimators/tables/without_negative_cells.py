@@ -46,7 +46,7 @@ def table_em(
     >>> result.estimate.round(4), round(result.log_likelihood, 2)
     (array([0.6257, 0.06  , 0.1943, 0.12  ]), -1124.47)
     >>> print(result.independence)
-    Likelihood-ratio test: chi2(1) = 54.43, p = 1.61e-13
+    Likelihood-ratio test: chi2(1) = 54.43, p < 0.0001
     """
     if weights is not None:
         raise PramanaError(

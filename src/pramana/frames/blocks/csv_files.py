@@ -176,7 +176,7 @@ class CsvReader:
         names = records[0] if records else []
         if "\0" in text:
             raise DataError(
-                f"the header of {str(path)!r} holds zero bytes: is it UTF-16 without its mark (--encoding utf-16-le)?"
+                f"the header of {str(path)!r} holds zero bytes: is it UTF-16 without its mark (pr.Dialect(encoding='utf-16-le'))?"
             )
         if not names:
             raise DataError(f"file {str(path)!r} has no header: its first line must name the columns")
@@ -414,13 +414,15 @@ def _refuse_stray_marks(data: bytes, first_row: int, dialect: Dialect) -> None:
     mark = ord(dialect.quote)
     quotes = np.flatnonzero(values == mark)
     if quotes.size % 2:
-        what = "a quotation mark that is not closed: close it, or say --quote none where such marks are text"
+        what = (
+            "a quotation mark that is not closed: close it, or say pr.Dialect(quote='none') where such marks are text"
+        )
         raise _stray(data, int(quotes[-1]), first_row, what, dialect)
     before = values[np.maximum(quotes[::2] - 1, 0)]
     inside = quotes[::2][(quotes[::2] > 0) & ~np.isin(before, (ord(dialect.delimiter), _FEED, mark))]
     if inside.size:
         what = (
-            "a quotation mark inside a field that is not quoted: quote the field and double the mark, or say --quote none "
+            "a quotation mark inside a field that is not quoted: quote the field and double the mark, or say pr.Dialect(quote='none') "
             "where such marks are text"
         )
         raise _stray(data, int(inside[0]), first_row, what, dialect)

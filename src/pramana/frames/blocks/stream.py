@@ -165,7 +165,7 @@ def refuse_no_numbers(wrong: Bool, name: str, first_row: int) -> None:
     if rows.size:
         raise DataError(
             f"column {name!r} has at least {rows.size} value(s) that are no finite numbers, first in row {first_row + rows[0]}: noise is added "
-            "to numbers alone; recode them, or declare the mark of a missing value (missing, --missing)"
+            "to numbers alone; recode them, or declare the mark of a missing value (missing=)"
         )
 
 

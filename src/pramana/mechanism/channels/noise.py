@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -230,129 +231,6 @@ class GeometricNoise(AdditiveNoise):
 
 
 @dataclass(frozen=True)
-class KeepOrNoise(AdditiveNoise):
-    """The value stays with probability `keep`, else geometric or Laplace noise is added: the sibling of a randomised response for numbers.
-
-    Undone by [u − p E u(w + V′)]/(1 − p), where p = 1 − keep: weights that are bounded, and no differences of u. V′ is geometric with
-    α′/(1 − α′)² = (1 − p) α/(1 − α)², exactly and for every function of the grid, or Laplace with scale b√(1 − p), for smooth functions.
-
-    >>> noise = KeepOrNoise(0.6, GeometricNoise(2.0, bounds=(0, 10)))
-    >>> round(noise.epsilon, 3)
-    6.964
-    """
-
-    keep: float
-    inner: GeometricNoise | LaplaceNoise
-
-    def __post_init__(self) -> None:
-        if not (is_number(self.keep) and 0 < self.keep < 1):
-            raise MechanismError(f"keep={self.keep!r} must lie between 0 and 1")
-        if not isinstance(self.inner, GeometricNoise | LaplaceNoise):
-            raise MechanismError(
-                f"KeepOrNoise takes a GeometricNoise or a LaplaceNoise, not a {type(self.inner).__name__}: what is added now and then by "
-                "another one cannot be undone in closed form"
-            )
-
-    @property
-    def bounds(self) -> tuple[float, float] | None:  # type: ignore[override]
-        return self.inner.bounds
-
-    @property
-    def grid(self) -> float:
-        return self.inner.grid
-
-    @property
-    def smooth_only(self) -> bool:
-        return self.inner.smooth_only
-
-    @property
-    def on_grid(self) -> bool:
-        return self.inner.on_grid
-
-    @property
-    def keeps(self) -> bool:
-        return isinstance(self.inner, LaplaceNoise)
-
-    @property
-    def lattice(self) -> tuple[float, float] | None:
-        return (self.grid, float(self.operator.noise.within(self.keep, np.inf)[0].max())) if self.on_grid else None
-
-    @property
-    def law(self) -> str:
-        return f"with probability {1 - self.keep:g} {self.inner.law}, else nothing"
-
-    @property
-    def cuts(self) -> Words:
-        return self.inner.cuts
-
-    @property
-    def chances(self) -> Float:
-        out = (1 - self.keep) * self.inner.chances
-        out[out.size // 2] += self.keep
-        return out
-
-    @property
-    def operator(self) -> Sometimes:
-        return Sometimes(self.keep, self.inner.operator)
-
-    @property
-    def epsilon(self) -> float:
-        """Of the largest against the smallest chance: a value that stayed, against noise over the whole range. It is finite because
-        what is released lies on a grid, also that of b/4096 of a Laplace noise."""
-        changed = (1 - self.keep) * np.tanh(self.grid / self.inner.scale / 2)
-        return float(np.log((self.keep + changed) / changed) + self.inner.epsilon)
-
-    def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Column:  # noqa: ARG002
-        steps = self.true_steps(encoded)
-        stays = stream.words(steps.size) < np.uint64(min(int(self.keep * 2.0**64), 2**64 - 1))
-        released = steps + np.where(stays, 0, draw_integers(self.cuts, steps.size, stream))
-        return released * int(self.grid) if self.whole else released * self.grid
-
-    def revert(self, encoded: Column, context: Columns) -> Nodes:
-        return self._by_points(encoded, context, bounded=False)
-
-    def revert_bounded(self, encoded: Column, context: Columns) -> Nodes:
-        return self._by_points(encoded, context, bounded=True)
-
-    def revert_lattice(self, encoded: Column, context: Columns) -> Nodes:
-        return self._by_points(encoded, context, bounded=False, most=np.inf)
-
-    def _by_points(self, encoded: Column, context: Columns, *, bounded: bool, most: float = NODES) -> Nodes:
-        self.check_released(encoded, context)
-        values = np.asarray(encoded, dtype=float)
-        # On a grid every point counts; on a continuum functions are taken to vary on the scale of the noise, or more slowly.
-        offsets, chances = self.operator.noise.within(self.keep, np.inf if self.on_grid else 0.0, bounded=bounded)
-        if offsets.size > most:
-            raise MechanismError(
-                f"{offsets.size} values stand for one released value of a noise with a scale of {self.inner.scale / self.grid:.3g} steps, above "
-                f"the limit of {NODES}: ask for a linear model, a log link or a logit with terms that are linear in the column, or have the column "
-                "released with a coarser step"
-            )
-        weights = -(1 - self.keep) * chances
-        if not self.on_grid:
-            offsets, weights = (np.insert(part, offsets.size // 2, 0.0) for part in (offsets, weights))
-        weights[weights.size // 2] += 1
-        return shared_nodes(tuple(values + v for v in offsets), weights[None] / self.keep, values.size)
-
-    def stronger(self, times: float) -> KeepOrNoise:
-        return KeepOrNoise(self.keep, self.inner.stronger(times))
-
-    @property
-    def strengths(self) -> tuple[float, float]:
-        return self.inner.strengths
-
-    def document(self) -> Document:
-        step = {"step": self.inner.step} if isinstance(self.inner, GeometricNoise) else {}
-        return {
-            "channel": "keep_or_noise",
-            "keep": self.keep,
-            "scale": self.inner.scale,
-            **step,
-            **self.inner._bounds_document(),
-        }
-
-
-@dataclass(frozen=True)
 class GaussianNoise(AdditiveNoise):
     """Normal noise with standard deviation σ, undone by exp(−σ²/2 · d²/dz²): exact in polynomials and exponentials.
 
@@ -516,6 +394,159 @@ class UniformNoise(AdditiveNoise):
 
     def document(self) -> Document:
         return {"channel": "uniform_noise", "width": self.width, **self._bounds_document()}
+
+
+@dataclass(frozen=True)
+class KeepOrNoise(AdditiveNoise):
+    """The value stays with probability `keep`, else noise is added: the sibling of a randomised response for numbers.
+
+    Undone by [u − p E u(w + V′)]/(1 − p), where p = 1 − keep: weights that are bounded, and no differences of u. For geometric noise V′ is geometric
+    with α′/(1 − α′)² = (1 − p) α/(1 − α)², for Laplace noise it is Laplace with scale b√(1 − p). For normal and uniform noise E u(w + V′) is
+    Σ_{k≥1} (−p/(1 − p))^{k−1} E u(w + V₁ + … + V_k)/(1 − p), and p must be below ½. On a grid every function is undone, elsewhere smooth ones,
+    quantiles and shares.
+
+    Parameters
+    ----------
+    keep : the probability with which a value stays, above ½ for normal and uniform noise.
+    inner : the noise that is added otherwise.
+
+    >>> noise = KeepOrNoise(0.6, GeometricNoise(2.0, bounds=(0, 10)))
+    >>> round(noise.epsilon, 3)
+    6.964
+    """
+
+    keep: float
+    inner: LaplaceNoise | GeometricNoise | GaussianNoise | DiscreteGaussianNoise | UniformNoise
+
+    def __post_init__(self) -> None:
+        if not (is_number(self.keep) and 0 < self.keep < 1):
+            raise MechanismError(f"keep={self.keep!r} must lie between 0 and 1")
+        if isinstance(self.inner, KeepOrNoise) or not isinstance(self.inner, AdditiveNoise):
+            raise MechanismError(
+                f"KeepOrNoise takes a LaplaceNoise, GeometricNoise, GaussianNoise, DiscreteGaussianNoise or UniformNoise, not a {type(self.inner).__name__}"
+            )
+        if self.keep <= 0.5 and not isinstance(self.inner, GeometricNoise | LaplaceNoise):
+            raise MechanismError(
+                f"keep={self.keep:g} is not above 0.5: {self.inner.title} that is added with a probability of {1 - self.keep:g} is undone by a series that "
+                "converges below one half; keep more values, or use LaplaceNoise or GeometricNoise, which take every keep"
+            )
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:  # type: ignore[override]
+        return self.inner.bounds
+
+    @property
+    def grid(self) -> float:
+        return self.inner.grid
+
+    @property
+    def smooth_only(self) -> bool:
+        return not self.on_grid
+
+    @property
+    def on_grid(self) -> bool:
+        return self.inner.on_grid
+
+    @property
+    def keeps(self) -> bool:
+        return not self.on_grid
+
+    @property
+    def lattice(self) -> tuple[float, float] | None:
+        return (self.grid, float(self.operator.noise.within(self.keep, np.inf)[0].max())) if self.on_grid else None
+
+    @property
+    def law(self) -> str:
+        return f"with probability {1 - self.keep:g} {self.inner.law}, else nothing"
+
+    @property
+    def cuts(self) -> Words:
+        return self.inner.cuts
+
+    @property
+    def chances(self) -> Float:
+        out = (1 - self.keep) * self.inner.chances
+        out[out.size // 2] += self.keep
+        return out
+
+    @property
+    def operator(self) -> Sometimes:
+        return Sometimes(self.keep, self.inner.operator)
+
+    @property
+    def epsilon(self) -> float:
+        """Of the largest against the smallest chance: a value that stayed, against noise over the whole range. It is finite because
+        what is released lies on a grid, also that of b/4096 of a Laplace noise; normal and uniform noise have none of their own."""
+        return float(self._staying + self.inner.epsilon)
+
+    @property
+    def _staying(self) -> float:
+        """Log ratio of a value that stayed to the likeliest noise, which is no step of the grid."""
+        inner = self.inner
+        if isinstance(inner, GeometricNoise | LaplaceNoise):  # sooner than from the table of its draws
+            likeliest = float(np.tanh(inner.grid / inner.scale / 2))
+        else:
+            likeliest = inner.surest
+        changed = (1 - self.keep) * likeliest
+        return float(np.log((self.keep + changed) / changed))
+
+    @property
+    def rho(self) -> float:
+        """Of normal noise ρ₀ = range²/(2σ²): a power a > 1 of the chances of a value z that stays or gets noise is at most the mean of two powers (Jensen),
+        and those of another value are at least those of its noise, so that Rényi's divergence is at most −ln p + max(ρ₀ − ln c, aρ₀), c the chance of no
+        step; over a, that is at most ρ₀ − ln(pc)."""
+        if math.isfinite(self.epsilon) or not math.isfinite(self.inner.rho):
+            return super().rho
+        return float(self.inner.rho - math.log((1 - self.keep) * self.inner.surest))
+
+    @property
+    def delta(self) -> float:
+        """Of uniform noise: a value that stayed is told apart as well."""
+        return min(1.0, self.keep + (1 - self.keep) * self.inner.delta) if self.inner.delta else 0.0
+
+    def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Column:  # noqa: ARG002
+        steps = self.true_steps(encoded)
+        stays = stream.words(steps.size) < np.uint64(min(int(self.keep * 2.0**64), 2**64 - 1))
+        released = steps + np.where(stays, 0, draw_integers(self.cuts, steps.size, stream))
+        return released * int(self.grid) if self.whole else released * self.grid
+
+    def revert(self, encoded: Column, context: Columns) -> Nodes:
+        return self._by_points(encoded, context, bounded=False)
+
+    def revert_bounded(self, encoded: Column, context: Columns) -> Nodes:
+        return self._by_points(encoded, context, bounded=True)
+
+    def revert_lattice(self, encoded: Column, context: Columns) -> Nodes:
+        return self._by_points(encoded, context, bounded=False, most=np.inf)
+
+    def _by_points(self, encoded: Column, context: Columns, *, bounded: bool, most: float = NODES) -> Nodes:
+        self.check_released(encoded, context)
+        values = np.asarray(encoded, dtype=float)
+        # On a grid every point counts; on a continuum functions are taken to vary on the scale of the noise, or more slowly.
+        offsets, chances = self.operator.noise.within(self.keep, np.inf if self.on_grid else 0.0, bounded=bounded)
+        if offsets.size > most:
+            raise MechanismError(
+                f"{offsets.size} values stand for one released value of a noise with a standard deviation of {self.inner.spread / self.grid:.3g} steps, above "
+                f"the limit of {NODES}: ask for a linear model, a log link or a logit with terms that are linear in the column, or have the column "
+                "released with a coarser step"
+            )
+        weights = -(1 - self.keep) * chances
+        if not self.on_grid:
+            offsets, weights = (np.insert(part, offsets.size // 2, 0.0) for part in (offsets, weights))
+        weights[weights.size // 2] += 1
+        return shared_nodes(tuple(values + v for v in offsets), weights[None] / self.keep, values.size)
+
+    def stronger(self, times: float) -> KeepOrNoise:
+        return KeepOrNoise(self.keep, self.inner.stronger(times))
+
+    @property
+    def strengths(self) -> tuple[float, float]:
+        return self.inner.strengths
+
+    def document(self) -> Document:
+        inner = self.inner.document()
+        del inner["channel"]
+        return {"channel": "keep_or_noise", "keep": self.keep, **inner}
 
 
 def positive(name: str, value: Any) -> float:

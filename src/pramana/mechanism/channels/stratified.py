@@ -87,7 +87,7 @@ class Stratified(Channel):
 
     @property
     def smooth_only(self) -> bool:
-        return self._first.smooth_only
+        return any(channel.smooth_only for channel in self.strata.values())
 
     @property
     def keeps(self) -> bool:
@@ -180,6 +180,9 @@ class Stratified(Channel):
             out[rows] = part
         assert out is not None
         return out
+
+    def arranged(self, order: Sequence[int], levels: Sequence[Level], kind: Kind | None) -> Stratified:
+        return Stratified(self.by, {value: part.arranged(order, levels, kind) for value, part in self.parts.items()})
 
     def document(self) -> Document:
         strata = [{"value": value, **channel.document()} for value, channel in self.strata.items()]

@@ -272,6 +272,20 @@ class TransitionMatrix(Channel):
         object.__setattr__(made, "uncertainty", uncertainty)
         return made
 
+    def arranged(self, order: Sequence[int], levels: Sequence[Level], kind: Kind | None) -> TransitionMatrix:
+        """The same randomisation with its levels in another order (places of the present ones) and under other names."""
+        places, form = list(order), self.form
+        if isinstance(form, Mixture):
+            form = Mixture(form.refill, form.frequencies[places])
+        elif places != list(range(len(self))):
+            form = Dense(np.ascontiguousarray(self.matrix[np.ix_(places, places)]))
+        made = TransitionMatrix.from_form(checked_levels(levels), form, kind, conditional=self.given)
+        known = self.uncertainty
+        if known is not None:
+            told = None if known.validated is None else tuple(known.validated[k] for k in places)
+            object.__setattr__(made, "uncertainty", replace(known, sizes=known.sizes[places], validated=told))
+        return made
+
     def __len__(self) -> int:
         return len(self.levels)
 

@@ -13,6 +13,7 @@ from narwhals.dependencies import is_pyarrow_table
 
 from pramana.errors import DataError, MechanismError, PramanaWarning, listing
 from pramana.frames.dialects import DataFile, data_file
+from pramana.frames.inputs import absence
 from pramana.frames.sources import paths_of
 from pramana.mechanism.mechanism import Mechanism
 
@@ -102,7 +103,7 @@ def _automatic(path: Path | None, data: Any, verify: bool) -> Resolved:
 
     if path is not None:
         if not path.is_file():
-            raise DataError(f"file {str(path)!r} does not exist")
+            raise DataError(f"file {str(path)!r} {absence(path)}")
         found: Described | None = described(path, verify=verify)
     else:
         document = inside_table(data).document if is_pyarrow_table(data) else None

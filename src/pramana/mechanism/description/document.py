@@ -262,21 +262,6 @@ class GeometricModel(ChannelModel):
         return GeometricNoise(self.scale, step=self.step, bounds=self.bounds)
 
 
-class KeepOrNoiseModel(ChannelModel):
-    """The value stays with probability `keep`, else geometric noise is added; without a step Laplace noise."""
-
-    channel: Literal["keep_or_noise"]
-    keep: Annotated[float, Field(gt=0, lt=1)]
-    scale: Scale
-    step: Scale | None = None
-    bounds: Bounds = None
-
-    def built(self) -> Channel:
-        if self.step is None:
-            return KeepOrNoise(self.keep, LaplaceNoise(self.scale, _pair(self.bounds)))
-        return KeepOrNoise(self.keep, GeometricNoise(self.scale, step=self.step, bounds=self.bounds))
-
-
 class GaussianModel(ChannelModel):
     channel: Literal["gaussian_noise"]
     sd: Scale
@@ -314,6 +299,37 @@ class UniformModel(ChannelModel):
 
     def built(self) -> Channel:
         return UniformNoise(self.width, _pair(self.bounds))
+
+
+class KeepOrNoiseModel(ChannelModel):
+    """The value stays with probability `keep`, else noise is added: Laplace by its scale, normal by its sd, uniform by its width, and in whole steps geometric
+    or discrete normal."""
+
+    channel: Literal["keep_or_noise"]
+    keep: Annotated[float, Field(gt=0, lt=1)]
+    scale: Scale | None = None
+    sd: Scale | None = None
+    width: Scale | None = None
+    step: Scale | None = None
+    bounds: Bounds = None
+
+    def built(self) -> Channel:
+        bounds, step = _pair(self.bounds), self.step
+        strengths = {"scale": self.scale, "sd": self.sd, "width": self.width}
+        match [(name, value) for name, value in strengths.items() if value is not None]:
+            case [("scale", b)]:
+                return KeepOrNoise(
+                    self.keep, LaplaceNoise(b, bounds) if step is None else GeometricNoise(b, step=step, bounds=bounds)
+                )
+            case [("sd", sd)]:
+                return KeepOrNoise(
+                    self.keep, GaussianNoise(sd, bounds) if step is None else DiscreteGaussianNoise(sd, step, bounds)
+                )
+            case [("width", width)] if step is None:
+                return KeepOrNoise(self.keep, UniformNoise(width, bounds))
+        raise MechanismError(
+            "keep_or_noise needs one of scale, sd and width, and no step with a width: write those of the noise that was added"
+        )
 
 
 def _pair(bounds: list[float] | None) -> tuple[float, float] | None:

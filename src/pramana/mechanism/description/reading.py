@@ -12,11 +12,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pramana.errors import MechanismError
+from pramana.errors import MechanismError, PramanaError, listing
 from pramana.frames.dialects import DataFile
 from pramana.frames.documents import package_entries, parse_json, read_json
 from pramana.frames.files import format_of, unreadable
-from pramana.frames.inputs import note_input
+from pramana.frames.inputs import absence, note_input
 from pramana.frames.writing import sha256
 from pramana.mechanism.channel import Document
 from pramana.mechanism.description.document import (
@@ -155,18 +155,45 @@ def described(path: Path, *, verify: bool = False) -> Described:
     if path.suffix.lower() == ".json":
         return _alone(read_json(path, "mechanism file", MechanismError), path)
     if not path.is_file():
-        raise MechanismError(f"mechanism file {str(path)!r} does not exist")
+        raise MechanismError(f"mechanism file {str(path)!r} {absence(path)}")
     given = descriptions(path)
     document = given.document
     if document is None:
-        raise MechanismError(
-            f"{str(path)!r} carries no description and none lies beside it: name the mechanism file, as in --mechanism mechanism.json"
-        )
+        raise MechanismError(f"{str(path)!r} carries no description, {_lying_beside(path)}")
     given.refuse_disagreement()
     beside = given.beside if given.beside is not None and "pram" in given.beside else {}
     found = Described(parsed(document, str(path)), beside, str(path))
     found.refuse_other_file(path, verify=verify)
     return found
+
+
+def _lying_beside(path: Path) -> str:
+    """What there is in the folder of a file that nothing describes: the description of a file that had another name, or a mechanism."""
+    package = path.parent / PACKAGE
+    others = listed_files(path.parent)
+    if others:
+        return (
+            f"and {str(package)!r} beside it describes {listing(others, 3)}: is it one of these under another name? Give it that name again, "
+            f"or say mechanism='{package}'"
+        )
+    found = [beside for beside in sorted(path.parent.glob("*.json"))[:_LOOKED_AT] if _is_mechanism(beside)]
+    if found:
+        return f"and {str(found[0])!r} beside it describes a mechanism: if it is that of this file, say mechanism='{found[0]}'"
+    return "and none lies beside it: name the mechanism file, as in mechanism='mechanism.json'"
+
+
+_LOOKED_AT, _LONGEST = 50, 1 << 20
+"""Files of a folder that are asked whether they are mechanisms, and the bytes of those that are read for it."""
+
+
+def _is_mechanism(path: Path) -> bool:
+    try:
+        if path.name == PACKAGE or not path.is_file() or path.stat().st_size > _LONGEST:
+            return False
+        document = parse_json(path.read_bytes(), str(path))
+    except (OSError, PramanaError):
+        return False
+    return isinstance(document, dict) and "pram" in document
 
 
 def _alone(document: Any, path: Path) -> Described:

@@ -49,7 +49,7 @@ class NoiseRequest(ColumnRequest):
     noise : "laplace", "geometric", "gaussian", "discrete-gaussian" or "uniform".
     scale, sd, width : the one that the noise has. With `bounds` a privacy loss may stand in its place: `epsilon` of Laplace and geometric
         noise, `rho` of normal noise; beside it, the loss is a ceiling that the design must not exceed.
-    step : of geometric and discrete normal noise. keep : the value stays with that probability (Laplace and geometric noise).
+    step : of geometric and discrete normal noise. keep : the value stays with that probability.
     bounds : lowest and highest true value; one such pair a column where several share a noise.
     by, strata : an unperturbed column, and for its values what differs there.
     """
@@ -105,19 +105,19 @@ def _alone(request: NoiseRequest) -> AdditiveNoise:
     strength = _strength(request)
     step = 1.0 if request.step is None else request.step
     bounds: Any = request.bounds
+    made: AdditiveNoise
     if request.noise == "uniform":
-        return UniformNoise(strength, bounds)
-    if request.noise == "gaussian":
-        made: AdditiveNoise = GaussianNoise(strength, bounds)
+        made = UniformNoise(strength, bounds)
+    elif request.noise == "gaussian":
+        made = GaussianNoise(strength, bounds)
     elif request.noise == "discrete-gaussian":
         made = DiscreteGaussianNoise(strength, step, bounds)
+    elif request.noise == "laplace":
+        made = LaplaceNoise(strength, bounds)
     else:
-        inner = (
-            LaplaceNoise(strength, bounds)
-            if request.noise == "laplace"
-            else GeometricNoise(strength, step=step, bounds=bounds)
-        )
-        made = inner if request.keep is None else KeepOrNoise(request.keep, inner)
+        made = GeometricNoise(strength, step=step, bounds=bounds)
+    if request.keep is not None:
+        made = KeepOrNoise(request.keep, made)
     _refuse_above(made, request)
     return made
 
@@ -128,7 +128,7 @@ def _refuse_foreign(request: NoiseRequest) -> None:
     for name in {*STRENGTHS.values(), "step", "keep", "epsilon", "rho"} - {own}:
         allowed = {
             "step": noise in STEPPED,
-            "keep": own == "scale",
+            "keep": True,
             "epsilon": own == "scale",
             "rho": own == "sd",
         }.get(name, False)
@@ -146,7 +146,8 @@ def _strength(request: NoiseRequest) -> float:
         loss = {"scale": ", or epsilon and bounds", "sd": ", or rho and bounds"}.get(own, "")
         raise MechanismError(f"the strength of {request.noise} noise is not given: give {own}{loss}")
     if request.keep is not None:
-        raise MechanismError("with keep, epsilon does not tell the scale: give scale, and epsilon as a ceiling")
+        loss = "epsilon" if own == "scale" else "rho"
+        raise MechanismError(f"with keep, {loss} does not tell the {own}: give {own}, and {loss} as a ceiling")
     bounds = checked_bounds(request.bounds)
     if bounds is None:
         raise MechanismError("a privacy loss needs bounds, to which true values are clamped: give bounds")

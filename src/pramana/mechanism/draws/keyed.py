@@ -25,7 +25,7 @@ import numpy as np
 from pramana.arrays import Column, Int, Words
 from pramana.errors import DataError, MechanismError, PramanaWarning
 from pramana.frames import Level
-from pramana.frames.inputs import note_input
+from pramana.frames.inputs import absence, note_input
 from pramana.frames.levels import is_number
 from pramana.frames.table import is_missing
 from pramana.frames.writing import write_bytes
@@ -70,7 +70,9 @@ class Key:
         """Read a key file; a file that others can read is used with a warning."""
         path = Path(path)
         if not path.is_file():
-            raise MechanismError(f"key file {str(path)!r} does not exist: make one with `pramana key PATH`")
+            there = absence(path)
+            made = "" if path.exists() else ": make one with `pramana key PATH`"
+            raise MechanismError(f"key file {str(path)!r} {there}{made}")
         if path.stat().st_mode & 0o077:
             import warnings
 
