@@ -21,6 +21,10 @@ from pramana.kernels.streams import multipliers
 
 MOST_DRAWS = 500
 """Weight draws that one pass serves."""
+PART = 4.0
+"""Records that each of a sample stands for, from which on the root of the sample is not taken for that of all records."""
+CARRIED = 1e-9
+"""Difference of a covariance, in standard errors squared, that two halves of a sample may tell for a change of it to be taken from the sample."""
 
 T = TypeVar("T")
 Change = Callable[[Equation], Equation]
@@ -111,6 +115,19 @@ class PublishedWeights:
         return replace(self, which=self.which[position : position + 1])
 
 
+@dataclass
+class Kept:
+    """What passes have told so far: whether there was any, and of the last one, which most often is at the root, value (d,) and totals."""
+
+    begun: bool = False
+    beta: Float | None = None
+    totals: Totals | None = None
+
+    def keep(self, beta: Float, totals: Totals) -> Totals:
+        self.beta, self.totals = beta.copy(), totals
+        return totals
+
+
 @dataclass(frozen=True)
 class StreamEngine(LocalEngine):
     """Records that are read in blocks.
@@ -131,8 +148,7 @@ class StreamEngine(LocalEngine):
     changes: tuple[Change, ...] = ()
     workers: Workers = field(default_factory=Threads)
     sampled: frozenset[str] = frozenset()
-    kept: dict[bytes, Totals] = field(default_factory=dict, repr=False, compare=False)
-    """The totals of the last parameter value, which most often is the root."""
+    kept: Kept = field(default_factory=Kept, repr=False, compare=False)
 
     def over(self, equation: Equation) -> NoReturn:
         raise PramanaError(
@@ -143,7 +159,7 @@ class StreamEngine(LocalEngine):
     def _changed(self, change: Change) -> StreamEngine:
         assert self.few is not None
         few = self.few.over(change(self.few.equation))
-        return replace(self, equation=few.equation, few=few, changes=(*self.changes, change), kept={})
+        return replace(self, equation=few.equation, few=few, changes=(*self.changes, change), kept=Kept())
 
     def softened(self, t: float) -> StreamEngine:
         return self._changed(lambda equation: equation.softened(t))
@@ -230,22 +246,41 @@ class StreamEngine(LocalEngine):
     def draws_at_once(self) -> int:
         return MOST_DRAWS
 
-    # A pass costs more to read than to add up: whatever may be asked at a parameter value is added up together.
+    # A pass costs more to read than to add up: whatever may be asked at a parameter value is added up together, but for the first one, which is
+    # the root of a sample and not that of all records.
 
     def score_and_slope(self, betas: Float, weights: Any, draws: Int | None = None) -> tuple[Float, Float]:
         if len(betas) > 1 or weights is not self.own:
+            return super().score_and_slope(betas, weights, draws)
+        if not self.kept.begun and self.sketch()[1] > PART:
+            self.kept.begun = True
             return super().score_and_slope(betas, weights, draws)
         found = self.totals(betas[0])
         return found.score[None], found.slope[None]
 
     def totals(self, beta: Float, slope: Float | None = None) -> Totals:
-        key = beta.tobytes()
-        if key not in self.kept:
-            found = super().totals(beta)
-            self.kept.clear()
-            self.kept[key] = found
-        found = self.kept[key]
+        found = self.kept.totals
+        if found is None or not np.array_equal(beta, self.kept.beta):  # type: ignore[arg-type]
+            found = self.kept.keep(beta, self._carried(beta) or super().totals(beta))
         return found if slope is None else replace(found, slope=slope)
+
+    def _carried(self, beta: Float) -> Totals | None:
+        """Those of the last value, with what changes on the way to this one taken from the sample; None where its halves do not agree on it, or
+        it does not tell."""
+        known, last = self.kept.totals, self.kept.beta
+        if self.few is None or known is None or last is None or known.clusters is not None or known.sums:
+            return None
+        middle, each = self.few.sampling.rows // 2, self.sketch()[1]
+        halves = [replace(self.few, runs=(half,)) for half in (slice(0, middle), slice(middle, None))]
+        ends = [(half.totals(last), half.totals(beta)) for half in halves]
+        found = known.moved(ends[0][0] + ends[1][0], ends[0][1] + ends[1][1], beta - last, each)
+        try:
+            apart = np.subtract(*(known.moved(*pair, beta - last, 2 * each).covariance for pair in ends))
+        except np.linalg.LinAlgError:
+            return None
+        with np.errstate(all="ignore"):
+            errors = np.sqrt(np.diag(found.covariance))
+            return found if np.abs(apart / np.outer(errors, errors)).max() <= CARRIED else None
 
     def spread(self, beta: Float, weights: Any) -> Float:  # noqa: ARG002 - the scale on which a score is zero
         few, each = self.sketch()

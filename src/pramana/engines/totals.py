@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -57,10 +57,30 @@ class Totals:
             fourth=None if self.fourth is None or other.fourth is None else self.fourth + other.fourth,
         )
 
+    def moved(self, here: Totals, there: Totals, step: Float, each: float) -> Totals:
+        """The same sums a small step (d,) away, by those of some of the records, each of which stands for so many, at both ends of it."""
+        assert self.clusters is self.retained is self.shared is None
+        slope, outer, clean = (
+            own + each * (after - before)
+            for own, before, after in (
+                (self.slope, here.slope, there.slope),
+                (self.outer, here.outer, there.outer),
+                (self.clean_outer, here.clean_outer, there.clean_outer),
+            )
+        )
+        bend = each * (there.score - here.score - here.slope @ step)
+        return replace(self, score=self.score + self.slope @ step + bend, slope=slope, outer=outer, clean_outer=clean)
+
     @property
     def privacy(self) -> Float:
         """The randomisation's part of the score's variance (d, d)."""
         return self.outer - self.clean_outer if self.shared is None else self.shared
+
+    @property
+    def covariance(self) -> Float:
+        """Of the root (d, d); LinAlgError where the slope has no inverse."""
+        inverse = np.linalg.inv(self.slope)
+        return np.asarray(inverse @ self.meat @ inverse.T)
 
     @cached_property
     def meat(self) -> Float:

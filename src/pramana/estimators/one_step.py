@@ -41,7 +41,7 @@ def one_step(engine: StreamEngine) -> tuple[Root, Mapping[str, str]]:
     totals = engine.totals(start)
     inverse = bread(totals, engine.about.parameters)
     beta = start - inverse @ totals.score
-    engine.kept[beta.tobytes()] = _at_root(totals)
+    engine.kept.keep(beta, _at_root(totals))
     errors = np.sqrt(np.diag(inverse @ totals.meat @ inverse.T))
     moved = ", ".join(
         f"{name} {step:+.2g}" for name, step in zip(engine.about.parameters, (beta - start) / errors, strict=True)

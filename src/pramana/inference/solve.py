@@ -11,6 +11,7 @@ from pramana.arrays import Float
 from pramana.engines import Engine, Weights
 from pramana.errors import SolveError, quoted, quoted_terms
 from pramana.inference.derivative_free import solve_steps
+from pramana.inference.guided import guided
 from pramana.kernels.newton import ROUNDING, SETTLED, TOLERANCE, Roots, newton, solve_each
 
 LAST_DIGITS = 1e-12
@@ -52,9 +53,10 @@ def solve(engine: Engine, weights: Weights | None = None, start: Float | None = 
         return Root(direct[0], 0.0, 0, "direct")
     near = _pilot_root(engine) if start is None and weights is engine.own else None
     if near is not None:
+        sums = _Sums(engine, weights)
         with suppress(SolveError):  # some of the records may mislead, as where values come in turns
-            return _searched(engine, weights, near, usual=near)
-    return _searched(engine, weights, start)
+            return _guided(sums, near) or _searched(sums, near, usual=near)
+    return _searched(_Sums(engine, weights), start)
 
 
 @dataclass(frozen=True)
@@ -72,20 +74,34 @@ class _Sums:
         return self.known[key]
 
 
-def _searched(engine: Engine, weights: Weights, start: Float | None, usual: Float | None = None) -> Root:
+def _guided(sums: _Sums, near: Float) -> Root | None:
+    """From the root of some of the records, which also tell how the score bends on the way; None where they do not lead to a root."""
+    engine = sums.engine
+    if not engine.about.smooth:
+        return None
+    _refuse_falling(engine, near)
+    found = guided(sums.at, *engine.sketch(), near, score_scale(engine, near, sums.weights))
+    if found is None or not _small(found.beta - near, near, 1.0):
+        return None
+    _refuse_flat(engine, found.beta, found.slope, sums.at(near)[1][0])
+    return Root(found.beta, found.norm, found.steps, "concave" if engine.concave else "newton")
+
+
+def _searched(sums: _Sums, start: Float | None, usual: Float | None = None) -> Root:
     """From a start; `usual` is a place that is known to lie among the records, where that is not the equation's own start."""
+    engine, weights = sums.engine, sums.weights
     beta = _started(engine, weights, start)
     scale = score_scale(engine, beta, weights)
     if not engine.about.smooth:
         found = solve_steps(engine, weights, beta, scale)
         return Root(found.beta, found.norm, found.steps, "derivative-free", found.slope)
     if engine.concave:
-        return _ascend(engine, weights, beta, scale)
-    sums = _Sums(engine, weights)
+        return _ascend(sums, beta, scale)
     roots = _newton(sums, beta, scale)
     if roots.converged[0]:
         usual = beta if start is None else _started(engine, weights, None) if usual is None else usual
-        _refuse_flat(sums, roots.beta[0], usual)
+        if engine.about.fades:
+            _refuse_flat(engine, roots.beta[0], *(sums.at(b)[1][0] for b in (roots.beta[0], usual)))
         return Root(roots.beta[0], float(roots.norm[0]), int(roots.steps[0]), "newton")
     return _continue(engine, weights, beta, roots)
 
@@ -115,15 +131,12 @@ def _refuse_falling(engine: Engine, beta: Float) -> None:
         raise SolveError(f"the thresholds {quoted(named)} are out of order: give start= with thresholds that rise")
 
 
-def _refuse_flat(sums: _Sums, beta: Float, usual: Float) -> None:
-    """A generalised linear score also vanishes at infinity, where its slope does: that is no root."""
-    if not sums.engine.about.fades:
-        return
+def _refuse_flat(engine: Engine, beta: Float, slope: Float, usual: Float) -> None:
+    """A generalised linear score also vanishes at infinity, where its slope does beside the usual one: that is no root."""
     with np.errstate(all="ignore"):
-        slopes = [sums.at(beta)[1][0], sums.at(usual)[1][0]]
-        share = np.abs(np.diag(slopes[0]) / np.diag(slopes[1]))
-    if np.all(share < FLAT) or np.any(share < FLAT**2):
-        raise SolveError(_no_root(sums.engine, beta))
+        share = np.abs(np.diag(slope) / np.diag(usual))
+    if engine.about.fades and (np.all(share < FLAT) or np.any(share < FLAT**2)):
+        raise SolveError(_no_root(engine, beta))
 
 
 def score_scale(engine: Engine, beta: Float, weights: Weights) -> Float:
@@ -156,16 +169,17 @@ def _small(step: Float, beta: Float, share: float = SETTLED) -> bool:
     return bool(np.all(np.abs(step) <= share * (1 + np.abs(beta))))
 
 
-def _ascend(engine: Engine, weights: Weights, beta: Float, scale: Float) -> Root:
+def _ascend(sums: _Sums, beta: Float, scale: Float) -> Root:
     """Newton with a line search on the concave objective; certifies the absence of a root where there is none."""
-    score, slope = engine.score_and_slope(beta[None], weights)
+    engine, weights = sums.engine, sums.weights
+    score, slope = sums.at(beta)
     for step in range(200):
         norm = float(np.max(np.abs(score * scale)))
         direction = -solve_each(slope, score)[0]
         if norm <= TOLERANCE and _small(direction, beta):
             return Root(beta, norm, step, "concave")
         if np.all(np.isfinite(direction)):  # close to the root a whole step is good, and no objective need be asked
-            there = engine.score_and_slope((beta + direction)[None], weights)
+            there = sums.at(beta + direction)
             if float(np.max(np.abs(there[0] * scale))) <= min(0.1 * norm, ENOUGH):
                 beta, (score, slope) = beta + direction, there
                 continue
@@ -178,7 +192,7 @@ def _ascend(engine: Engine, weights: Weights, beta: Float, scale: Float) -> Root
                 return Root(beta, norm, step, "concave")
             break
         beta = moved
-        score, slope = engine.score_and_slope(beta[None], weights)
+        score, slope = sums.at(beta)
     raise SolveError(_gave_up(engine, norm, step, "the concave line search"))
 
 
@@ -222,7 +236,7 @@ def _naive_root(engine: Engine, weights: Weights, beta: Float, failed: Roots) ->
     naive = engine.softened(0.0)
     scale = score_scale(naive, beta, weights)
     if naive.concave:
-        return _ascend(naive, weights, beta, scale).beta
+        return _ascend(_Sums(naive, weights), beta, scale).beta
     roots = _newton(_Sums(naive, weights), beta, scale)
     if not roots.converged[0]:
         raise SolveError(
