@@ -11,6 +11,7 @@ import pytest
 
 import pramana as pr
 from pramana.engines import LocalEngine
+from pramana.estimating import Equation
 from pramana.estimating.generalized_linear import PredictorEquation
 from pramana.estimators.reversion import reverted_records
 from pramana.frames import read
@@ -112,9 +113,17 @@ def test_compiled_sums_equal_the_expanded_ones(
         np.testing.assert_allclose(outer, (phi * w2[rows, None]).T @ phi, **CLOSE)
         np.testing.assert_allclose(fourth, np.sum((w2[rows, None] * phi**2) ** 2, axis=0), **CLOSE)
         np.testing.assert_allclose(clean, predictor.clean_outer(block.data, beta, w2[rows]), **CLOSE)
-        left, right = rng.normal(size=(2, equation.d))
-        slopes = predictor.record_slope(block.data, beta, left, right)
-        np.testing.assert_allclose(products.record_slope(fast, compact, beta, left, right), slopes, **CLOSE)
+        lefts, rights, betas = rng.normal(size=(3, 4, equation.d))
+        betas = beta + 0.1 * betas
+        slopes = predictor.record_slopes_along(block.data, beta, lefts, rights)
+        np.testing.assert_allclose(slopes, Equation.record_slopes_along(block, beta, lefts, rights), **CLOSE)
+        np.testing.assert_allclose(
+            slopes, np.einsum("ki,nij,kj->kn", lefts, block.record_slopes(beta), rights), **CLOSE
+        )
+        np.testing.assert_allclose(products.record_slopes_along(fast, compact, beta, lefts, rights), slopes, **CLOSE)
+        expected = Equation.left_slopes(block, betas, lefts, w[rows])
+        np.testing.assert_allclose(predictor.left_slopes(block.data, betas, lefts, w[rows]), expected, **CLOSE)
+        np.testing.assert_allclose(products.left_slopes(compact, betas, lefts, w[rows]), expected, **CLOSE)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -128,11 +137,22 @@ def test_blocks_and_threads_change_nothing(
     ways = rng.normal(size=(2, 3, equation.d))
     sampling = {"weights": rng.uniform(0.5, 2, N), "clusters": clusters}
     whole = LocalEngine.of(equation, **sampling)
-    before = [whole.totals(beta), whole.spread(beta, whole.own), whole.slope_moments(beta, *ways)]
+    values = beta + 0.1 * rng.normal(size=(3, equation.d))
+    before = [
+        whole.totals(beta),
+        whole.spread(beta, whole.own),
+        whole.slope_moments(beta, *ways),
+        whole.left_slopes(values, ways[0]),
+    ]
     monkeypatch.setattr("pramana.engines.local.SMALLEST", 64)
     monkeypatch.setattr("pramana.engines.local.BLOCK_ENTRIES", 64)
     cut = replace(LocalEngine.of(equation, **sampling), threads=threads)
-    after = [cut.totals(beta), cut.spread(beta, cut.own), cut.slope_moments(beta, *ways)]
+    after = [
+        cut.totals(beta),
+        cut.spread(beta, cut.own),
+        cut.slope_moments(beta, *ways),
+        cut.left_slopes(values, ways[0]),
+    ]
     for name in ("score", "slope", "outer", "clean_outer", "clusters", "meat"):
         np.testing.assert_allclose(getattr(after[0], name), getattr(before[0], name), rtol=1e-12, atol=1e-11)
     for one, other in zip(before[1:], after[1:], strict=True):

@@ -23,6 +23,7 @@ from pramana.frames.cells import cells
 from pramana.frames.sources import Source
 from pramana.frames.table import is_missing
 from pramana.frames.workers import Part, Workers, batches_of
+from pramana.kernels.blocks import runs
 from pramana.kernels.streams import uniforms
 from pramana.mechanism import Mechanism
 from pramana.progress import bar
@@ -310,9 +311,9 @@ class _Look:
         kept = {name: values[keep] for name, values in arrays.items()}
         weights, counts = (block_weights(kept.get(name), name) for name in ("weights", "frequencies"))
         sampling = Sampling(int(keep.sum()), weights, counts)
-        luck = uniforms(_SALT, np.zeros(1, dtype=np.int64), np.arange(first, first + table.n))[0]
-        picked = np.flatnonzero(keep & (luck < threshold))
-        columns = {name: values for name in self._clean if (values := _told_of(table.column(name), keep)) is not None}
+        picked, luck = _lucky(first, keep, threshold)
+        rows = np.flatnonzero(keep)
+        columns = {name: values for name in self._clean if (values := _told_of(table.column(name), rows)) is not None}
         shown = np.array(sorted({row for found in columns.values() for row in _rows_of(found)}), dtype=np.int64)
         return _Told(
             batch.num_rows,
@@ -321,7 +322,7 @@ class _Look:
             SampledSums.of(sampling),
             self._labels(arrays, self._sampled(arrays) if reading.beside.design is not None else keep),
             self._labels(kept, sampling.row_weights > 0),
-            luck[picked],
+            luck,
             batch.take(pa.array(picked)),
             {name: _renumbered(found, shown) for name, found in columns.items()},
             batch.take(pa.array(shown)),
@@ -383,11 +384,21 @@ class _Range:
         return cls(float(values[first]), float(values[last]), int(rows[first]), int(rows[last]))
 
 
-def _told_of(values: Column, keep: Bool) -> _Range | dict[Any, int] | None:
-    """Levels with the first record of each, or the range of numbers, among the records in use."""
+def _lucky(first: int, keep: Bool, threshold: float) -> tuple[Int, Float]:
+    """Records (m,) of a batch that are taken into the sample, and their luck (m,), by the place of the first one among all."""
+    one, found = np.zeros(1, dtype=np.int64), []
+    for rows in runs(len(keep)):
+        luck = uniforms(_SALT, one, np.arange(first + rows.start, first + min(rows.stop, len(keep))))[0]
+        picked = np.flatnonzero(keep[rows] & (luck < threshold))
+        found.append((rows.start + picked, luck[picked]))
+    places, luck = zip(*found, strict=True)
+    return np.concatenate(places), np.concatenate(luck)
+
+
+def _told_of(values: Column, rows: Int) -> _Range | dict[Any, int] | None:
+    """Levels with the first record of each, or the range of numbers, among the records in use, which are these rows."""
     import pandas as pd
 
-    rows = np.flatnonzero(keep)
     if not rows.size:
         return None
     kept = values if rows.size == len(values) else values[rows]

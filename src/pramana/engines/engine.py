@@ -67,6 +67,10 @@ class Engine(ABC):
         One value serves all draws."""
 
     @abstractmethod
+    def left_slopes(self, betas: Float, lefts: Float) -> Float:
+        """Σ w lᵀ ∂φ (B, d) under the sample's own weights, at several values (B, d), each with a direction l of its own (B, d)."""
+
+    @abstractmethod
     def slopes_at(self, betas: Float, weight: float) -> Float:
         """Σ ∂φ (B, d, d) at several values, all records weighing the same."""
 

@@ -143,6 +143,9 @@ class LocalEngine(Engine):
 
         return self._added(part, len(weights)).both
 
+    def left_slopes(self, betas: Float, lefts: Float) -> Float:
+        return self._added(lambda b: b.equation.left_slopes(betas, lefts, b.sampling.row_weights))
+
     def slopes_at(self, betas: Float, weight: float) -> Float:
         alike = np.zeros(len(betas), dtype=np.int64)
         return self._added(lambda b: b.equation.score_and_slope(betas, np.full((1, b.n), weight), alike)[1])
@@ -302,7 +305,7 @@ class LocalEngine(Engine):
         def part(b: SampledBlock) -> Float:
             e, s = b.equation, b.sampling
             weights, counts = (np.ones(b.n) if v is None else v for v in (s.weights, s.frequencies))
-            slopes = np.stack([e.record_slope(beta, *pair) for pair in zip(lefts, rights, strict=True)]) * weights
+            slopes = e.record_slopes_along(beta, lefts, rights) * weights
             along = (e.influence(beta) @ lefts.T).T * weights
             size = np.full(len(slopes), counts.sum())
             return np.stack([slopes**2 @ counts, (slopes * along) @ counts, slopes @ counts, size])

@@ -135,7 +135,7 @@ class Sampling:
         """Number of records that the rows stand for."""
         return float(self.rows if self.frequencies is None else self.frequencies.sum())
 
-    @property
+    @cached_property
     def row_weights(self) -> Float:
         """Weights of the rows in a sum."""
         return product(self.rows, self.weights, self.frequencies)
@@ -143,6 +143,8 @@ class Sampling:
     @property
     def square_weights(self) -> Float:
         """Weights of the rows in a variance: w² for sampling weights, counts as they are."""
+        if self.weights is None:
+            return self.row_weights
         return product(self.rows, self.weights, self.weights, self.frequencies)
 
     @property

@@ -292,6 +292,16 @@ class Equation(ABC):
         ahead, behind = self.influence(beta + step * right), self.influence(beta - step * right)
         return np.asarray((ahead - behind) @ left / (2 * step))
 
+    def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:
+        """The same (k, n) for several directions (k, d)."""
+        return np.stack([self.record_slope(beta, *pair) for pair in zip(lefts, rights, strict=True)])
+
+    def left_slopes(self, betas: Float, lefts: Float, weights: Float) -> Float:
+        """Σ w leftᵀ ∂φ/∂β (B, d) at several values (B, d), each with a direction of its own (B, d), for row weights (n,)."""
+        alike = np.zeros(len(betas), dtype=np.int64)
+        slopes = self.score_and_slope(betas, weights[None], alike)[1]
+        return np.asarray(np.einsum("bi,bik->bk", lefts, slopes))
+
     def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
         """What the analyst should know at the root, whose covariance is (d, d)."""
         return []

@@ -22,6 +22,9 @@ from pramana.kernels import backend, predictor, products
 from pramana.kernels.predictor import Grouped, Predictor
 from pramana.kernels.products import Products
 
+_ALIKE = np.empty(0, dtype=np.int64)
+"""Rows of a table that has one for all records."""
+
 
 @dataclass(frozen=True)
 class GeneralizedLinear(EstimatingFunction):
@@ -201,7 +204,7 @@ class PredictorEquation(Equation):
             design.place,
             design.node,
             np.ascontiguousarray(records.table),
-            np.ascontiguousarray(records.row),
+            _ALIKE if len(records.table) == 1 else np.ascontiguousarray(records.row),
             np.ascontiguousarray(first),
             np.ascontiguousarray(second),
             np.ascontiguousarray(self.offset),
@@ -321,8 +324,19 @@ class PredictorEquation(Equation):
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
         fast = self._fast()
         if fast is None or self.compact is None:
-            return predictor.record_slope(self.data, beta, left, right)
-        return products.record_slope(fast, self.compact, beta, left, right)
+            return predictor.record_slopes_along(self.data, beta, left[None], right[None])[0]
+        return products.record_slopes_along(fast, self.compact, beta, left[None], right[None])[0]
+
+    def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:
+        fast = self._fast()
+        if fast is None or self.compact is None:
+            return predictor.record_slopes_along(self.data, beta, lefts, rights)
+        return products.record_slopes_along(fast, self.compact, beta, lefts, rights)
+
+    def left_slopes(self, betas: Float, lefts: Float, weights: Float) -> Float:
+        if self.compact is None:
+            return predictor.left_slopes(self.data, betas, lefts, weights)
+        return products.left_slopes(self.compact, betas, lefts, weights)
 
 
 @dataclass(frozen=True)

@@ -186,10 +186,14 @@ def response_moments(
         y = numbers(values)
         return np.column_stack([y, y**2])
 
-    released = numbers(table.column(assignment.columns[0]))
     if noisy:
+        released = numbers(table.column(assignment.columns[0]))
         moments = assignment.channel.revert_polynomial(encoded, context, HIGHEST).reverted(powers)
         return ResponseMoments(moments[:, 0], moments[:, 1], released)
+    levels = assignment.channel.levels or ()
+    listed = len(assignment.columns) == 1 and not assignment.reports
+    by_level = numbers(decode(np.arange(len(levels)), levels)) if listed else np.empty(0)
+    released = np.take(by_level, encoded) if listed else numbers(table.column(assignment.columns[0]))
     moments = assignment.channel.revert_function(powers, encoded, context)
     nodes = response_nodes(function, assignment.channel.revert(encoded, context)) if shared else None
     return ResponseMoments(moments[:, 0], moments[:, 1], released, nodes)

@@ -128,10 +128,9 @@ def _signals(engine: Engine, beta: Float, totals: Totals, places: Int, *, additi
     variance, alone = (np.einsum("ji,ik,jk->j", left, m, left) for m in (meat, outer))
     error = np.sqrt(np.clip(variance, 0.0, None)) / np.abs(effective)
     few, times = engine.sketch()
-    steps = np.concatenate([np.zeros((1, engine.d)), STEP * error[:, None] * right @ units])
-    slopes = few.score_and_slope(beta + steps, few.own, np.zeros(len(steps), dtype=np.int64))[1]
-    change = (slopes[1:] - slopes[0])[:, places][:, :, places]
-    bends = times * np.einsum("ji,jik->jk", left, change) / STEP  # cᵀ ∂J, over one standard error
+    steps, ways = STEP * error[:, None] * right @ units, left @ units
+    change = few.left_slopes(beta + steps, ways) - ways @ few.score_and_slope(beta[None], few.own)[1][0]
+    bends = times * change[:, places] / STEP  # cᵀ ∂J, over one standard error
     turned = -bends @ inverse + np.einsum("jk,kj->j", bends, inverse)[:, None] * left  # of c, over one standard error
 
     def signals(squares: Float, products: Float) -> Float:

@@ -311,7 +311,14 @@ def _curve(
 
 @njit(**_OPTIONS)
 def _gathered(table: Any, row: Any, c: int, y1: Any, y2: Any, weight: Any, first: Any, second: Any) -> None:
-    """Signed weights of node c, times 1, y and y²."""
+    """Signed weights of node c, times 1, y and y²; a table of one row is that of all records."""
+    if table.shape[0] == 1:
+        q = table[0, c]
+        for i in range(weight.size):
+            weight[i] = q
+            first[i] = q * y1[i]
+            second[i] = q * y2[i]
+        return
     for i in range(row.size):
         q = table[row[i], c]
         weight[i] = q
@@ -338,6 +345,30 @@ def _pair_sums(clean: Any, v: Any, rows: Any, others: Any, same: bool, low: int,
 
 
 @njit(**_OPTIONS)
+def _pair_sums_of_three(
+    clean: Any, u: Any, v: Any, w: Any, rows: Any, low: int, high: int, of_u: Any, of_v: Any, of_w: Any, room: Any
+) -> None:
+    """The upper triangles of `_pair_sums` for three weights at once, with room (3, m) for products."""
+    xu, xv, xw = room[0, : high - low], room[1, : high - low], room[2, : high - low]
+    for k in range(rows.size):
+        x = clean[rows[k], low:high]
+        for i in range(x.size):
+            xu[i] = u[i] * x[i]
+            xv[i] = v[i] * x[i]
+            xw[i] = w[i] * x[i]
+        for m in range(k, rows.size):
+            y = clean[rows[m], low:high]
+            su, sv, sw = 0.0, 0.0, 0.0
+            for i in range(y.size):
+                su += xu[i] * y[i]
+                sv += xv[i] * y[i]
+                sw += xw[i] * y[i]
+            of_u[rows[k], rows[m]] += su
+            of_v[rows[k], rows[m]] += sv
+            of_w[rows[k], rows[m]] += sw
+
+
+@njit(**_OPTIONS)
 def product_sums(
     begin: int,
     end: int,
@@ -361,6 +392,7 @@ def product_sums(
     score: Any,
     slope: Any,
     clean_outer: Any,
+    steady_outer: Any,
     outer: Any,
     fourth: Any,
 ) -> None:
@@ -376,7 +408,8 @@ def product_sums(
     full : whether outer products are wanted.
     score : (C, p); slope, clean_outer : (C, p, p), by node; what concerns steady parts alone is summed over nodes into
         node 0. Upper triangles within steady and within moving parts, and moving × steady.
-    outer : (d, d), upper triangle; fourth : (d,), Σ (squares φ²)².
+    steady_outer : (p, p), Σ squares φφᵀ of steady parts, upper triangle; outer : (d, d), that of all other pairs of columns;
+        fourth : (d,), Σ (squares φ²)².
     """
     nodes, d = table.shape[1], place.size
     eta0_, eta_ = np.empty(BLOCK), np.empty(BLOCK)
@@ -384,11 +417,17 @@ def product_sums(
     force_, bend_, square_ = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     all_force_, all_bend_, all_square_ = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     by_pattern = np.empty((patterns.shape[0], BLOCK))
-    phi = np.empty((d, BLOCK))
+    phi = np.empty((d if moving.size else 0, BLOCK))
+    whole_, own_square_, room = np.empty(BLOCK), np.empty(BLOCK), np.empty((3, BLOCK))
     ones = np.ones(BLOCK)
+    settled = np.zeros(clean.shape[0], dtype=np.bool_)
+    for k in range(steady.size):
+        settled[steady[k]] = True
     for low in range(begin, end, BLOCK):
         high = min(low + BLOCK, end)
         m = high - low
+        whole, own_square = whole_[:m], own_square_[:m]
+        whole[:] = 0.0
         eta0, eta = eta0_[:m], eta_[:m]
         q, s, t, force, bend, square = q_[:m], s_[:m], t_[:m], force_[:m], bend_[:m], square_[:m]
         all_force, all_bend, all_square = all_force_[:m], all_bend_[:m], all_square_[:m]
@@ -408,7 +447,8 @@ def product_sums(
             _gathered(table, row[low:high], c, y1[y, low:high], y2[y, low:high], q, s, t)
             _curve(code, shape, eta, ones[:m], q, s, t, force, bend, square)
             if full:
-                for g in range(patterns.shape[0]):
+                _add_multiple(1.0, force, whole)
+                for g in range(patterns.shape[0] if moving.size else 0):
                     if patterns[g, c] != 0.0:
                         _add_multiple(patterns[g, c], force, by_pattern[g, :m])
                 for i in range(m):
@@ -427,16 +467,25 @@ def product_sums(
             _pair_sums(clean, bend, moving, steady, False, low, high, slope[c])
         for k in range(steady.size):
             score[0, steady[k]] += _dot(all_force, clean[steady[k], low:high])
-        _pair_sums(clean, all_bend, steady, steady, True, low, high, slope[0])
-        if full:
-            _pair_sums(clean, all_square, steady, steady, True, low, high, clean_outer[0])
-            for j in range(d):
-                for i in range(m):
-                    phi[j, i] = clean[place[j], low + i] * by_pattern[pattern[j], i]
-            for j in range(d):
-                for k in range(j, d):
-                    outer[j, k] += _dot3(w2, phi[j, :m], phi[k, :m])
+        if not full:
+            _pair_sums(clean, all_bend, steady, steady, True, low, high, slope[0])
+            continue
+        for i in range(m):
+            own_square[i] = w2[i] * whole[i] * whole[i]
+        _pair_sums_of_three(
+            clean, all_bend, all_square, own_square, steady, low, high, slope[0], clean_outer[0], steady_outer, room
+        )
+        for j in range(d):
+            if settled[place[j]]:
+                fourth[j] += _fourth(own_square, clean[place[j], low:high])
+        for j in range(d if moving.size else 0):
+            for i in range(m):
+                phi[j, i] = clean[place[j], low + i] * by_pattern[pattern[j], i]
+            if not settled[place[j]]:
                 fourth[j] += _fourth(w2, phi[j, :m])
+            for k in range(j + 1):
+                if not (settled[place[j]] and settled[place[k]]):
+                    outer[k, j] += _dot3(w2, phi[j, :m], phi[k, :m])
 
 
 @njit(**_OPTIONS)

@@ -238,11 +238,25 @@ def clean_outer(p: Predictor, beta: Float, weights: Float) -> Float:
         return (p.design * square.reshape(-1, 1)).T @ p.design
 
 
-def record_slope(p: Predictor, beta: Float, left: Float, right: Float) -> Float:
-    """`leftᵀ (∂φ_i/∂β) right` (n,)."""
+def record_slopes_along(p: Predictor, beta: Float, lefts: Float, rights: Float) -> Float:
+    """`leftᵀ (∂φ_i/∂β) right` (k, n) for directions (k, d)."""
     with np.errstate(all="ignore"):
         bend = _bends(p, beta)
-        return np.sum(bend * ((p.design @ left) * (p.design @ right)).reshape(bend.shape), axis=1)
+        out = np.empty((len(lefts), p.n))
+        for k, (left, right) in enumerate(zip(lefts, rights, strict=True)):
+            out[k] = np.sum(bend * ((p.design @ left) * (p.design @ right)).reshape(bend.shape), axis=1)
+        return out
+
+
+def left_slopes(p: Predictor, betas: Float, lefts: Float, weights: Float) -> Float:
+    """`Σ w leftᵀ ∂φ/∂β` (B, d) at several values, each with a direction of its own (B, d)."""
+    with np.errstate(all="ignore"):
+        return np.stack(
+            [
+                ((_bends(p, beta) * weights[:, None]).ravel() * (p.design @ left)) @ p.design
+                for beta, left in zip(betas, lefts, strict=True)
+            ]
+        )
 
 
 def record_slopes(p: Predictor, beta: Float) -> Float:

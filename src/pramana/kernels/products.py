@@ -16,6 +16,9 @@ import numpy as np
 from pramana.arrays import Float, Int
 from pramana.kernels.predictor import Curve
 
+ENTRIES = 65_536
+"""Numbers of an array that stays in the processor's cache."""
+
 
 class ProductSums(NamedTuple):
     """Σ w φ (d,), Σ w ∂φ (d, d), Σ w₂ φφᵀ and reverted Σ w₂ UUᵀ (d, d), Σ (w₂ φ²)² (d,); the last three are zero where they were
@@ -44,7 +47,7 @@ class Products:
     Attributes
     ----------
     clean : (p, n), contiguous; place : (d,); node : (C, d).
-    table : (R, C), row : (n,), the signed weights.
+    table : (R, C), row : (n,), the signed weights; no rows are told where R is 1.
     y1, y2 : (1 or C, n), first and second moments of the response, by node where they differ.
     offset : (0, 1 or C, n).
     """
@@ -89,7 +92,7 @@ def sums(fast: Any, p: Products, beta: Float, weights: Float, squares: Float | N
     nodes, parts, d = len(p.node), len(p.clean), len(p.place)
     layout = p.layout
     score, slope, clean_outer = np.zeros((nodes, parts)), *np.zeros((2, nodes, parts, parts))
-    outer, fourth = np.zeros((d, d)), np.zeros(d)
+    steady_outer, outer, fourth = np.zeros((parts, parts)), np.zeros((d, d)), np.zeros(d)
     own = np.ascontiguousarray(weights, dtype=float)
     fast.product_sums(
         p.begin,
@@ -114,10 +117,13 @@ def sums(fast: Any, p: Products, beta: Float, weights: Float, squares: Float | N
         score,
         slope,
         clean_outer,
+        steady_outer,
         outer,
         fourth,
     )
     outer = np.triu(outer) + np.triu(outer, 1).T
+    steady_outer = np.triu(steady_outer) + np.triu(steady_outer, 1).T
+    outer += steady_outer[np.ix_(p.place, p.place)]
     total = np.einsum("cj,cj->j", p.node, score[:, p.place])
     return ProductSums(total, _assembled(p, slope), outer, _assembled(p, clean_outer), fourth)
 
@@ -156,10 +162,27 @@ def _bends(fast: Any, p: Products, beta: Float, patterns: Float) -> Float:
     return out
 
 
-def record_slope(fast: Any, p: Products, beta: Float, left: Float, right: Float) -> Float:
-    """`leftᵀ (∂φ_i/∂β) right` (n,)."""
-    bends = _bends(fast, p, beta, np.eye(len(p.node)))
-    clean = p.clean[:, p.begin : p.end]
-    a = p.along(left) @ clean
-    b = a if right is left else p.along(right) @ clean
-    return np.asarray(np.sum(bends * a * b, axis=0))
+def record_slopes_along(fast: Any, p: Products, beta: Float, lefts: Float, rights: Float) -> Float:
+    """`leftᵀ (∂φ_i/∂β) right` (k, n) for directions (k, d)."""
+    bends, clean = _bends(fast, p, beta, np.eye(len(p.node))), p.clean[:, p.begin : p.end]
+    first, second = (np.stack([p.along(way) for way in ways], axis=1) for ways in (lefts, rights))
+    out = np.zeros((len(lefts), p.n))
+    for bend, left, right in zip(bends, first, second, strict=True):
+        out += bend * (left @ clean) * (right @ clean)
+    return out
+
+
+def left_slopes(p: Products, betas: Float, lefts: Float, weights: Float) -> Float:
+    """`Σ w leftᵀ ∂φ/∂β` (B, d) at several values, each with a direction of its own (B, d)."""
+    gammas, ways = (np.stack([p.along(vector) for vector in vectors], axis=1) for vectors in (betas, lefts))
+    out, size = np.zeros_like(gammas), max(128, ENTRIES // len(betas))
+    with np.errstate(all="ignore"):
+        for low in range(p.begin, p.end, size):
+            rows = slice(low, min(low + size, p.end))
+            clean, own = p.clean[:, rows], weights[rows.start - p.begin : rows.stop - p.begin]
+            for c, (gamma, way) in enumerate(zip(gammas, ways, strict=True)):
+                mass = p.table[0, c] if len(p.table) == 1 else p.table[p.row[rows], c]
+                eta, y = gamma @ clean, p.y1[min(c, len(p.y1) - 1), rows]
+                mu, dmu, a, da = p.curve(eta + p.offset[min(c, len(p.offset) - 1), rows] if len(p.offset) else eta)
+                out[c] += ((da * (y - mu) - a * dmu) * (mass * own) * (way @ clean)) @ clean.T
+    return np.asarray(np.einsum("cj,cbj->bj", p.node, out[:, :, p.place]))

@@ -379,7 +379,8 @@ class TransitionMatrix(Channel):
         return self.form.rows(encoded)
 
     def revert_function(self, function: Callable[[Column], Float], encoded: Column, context: Columns) -> Float:  # noqa: ARG002
-        return np.take(self.revert_table(function(decode(np.arange(len(self)), self.levels))), encoded, axis=0)
+        by_level = self.revert_table(function(decode(np.arange(len(self)), self.levels)))
+        return np.take(np.ascontiguousarray(by_level.T), encoded, axis=1).T  # whose columns are contiguous
 
     def document(self) -> Document:
         document: dict[str, Any] = {"kind": self.kind, "levels": list(self.levels)}
