@@ -252,6 +252,8 @@ def _codings(values: Column) -> Iterator[tuple[Int, int]]:
     a product such as age × 1{released} shows by its zeros."""
     import pandas as pd
 
+    if values.dtype.kind == "f" and np.all(np.diff(np.sort(values)) != 0):
+        return  # no value occurs twice
     codes, distinct = pd.factorize(values)
     if len(distinct) < 2:
         return

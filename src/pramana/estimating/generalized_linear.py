@@ -309,7 +309,7 @@ class PredictorEquation(Equation):
     def sums(self, beta: Float, weights: Float, squares: Float) -> tuple[Float, Float, Float, Float, Float]:
         fast = self._fast()
         if fast is None or self.compact is None:
-            return super().sums(beta, weights, squares)
+            return predictor.sums(self.data, beta, weights, squares)
         return products.sums(fast, self.compact, beta, weights, squares)
 
     def outer(self, beta: Float, weights: Float) -> Float:

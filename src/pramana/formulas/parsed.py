@@ -41,7 +41,7 @@ class ParsedFormula:
     offsets: tuple[Node, ...]
     own: Own = ()
 
-    @property
+    @cached_property
     def label(self) -> str:
         """The response as it is written; a column without its backticks."""
         return _spelling(self.response)
@@ -50,22 +50,22 @@ class ParsedFormula:
     def factors(self) -> dict[str, Node]:
         return dict(self.spelled)
 
-    @property
+    @cached_property
     def response_variables(self) -> tuple[str, ...]:
         return names(self.response)
 
-    @property
+    @cached_property
     def covariates(self) -> tuple[str, ...]:
         """Columns of the right-hand side, offsets included, in order of appearance."""
         used = dict.fromkeys(text for term in self.terms for text in term)
         return _once(name for node in (*(self.factors[t] for t in used), *self.offsets) for name in names(node))
 
-    @property
+    @cached_property
     def variables(self) -> tuple[str, ...]:
         """Every column of the formula, once."""
         return _once((*self.response_variables, *self.covariates))
 
-    @property
+    @cached_property
     def offset_variables(self) -> tuple[str, ...]:
         return _once(name for node in self.offsets for name in names(node))
 

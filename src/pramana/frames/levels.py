@@ -120,9 +120,10 @@ def encode(values: Column, levels: Sequence[Level], *, column: str) -> Int:
 
 def level_positions(values: Column, levels: Sequence[Level]) -> Int:
     """The position of every value among the levels, -1 where it is none of them; small whole numbers are looked up in a list."""
-    if values.dtype.kind in "iu" and values.size > SMALL and all(type(v) is int and 0 <= v < SMALL for v in levels):
-        if all(v == k for k, v in enumerate(levels)) and values.min() >= 0 and values.max() < len(levels):
-            return values.astype(np.int64)
+    whole = values.dtype.kind in "iu" and values.size and all(type(v) is int and 0 <= v < SMALL for v in levels)
+    if whole and list(levels) == list(range(len(levels))) and values.min() >= 0 and values.max() < len(levels):
+        return values.astype(np.int64)
+    if whole and values.size > SMALL:
         listed = np.full(SMALL + 1, -1, dtype=np.int64)
         listed[np.asarray(levels, dtype=np.int64)] = np.arange(len(levels))
         inside = (values >= 0) & (values < SMALL)

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, cast
@@ -35,12 +36,14 @@ class Table:
     learned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False, compare=False)
     """Of a sample: what functions of a formula learnt from all records, by the call as it is written."""
     _cache: dict[str, Column] = field(default_factory=dict, repr=False, compare=False)
+    _plain: dict[str, Column | None] = field(default_factory=dict, repr=False, compare=False)
+    _found: dict[str, tuple[nw.Series[Any], nw.dtypes.DType]] = field(default_factory=dict, repr=False, compare=False)
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         return list(self.frame.columns)
 
-    @property
+    @cached_property
     def n(self) -> int:
         return int(self.frame.shape[0])
 
@@ -49,8 +52,24 @@ class Table:
         if name not in self._cache:
             if name not in self.names:
                 raise DataError(f"column {name!r} is not in the data: {suggestion(name, self.names, quoted)}")
-            self._cache[name] = _values(self.frame.get_column(name))
+            plain = self._numbers(name)
+            self._cache[name] = _values(*self._series(name)) if plain is None else plain
         return self._cache[name]
+
+    def _numbers(self, name: str) -> Column | None:
+        """A column of pandas that is an array of numbers already; None for any other."""
+        if name not in self._plain:
+            native = self.frame.to_native()[name] if self.frame.implementation.is_pandas() else None
+            plain = native is not None and isinstance(native.dtype, np.dtype) and native.dtype.kind in "iufb"
+            self._plain[name] = native.to_numpy() if native is not None and plain else None
+        return self._plain[name]
+
+    def _series(self, name: str) -> tuple[nw.Series[Any], nw.dtypes.DType]:
+        """A column with its type, which takes narwhals a while to tell."""
+        if name not in self._found:
+            series = self.frame.get_column(name)
+            self._found[name] = series, series.dtype
+        return self._found[name]
 
     def codes(self, name: str, levels: Sequence[Level]) -> Int | None:
         """The place of every value among the levels, from a dictionary of text that Arrow keeps, so that no text is looked at; None where
@@ -81,15 +100,17 @@ class Table:
 
     def categories(self, name: str) -> list[Any] | None:
         """Categories in an order the user chose (pandas Categorical, polars Enum, ordered Arrow dictionary), those that occur; else None."""
-        series = self.frame.get_column(name)
-        if series.dtype in (nw.Categorical, nw.Enum) and series.implementation.is_pandas_like():
+        if self._numbers(name) is not None:
+            return None
+        series, kind = self._series(name)
+        if kind in (nw.Categorical, nw.Enum) and series.implementation.is_pandas_like():
             chosen = series.to_native().cat.categories.tolist()
         elif series.implementation.is_pyarrow() and self.ordered(name):
             # The blocks of a file may each have their own dictionary; unified, they keep the order.
             chunks = series.to_native().unify_dictionaries().chunks
             chosen = chunks[0].dictionary.to_pylist() if chunks else []
-        elif series.dtype == nw.Enum:
-            chosen = list(cast(Any, series.dtype).categories)
+        elif kind == nw.Enum:
+            chosen = list(cast(Any, kind).categories)
         else:
             return None
         present = set(self.column(name).tolist())
@@ -179,6 +200,10 @@ def _whole(value: Any) -> Any:
 
 def is_missing(values: Column) -> Bool:
     """Null, NaN or not-a-time."""
+    if values.dtype.kind in "iub":
+        return np.zeros(len(values), dtype=bool)
+    if values.dtype.kind == "f":
+        return np.isnan(values)
     import pandas as pd
 
     return np.asarray(pd.isna(values), dtype=bool)
@@ -268,20 +293,20 @@ def _kind(frame: nw.DataFrame[Any]) -> FrameKind:
     return "pyarrow" if frame.implementation.is_pyarrow() else "pandas"
 
 
-def _values(series: nw.Series[Any]) -> Column:
+def _values(series: nw.Series[Any], kind: nw.dtypes.DType) -> Column:
     if series.implementation.is_pyarrow() and _is_dictionary_of_text(series.to_native().type):
         texts, places = _texts(series.to_native())
         return texts[places]
-    if series.dtype in (nw.Categorical, nw.Enum) and not series.implementation.is_pandas_like():
+    if kind in (nw.Categorical, nw.Enum) and not series.implementation.is_pandas_like():
         series = series.cast(nw.String)
     try:
         values = np.asarray(series.to_numpy())
     except ValueError:  # of Arrow, such as times of day with nanoseconds
-        raise _unusable(series.name, str(series.dtype)) from None
-    if series.dtype.is_integer() and values.dtype.kind == "f" and np.nanmax(np.abs(values), initial=0) >= EXACT:
+        raise _unusable(series.name, str(kind)) from None
+    if kind.is_integer() and values.dtype.kind == "f" and np.nanmax(np.abs(values), initial=0) >= EXACT:
         return np.array(series.to_list(), dtype=object)  # with gaps; as floats, different whole numbers would be one
-    if values.dtype.kind == "c" or series.dtype in (nw.List, nw.Struct, nw.Array):
-        raise _unusable(series.name, type(series.dtype).__name__)
+    if values.dtype.kind == "c" or kind in (nw.List, nw.Struct, nw.Array):
+        raise _unusable(series.name, type(kind).__name__)
     if values.dtype.kind == "O":
         nested = next((t for t in set(map(type, values.tolist())) if issubclass(t, NESTED)), None)
         if nested is not None:  # a map of Arrow, or a column of Python objects

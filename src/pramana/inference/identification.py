@@ -129,7 +129,8 @@ def _signals(engine: Engine, beta: Float, totals: Totals, places: Int, *, additi
     error = np.sqrt(np.clip(variance, 0.0, None)) / np.abs(effective)
     few, times = engine.sketch()
     steps, ways = STEP * error[:, None] * right @ units, left @ units
-    change = few.left_slopes(beta + steps, ways) - ways @ few.score_and_slope(beta[None], few.own)[1][0]
+    here = totals.slope if few is engine else few.score_and_slope(beta[None], few.own)[1][0]
+    change = few.left_slopes(beta + steps, ways) - ways @ here
     bends = times * change[:, places] / STEP  # cᵀ ∂J, over one standard error
     turned = -bends @ inverse + np.einsum("jk,kj->j", bends, inverse)[:, None] * left  # of c, over one standard error
 

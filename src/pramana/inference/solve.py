@@ -12,7 +12,7 @@ from pramana.engines import Engine, Weights
 from pramana.errors import SolveError, quoted, quoted_terms
 from pramana.inference.derivative_free import solve_steps
 from pramana.inference.guided import guided
-from pramana.kernels.newton import ROUNDING, SETTLED, TOLERANCE, Roots, newton, solve_each
+from pramana.kernels.newton import ROUNDING, SETTLED, TOLERANCE, Roots, newton, predicted, solve_each
 
 LAST_DIGITS = 1e-12
 """Newton step, relative to the parameter, that rounding alone leaves: a root also where a part of the score is the same in every record, as that
@@ -173,11 +173,15 @@ def _ascend(sums: _Sums, beta: Float, scale: Float) -> Root:
     """Newton with a line search on the concave objective; certifies the absence of a root where there is none."""
     engine, weights = sums.engine, sums.weights
     score, slope = sums.at(beta)
+    before = np.inf
     for step in range(200):
         norm = float(np.max(np.abs(score * scale)))
         direction = -solve_each(slope, score)[0]
         if norm <= TOLERANCE and _small(direction, beta):
             return Root(beta, norm, step, "concave")
+        if (left := predicted(norm, before)) <= 0.1 * TOLERANCE and _small(direction, beta):  # known to land
+            return Root(beta + direction, float(left), step + 1, "concave")
+        before = norm
         if np.all(np.isfinite(direction)):  # close to the root a whole step is good, and no objective need be asked
             there = sums.at(beta + direction)
             if float(np.max(np.abs(there[0] * scale))) <= min(0.1 * norm, ENOUGH):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -59,7 +59,7 @@ def newton(
     for _ in range(max_steps):
         moving = norm[active] > TOLERANCE
         active, score, slope = active[moving], score[moving], slope[moving]
-        last = _predicted(norm[active], before[active]) < 0.1 * TOLERANCE
+        last = predicted(norm[active], before[active]) < 0.1 * TOLERANCE
         _finish(beta, norm, steps, active[last], score[last], slope[last])
         active, score, slope = active[~last], score[~last], slope[~last]
         if not active.size:
@@ -84,8 +84,8 @@ def fading(evaluate: Evaluate, roots: Roots) -> Bool:
     return found
 
 
-def _predicted(norm: Float, before: Float) -> Float:
-    """The norm after one more step: convergence is quadratic, with the constant that the last step showed; 1 before any step."""
+def predicted(norm: Float | float, before: Float | float) -> Any:
+    """The norm after one more step: convergence is quadratic, with the constant that the last step showed; infinite where it is not near."""
     with np.errstate(all="ignore"):
         constant = np.where(np.isfinite(before), norm / before**2, 1.0)
         return np.where((norm < 1e-3) & (norm < 0.1 * before), constant * norm**2, np.inf)

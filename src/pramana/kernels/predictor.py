@@ -15,6 +15,7 @@ import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.kernels import backend
+from pramana.kernels.blocks import gram
 
 Packed: TypeAlias = tuple[Float, Float, Float, Float]
 Moments: TypeAlias = tuple[Float, Float, Float | float, Float | float]
@@ -228,6 +229,19 @@ def _summed_over_nodes(p: Predictor, eta: Float) -> Float:
     mu, _, a, _ = p.curve(eta)
     residual = a * (p.first - p.weight * mu)
     return np.einsum("nc,ncd->nd", residual, p.design.reshape(*p.weight.shape, p.d))
+
+
+def sums(p: Predictor, beta: Float, weights: Float, squares: Float) -> tuple[Float, Float, Float, Float, Float]:
+    """Everything at one value (d,) with one evaluation of the curve, as `products.sums`."""
+    with np.errstate(all="ignore"):
+        mu, dmu, a, da = p.curve(p.eta(beta[None])[0])
+        residual = p.first - p.weight * mu
+        phi = np.einsum("nc,ncd->nd", a * residual, p.design.reshape(*p.weight.shape, p.d))
+        bend = (da * residual - a * dmu * p.weight) * weights[:, None]
+        square = a**2 * (p.second - 2 * mu * p.first + mu**2 * p.weight) * squares[:, None]
+        slope, clean = ((p.design * v.reshape(-1, 1)).T @ p.design for v in (bend, square))
+        fourth = np.sum((phi**2 * squares[:, None]) ** 2, axis=0)
+        return weights @ phi, slope, gram(phi, squares), clean, fourth
 
 
 def clean_outer(p: Predictor, beta: Float, weights: Float) -> Float:

@@ -82,9 +82,12 @@ class Products:
 
     def along(self, vector: Float) -> Float:
         """Coefficients of the clean parts at each node (C, p), for coefficients of the columns (d,)."""
-        out = np.zeros((len(self.node), len(self.clean)))
-        np.add.at(out.T, self.place, (self.node * vector).T)
-        return out
+        return self.along_each(vector[None])[:, 0]
+
+    def along_each(self, vectors: Float) -> Float:
+        """The same (C, k, p) for several vectors (k, d)."""
+        spread = (self.place[:, None] == np.arange(len(self.clean))).astype(float)
+        return np.asarray((self.node[:, None, :] * vectors) @ spread)
 
 
 def sums(fast: Any, p: Products, beta: Float, weights: Float, squares: Float | None) -> ProductSums:
@@ -105,7 +108,7 @@ def sums(fast: Any, p: Products, beta: Float, weights: Float, squares: Float | N
         p.offset,
         p.curve.code,
         p.curve.shape,
-        p.along(beta),
+        np.ascontiguousarray(p.along(beta)),
         layout.steady,
         layout.moving,
         own,
@@ -155,7 +158,7 @@ def _bends(fast: Any, p: Products, beta: Float, patterns: Float) -> Float:
         p.offset,
         p.curve.code,
         p.curve.shape,
-        p.along(beta),
+        np.ascontiguousarray(p.along(beta)),
         np.ascontiguousarray(patterns, dtype=float),
         out,
     )
@@ -165,16 +168,15 @@ def _bends(fast: Any, p: Products, beta: Float, patterns: Float) -> Float:
 def record_slopes_along(fast: Any, p: Products, beta: Float, lefts: Float, rights: Float) -> Float:
     """`leftᵀ (∂φ_i/∂β) right` (k, n) for directions (k, d)."""
     bends, clean = _bends(fast, p, beta, np.eye(len(p.node))), p.clean[:, p.begin : p.end]
-    first, second = (np.stack([p.along(way) for way in ways], axis=1) for ways in (lefts, rights))
     out = np.zeros((len(lefts), p.n))
-    for bend, left, right in zip(bends, first, second, strict=True):
+    for bend, left, right in zip(bends, p.along_each(lefts), p.along_each(rights), strict=True):
         out += bend * (left @ clean) * (right @ clean)
     return out
 
 
 def left_slopes(p: Products, betas: Float, lefts: Float, weights: Float) -> Float:
     """`Σ w leftᵀ ∂φ/∂β` (B, d) at several values, each with a direction of its own (B, d)."""
-    gammas, ways = (np.stack([p.along(vector) for vector in vectors], axis=1) for vectors in (betas, lefts))
+    gammas, ways = p.along_each(betas), p.along_each(lefts)
     out, size = np.zeros_like(gammas), max(128, ENTRIES // len(betas))
     with np.errstate(all="ignore"):
         for low in range(p.begin, p.end, size):
