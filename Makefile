@@ -33,6 +33,7 @@ bench: $(RIVALS)
 	$(BIN)/python -m benchmarks.noise
 	$(BIN)/python -m benchmarks.in_memory
 	$(BIN)/python -m benchmarks.streaming
+	$(BIN)/python -m benchmarks.engines
 	$(BIN)/python -m benchmarks.growth
 
 docs: $(SITE)

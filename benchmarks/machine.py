@@ -9,10 +9,11 @@ from pathlib import Path
 
 
 def described(*rivals: str) -> str:
-    """Processor, interpreter and libraries, in a sentence; by default with the rivals of resampling."""
+    """Processor and what else it has to do, interpreter and libraries, in a sentence; by default with the rivals of resampling."""
     names = ("numpy", "scipy", "numba", *(rivals or ("delicatessen", "statsmodels")))
     packages = ", ".join(f"{name} {version(name)}" for name in names)
-    return f"Measured on {_processor()} ({os.cpu_count()} cores), Python {platform.python_version()}, {packages}."
+    machine = f"{_processor()} ({os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f})"
+    return f"Measured on {machine}, Python {platform.python_version()}, {packages}."
 
 
 def _processor() -> str:
