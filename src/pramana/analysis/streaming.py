@@ -23,8 +23,7 @@ from pramana.frames.cells import cells
 from pramana.frames.sources import Source
 from pramana.frames.table import is_missing
 from pramana.frames.workers import Part, Workers, batches_of
-from pramana.kernels.blocks import runs
-from pramana.kernels.streams import uniforms
+from pramana.kernels.streams import keys, uniforms_of
 from pramana.mechanism import Mechanism
 from pramana.progress import bar
 
@@ -35,6 +34,8 @@ ROOM = 6
 """Bytes that a fit in memory takes for each byte of the columns it uses."""
 WHOLE, TEXTS = 1000, 10_000
 """Distinct values of a column of whole numbers, and of text, that are all learned."""
+RUN = 1 << 14
+"""Records whose luck is drawn at once, within a cache."""
 _SALT = 0x5EED
 _LOW, _HIGH = object(), object()
 """The ends of a range, which no level of a column equals."""
@@ -386,13 +387,13 @@ class _Range:
 
 def _lucky(first: int, keep: Bool, threshold: float) -> tuple[Int, Float]:
     """Records (m,) of a batch that are taken into the sample, and their luck (m,), by the place of the first one among all."""
-    one, found = np.zeros(1, dtype=np.int64), []
-    for rows in runs(len(keep)):
-        luck = uniforms(_SALT, one, np.arange(first + rows.start, first + min(rows.stop, len(keep))))[0]
-        picked = np.flatnonzero(keep[rows] & (luck < threshold))
-        found.append((rows.start + picked, luck[picked]))
-    places, luck = zip(*found, strict=True)
-    return np.concatenate(places), np.concatenate(luck)
+    start, found = keys(_SALT, np.zeros(1, dtype=np.int64)), []
+    for low in range(0, len(keep), RUN):
+        luck = uniforms_of(start, np.arange(first + low, first + min(low + RUN, len(keep))))[0]
+        picked = np.flatnonzero(keep[low : low + RUN] & (luck < threshold))
+        found.append((low + picked, luck[picked]))
+    places, lucks = zip(*found, strict=True)
+    return np.concatenate(places), np.concatenate(lucks)
 
 
 def _told_of(values: Column, rows: Int) -> _Range | dict[Any, int] | None:

@@ -324,6 +324,8 @@ class SampledSums:
 
     @classmethod
     def of(cls, s: Sampling) -> SampledSums:
+        if s.plain:
+            return cls(s.rows, *(6 * [float(s.rows)]))
         squares = s.square_weights
         fourth = np.sum(squares**2 if s.frequencies is None else squares**2 / np.maximum(s.frequencies, 1))
         return cls(s.rows, s.n, s.total, float(squares.sum()), float(fourth), s.counted, s.present)

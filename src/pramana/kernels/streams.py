@@ -44,8 +44,13 @@ def keys_of(seeds: Sequence[int], draws: Int) -> Words:
 
 def uniforms(seed: int, draws: Int, rows: Int) -> Float:
     """Uniforms in (0, 1), shape (draws, rows): a pure function of seed, draw index and row index."""
+    return uniforms_of(keys(seed, draws), rows)
+
+
+def uniforms_of(starts: Words, rows: Int) -> Float:
+    """The same from the starting words of the draws."""
     with np.errstate(over="ignore"):
-        words = mix(keys(seed, draws)[:, None] + (rows.astype(np.uint64) + np.uint64(1))[None, :] * _WEYL)
+        words = mix(starts[:, None] + (rows.astype(np.uint64) + np.uint64(1))[None, :] * _WEYL)
     # 52 random bits as the fraction of a number in [1, 2); half a step keeps the result off 0 and 1.
     return ((words >> np.uint64(12)) | _ONE).view(np.float64) - (1.0 - 2.0**-53)
 
