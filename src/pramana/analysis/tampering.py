@@ -252,8 +252,10 @@ def _codings(values: Column) -> Iterator[tuple[Int, int]]:
     a product such as age × 1{released} shows by its zeros."""
     import pandas as pd
 
-    if values.dtype.kind == "f" and np.all(np.diff(np.sort(values)) != 0):
-        return  # no value occurs twice
+    if values.dtype.kind == "f":
+        ordered = np.sort(values)
+        if (ordered[1:] != ordered[:-1]).all():
+            return  # no value occurs twice
     codes, distinct = pd.factorize(values)
     if len(distinct) < 2:
         return

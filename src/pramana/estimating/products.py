@@ -113,6 +113,10 @@ class ProductDesign:
 
     def gram(self) -> Float:
         """Σ_i Σ_c x xᵀ (d, d)."""
+        return self._gram
+
+    @cached_property
+    def _gram(self) -> Float:
         if self.dense.size:
             flats = (part.expanded().reshape(-1, self.d) for part in self._parts())
             return np.asarray(sum(flat.T @ flat for flat in flats))

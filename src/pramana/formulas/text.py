@@ -6,7 +6,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -25,6 +25,7 @@ _OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")
 _ADVICE = "put column names that are not plain words in quotes, as in 'mean(\"household size\")'"
 
 
+@lru_cache(maxsize=256)
 def is_call(text: str) -> bool:
     """True for "median(income)"; false for a formula, whose "~" stands outside of parentheses and quotes.
 

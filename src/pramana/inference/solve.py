@@ -179,8 +179,9 @@ def _ascend(sums: _Sums, beta: Float, scale: Float) -> Root:
         direction = -solve_each(slope, score)[0]
         if norm <= TOLERANCE and _small(direction, beta):
             return Root(beta, norm, step, "concave")
-        if (left := predicted(norm, before)) <= 0.1 * TOLERANCE and _small(direction, beta):  # known to land
-            return Root(beta + direction, float(left), step + 1, "concave")
+        left = float(predicted(norm, before)) if norm <= ENOUGH else np.inf
+        if left <= 0.1 * TOLERANCE and _small(direction, beta):  # known to land
+            return Root(beta + direction, left, step + 1, "concave")
         before = norm
         if np.all(np.isfinite(direction)):  # close to the root a whole step is good, and no objective need be asked
             there = sums.at(beta + direction)

@@ -227,8 +227,14 @@ def influence(p: Predictor, beta: Float) -> Float:
 def _summed_over_nodes(p: Predictor, eta: Float) -> Float:
     """φ (n, d) at linear predictors (n, C)."""
     mu, _, a, _ = p.curve(eta)
-    residual = a * (p.first - p.weight * mu)
-    return np.einsum("nc,ncd->nd", residual, p.design.reshape(*p.weight.shape, p.d))
+    return _over_nodes(p, a * (p.first - p.weight * mu))
+
+
+def _over_nodes(p: Predictor, values: Float) -> Float:
+    """Σ_c v x (n, d) for values (n, C)."""
+    if values.shape[1] == 1:
+        return values * p.design
+    return np.einsum("nc,ncd->nd", values, p.design.reshape(*p.weight.shape, p.d))
 
 
 def sums(p: Predictor, beta: Float, weights: Float, squares: Float) -> tuple[Float, Float, Float, Float, Float]:
@@ -236,7 +242,7 @@ def sums(p: Predictor, beta: Float, weights: Float, squares: Float) -> tuple[Flo
     with np.errstate(all="ignore"):
         mu, dmu, a, da = p.curve(p.eta(beta[None])[0])
         residual = p.first - p.weight * mu
-        phi = np.einsum("nc,ncd->nd", a * residual, p.design.reshape(*p.weight.shape, p.d))
+        phi = _over_nodes(p, a * residual)
         bend = (da * residual - a * dmu * p.weight) * weights[:, None]
         square = a**2 * (p.second - 2 * mu * p.first + mu**2 * p.weight) * squares[:, None]
         slope, clean = ((p.design * v.reshape(-1, 1)).T @ p.design for v in (bend, square))
@@ -256,10 +262,8 @@ def record_slopes_along(p: Predictor, beta: Float, lefts: Float, rights: Float) 
     """`leftᵀ (∂φ_i/∂β) right` (k, n) for directions (k, d)."""
     with np.errstate(all="ignore"):
         bend = _bends(p, beta)
-        out = np.empty((len(lefts), p.n))
-        for k, (left, right) in enumerate(zip(lefts, rights, strict=True)):
-            out[k] = np.sum(bend * ((p.design @ left) * (p.design @ right)).reshape(bend.shape), axis=1)
-        return out
+        along = (lefts @ p.design.T) * (rights @ p.design.T)  # (k, n·C)
+        return np.asarray((along.reshape(len(lefts), *bend.shape) * bend).sum(axis=2))
 
 
 def left_slopes(p: Predictor, betas: Float, lefts: Float, weights: Float) -> Float:
