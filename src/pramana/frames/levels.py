@@ -127,7 +127,9 @@ def level_positions(values: Column, levels: Sequence[Level]) -> Int:
         listed = np.full(SMALL + 1, -1, dtype=np.int64)
         listed[np.asarray(levels, dtype=np.int64)] = np.arange(len(levels))
         inside = (values >= 0) & (values < SMALL)
-        return listed[values if inside.all() else np.where(inside, values, SMALL)]
+        return listed[
+            values if inside.all() else np.where(inside, values.astype(np.int64), SMALL)
+        ]  # an int8 holds no SMALL
     given = _comparable(values, levels)
     kind = (
         object if given.dtype == object else None
