@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from test_one_step import counted_passes
 
 import pramana as pr
 from pramana.analysis import streaming
-from pramana.analysis.reading import Stream
 from pramana.engines import LocalEngine, local
 from pramana.engines import streaming as engine
-from pramana.frames import sources
 from pramana.inference import solve
 from randomizations import bound
 
@@ -62,19 +60,8 @@ def file(data: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def passes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Small blocks and a small sample of them; filled with the passes that were made after the one that learns."""
-    seen: list[int] = []
-    jobs = Stream.jobs
-
-    def counted(self: Stream) -> Any:
-        seen.append(1)
-        return jobs(self)
-
-    monkeypatch.setattr(Stream, "jobs", counted)
-    monkeypatch.setattr(sources, "BATCH", 9000)
-    monkeypatch.setattr(streaming, "PILOT", M)
-    return seen
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    return counted_passes(monkeypatch, 9000, M)
 
 
 @pytest.mark.parametrize("case", CASES)

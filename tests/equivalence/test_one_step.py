@@ -30,8 +30,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.getbasetemp() / "step0" / "all.parquet"
 
 
-@pytest.fixture
-def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def counted_passes(monkeypatch: pytest.MonkeyPatch, batch: int, pilot: int) -> list[int]:
+    """Blocks of so many records and a sample of so many; filled with the passes that are made after the one that learns."""
     seen: list[int] = []
     jobs = Stream.jobs
 
@@ -40,9 +40,14 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return jobs(self)
 
     monkeypatch.setattr(Stream, "jobs", counted)
-    monkeypatch.setattr(sources, "BATCH", 6000)
-    monkeypatch.setattr(streaming, "PILOT", M)
+    monkeypatch.setattr(sources, "BATCH", batch)
+    monkeypatch.setattr(streaming, "PILOT", pilot)
     return seen
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    return counted_passes(monkeypatch, 6000, M)
 
 
 @pytest.mark.parametrize("options", [{}, {"clusters": "firm"}, {"inference": pr.Sandwich("HC1")}], ids=str)
