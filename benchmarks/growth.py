@@ -117,7 +117,7 @@ def streamed(largest: float) -> dict[int, dict[str, float]]:
     case, found = streaming.CASES[0], {}
     with tempfile.TemporaryDirectory() as folder:
         small = Path(folder) / "small.parquet"
-        streaming.make(case, 5000, small)
+        streaming.make(case, streaming.WARM, small)
         for n in (10**k for k in range(5, round(math.log10(largest)) + 1)):
             path = Path(folder) / f"{n}.parquet"
             streaming.make(case, n, path)
