@@ -52,6 +52,7 @@ def test_terms_are_set_to_the_left_and_numbers_to_the_right(survey: pd.DataFrame
     text = pr.fit("income ~ age", survey, None)._repr_html_()
     assert '<td style="text-align:left">age</td><td style="text-align:right">' in text
     assert '<th style="text-align:left">term</th><th style="text-align:right">estimate</th>' in text
+    assert '<caption style="text-align:left;caption-side:top">Method: ' in text  # not an empty line for a title
 
 
 class Terminal(io.StringIO):

@@ -319,8 +319,9 @@ def _html(sheet: Sheet) -> str:
 
     spans = "".join(f'<th colspan="{size}" style="text-align:center">{escape(text)}</th>' for text, size in sheet.spans)
     head = (f"<tr>{spans}</tr>" if spans else "") + line(sheet.columns, "th")
-    facts = "".join(f"<br>{escape(k)}: {escape(v)}" for k, v in sheet.facts)
-    caption = f"<caption><strong>{escape(sheet.title)}</strong>{facts}</caption>" if sheet.title or facts else ""
+    title = [f"<strong>{escape(sheet.title)}</strong>"] if sheet.title else []
+    told = "<br>".join([*title, *(f"{escape(k)}: {escape(v)}" for k, v in sheet.facts)])
+    caption = f'<caption style="text-align:left;caption-side:top">{told}</caption>' if told else ""
     ruled = ";border-top:1px solid"
     body = "\n".join(line(row, "td", ruled if i in sheet.rules else "") for i, row in enumerate(sheet.cells()))
     notes = "".join(f"<p>{escape(n)}</p>\n" for n in sheet.notes)
