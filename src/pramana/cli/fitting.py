@@ -116,8 +116,8 @@ CorrectionOption = Annotated[
 IntervalOption = Annotated[
     str | None,
     typer.Option(
-        autocompletion=among("auto", "wald", "score", "mid-p", "exact", "percentile"),
-        help="auto, wald, score, mid-p or exact (sandwich); percentile or wald (resampling).",
+        autocompletion=among("auto", "wald", "score", "mid-p", "exact", "lang-reiczigel", "percentile"),
+        help="auto, wald, score, mid-p, exact or lang-reiczigel (sandwich); percentile or wald (resampling).",
     ),
 ]
 WeightsOption = Annotated[str | None, typer.Option(autocompletion=columns, help="Column of sampling weights.")]
@@ -224,6 +224,9 @@ def fit(
     passes: PassesOption = None,
     exponentiate: Annotated[bool, typer.Option("--exponentiate", help="Show ratios instead of log ratios.")] = False,
     privacy: Annotated[bool, typer.Option("--privacy", help="Also show the price of privacy.")] = False,
+    cross: Annotated[
+        bool, typer.Option("--cross", help="Show the table of crosstab(...) in two dimensions, with totals.")
+    ] = False,
     style: FormatOption = "text",
     figure: FigureOption = None,
     report: ReportOption = None,
@@ -258,7 +261,8 @@ def fit(
             result = fit_model(what, data, mechanism_of(mechanism), inference=again, **options)
     result = _as_asked(result, what, exponentiate)
     price = _privacy_table(result, style) if privacy else ""
-    say(result.summary(style, exponentiate=exponentiate, level=level))
+    shown = replace(result.cross(), facts=tuple(result.facts.items())) if cross else None
+    say(result.summary(style, exponentiate=exponentiate, level=level) if shown is None else shown.summary(style))
     if privacy and style != "json":
         say("\n" + price)
     save_figure(partial(result.plot, exponentiate=exponentiate, level=level), figure, force=force)

@@ -113,6 +113,14 @@ def test_a_refusal_of_what_was_piped_in_names_no_private_file(data: bytes, folde
     assert "stdin" not in str(result.exception)
 
 
+def test_a_cross_table_is_shown_in_two_dimensions(folder: Path) -> None:
+    lines = run("fit", "crosstab(edu, female)", "public.csv", "-m", "m.json", "--cross").splitlines()
+    assert any(line.split() == ["edu", "0", "1", "total"] for line in lines)
+    assert [line.split()[0] for line in lines[-5:-1]] == ["low", "mid", "high", "total"]
+    refused = CliRunner().invoke(app, ["fit", FORMULA, "public.csv", "-m", "m.json", "--cross"])
+    assert isinstance(refused.exception, pr.PramanaError)
+
+
 def test_the_advice_of_a_comparison_names_options(folder: Path) -> None:
     methods = ("--methods", "reversion,likelihood")
     text = run("compare", "employed ~ age + edu", "public.csv", "-m", "m.json", "--family", "binomial", *methods)
@@ -146,7 +154,7 @@ def options_of(command: str) -> set[str]:
     return {p.name for p in typer.main.get_group(app).commands[command].params}
 
 
-COMPARED = {"method", "exponentiate", "privacy"}
+COMPARED = {"method", "exponentiate", "privacy", "cross"}
 """Options of fit that a comparison has otherwise, or in the table that `pramana table` makes of it."""
 
 

@@ -66,6 +66,20 @@ def test_a_variance_is_the_sum_of_two_less_that_of_both(what: object, inference:
     assert "two-way clusters: 25 of firm and 12 of year" in found.inference
 
 
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({}, "CR2"),
+        ({"absorb": "branch"}, "CR1"),
+        ({"absorb": "branch", "inference": pr.Sandwich("HC0")}, "CR0"),
+        ({"inference": pr.Sandwich("HC1")}, "CR1"),
+    ],
+)
+def test_the_correction_that_is_told_is_the_one_that_was_made(options: dict[str, object], kind: str) -> None:
+    data = panel().assign(branch=lambda d: d["firm"] % 3)
+    assert f"({kind}, two-way" in pr.fit("y ~ x + edu", data, MECHANISM, clusters=BOTH, **options).inference
+
+
 def test_margins_are_clustered_in_the_same_way() -> None:
     data = panel().assign(high=lambda d: (d["y"] > 1).astype(int))
     fitted = pr.fit("high ~ x + edu", data, MECHANISM, family="binomial", clusters=BOTH)
