@@ -100,7 +100,7 @@ def quantile(
     distinct(column, *names)
     shares: tuple[Any, ...] = (q,) if np.ndim(q) == 0 else tuple(q)  # type: ignore[arg-type]
     for share in shares:
-        if isinstance(share, bool) or not isinstance(share, Real) or not 0 < share < 1:
+        if isinstance(share, bool) or not isinstance(share, Real) or not 0 < float(share) < 1:
             raise FormulaError(f"q={share!r} must be a number between 0 and 1, both excluded")
     if not shares or len(set(shares)) < len(shares):
         raise FormulaError(f"q={q!r} holds no quantile, or one twice: give each once, as in [0.1, 0.5, 0.9]")
