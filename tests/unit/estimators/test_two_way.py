@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,13 @@ def test_what_they_do_not_know_is_refused(options: dict[str, object], said: str)
     given = {"clusters": BOTH} | options
     with pytest.raises(pr.PramanaError, match=said):
         pr.fit("edu ~ x", panel(), MECHANISM, family="binomial", **given)
+
+
+@pytest.mark.parametrize("pair", [lambda d: d[["firm", "pair"]], lambda d: (d["firm"], d["pair"])])
+def test_two_arrays_are_refused_with_what_to_give(pair: Callable[[pd.DataFrame], object]) -> None:
+    data = panel()
+    with pytest.raises(pr.DataError, match=r"names of two columns, as in clusters=\('firm', 'year'\)"):
+        pr.fit("y ~ x", data, None, clusters=pair(data))
 
 
 def test_records_that_do_not_fit_are_refused(tmp_path: Path) -> None:
