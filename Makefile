@@ -5,21 +5,26 @@ READY := $(VENV)/.ready
 RIVALS := $(VENV)/.rivals
 SITE := $(VENV)/.site
 
-.PHONY: demo test engines-test lint verify bench docs schema clean
+.PHONY: demo test lint suite engines-test verify bench docs schema clean
 
 demo: $(READY)
 	$(BIN)/pramana demo --force
 
 test: $(READY)
+	$(MAKE) --no-print-directory -j 2 lint suite
+
+lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+suite: $(READY)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --durations 10 -m "not verify and not engines"
 
 engines-test: $(READY)
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group engines
-	$(BIN)/python -m pytest -m engines -rs tests/equivalence tests/unit/studies
+	$(BIN)/python -m pytest -m "engines and not verify" -rs tests
 
 verify: $(READY)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/verify.py -n auto --dist worksteal

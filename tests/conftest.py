@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,20 @@ import pytest
 import pramana as pr
 
 EDU = ("low", "mid", "high")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What compiles for a device goes with the other engines: `make engines-test`."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "as_if_gpu" in item.fixturenames:
+            item.add_marker("engines")
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay: the collector of garbage need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pramana as pr
 from pramana.analysis import collapsing, streaming, transforms
 from pramana.frames import cells, sources
 
-N = 2000
+N = 1400
 MECHANISM = pr.Mechanism({"ill": pr.TransitionMatrix.binary(0.85, 0.85)})
 
 

@@ -111,6 +111,7 @@ def test_any_executor_gives_the_answer_of_this_process(question: str, folder: Pa
         both(what, folder / "parts", pool, **options, **SAMPLINGS["weights"])
 
 
+@pytest.mark.engines
 def test_knots_do_not_depend_on_pieces(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are those of a sample, to which the ends of ranges belong: the same records, whatever batches they came in."""
     with ThreadPoolExecutor(2) as pool:
@@ -121,11 +122,13 @@ def test_knots_do_not_depend_on_pieces(folder: Path, monkeypatch: pytest.MonkeyP
         np.testing.assert_allclose(other.estimate, found[0].estimate, rtol=1e-7)
 
 
+@pytest.mark.engines
 def test_a_pool_of_processes_does(folder: Path, processes: ProcessPoolExecutor) -> None:
     both("inc ~ x + g", folder / "parts", processes, **SAMPLINGS["both"])
     both(pr.mean("y"), folder / "texts", pr.ExecutorEngine(processes, ahead=2))
 
 
+@pytest.mark.engines
 def test_quantiles_knots_and_likelihoods_travel(folder: Path, processes: ProcessPoolExecutor) -> None:
     both(pr.median("inc"), folder / "parts", processes)
     both("inc ~ bs(x, df=4)", folder / "parts", processes)
@@ -189,6 +192,7 @@ def test_pieces_travel_and_hold_the_records_in_their_order(
     assert sum(piece.counted() for piece in pieces) == N
 
 
+@pytest.mark.engines
 def test_what_travels_holds_no_records(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     true = Sent.of.__func__
@@ -318,6 +322,7 @@ def test_what_are_no_files_is_refused(folder: Path) -> None:
         assert pr.fit("inc ~ x", lazy, MECHANISM, engine=pool).n == 420  # which fits into memory
 
 
+@pytest.mark.engines
 def test_a_function_that_cannot_travel_is_named(folder: Path, processes: ProcessPoolExecutor) -> None:
     lock = multiprocessing.get_context("forkserver").Lock()
 

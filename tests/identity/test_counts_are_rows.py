@@ -32,7 +32,7 @@ PLANS = SMOOTH | SMOOTHED
 @pytest.fixture(scope="module")
 def rows() -> pd.DataFrame:
     rng = np.random.default_rng(1)
-    n = 4000
+    n = 2000
     v = np.round(rng.normal(size=n), 1)
     edu = rng.choice(LEVELS, n)
     return pd.DataFrame({"v": v, "income": np.round(np.exp(v), 1), "x": rng.integers(0, 2, n), "edu": edu})

@@ -47,7 +47,7 @@ def drawn(mechanism: pr.Mechanism, frame: pd.DataFrame) -> pd.DataFrame:
 
 @pytest.fixture
 def panel(rng: np.random.Generator) -> pd.DataFrame:
-    return drawn(M, people(rng, 400, 3))
+    return drawn(M, people(rng, 250, 3))
 
 
 def u_logit(beta: Any, y: Any, x: Any, edu: Any) -> Any:

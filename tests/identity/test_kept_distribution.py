@@ -188,12 +188,12 @@ def test_quantiles_and_shares_of_a_grid_have_intervals() -> None:
     true = np.mean((z > 5) & (z <= 9))
     with pytest.warns(pr.PramanaWarning):
         released = mechanism.perturb({"z": z}, seed=1)["z"].reshape(60, 1000)
-    for file in released:
-        for method in inside:
+    for k, file in enumerate(released):
+        for method in inside if k < 20 else ("reversion",):
             low, high = pr.fit(pr.share("z", 5, 9), {"z": file}, mechanism, method=method).interval()[0]
             inside[method] += int(low <= true <= high)
     assert inside["reversion"] >= 52  # 57 less three Monte Carlo errors
-    assert inside["naive"] < 48
+    assert inside["naive"] < 16  # of the first twenty
     found = pr.fit(pr.quantile("z", 0.9), {"z": released[:20].ravel()}, mechanism)
     assert abs(found.estimate[0] - np.quantile(z, 0.9)) <= 1
 

@@ -116,7 +116,7 @@ def signed(units: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("size", [size_of_one, size_of_many])
-@pytest.mark.parametrize(("units", "d"), [(6, 2), (300, 3)])
+@pytest.mark.parametrize(("units", "d"), [(6, 2), (150, 3)])
 def test_degrees_of_freedom_from_sums_are_the_dense_ones(units: int, d: int, size: Any) -> None:
     shares, scores = signed(units, d, 2)
     working, frame = size(shares), Frame(np.eye(d), np.random.default_rng(5).normal(size=(d, d)))

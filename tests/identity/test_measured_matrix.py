@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import pramana as pr
+from pramana.analysis.question import question
 from pramana.engines import local
 from pramana.mechanism.channels.uncertainty import Uncertainty
 
@@ -66,6 +67,12 @@ def moved(channels: dict[Any, Any], move: Callable[[pr.TransitionMatrix], pr.Tra
     )
 
 
+def asked_of(what: Any, channels: dict[Any, Any], options: dict[str, Any]) -> dict[Any, Any]:
+    """The channels of columns that the question or its subset names."""
+    names = f"{' '.join(question(what).variables)} {options.get('subset', '')}"
+    return {key: c for key, c in channels.items() if any(name in names for name in np.atleast_1d(key))}
+
+
 def studies(channels: dict[Any, Any]) -> list[pr.TransitionMatrix]:
     """Every measured matrix once: equal ones are one study."""
     found: list[pr.TransitionMatrix] = []
@@ -82,7 +89,7 @@ def slowly(what: Any, data: Any, channels: dict[Any, Any], options: dict[str, An
             **options,
             "inference": pr.Sandwich("HC0", interval="wald"),
         }  # the quickest: estimates alone are used
-    for study in studies(channels):
+    for study in studies(asked_of(what, channels, options)):
         for j, covariance in enumerate(study.uncertainty.covariances(study.matrix)):
             variances, directions = np.linalg.eigh(covariance)
             for variance, direction in zip(variances, directions.T, strict=True):

@@ -26,7 +26,7 @@ def mechanism(rng: np.random.Generator) -> pr.Mechanism:
 
 @pytest.fixture
 def released(rng: np.random.Generator, mechanism: pr.Mechanism) -> pd.DataFrame:
-    n = 800
+    n = 400
     edu = rng.choice(3, n, p=[0.5, 0.3, 0.2])
     smokes = rng.random(n) < 0.3 + 0.15 * edu
     frame = pd.DataFrame({"edu": np.array(EDU)[edu], "smokes": np.where(smokes, "yes", "no")})

@@ -136,7 +136,7 @@ def test_beside_another_perturbed_column() -> None:
     plain = pr.fit("income ~ z + job", data, both)
     assert np.all(found.standard_errors < plain.standard_errors)
     assert found.parameters == plain.parameters
-    drawn = pr.fit("income ~ z + job", data, both, method=WHO, inference=pr.Resampling(draws=200, seed=1))
+    drawn = pr.fit("income ~ z + job", data, both, method=WHO, inference=pr.Resampling(draws=100, seed=1))
     np.testing.assert_allclose(drawn.standard_errors, found.standard_errors, rtol=0.25)
     assert len(pr.fit("z ~ x", data, mechanism, method=WHO, **LOGIT).predict({"x": [0.0]})) == 1
 

@@ -86,6 +86,7 @@ print(json.dumps({command: tried(command) for command in sys.argv[2:]}))
 """
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("commands", [("perturb", "parquet"), ("folder", "plan", "design", "key", "fit")])
 def test_a_small_disk_that_is_really_full(commands: tuple[str, ...], tmp_path: Path) -> None:
     """With room for more and more pages, until the command succeeds: every place where the room can end is met."""

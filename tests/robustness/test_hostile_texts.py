@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from typer.main import get_command
 import pramana as pr
 import pramana.estimators.likelihood.specification
 from pramana.cli.application import app
+from soon import soon
 
 TERMS = (
     # code
@@ -217,6 +218,9 @@ def _writes(mode: str | None, flags: int) -> bool:
     return any(m in (mode or "") for m in "wax+") or bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
 
 
+for library in ("interpolate", "linalg", "optimize", "sparse.csgraph", "sparse.linalg", "special", "stats.qmc"):
+    importlib.import_module(f"scipy.{library}")  # what our own modules import when they are used is no text that ran
+
 SENTINEL = Sentinel()
 sys.addaudithook(SENTINEL)
 
@@ -355,15 +359,12 @@ def _knock(door: Door, opening: str) -> None:
         door(opening)
     SENTINEL.seen.clear()
     for text in TERMS:
-        started = time.process_time()
         SENTINEL.on = True
         try:
             with pytest.raises(pr.PramanaError) as refusal:
-                door(text)
+                soon(door, text)
         finally:
             SENTINEL.on = False
-        took = time.process_time() - started
-        assert took < 2, f"{text[:60]!r} took {took:.1f} s"
         assert str(refusal.value).strip(), text[:60]
 
 
@@ -408,12 +409,10 @@ LONG = {
 def test_no_formula_of_a_few_columns_takes_long(text: str) -> None:
     rng = np.random.default_rng(1)
     data = pd.DataFrame(rng.normal(size=(60, 17)), columns=[f"x{k}" for k in range(17)]).assign(y=rng.normal(size=60))
-    started = time.process_time()
     with pytest.raises(pr.FormulaError, match=LONG[text]):
-        pr.fit(text, data, None)
-    assert (
-        time.process_time() - started < 5
-    )  # each product of terms, or the eigenvalues of so many columns, took 5 to 15 s
+        soon(
+            pr.fit, text, data, None, seconds=5
+        )  # each product of terms, or the eigenvalues of so many columns, took 5 to 15 s
 
 
 MIXTURE = '{"channel": "mixture", "levels": ["a", "b"], "refill": 0.2}'
@@ -477,10 +476,8 @@ def test_hostile_descriptions_are_refused(name: str, tmp_path: Path, data: pd.Da
     (tmp_path / "m.json").write_text(text)
     (tmp_path / "folder" / "datapackage.json").write_text(package)
     for path in (tmp_path / "m.json", tmp_path / "data.parquet", *(tmp_path / "folder").iterdir()):
-        began = time.process_time()
         with pytest.raises(pr.MechanismError) as refusal:
-            pr.Mechanism.load(path)
-        assert time.process_time() - began < 2
+            soon(pr.Mechanism.load, path)
         assert "\x1b" not in str(refusal.value)
     for path in (tmp_path / "data.parquet", tmp_path / "folder" / "data.parquet"):
         with pytest.raises(pr.MechanismError):
@@ -510,8 +507,6 @@ def test_hostile_descriptions_are_refused(name: str, tmp_path: Path, data: pd.Da
 )
 def test_hostile_designs_are_refused(text: str, tmp_path: Path, data: pd.DataFrame) -> None:
     (tmp_path / "d.toml").write_text(text)
-    began = time.process_time()
     with pytest.raises(pr.MechanismError) as refusal:
-        pr.read_design(tmp_path / "d.toml", data)
-    assert time.process_time() - began < 2
+        soon(pr.read_design, tmp_path / "d.toml", data)
     assert "its text is withheld" not in str(refusal.value)

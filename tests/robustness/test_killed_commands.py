@@ -106,6 +106,7 @@ print(json.dumps({name: tried(name, int(kills)) for name, kills in (part.split("
 """
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("part", [3, pytest.param(1, marks=pytest.mark.verify)])
 @pytest.mark.parametrize("commands", [("perturb", "key"), ("plan", "design")])
 def test_killed_at_a_random_moment(commands: tuple[str, ...], part: int, tmp_path: Path) -> None:

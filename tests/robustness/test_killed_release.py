@@ -92,6 +92,7 @@ print(json.dumps({f"{e}-{a}": tried(e, a == "again", kills) for e in ("csv", "pa
 """
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("kills", [8, pytest.param(30, marks=pytest.mark.verify)])
 def test_a_killed_release_leaves_a_whole_file_or_none(kills: int, tmp_path: Path) -> None:
     """With an older file in place of the target too: that one stays until the new one is whole."""

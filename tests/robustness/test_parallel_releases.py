@@ -7,9 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = """
 import json, os, sys, time
 from pathlib import Path
+
+import pytest
 import pandas as pd
 import pramana as pr
 from pramana.frames.blocks import csv_files, parquet_files
@@ -67,6 +71,7 @@ print(json.dumps({f"{e}-{f}": list(rounds(e, f == "force")) for e in ("csv", "pa
 """
 
 
+@pytest.mark.engines
 def test_six_releases_to_one_path(tmp_path: Path) -> None:
     """Without force one of them makes the file and the others are refused, with a ledger, which knows the one, or without."""
     done = subprocess.run([sys.executable, "-c", SCRIPT, tmp_path], capture_output=True, text=True, timeout=100)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-import time
 from pathlib import Path
 
 import pytest
 
 import pramana as pr
+from soon import soon
 
 WRONG = {
     "limit.column": "[limit]\ncolumn = 1",
@@ -77,12 +77,10 @@ def test_a_wrong_key_is_named(said: str, text: str, tmp_path: Path) -> None:
 def test_hostile_files_are_refused_at_once(text: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "policy.toml"
     path.write_text(text, encoding="utf-8")
-    begun = time.process_time()
     with pytest.raises(pr.PramanaError) as caught:
-        pr.Policy.load(path)
+        soon(pr.Policy.load, path)
     assert said in str(caught.value)
     assert len(str(caught.value)) < 600
-    assert time.process_time() - begun < 2
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"version = 1 # \xe9", b"\0", b"PAR1" + bytes(range(256))])
@@ -130,10 +128,8 @@ def test_mutated_policies_are_read_or_refused(tmp_path: Path) -> None:
                 [b"", b"[", b"]", b'"', b"=", b"9" * 30, b"\xff", b"\n", b"-", b"{"]
             )
         path.write_bytes(bytes(body))
-        begun = time.process_time()
         try:
-            pr.Policy.load(path)
+            soon(pr.Policy.load, path)
         except pr.PramanaError:
             refused += 1
-        assert time.process_time() - begun < 2
     assert 150 < refused < 300

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 
 import pramana as pr
 from pramana.mechanism.designs.merging import merged
+from soon import soon
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -150,9 +150,7 @@ def test_nobody_is_merged_with_a_level_that_nobody_holds() -> None:
 
 def test_many_levels_are_merged_quickly() -> None:
     held = {k: 1 + 9 * (k % 3 == 0) for k in range(50_000)}
-    begun = time.process_time()
-    kept, where = merged("k", tuple(range(50_000)), held, 5, ordered=True, other="other")
-    assert time.process_time() - begun < 2
+    kept, where = soon(lambda: merged("k", tuple(range(50_000)), held, 5, ordered=True, other="other"))
     assert all(abs(k - v) == 1 for k, v in list(where.items())[:-2])  # type: ignore[operator]
     assert len(kept) + len(where) == 50_000
 

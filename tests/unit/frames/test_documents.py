@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 import pramana as pr
 from pramana.frames import documents
 from pramana.frames.documents import DEEPEST, parse_json, read_json, read_json_lines, read_toml
+from soon import soon
 
 WRONG_JSON: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "is not valid JSON: Expecting value"),
@@ -63,11 +63,9 @@ WRONG_TOML: dict[str, tuple[bytes, str]] = {
 def test_json_that_is_refused(name: str, tmp_path: Path) -> None:
     content, message = WRONG_JSON[name]
     (tmp_path / "a.json").write_bytes(content)
-    began = time.process_time()
     with pytest.raises(pr.PramanaError, match=message) as refusal:
-        read_json(tmp_path / "a.json", "note")
+        soon(read_json, tmp_path / "a.json", "note")
     assert "a.json' " in str(refusal.value)
-    assert time.process_time() - began < 2
     assert type(refusal.value) is pr.PramanaError
     with pytest.raises(pr.MechanismError, match=message):
         parse_json(content, "the note", pr.MechanismError)
@@ -77,10 +75,8 @@ def test_json_that_is_refused(name: str, tmp_path: Path) -> None:
 def test_toml_that_is_refused(name: str, tmp_path: Path) -> None:
     content, message = WRONG_TOML[name]
     (tmp_path / "a.toml").write_bytes(content)
-    began = time.process_time()
     with pytest.raises(pr.MechanismError, match=message):
-        read_toml(tmp_path / "a.toml", "note", pr.MechanismError)
-    assert time.process_time() - began < 2
+        soon(read_toml, tmp_path / "a.toml", "note", pr.MechanismError)
 
 
 def test_what_is_no_readable_file_is_named(tmp_path: Path) -> None:

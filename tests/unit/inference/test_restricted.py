@@ -37,7 +37,7 @@ def slow_statistic(kind, counts, value):
 @pytest.mark.parametrize(
     ("question", "kind"), [(pr.risk_difference, "diff"), (pr.risk_ratio, "ratio"), (pr.odds_ratio, "odds")]
 )
-@pytest.mark.parametrize("counts", [(30, 20, 25, 75), (4, 6, 1, 19), (9, 1, 3, 7), (1, 9, 6, 4), (40, 40, 3, 3)])
+@pytest.mark.parametrize("counts", [(30, 20, 25, 75), (4, 6, 1, 19), (9, 1, 3, 7)])
 def test_without_noise_they_are_those_of_miettinen_and_nurminen(question, kind, counts):
     result = pr.fit(question("z", "b"), {**CELLS, "n": counts}, None, frequencies="n", inference=SCORE)
     for limit in result.interval()[0] if kind == "diff" else np.exp(result.interval()[0]):

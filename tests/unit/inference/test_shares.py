@@ -157,7 +157,7 @@ GENERAL = [
 ]
 
 
-@pytest.mark.parametrize("n", [6, 12, 25])
+@pytest.mark.parametrize("n", [6, 20])
 @pytest.mark.parametrize("matrix", GENERAL)
 def test_coverage_of_more_levels_by_enumeration(matrix, n):
     from scipy.special import gammaln
@@ -316,7 +316,7 @@ def test_a_share_is_called_zero_where_its_interval_holds_zero(name: str) -> None
     """p below 0.05 exactly where the 95 % interval leaves 0 out; Wald's p would disagree with it near the boundary."""
     what, mechanism, options = ASKED[name]
     rng, seen = np.random.default_rng(5), set()
-    for _ in range(8 if name in ("exact", "functions of means") else 15):
+    for _ in range(5 if name in ("exact", "functions of means") else 10):
         y = rng.choice(["a", "b", "c"], 40, p=[0.7, 0.18, 0.12])
         data = {"y": y, "b": rng.integers(0, 2, 40), "d": rng.integers(0, 2, 40), "c": np.arange(40) // 4}
         data["d"] = np.where(rng.random(40) < 0.4, data["b"], data["d"])

@@ -153,7 +153,7 @@ def test_gaps_leave_the_split_to_the_other_records(panel: pd.DataFrame) -> None:
 def test_standard_errors_are_those_of_persons(rng: np.random.Generator) -> None:
     """Spread over draws of sample and noise; without the unit the errors are less than half of it, and that is seen."""
     n, estimates, errors, naive = 300, [], [], []
-    for _ in range(120):
+    for _ in range(60):
         edu = rng.choice(EDU, n)
         frame = pd.DataFrame({"person": np.repeat(np.arange(n), WAVES), "edu": np.repeat(edu, WAVES)})
         released = M.perturb(frame)
@@ -162,7 +162,7 @@ def test_standard_errors_are_those_of_persons(rng: np.random.Generator) -> None:
         errors.append(fitted.standard_errors[0])
         naive.append(pr.fit(pr.proportions("edu"), released, M.with_unit(None)).standard_errors[0])
     spread = np.std(estimates)
-    tolerance = 4.5 / np.sqrt(2 * 120)
+    tolerance = 4.5 / np.sqrt(2 * 60)
     assert abs(np.mean(errors) / spread - 1) < tolerance
     assert np.mean(naive) / spread < 1 - tolerance
 

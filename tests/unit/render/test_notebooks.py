@@ -36,11 +36,13 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, Any
     return [[dict(o["data"]) for o in cell["outputs"] if "data" in o] for cell in notebook.cells]
 
 
+@pytest.mark.engines
 def test_a_result_is_shown_as_a_table(outputs: list[list[dict[str, Any]]]) -> None:
     (shown,) = outputs[1]
     assert "<table" in shown["text/html"]
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("cell", [2, 3, 4, 5])
 def test_a_plot_is_shown_once_as_the_picture(cell: int, outputs: list[list[dict[str, Any]]]) -> None:
     """Whether or not pyplot was imported before, and into axes of one's own."""

@@ -42,6 +42,7 @@ def scenario(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.engines
 def test_one_worker_two_workers_and_a_resumed_run_write_the_same_bytes(scenario: Path, tmp_path: Path) -> None:
     texts = []
     for workers in (1, 2):
@@ -57,6 +58,7 @@ def test_one_worker_two_workers_and_a_resumed_run_write_the_same_bytes(scenario:
     assert texts[0].startswith(b"n,method,parameter,truth,replicates,failures,bias,bias_mcse")
 
 
+@pytest.mark.engines
 def test_an_interrupt_keeps_finished_units_and_names_the_way_on(scenario: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-c", "from pramana.cli import main; main()", "study", str(scenario), "--out", str(out)]
