@@ -106,7 +106,7 @@ def study(
         str,
         typer.Argument(
             autocompletion=_studies,
-            help="a1, a2, b1, b2, c1 to c6, d1, application, all, or a Python file that defines `scenario`.",
+            help="a1, a2, b1, b2, c1 to c6, d1, d2, application, all, or a Python file that defines `scenario`.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and pages.")],
