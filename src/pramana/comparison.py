@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -73,8 +74,17 @@ class Comparison(Shown):
         kind = next(iter(self.results.values())).frame_kind
         return build({c: [r[c] for r in rows] for c in rows[0]}, kind)
 
-    def sheet(self) -> Sheet:
-        """One row a term, one column an estimator: estimate (standard error)."""
+    def _errors(self) -> dict[str, str]:
+        """How standard errors were made, where not all in one way."""
+        ways: dict[str, list[str]] = {}
+        for label, result in self.results.items():
+            way = re.sub(r" \(.*|, [\w-]+ intervals.*", "", result.inference)
+            ways.setdefault(way, []).append(label)
+        told = "; ".join(f"{', '.join(labels)}: {way}" for way, labels in ways.items())
+        return {"Standard errors": told} if len(ways) > 1 else {}
+
+    def sheet(self, *, level: float | None = None) -> Sheet:
+        """One row a term, one column an estimator: estimate (standard error); as CSV or JSON all numbers, with limits at a level."""
         labels = tuple(self.results)
         held = [{term: j for j, term in enumerate(r.parameters)} for r in self.results.values()]
         cells = [_with_errors(r) for r in self.results.values()]
@@ -83,17 +93,25 @@ class Comparison(Shown):
             for term in self.parameters
         ]
         notes = [f"{k}: {d}" for k, r in self.results.items() for d in r.diagnostics if d.severity != "info"]
-        facts = {**self._facts(), "Cells": "estimate (standard error)"}
-        data: dict[str, Any] = {k: r.to_dict() for k, r in self.results.items()}
+        facts = {**self._facts(), "Cells": "estimate (standard error)", **self._errors()}
+        data: dict[str, Any] = {k: r.to_dict(level=level) for k, r in self.results.items()}
         if self.specification is not None:
             notes += str(self.specification).splitlines()
             data["specification_test"] = asdict(self.specification)
         elif self.untested:
             notes.append(f"No specification test: {self.untested}")
-        return Sheet(("term", *labels), tuple(rows), self.title, tuple(facts.items()), tuple(notes), data=data)
+        return Sheet(
+            ("term", *labels),
+            tuple(rows),
+            self.title,
+            tuple(facts.items()),
+            tuple(notes),
+            data=data,
+            records=self.to_dicts(level=level),
+        )
 
-    def summary(self, style: str = "text") -> str:
-        return render(self.sheet(), style)
+    def summary(self, style: str = "text", *, level: float | None = None) -> str:
+        return render(self.sheet(level=level), style)
 
     def plot(
         self,
@@ -130,12 +148,14 @@ class Comparison(Shown):
             ax=ax,
         )
 
-    def report(self, path: str | Path, *, title: str = "", command: str = "", force: bool = False) -> Path:
+    def report(
+        self, path: str | Path, *, title: str = "", command: str = "", level: float | None = None, force: bool = False
+    ) -> Path:
         """Write one HTML file that needs no other, as `Result.report` does, of all results."""
         from pramana.reporting import results_page, write_page
 
         named = title or self.title or self._facts().get("Formula") or "Estimators side by side"
-        page = results_page(named, [self.sheet()], self.results, self.plot(), command=command)
+        page = results_page(named, [self.sheet()], self.results, self.plot(level=level), command=command, level=level)
         return write_page(page, path, force=force)
 
     def _series(

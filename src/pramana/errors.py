@@ -235,9 +235,11 @@ def suggestion(value: str, options: Iterable[str], show: Callable[[str], str] = 
 
     >>> suggestion("binomal", ["binomial", "poisson"])
     "did you mean 'binomial'? Known: binomial, poisson"
+    >>> suggestion("x", ["binomial", "poisson"])
+    'known are binomial, poisson'
     """
     known = [str(option) for option in options]
     folded = {option.lower(): option for option in known}
     close = difflib.get_close_matches(str(value).lower(), folded, n=1, cutoff=0.5)
-    hint = f"did you mean {folded[close[0]]!r}? " if close else ""
-    return f"{hint}Known: {show(', '.join(known))}"
+    listed = show(", ".join(known))
+    return f"did you mean {folded[close[0]]!r}? Known: {listed}" if close else f"known are {listed}"

@@ -70,7 +70,7 @@ def fit(
     mechanism : a Mechanism, the path of its description, "auto" (the description beside or inside the data file), or an
         explicit None for data that were not perturbed. A description must be of the data file given: its columns, rows,
         size and hash are checked. A Mechanism is believed.
-    method : "reversion" (default), "naive", "model-dependent", "likelihood", "forward", "backward", or a method object.
+    method : "reversion" (default), "naive", "stabilized", "model-dependent", "likelihood", "forward", "backward", "conditional-score", or a method object.
     inference : `Sandwich(...)` or `Resampling(...)`, or their names; by default Sandwich for smooth functions, Woodruff for
         quantiles.
     weights : sampling weights, a column name or an array; `frequencies` are counts and are never merged with them.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pramana.errors import PramanaError
 from pramana.frames.writing import check_target, write_text
+from pramana.numbers import count
 from pramana.render import Sheet
 from pramana.render.figures import drawn, percent
 from pramana.render.pages import Code, Drawing, Heading, Page
@@ -114,7 +115,7 @@ def methods_in_words(results: Mapping[str, Result], level: float | None = None) 
     first = next(iter(results.values()))
     asked = "; ".join(f"{k.lower()} {v}" for k, v in first.facts.items() if k in ("Formula", "Family", "Parameter"))
     told = [
-        f"Some columns of the file were randomised before release, with known probabilities (Gouweleeuw et al., 1998). From {first.n:.0f} released "
+        f"Some columns of the file were randomised before release, with known probabilities (Gouweleeuw et al., 1998). From {count(first.n)} released "
         f"records we estimated {asked or ', '.join(first.parameters)}."
     ]
     told += [f"The {label} estimate {_of_method(label, result)}." for label, result in results.items()]

@@ -377,7 +377,12 @@ class Result(Shown, Familiar):
         the chances of all classes, a row for every record and class."""
         check_level(level)
         if self.model is None:
-            raise PramanaError("only regressions fitted by a formula predict: this result has none")
+            why = (
+                "absorbed effects are not kept: write C(...) into the formula"
+                if "Absorbed" in self.facts
+                else "this result has none"
+            )
+            raise PramanaError(f"only regressions fitted by a formula predict: {why}")
         columns = self.model.at(data, self.estimate, self.covariance, float(self._quantile((1 + level) / 2).max()))
         return build(columns, self.frame_kind)
 

@@ -51,7 +51,7 @@ def test_a_level_is_a_share(level: Any, survey: pd.DataFrame) -> None:
     ("hypothesis", "message"),
     [
         ("agee = 0", "'agee = 0' could not be read.*did you mean 'age'"),
-        ("", "could not be read.*Known: Intercept, age"),
+        ("", "could not be read.*known are Intercept, age"),
         ("age = 0 = 1", "too many '='"),
         ("age * age = 0", "not linear"),
         ("1 = 1", "not linear"),

@@ -94,7 +94,7 @@ RISK: list[tuple[Callable[[], Any], str]] = [
     (lambda: pr.frontier(frame(), "sex", chosen=MECHANISM), "perturbs edu but the frontier is of sex"),
     (lambda: pr.frontier(frame(), "edu", chosen="a"), "'a' does not exist"),
     (lambda: pr.frontier(frame(), "edu", chosen=[1]), "mechanism of type list"),  # type: ignore[arg-type]
-    (lambda: pr.plan(frame(), "edu", se=0.1, missing="keep"), "Known: error, drop"),  # type: ignore[arg-type]
+    (lambda: pr.plan(frame(), "edu", se=0.1, missing="keep"), "known are error, drop"),  # type: ignore[arg-type]
 ]
 
 PLAN: list[tuple[Callable[[], Any], str]] = [

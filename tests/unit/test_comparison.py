@@ -74,3 +74,11 @@ def test_facts_that_differ_are_told_for_each() -> None:
 def test_a_comparison_of_nothing_is_refused() -> None:
     with pytest.raises(pr.PramanaError, match="at least one"):
         pr.Comparison({})
+
+
+def test_a_comparison_says_which_standard_errors_were_resampled() -> None:
+    plain, drawn = pr.fit("y ~ age", DATA, None), pr.fit("y ~ age", DATA, None, inference=pr.Resampling(40, seed=1))
+    assert "Standard errors" not in str(pr.Comparison({"a": plain, "b": plain}))
+    assert "Standard errors: a: sandwich; b: resampling, 40 exponential draws\n" in str(
+        pr.Comparison({"a": plain, "b": drawn})
+    )

@@ -40,6 +40,23 @@ def test_r_squared_is_that_of_the_true_data(survey: pd.DataFrame, column: str) -
         assert clean.rsquared == pytest.approx(found.rsquared, rel=1e-8)
 
 
+@pytest.mark.parametrize("formula", ["income ~ age + edu + female", "income ~ edu * female", "female ~ age + edu"])
+def test_r_squared_with_several_perturbed_columns_is_that_of_the_true_data(survey: pd.DataFrame, formula: str) -> None:
+    """Whether the columns multiply, factor or are the response, of a file with every release of every record."""
+    other = pr.TransitionMatrix([0, 1], [[0.9, 0.2], [0.1, 0.8]], kind="numeric")
+    true = survey.assign(female=survey["female"].astype(int))
+    released = true.loc[true.index.repeat(6)].assign(
+        edu=np.resize(np.repeat(np.array(LEVELS, dtype=object), 2), 6 * len(true)),
+        female=np.resize([0, 1], 6 * len(true)),
+    )
+    places = [[LEVELS.index(e), int(f)] for e, f in zip(true["edu"], true["female"], strict=True)]
+    released["n"] = np.concatenate(
+        [np.rint(100 * np.outer(P.matrix[:, e], other.matrix[:, f]).ravel()).astype(int) for e, f in places]
+    )
+    found = pr.fit(formula, released, pr.Mechanism({"edu": P, "female": other}), frequencies="n")
+    assert found.rsquared == pytest.approx(pr.fit(formula, true, None).rsquared, rel=1e-8)
+
+
 @pytest.mark.parametrize(
     ("what", "options"),
     [

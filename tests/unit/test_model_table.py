@@ -171,6 +171,15 @@ def test_a_result_that_is_not_to_be_trusted_says_so_below() -> None:
 NASTY = "a_b & 50% $x$ #1 {y} ~ ^ \\ <i> | `q` [z] *s*"
 
 
+GREEK = "αβγδεζηθικλμνξπρστυφχψω ΓΔΘΛΞΠΣΥΦΨΩ β₀₁₂ ≤ × ∞"
+
+
+def test_greek_letters_are_mathematics_in_latex(models: dict[str, pr.Result]) -> None:
+    tex = pr.table(models, labels={"age": "β₁"}, notes=GREEK).to_latex()
+    assert r"$\beta$$_1$ &" in tex
+    assert tex.isascii()
+
+
 def test_text_is_data_in_every_format(models: dict[str, pr.Result]) -> None:
     made = pr.table(
         {NASTY: models["long"]}, labels={"age": f"[1] {NASTY}"}, groups={NASTY: [NASTY]}, notes=NASTY, title=NASTY
@@ -262,7 +271,9 @@ def test_latex_is_taken_by_tex(models: dict[str, pr.Result], tmp_path: Path) -> 
     program = next((p for p in ("pdflatex", "xelatex", "lualatex", "tectonic") if shutil.which(p)), None)
     if program is None:
         pytest.skip("no TeX is installed here")
-    made = pr.table({NASTY: models["long"], "b": models["work"]}, groups={NASTY: [NASTY]}, title=NASTY, notes=NASTY)
+    made = pr.table(
+        {NASTY: models["long"], "b": models["work"]}, groups={NASTY: [NASTY]}, title=NASTY, notes=[NASTY, GREEK]
+    )
     opening = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n"
     (tmp_path / "t.tex").write_text(f"{opening}{made.to_latex()}\n\\end{{document}}\n")
     options = [] if program == "tectonic" else ["-interaction=nonstopmode", "-halt-on-error"]

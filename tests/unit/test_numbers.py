@@ -52,6 +52,7 @@ def test_terms_are_set_to_the_left_and_numbers_to_the_right(survey: pd.DataFrame
     text = pr.fit("income ~ age", survey, None)._repr_html_()
     assert '<td style="text-align:left">age</td><td style="text-align:right">' in text
     assert '<th style="text-align:left">term</th><th style="text-align:right">estimate</th>' in text
+    assert '<caption style="text-align:left;caption-side:top">Method: ' in text  # not an empty line for a title
 
 
 class Terminal(io.StringIO):
@@ -92,3 +93,20 @@ def test_headers_above_columns_stay_above_them() -> None:
     wide, narrow = render(sheet, width=0).splitlines(), render(sheet, width=20).splitlines()
     assert wide[1].split() == ["Left", "Right"]
     assert [line.split() for line in narrow if "Left" in line or "Right" in line] == [["Left"], ["Right"]]
+
+
+def test_sentences_are_broken_before_columns_are_torn_apart() -> None:
+    finding = "epsilon bounds what the released values add to what is known of a record anyway"
+    sheet = Sheet(("severity", "check", "finding"), (("ok", "promise", finding), ("ok", "rows", "as described")))
+    lines = render(sheet, width=60).splitlines()
+    assert max(map(len, lines)) <= 60
+    assert [line.split() for line in lines if "severity" in line] == [["severity", "check", "finding"]]
+    assert any(line.split()[:3] == ["ok", "promise", "epsilon"] for line in lines)
+
+
+def test_a_long_name_of_a_fact_leaves_room_for_what_it_says() -> None:
+    sheet = Sheet(
+        ("a",), (("b",),), facts=(("Epsilon of all sensitive columns given the rest", "3.8"), ("Worst", "x " * 40))
+    )
+    lines = render(sheet, width=60).splitlines()
+    assert lines[:2] == ["Epsilon of all sensitive columns given the rest: 3.8", "Worst: " + "x " * 26 + "x"]

@@ -174,8 +174,10 @@ def _array(name: str, given: ColumnLike, table: Table, mechanism: Mechanism | No
         return table.column(given)
     values = np.asarray(given)
     if values.shape != (table.n,):
+        two = ", or for two-way clusters the names of two columns, as in clusters=('firm', 'year')"
         raise DataError(
             f"{name} have shape {values.shape} but the data have {table.n} records: give one value a record"
+            f"{two if name == 'clusters' and 2 in values.shape else ''}"
         )
     return values
 

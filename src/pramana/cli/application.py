@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from pramana.cli.completion import among
 from pramana.cli.designing import design
-from pramana.cli.fitting import compare, fit, specification
+from pramana.cli.fitting import DeviceOption, compare, fit, specification
 from pramana.cli.output import Force, FormatOption, ReportOption, check_output, say
 from pramana.cli.releasing import audit, key, ledger, perturb
 from pramana.cli.risking import plan, risk
@@ -93,19 +94,26 @@ def demo(
         say(line, err=prose and style != "text")
 
 
+def _studies(incomplete: str) -> list[str]:
+    from pramana.studies.study import STUDIES
+
+    return among(*STUDIES, "application", "all")(incomplete)
+
+
 @app.command(short_help="Run simulation studies.")
 def study(
     what: Annotated[
         str,
         typer.Argument(
-            help="a1, a2, b1, b2, c1 to c6, d1, application, all, or a Python file that defines `scenario`."
+            autocompletion=_studies,
+            help="a1, a2, b1, b2, c1 to c6, d1, d2, application, all, or a Python file that defines `scenario`.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and pages.")],
     replicates: Annotated[int, typer.Option(min=2, help="Data sets in each scenario.")] = 2000,
     resamples: Annotated[int, typer.Option(min=20, help="Resamples of each data set.")] = 500,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
-    device: Annotated[str, typer.Option(help="cpu or gpu (through JAX).")] = "cpu",
+    device: DeviceOption = "cpu",
     resume: Annotated[bool, typer.Option("--resume", help="Go on from what an interrupted run finished.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the whole study.")] = 1,
     data: Annotated[Path | None, typer.Option(help="Your own file for the application.")] = None,

@@ -14,8 +14,13 @@ QUOTE = "'"
 
 
 def among(*choices: str) -> Callable[[str], list[str]]:
-    """A completion by a list of names."""
-    return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
+    """A completion by a list of names; of several divided by commas, the last one."""
+
+    def offered(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{choice}" for choice in choices if choice.startswith(last)]
+
+    return offered
 
 
 def columns(context: typer.Context, incomplete: str) -> list[str]:
@@ -47,8 +52,9 @@ def parameters(incomplete: str) -> list[str]:
 
 def _data(context: typer.Context) -> Path | None:
     """The data file; words before an option that has no value yet are left unread, the file among them."""
-    given = context.params.get("data")
-    words = [given] if given is not None else list(context.args)
+    given = context.params.get("data") or context.params.get("source")
+    named = given if isinstance(given, list | tuple) else [given]
+    words = [*(name for name in named if name is not None), *context.args]
     return next((Path(word) for word in words if Path(word).exists()), None)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pramana.cli.completion import among, columns
 from pramana.cli.output import FormatOption, check_output, say
 from pramana.cli.reading import reading
 from pramana.errors import PramanaError
@@ -14,7 +15,7 @@ from pramana.errors import PramanaError
 
 @reading("source")
 def design(
-    column: Annotated[str, typer.Argument(help="The column to be perturbed.")],
+    column: Annotated[str, typer.Argument(autocompletion=columns, help="The column to be perturbed.")],
     source: Annotated[
         Path | None, typer.Option("--from", help="Confidential file: levels, and frequencies if needed.")
     ] = None,
@@ -24,7 +25,10 @@ def design(
     construction: Annotated[
         str | None,
         typer.Option(
-            help="With --invariant mixture, two-stage or equal-diagonal; with --epsilon randomized-response, block-design or best."
+            autocompletion=among(
+                "mixture", "two-stage", "equal-diagonal", "randomized-response", "block-design", "best"
+            ),
+            help="With --invariant mixture, two-stage or equal-diagonal; with --epsilon randomized-response, block-design or best.",
         ),
     ] = None,
     band: Annotated[int | None, typer.Option(help="Moves of at most so many steps on an ordinal scale.")] = None,
@@ -36,16 +40,22 @@ def design(
         str | None, typer.Option(help="A level that stands for a missing value, so that it is perturbed too.")
     ] = None,
     missing: Annotated[
-        list[str] | None, typer.Option(help="A mark that means missing, such as NA; may be repeated.")
+        list[str] | None, typer.Option(metavar="<str>", help="A mark that means missing, such as NA; may be repeated.")
     ] = None,
     levels: Annotated[str | None, typer.Option(help="Levels in their order, as a,b,c.")] = None,
-    kind: Annotated[str | None, typer.Option(help="nominal, ordinal or numeric.")] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(autocompletion=among("nominal", "ordinal", "numeric"), help="nominal, ordinal or numeric."),
+    ] = None,
     frequencies_file: Annotated[
         Path | None, typer.Option(help="Public table: the column (or 'level') and frequency, share or count.")
     ] = None,
     noise: Annotated[
         str | None,
-        typer.Option(help="For numbers: laplace, geometric, gaussian, discrete-gaussian or uniform noise."),
+        typer.Option(
+            autocompletion=among("laplace", "geometric", "gaussian", "discrete-gaussian", "uniform"),
+            help="For numbers: laplace, geometric, gaussian, discrete-gaussian or uniform noise.",
+        ),
     ] = None,
     scale: Annotated[
         float | None, typer.Option(help="Scale of Laplace or geometric noise, in place of --epsilon.")

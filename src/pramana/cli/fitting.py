@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pramana.cli.choices import (
+    INFERENCES,
     SamplingOptions,
     family_of,
     inference_of,
@@ -37,6 +38,9 @@ from pramana.errors import PramanaError
 from pramana.numbers import PValue
 from pramana.progress import bar
 
+if TYPE_CHECKING:
+    from pramana.inference.hypotheses import SpecificationTest
+
 What = Annotated[
     str,
     typer.Argument(
@@ -59,13 +63,19 @@ MechanismOption = Annotated[
         help="Description of the randomisation (JSON); 'auto' finds it with the data; 'none' for clean data.",
     ),
 ]
+FAMILIES = among("gaussian", "binomial", "poisson", "gamma", "inverse-gaussian", "negative-binomial")
+LINKS = among("identity", "logit", "probit", "cloglog", "log")
+METHODS = among(
+    "reversion", "naive", "stabilized", "model1", "model2", "likelihood", "forward", "backward", "conditional-score"
+)
 FamilyOption = Annotated[
     str | None,
     typer.Option(
-        help="Of a formula: gaussian (default), binomial, poisson, gamma, inverse-gaussian, negative-binomial."
+        autocompletion=FAMILIES,
+        help="Of a formula: gaussian (default), binomial, poisson, gamma, inverse-gaussian, negative-binomial.",
     ),
 ]
-LinkOption = Annotated[str | None, typer.Option(help="Link; the family's usual one by default.")]
+LinkOption = Annotated[str | None, typer.Option(autocompletion=LINKS, help="Link; the family's usual one by default.")]
 DispersionOption = Annotated[float | None, typer.Option(help="Known dispersion of the negative binomial.")]
 CovariateModelOption = Annotated[
     str | None,
@@ -74,13 +84,19 @@ CovariateModelOption = Annotated[
     ),
 ]
 InferenceOption = Annotated[
-    str | None, typer.Option(help="sandwich, resampling, jackknife or woodruff; by default what suits the method.")
+    str | None,
+    typer.Option(
+        autocompletion=among(*INFERENCES),
+        help="sandwich, resampling, jackknife or woodruff; by default what suits the method.",
+    ),
 ]
 ResamplingOption = Annotated[
     str | None,
-    typer.Option(help="More of the resampling, as scale=sd,weights=poisson,id=person,threads=2,widened=no."),
+    typer.Option(
+        help="More of the resampling, as scale=sd,widened=no; also weights=poisson, id=person (a column) and threads=2."
+    ),
 ]
-LevelOption = Annotated[float | None, typer.Option(min=0.0, max=1.0, help="Level of the intervals; 0.95 by default.")]
+LevelOption = Annotated[float | None, typer.Option(help="Level of the intervals; 0.95 by default.")]
 AbsorbOption = Annotated[
     str | None,
     typer.Option(
@@ -91,10 +107,18 @@ StartOption = Annotated[str | None, typer.Option(help="Starting values, one a pa
 DrawsOption = Annotated[int | None, typer.Option(help="Resamples; 500 by default.")]
 SeedOption = Annotated[int | None, typer.Option(help="Seed of the resampling draws (not of any perturbation).")]
 CorrectionOption = Annotated[
-    str | None, typer.Option(help="HC0, HC1 or HC2; by default HC2 with t intervals where units are few.")
+    str | None,
+    typer.Option(
+        autocompletion=among("HC0", "HC1", "HC2"),
+        help="HC0, HC1 or HC2; by default HC2 with t intervals where units are few.",
+    ),
 ]
 IntervalOption = Annotated[
-    str | None, typer.Option(help="auto, wald, score, mid-p or exact (sandwich); percentile or wald (resampling).")
+    str | None,
+    typer.Option(
+        autocompletion=among("auto", "wald", "score", "mid-p", "exact", "lang-reiczigel", "percentile"),
+        help="auto, wald, score, mid-p, exact or lang-reiczigel (sandwich); percentile or wald (resampling).",
+    ),
 ]
 WeightsOption = Annotated[str | None, typer.Option(autocompletion=columns, help="Column of sampling weights.")]
 FrequenciesOption = Annotated[
@@ -116,7 +140,11 @@ FpcOption = Annotated[
     ),
 ]
 TargetOption = Annotated[
-    str | None, typer.Option(help="What the standard error is around: superpopulation (default), finite or file.")
+    str | None,
+    typer.Option(
+        autocompletion=among("superpopulation", "finite", "file"),
+        help="What the standard error is around: superpopulation (default), finite or file.",
+    ),
 ]
 ReplicatesOption = Annotated[
     str | None,
@@ -136,14 +164,15 @@ MissingOption = Annotated[str, typer.Option(help="error or drop.", autocompletio
 VerifyOption = Annotated[
     bool, typer.Option(help="Check the hash of a described file; rows, size and columns are always checked.")
 ]
-DeviceOption = Annotated[str, typer.Option(help="cpu or gpu (through JAX).")]
+DeviceOption = Annotated[str, typer.Option(autocompletion=among("cpu", "gpu"), help="cpu or gpu (through JAX).")]
 MemoryOption = Annotated[
     str | None, typer.Option(help="What records may take, as '2 GB' (default 1 GB); beyond, they are read in blocks.")
 ]
 EngineOption = Annotated[
     str | None,
     typer.Option(
-        help="Who reads and adds up files that do not fit into memory: local (default), duckdb, dask or spark."
+        autocompletion=among("local", "duckdb", "dask", "spark"),
+        help="Who reads and adds up files that do not fit into memory: local (default), duckdb, dask or spark.",
     ),
 ]
 PassesOption = Annotated[
@@ -162,7 +191,11 @@ def fit(
     link: LinkOption = None,
     dispersion: DispersionOption = None,
     method: Annotated[
-        str, typer.Option(help="reversion, naive, stabilized, model1, model2, likelihood, forward, backward.")
+        str,
+        typer.Option(
+            autocompletion=METHODS,
+            help="reversion, naive, stabilized, model1, model2, likelihood, forward, backward, conditional-score.",
+        ),
     ] = "reversion",
     covariate_model: CovariateModelOption = None,
     inference: InferenceOption = None,
@@ -191,6 +224,9 @@ def fit(
     passes: PassesOption = None,
     exponentiate: Annotated[bool, typer.Option("--exponentiate", help="Show ratios instead of log ratios.")] = False,
     privacy: Annotated[bool, typer.Option("--privacy", help="Also show the price of privacy.")] = False,
+    cross: Annotated[
+        bool, typer.Option("--cross", help="Show the table of crosstab(...) in two dimensions, with totals.")
+    ] = False,
     style: FormatOption = "text",
     figure: FigureOption = None,
     report: ReportOption = None,
@@ -225,7 +261,8 @@ def fit(
             result = fit_model(what, data, mechanism_of(mechanism), inference=again, **options)
     result = _as_asked(result, what, exponentiate)
     price = _privacy_table(result, style) if privacy else ""
-    say(result.summary(style, exponentiate=exponentiate, level=level))
+    shown = replace(result.cross(), facts=tuple(result.facts.items())) if cross else None
+    say(result.summary(style, exponentiate=exponentiate, level=level) if shown is None else shown.summary(style))
     if privacy and style != "json":
         say("\n" + price)
     save_figure(partial(result.plot, exponentiate=exponentiate, level=level), figure, force=force)
@@ -282,8 +319,10 @@ def compare(
         typer.Option(
             "--method",
             "--methods",
+            autocompletion=METHODS,
+            metavar="<str>",
             help="As reversion,likelihood,naive, or repeated: reversion, naive, stabilized, model1, model2, likelihood, forward, "
-            "backward. By default reversion,naive.",
+            "backward, conditional-score. By default reversion,naive.",
         ),
     ] = None,
     family: FamilyOption = None,
@@ -293,6 +332,10 @@ def compare(
     inference: InferenceOption = None,
     draws: DrawsOption = None,
     seed: SeedOption = None,
+    correction: CorrectionOption = None,
+    interval: IntervalOption = None,
+    resampling: ResamplingOption = None,
+    level: LevelOption = None,
     weights: WeightsOption = None,
     frequencies: FrequenciesOption = None,
     clusters: ClustersOption = None,
@@ -301,11 +344,15 @@ def compare(
     target: TargetOption = None,
     replicate_weights: ReplicatesOption = None,
     replicate_scale: ScaleOption = None,
+    absorb: AbsorbOption = None,
     subset: SubsetOption = None,
     missing: MissingOption = "error",
+    start: StartOption = None,
+    device: DeviceOption = "cpu",
     verify: VerifyOption = True,
     memory: MemoryOption = None,
     engine: EngineOption = None,
+    passes: PassesOption = None,
     style: FormatOption = "text",
     figure: FigureOption = None,
     report: ReportOption = None,
@@ -317,28 +364,48 @@ def compare(
 
     check_output(style, figure, report=report, force=force, inputs=[data])
     sampling = SamplingOptions(weights, frequencies, clusters, strata, fpc, target, replicate_weights, replicate_scale)
+    asked = inference_of(inference, draws, seed, correction, interval, resampling_options(resampling))
+    run = partial(
+        compare_methods,
+        what,
+        data,
+        mechanism_of(mechanism),
+        methods_of(method or ["reversion", "naive"], covariate_model),
+        truth=truth,
+        family=family_of(family, dispersion),
+        link=link,
+        absorb=absorb,
+        subset=subset,
+        missing=missing,
+        start=numbers(start, "--start"),
+        device=device,
+        verify=verify,
+        memory=memory,
+        engine=engine,
+        passes=passes,
+        **sampling.options(data),
+    )
     with warnings_in_a_line(), bar(f"Fitting {data.name}", unit="rows"):
-        comparison = compare_methods(
-            what,
-            data,
-            mechanism_of(mechanism),
-            methods_of(method or ["reversion", "naive"], covariate_model),
-            truth=truth,
-            family=family_of(family, dispersion),
-            link=link,
-            inference=inference_of(inference, draws, seed, None, None),
-            subset=subset,
-            missing=missing,
-            verify=verify,
-            memory=memory,
-            engine=engine,
-            **sampling.options(data),
-        )
-    comparison = replace(comparison, results={k: _as_asked(r, what) for k, r in comparison.results.items()})
-    say(comparison.summary(style))
-    save_figure(comparison.plot, figure, force=force)
-    save_report(comparison.report, report, force=force)
+        comparison = run(inference=asked)
+        knowing = (_knowing(result, asked, level) for result in comparison.results.values())
+        again = next((found for found in knowing if found is not None), None)
+        if again is not None:
+            comparison = run(inference=again)
+    comparison = replace(
+        comparison,
+        results={k: _as_asked(r, what) for k, r in comparison.results.items()},
+        specification=_test_in_the_shell(comparison.specification),
+        untested=in_the_shell(comparison.untested),
+    )
+    say(comparison.summary(style, level=level))
+    save_figure(partial(comparison.plot, level=level), figure, force=force)
+    save_report(comparison.report, report, force=force, level=level)
     leave_on_errors(comparison.results, allowed=allow_errors)
+
+
+def _test_in_the_shell(test: SpecificationTest | None) -> SpecificationTest | None:
+    """The test of the likelihood's model, with advice that names options."""
+    return None if test is None else replace(test, advice=in_the_shell(test.advice))
 
 
 @reading("data")
@@ -346,7 +413,7 @@ def specification(
     formula: Annotated[str, typer.Argument(metavar="FORMULA", help="R-style formula, such as 'employed ~ age + edu'.")],
     data: Data,
     mechanism: MechanismOption = "auto",
-    family: Annotated[str, typer.Option(help="Family of the formula.")] = "binomial",
+    family: Annotated[str, typer.Option(autocompletion=FAMILIES, help="Family of the formula.")] = "binomial",
     link: LinkOption = None,
     dispersion: DispersionOption = None,
     covariate_model: CovariateModelOption = None,

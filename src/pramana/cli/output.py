@@ -21,13 +21,14 @@ Force = Annotated[
 ]
 
 
+FORMATS = among("text", "json", "csv", "markdown", "latex", "html")
 FormatOption = Annotated[
     str,
     typer.Option(
         "--format",
         "-f",
         help="text, json, csv, markdown, latex or html.",
-        autocompletion=among("text", "json", "csv", "markdown", "latex", "html"),
+        autocompletion=FORMATS,
     ),
 ]
 
@@ -49,10 +50,10 @@ def check_output(
     """Refuse a wrong format, an impossible figure or a file that must not be written before any work is done."""
     from pramana.frames.inputs import note_input
     from pramana.frames.writing import check_target, refuse_same
-    from pramana.render.tables import FORMATS
+    from pramana.render import tables
 
-    if style not in FORMATS:
-        raise PramanaError(f"format {style!r} is unknown: {suggestion(style, FORMATS)}")
+    if style not in tables.FORMATS:
+        raise PramanaError(f"format {style!r} is unknown: {suggestion(style, tables.FORMATS)}")
     if figure is not None and figure.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise PramanaError(f"figure {str(figure)!r} has an unknown ending: use .png, .svg or .pdf")
     for path in inputs:

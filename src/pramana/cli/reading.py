@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -86,7 +87,11 @@ def piped(files: dict[str, Any], command: str) -> Iterator[dict[str, Any]]:
         ending = next((ending for mark, ending in MAGIC.items() if content.startswith(mark)), ".csv")
         path = Path(folder) / f"stdin{ending}"
         write_bytes(path, content, force=False)
-        yield files | {"data": path}
+        try:
+            yield files | {"data": path}
+        except PramanaError as error:
+            error.args = (re.sub(f"(?:file )?'?{re.escape(str(path))}'?", "what was piped in", str(error)),)
+            raise
 
 
 def _stated(given: dict[str, Any], stated: dict[str, str]) -> dict[str, Any]:

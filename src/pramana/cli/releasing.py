@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pramana.cli.completion import among, columns
 from pramana.cli.output import FormatOption, check_output, say, warnings_in_a_line
 from pramana.cli.reading import reading
 from pramana.errors import PramanaError, counted
@@ -29,22 +30,28 @@ def perturb(
     mechanism: Annotated[Path | None, typer.Option("--mechanism", "-m", help="Mechanism (JSON).")] = None,
     design: Annotated[Path | None, typer.Option("--design", "-d", help="Design (TOML).")] = None,
     key_file: Annotated[Path | None, typer.Option(help="Secret key for draws that repeat; see `pramana key`.")] = None,
-    id_column: Annotated[str | None, typer.Option(help="With a key: the column that identifies the records.")] = None,
+    id_column: Annotated[
+        str | None, typer.Option(autocompletion=columns, help="With a key: the column that identifies the records.")
+    ] = None,
     unit: Annotated[
-        str | None, typer.Option(help="Column that identifies persons: their records share one draw.")
+        str | None,
+        typer.Option(autocompletion=columns, help="Column that identifies persons: their records share one draw."),
     ] = None,
     unit_varies: Annotated[
         bool, typer.Option("--unit-varies", help="True values may differ within a unit: no finite epsilon holds.")
     ] = False,
     seed: Annotated[int | None, typer.Option(help="For tests only: repeatable and therefore insecure.")] = None,
-    drop: Annotated[str | None, typer.Option(help="Columns to leave out, as a,b.")] = None,
+    drop: Annotated[str | None, typer.Option(autocompletion=columns, help="Columns to leave out, as a,b.")] = None,
     shuffle: Annotated[bool, typer.Option("--shuffle", help="Put the records into a random order.")] = False,
-    new_id: Annotated[str | None, typer.Option(help="Column of new random identifiers, in place of old ones.")] = None,
+    new_id: Annotated[
+        str | None,
+        typer.Option(autocompletion=columns, help="Column of new random identifiers, in place of old ones."),
+    ] = None,
     link: Annotated[
         Path | None, typer.Option(help="Your own file (.parquet, .csv) that links released to original records.")
     ] = None,
     missing: Annotated[
-        list[str] | None, typer.Option(help="A mark that means missing, such as NA; may be repeated.")
+        list[str] | None, typer.Option(metavar="<str>", help="A mark that means missing, such as NA; may be repeated.")
     ] = None,
     missing_level: Annotated[str | None, typer.Option(help="The level that stands for a missing value.")] = None,
     merge_below: Annotated[int | None, typer.Option(help="With a design: merge values that fewer people hold.")] = None,
@@ -54,7 +61,9 @@ def perturb(
     allow: Annotated[
         list[str] | None,
         typer.Option(
-            help="identity, seed, second-draw, unperturbed, shared-key or rare-levels: refused otherwise; repeatable."
+            autocompletion=among("identity", "seed", "second-draw", "unperturbed", "shared-key", "rare-levels"),
+            metavar="<str>",
+            help="identity, seed, second-draw, unperturbed, shared-key or rare-levels: refused otherwise; repeatable.",
         ),
     ] = None,
     override: Annotated[str | None, typer.Option(help="Why the policy is not followed; goes into the ledger.")] = None,

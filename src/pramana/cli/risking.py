@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from pramana.cli.choices import names
+from pramana.cli.completion import among, columns, parameters
+from pramana.cli.fitting import FAMILIES
 from pramana.cli.output import Force, FormatOption, ReportOption, check_output, save_figure, save_report, say
 from pramana.cli.reading import reading
 from pramana.errors import PramanaError
@@ -17,10 +19,19 @@ from pramana.progress import bar
 Confidential = Annotated[
     Path, typer.Argument(help="Confidential file: .csv, .tsv (or .gz of these) or .parquet; a folder or pattern.")
 ]
-KeysOption = Annotated[str | None, typer.Option(help="Columns by which a person can be known, as sex,age.")]
-AnalysisOption = Annotated[list[str] | None, typer.Option(help="Formula or parameter by name; repeat for several.")]
-FamilyOption = Annotated[str | None, typer.Option(help="Family of the formulas; gaussian by default.")]
-WeightsOption = Annotated[str | None, typer.Option(help="Column of sampling weights of the analyses.")]
+KeysOption = Annotated[
+    str | None, typer.Option(autocompletion=columns, help="Columns by which a person can be known, as sex,age.")
+]
+AnalysisOption = Annotated[
+    list[str] | None,
+    typer.Option(autocompletion=parameters, metavar="<str>", help="Formula or parameter by name; repeat for several."),
+]
+FamilyOption = Annotated[
+    str | None, typer.Option(autocompletion=FAMILIES, help="Family of the formulas; gaussian by default.")
+]
+WeightsOption = Annotated[
+    str | None, typer.Option(autocompletion=columns, help="Column of sampling weights of the analyses.")
+]
 MissingOption = Annotated[str, typer.Option(help="error, or drop records with missing values.")]
 DESIGN = "Description (JSON) or design (TOML) of the randomisation."
 SimulateOption = Annotated[
@@ -30,7 +41,13 @@ SimulateOption = Annotated[
     ),
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of the simulated releases.")]
-KindOption = Annotated[str | None, typer.Option(help="nominal, ordinal or numeric: what the column's levels are.")]
+KindOption = Annotated[
+    str | None,
+    typer.Option(
+        autocompletion=among("nominal", "ordinal", "numeric"),
+        help="nominal, ordinal or numeric: what the column's levels are.",
+    ),
+]
 
 
 @reading("data", "released")
@@ -78,12 +95,12 @@ def risk(
         )
     say(found.summary(style))
     if figure is not None or report is not None:
-        columns = [name for column in found.columns for name in column.columns]
+        perturbed = [name for column in found.columns for name in column.columns]
         options |= {"simulate": simulate, "seed": seed}
         drawn, without = None, ""
         with bar("Drawing risk against utility") as tell:
             try:
-                drawn = frontier(data, columns, analysis=plans, chosen=mechanism, tell=tell, **options).plot()
+                drawn = frontier(data, perturbed, analysis=plans, chosen=mechanism, tell=tell, **options).plot()
             except PramanaError as error:  # a report has its tables all the same
                 if figure is not None:
                     raise
@@ -95,12 +112,14 @@ def risk(
 @reading("data")
 def plan(
     data: Confidential,
-    column: Annotated[str, typer.Argument(help="The column to be perturbed.")],
+    column: Annotated[str, typer.Argument(autocompletion=columns, help="The column to be perturbed.")],
     analysis: AnalysisOption = None,
     family: FamilyOption = None,
     weights: WeightsOption = None,
-    se: Annotated[list[str] | None, typer.Option(help="Largest standard error: edu=0.05, or 0.05 for all.")] = None,
-    effect: Annotated[list[str] | None, typer.Option(help="Effect to be found: edu=0.2.")] = None,
+    se: Annotated[
+        list[str] | None, typer.Option(metavar="<str>", help="Largest standard error: edu=0.05, or 0.05 for all.")
+    ] = None,
+    effect: Annotated[list[str] | None, typer.Option(metavar="<str>", help="Effect to be found: edu=0.2.")] = None,
     power: Annotated[float, typer.Option(help="Probability of finding the effect.")] = 0.8,
     alpha: Annotated[float, typer.Option(help="Level of the two-sided test.")] = 0.05,
     n: Annotated[int | None, typer.Option("--n", help="Records of the release; those of the file by default.")] = None,
@@ -111,7 +130,9 @@ def plan(
         float | None, typer.Option(help="With --optimal and --keys: largest expected rate of correct links.")
     ] = None,
     keys: KeysOption = None,
-    importance: Annotated[list[str] | None, typer.Option(help="With --optimal: importance of a term, edu=2.")] = None,
+    importance: Annotated[
+        list[str] | None, typer.Option(metavar="<str>", help="With --optimal: importance of a term, edu=2.")
+    ] = None,
     starts: Annotated[
         int | None, typer.Option(help="With --optimal: runs of the solver; 24, or 8 for many levels, by default.")
     ] = None,

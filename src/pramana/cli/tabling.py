@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from pramana.cli.choices import names
-from pramana.cli.output import Force, say
+from pramana.cli.completion import among
+from pramana.cli.output import FORMATS, Force, say
 from pramana.errors import PramanaError, listing, suggestion
 
 Several = list[str] | None
@@ -26,7 +27,12 @@ def table(
     ] = None,
     labels: Annotated[
         Several,
-        typer.Option("--label", "--labels", help="Shown for a term, as 'edu[T.high]=Higher education'; repeat it."),
+        typer.Option(
+            "--label",
+            "--labels",
+            metavar="<str>",
+            help="Shown for a term, as 'edu[T.high]=Higher education'; repeat it.",
+        ),
     ] = None,
     stars: Annotated[
         str | None,
@@ -35,21 +41,39 @@ def table(
     digits: Annotated[int, typer.Option(help="Decimals.")] = 3,
     exponentiate: Annotated[bool, typer.Option("--exponentiate", help="Ratios in place of their logarithms.")] = False,
     below: Annotated[
-        str, typer.Option(help="Under an estimate: std_error, interval, statistic, p_value or nothing.")
+        str,
+        typer.Option(
+            autocompletion=among("std_error", "interval", "statistic", "p_value", "nothing"),
+            help="Under an estimate: std_error, interval, statistic, p_value or nothing.",
+        ),
     ] = "std_error",
     groups: Annotated[
-        Several, typer.Option("--group", "--groups", help="A header over several models, as 'Wages=a,b'; repeat it.")
+        Several,
+        typer.Option(
+            "--group", "--groups", metavar="<str>", help="A header over several models, as 'Wages=a,b'; repeat it."
+        ),
     ] = None,
     terms: Annotated[
-        Several, typer.Option("--term", "--terms", help="A term to show, in this order; repeat it. All by default.")
+        Several,
+        typer.Option(
+            "--term", "--terms", metavar="<str>", help="A term to show, in this order; repeat it. All by default."
+        ),
     ] = None,
     statistics: Annotated[
         str | None, typer.Option(help="Rows below the terms, as Records,Method,'Standard errors',Family.")
     ] = None,
     title: Annotated[str, typer.Option(help="Above the table.")] = "",
-    notes: Annotated[Several, typer.Option("--note", "--notes", help="A sentence below the table; repeat it.")] = None,
+    notes: Annotated[
+        Several, typer.Option("--note", "--notes", metavar="<str>", help="A sentence below the table; repeat it.")
+    ] = None,
     style: Annotated[
-        str | None, typer.Option("--format", "-f", help="text (default), markdown, latex, html, csv or json.")
+        str | None,
+        typer.Option(
+            "--format",
+            "-f",
+            autocompletion=FORMATS,
+            help="text (default), markdown, latex, html, csv or json.",
+        ),
     ] = None,
     out: Annotated[
         Path | None,

@@ -302,6 +302,10 @@ class Equation(ABC):
         slopes = self.score_and_slope(betas, weights[None], alike)[1]
         return np.asarray(np.einsum("bi,bik->bk", lefts, slopes))
 
+    def explained(self, beta: Float, weights: Float) -> float | None:  # noqa: ARG002
+        """R²: the share of the true response's variance that a linear model explains at its root; None where that is not known."""
+        return None
+
     def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
         """What the analyst should know at the root, whose covariance is (d, d)."""
         return []
@@ -314,6 +318,20 @@ class Equation(ABC):
     def debiased(self, beta: Float, covariance: Float) -> Float:  # noqa: ARG002
         """β without the bias that its curvature and covariance imply, where the plan asks for that."""
         return beta
+
+
+def share_explained(first: Float, second: Float, products: Float, beta: Float, weights: Float) -> float | None:
+    """1 − Σ w {(y − xᵀβ)²}* / Σ w {(y − ȳ)²}* at the root of a linear model with an intercept, where Σ w {(y − xᵀβ)²}* is Σ w (y²)* less
+    βᵀ Σ w (xy)*; None where it is not between 0 and 1.
+
+    Parameters
+    ----------
+    first, second : reverted moments of the response (n,).
+    products : Σ w (xy)* (d,).
+    """
+    spread = float(weights @ second - (weights @ first) ** 2 / weights.sum())
+    left = float(weights @ second - beta @ products)
+    return 1 - left / spread if 0 <= left <= spread and spread > 0 else None
 
 
 def paired(betas: Float, weights: Float, rows: Int | None) -> tuple[Float, Float]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.errors import SolveError
-from pramana.estimating.equation import About, Equation, Solve, paired
+from pramana.estimating.equation import About, Equation, Solve, paired, share_explained
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.generalized_linear import GeneralizedLinear
 from pramana.estimating.records import ResponseMoments, softened
@@ -190,6 +190,12 @@ class FactoredLinear(Equation):
     @cached_property
     def _response(self) -> Float:
         return self.records.response.first - self.records.offset
+
+    def explained(self, beta: Float, weights: Float) -> float | None:
+        if np.any(self.records.offset) or "Intercept" not in self.function.parameters:
+            return None
+        y = self.records.response
+        return share_explained(y.first, y.second, (weights * y.first) @ self.records.design, beta, weights)
 
     @cached_property
     def _unit_slope(self) -> Float:

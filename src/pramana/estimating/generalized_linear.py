@@ -13,7 +13,7 @@ import numpy as np
 from pramana.arrays import Column, Float, Int
 from pramana.errors import DataError, SolveError, quoted
 from pramana.estimating.collinearity import judge_collinear, refuse_extreme
-from pramana.estimating.equation import About, Ascent, Equation, Quotients, Solve
+from pramana.estimating.equation import About, Ascent, Equation, Quotients, Solve, share_explained
 from pramana.estimating.families import FAMILIES, Family
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.products import FromColumns, Part, ProductDesign
@@ -182,17 +182,12 @@ class PredictorEquation(Equation):
         return moments.first[None], moments.second[None]
 
     def explained(self, beta: Float, weights: Float) -> float | None:
-        """1 − Σ w {(y − xᵀβ)²}* / Σ w {(y − ȳ)²}* at the root of a linear model with an intercept, where Σ w {(y − xᵀβ)²}* is Σ w (y²)* less
-        βᵀ Σ w (xy)*; None where that is not at hand, or not between 0 and 1."""
         linear = (self.family.name, self.family.link) == ("gaussian", "identity")
         first, second = self._moments()
         apart = len(first) > 1 or self.records.domain is not None or type(self.records) is not Records
         if not linear or apart or len(self.offset) or "Intercept" not in self.function.parameters:
             return None
-        total = float(weights.sum())
-        spread = float(weights @ second[0]) - float(weights @ first[0]) ** 2 / total
-        left = float(weights @ second[0] - beta @ (weights @ self.influence(np.zeros(beta.size))))
-        return 1 - left / spread if 0 <= left <= spread and spread > 0 else None
+        return share_explained(first[0], second[0], weights @ self.influence(np.zeros(beta.size)), beta, weights)
 
     def _compacted(self) -> Products:
         first, second = self._moments()

@@ -15,7 +15,6 @@ from pramana.engines import Engine
 from pramana.engines.streaming import StreamEngine
 from pramana.errors import SolveError, too_few
 from pramana.estimating.function import Question
-from pramana.estimating.generalized_linear import PredictorEquation
 from pramana.estimators.method import Binding, EquationMethod, Method
 from pramana.estimators.one_step import one_pass, one_step
 from pramana.estimators.remarks import STEADIER, remarks, wholly_outside
@@ -125,11 +124,8 @@ def answer(method: EquationMethod, task: Task, at: Solved) -> Result:
 
 
 def _explained(method: EquationMethod, task: Task, engine: Engine, beta: Float) -> float | None:
-    equation = engine.equation
-    known = method.reverts or method.takes_as_true
-    if not known or task.learned is not None or not isinstance(equation, PredictorEquation):
-        return None
-    return equation.explained(beta, engine.sampling.row_weights)
+    known = (method.reverts or method.takes_as_true) and task.learned is None
+    return engine.equation.explained(beta, engine.sampling.row_weights) if known else None
 
 
 def _refuse_few(engine: Engine) -> None:

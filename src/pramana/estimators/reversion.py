@@ -94,8 +94,8 @@ def _cost(function: EstimatingFunction, mechanism: Mechanism | None, equation: E
     records = equation.records
     if isinstance(records, FactoredRecords):
         levels = sum(c.weights.shape[1] for c in records.components)
-        return {"Expansion": f"{levels} levels a record, in {len(records.components)} factors"}
-    return {"Expansion": f"{len(records.nodes)} combinations of levels a record"}
+        return {"Hidden levels summed": f"{levels} a record, in {len(records.components)} factors"}
+    return {"Hidden combinations summed": f"{len(records.nodes)} a record"}
 
 
 def _present(subset: Subset, engine: Engine) -> tuple[Diagnostic, ...]:

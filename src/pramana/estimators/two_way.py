@@ -7,6 +7,7 @@ that has fewer. A difference of variances need not be one: negative eigenvalues 
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -41,7 +42,7 @@ def estimated(method: Method, task: Task) -> Result:
     names = task.beside.crossed_names
     groups = [len(np.unique(codes)) for codes in task.sampling.crossed]
     small = first.df is not None or second.df is not None
-    kind = (asked.correction or ("HC2" if small else "HC0")).replace("HC", "CR")
+    kinds = " and ".join(dict.fromkeys(re.findall(r"\bCR\d", f"{first.inference} {second.inference}")))
     shown = " and ".join(f"{count} of {name}" for count, name in zip(groups, names, strict=True))
     few = np.minimum(first.degrees_of_freedom, second.degrees_of_freedom)
     notes = [*first.diagnostics, *second.diagnostics, *both.diagnostics, *([_raised(raised)] if raised else [])]
@@ -49,7 +50,7 @@ def estimated(method: Method, task: Task) -> Result:
         both,
         covariance=covariance,
         sampling=_combined(first.sampling, second.sampling, both.sampling),
-        inference=f"sandwich ({kind}, two-way clusters: {shown}), wald intervals",
+        inference=f"sandwich ({kinds}, two-way clusters: {shown}), wald intervals",
         df=few if small else None,
         limits=None,
         diagnostics=tuple(dict.fromkeys(notes)),

@@ -79,27 +79,40 @@ def _called(node: Call, inner: Callable[[Node], Any], state: State, own: Own) ->
     mine = dict(own)
     if node.function in mine:
         return mine[node.function](*arguments, **keywords)
-    if node.function.removeprefix("np.") in OF_NUMBERS:
+    learns = FUNCTIONS[node.function].kind == "learns"
+    if learns or node.function.removeprefix("np.") in OF_NUMBERS:
+        _refuse_text(node, arguments)
         arguments = [_widened(value, "iub") for value in arguments]
     if node.function.removeprefix("np.") == "square":
         return _computed("*", *arguments, *arguments)
-    if FUNCTIONS[node.function].kind == "learns":
-        keywords["_state"] = state.setdefault(written(node), {})
+    if learns:
+        learned = state.setdefault(written(node), {})
         if "extrapolation" not in keywords:
-            _refuse_beyond(node, arguments[0], keywords["_state"])
+            stated = keywords if node.function == "bs" else {}  # the others go on beyond bounds while they learn
+            _refuse_beyond(node, arguments[0], learned or stated)
+        keywords["_state"] = learned
     return implementation(node.function)(*arguments, **keywords)
 
 
-def _refuse_beyond(node: Call, values: Any, learned: Mapping[str, Any]) -> None:
-    """A spline is known between the bounds that it was learned with; values there are whatever it is told to be beyond them."""
-    low, high = (learned.get(f"{side}_bound") for side in ("lower", "upper"))
-    if low is None or high is None:
-        return
-    beyond = int(np.sum((np.asarray(values, dtype=float) < low) | (np.asarray(values, dtype=float) > high)))
+def _refuse_text(node: Call, arguments: list[Any]) -> None:
+    """Functions of numbers, given text, categories or dates."""
+    for argument, value in zip(node.arguments, arguments, strict=True):
+        if np.asarray(value).dtype.kind not in "iufcb":
+            raise FormulaError(
+                f"{written(node)!r} is of numbers, and {written(argument)!r} holds none: use its levels, C({written(argument)}), or compute a number first"
+            )
+
+
+def _refuse_beyond(node: Call, values: Any, known: Mapping[str, Any]) -> None:
+    """A spline is known between the bounds that it was given or learned with; values there are whatever it is told to be beyond them."""
+    low, high = (known.get(f"{side}_bound") for side in ("lower", "upper"))
+    numbers = np.asarray(values, dtype=float)
+    low, high = -np.inf if low is None else low, np.inf if high is None else high
+    beyond = int(np.sum((numbers < low) | (numbers > high)))
     if beyond:
         raise FormulaError(
-            f"{beyond} record(s) lie beyond the range {quoted(f'{low:g} to {high:g}')} on which {written(node)!r} was fitted, where the spline is "
-            "not known: leave them out, or fit with extrapolation='clip', 'extend', 'zero' or 'na', or with wider lower_bound and upper_bound"
+            f"{beyond} record(s) lie beyond the range {quoted(f'{low:g} to {high:g}')} of {written(node)!r}, where the spline is not known: leave "
+            "them out, or write it with extrapolation='clip', 'extend', 'zero' or 'na', or with wider lower_bound and upper_bound"
         )
 
 

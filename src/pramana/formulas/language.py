@@ -153,6 +153,8 @@ class TextReader:
             return "comparisons are written inside of I(), as in I(x > 3)"
         if word.text == "|":
             return "random effects such as (1|g) are not fitted; give clusters='g', or C(g) as a term"
+        if word.text == "=":
+            return "equality is written ==, as in x == 'a'"
         if word.text == "~":
             return "a formula has one '~', after its response"
         if word.text == "^":

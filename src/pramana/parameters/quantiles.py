@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -96,16 +98,15 @@ def quantile(
     """
     names = names_of(by, "by")
     distinct(column, *names)
-    alone = isinstance(q, int | float)
-    shares = (q,) if isinstance(q, int | float) else tuple(q)
+    shares: tuple[Any, ...] = (q,) if np.ndim(q) == 0 else tuple(q)  # type: ignore[arg-type]
     for share in shares:
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
+        if isinstance(share, bool) or not isinstance(share, Real) or not 0 < float(share) < 1:
             raise FormulaError(f"q={share!r} must be a number between 0 and 1, both excluded")
     if not shares or len(set(shares)) < len(shares):
         raise FormulaError(f"q={q!r} holds no quantile, or one twice: give each once, as in [0.1, 0.5, 0.9]")
     if bandwidth is not None and not 0 < bandwidth < np.inf:
         raise FormulaError(f"bandwidth={bandwidth!r} must be positive: it is a half-width in units of {column!r}")
-    return Quantile(column, float(shares[0]) if alone else tuple(map(float, shares)), names, bandwidth)
+    return Quantile(column, float(shares[0]) if np.ndim(q) == 0 else tuple(map(float, shares)), names, bandwidth)
 
 
 def median(column: str, by: str | Sequence[str] | None = None, *, bandwidth: float | None = None) -> Quantile:

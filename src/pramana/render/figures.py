@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -407,8 +408,11 @@ def heat_maps(
         one.set_xlabel(x_label)
     axes[0].set_ylabel(y_label)
     bar = figure.colorbar(image, ax=axes, shrink=0.8, label="ratio of mean squared errors")
-    bar.ax.set_title(f"red: {names[1]}\nis better", fontsize=9)
-    bar.ax.set_xlabel(f"blue: {names[0]}\nis better", fontsize=9)
+    first, second = (
+        "\n".join(wrap(f"{name} is better", 9)) for name in names
+    )  # no wider than what the bar has around it
+    bar.ax.set_title(f"red:\n{second}", fontsize=9)
+    bar.ax.set_xlabel(f"blue:\n{first}", fontsize=9)
     figure.suptitle(title, fontsize=11)
     return figure
 

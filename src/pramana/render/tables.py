@@ -10,6 +10,7 @@ import math
 import os
 import re
 import sys
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
@@ -122,22 +123,33 @@ GAP = 2
 """Blanks between two columns of a text."""
 LEAST = 12
 """Places that a column of words has at least, however narrow the terminal is."""
+SENTENCE = 24
+"""Places in which a sentence can still be read."""
 
 
 def _text(sheet: Sheet, width: int = 0) -> str:
-    """Aligned columns. Where a terminal has too few places for them, they go on below one another, each part with the first column, and
-    long words are broken; never a number."""
+    """Aligned columns. Where a terminal has too few places for them, sentences are broken between words; if that is not enough, columns go on
+    below one another, each part with the first column, and long words are broken; never a number."""
     cells = sheet.cells()
     natural = [max([len(head), *(len(r[j]) for r in cells)]) for j, head in enumerate(sheet.columns)]
     right = [sheet.right_aligned(j) for j in range(len(natural))]
     if not width or sum(natural) + GAP * (len(natural) - 1) <= width:
         blocks = [list(range(len(natural)))]
     else:
-        natural = _narrowed(natural, right, width)
+        natural = _with_sentences_broken(natural, right, width) or _narrowed(natural, right, width)
         blocks = _blocks(natural, width)
     parts = [_block(sheet, cells, block, natural, right) for block in blocks]
     head = _told([sheet.title] if sheet.title else [], width) + _facts_in_columns(sheet.facts, width)
     return "\n".join([*head, *(line for part in parts for line in part), *_told(sheet.notes, width)])
+
+
+def _with_sentences_broken(natural: Sequence[int], right: Sequence[bool], width: int) -> list[int] | None:
+    """Places for each column where all of them fit into a line once the longest, which holds sentences, is broken; None where they do not."""
+    longest = max(range(len(natural)), key=lambda j: -1 if right[j] else natural[j])
+    room = width - sum(w + GAP for j, w in enumerate(natural) if j != longest)
+    if right[longest] or natural[longest] <= width // 2 or room < SENTENCE:
+        return None
+    return [room if j == longest else w for j, w in enumerate(natural)]
 
 
 def _narrowed(natural: Sequence[int], right: Sequence[bool], width: int) -> list[int]:
@@ -204,6 +216,8 @@ def _told(texts: Sequence[str], width: int, indent: str = "") -> list[str]:
 
 def _facts_in_columns(facts: Sequence[tuple[str, str]], width: int) -> list[str]:
     first = max((len(k) for k, _ in facts), default=0)
+    if width and first > width // 2:
+        return _told([f"{k}: {v}" for k, v in facts], width, " " * GAP)
     indent = " " * (first + 2)
     return [line for k, v in facts for line in _told([f"{k + ':':<{first + 1}} {v}"], width, indent)]
 
@@ -226,11 +240,23 @@ def _one_line_of_heads(sheet: Sheet) -> list[str]:
     return [": ".join(t for t in pair if t) for pair in zip(above, sheet.columns, strict=True)]
 
 
+def _greek(letter: str) -> str:
+    """A Greek letter as mathematics, which plain fonts have alone.
+
+    >>> _greek("λ"), _greek("Λ")
+    ('$\\\\lambda$', '$\\\\Lambda$')
+    """
+    word = unicodedata.name(letter).split()[-1].lower().replace("lamda", "lambda")
+    return f"$\\{word if letter.islower() else word.capitalize()}$"
+
+
 _LATEX = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}
     | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "`": r"\textasciigrave{}"}
     | {"<": "$<$", ">": "$>$", "|": r"\textbar{}", "−": "$-$", "≤": r"$\le$", "≥": r"$\ge$", "±": r"$\pm$"}
-    | {"×": r"$\times$", "·": r"\textperiodcentered{}", "…": r"\dots{}", "→": r"$\to$"}
+    | {"×": r"$\times$", "·": r"\textperiodcentered{}", "…": r"\dots{}", "→": r"$\to$", "∞": r"$\infty$"}
+    | {letter: _greek(letter) for letter in "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΥΦΨΩ"}
+    | {c: f"$_{k}$" for k, c in enumerate("₀₁₂₃₄₅₆₇₈₉")}
 )
 """What LaTeX would take for a command, and what its plain fonts show as something else."""
 
@@ -293,8 +319,9 @@ def _html(sheet: Sheet) -> str:
 
     spans = "".join(f'<th colspan="{size}" style="text-align:center">{escape(text)}</th>' for text, size in sheet.spans)
     head = (f"<tr>{spans}</tr>" if spans else "") + line(sheet.columns, "th")
-    facts = "".join(f"<br>{escape(k)}: {escape(v)}" for k, v in sheet.facts)
-    caption = f"<caption><strong>{escape(sheet.title)}</strong>{facts}</caption>" if sheet.title or facts else ""
+    title = [f"<strong>{escape(sheet.title)}</strong>"] if sheet.title else []
+    told = "<br>".join([*title, *(f"{escape(k)}: {escape(v)}" for k, v in sheet.facts)])
+    caption = f'<caption style="text-align:left;caption-side:top">{told}</caption>' if told else ""
     ruled = ";border-top:1px solid"
     body = "\n".join(line(row, "td", ruled if i in sheet.rules else "") for i, row in enumerate(sheet.cells()))
     notes = "".join(f"<p>{escape(n)}</p>\n" for n in sheet.notes)

@@ -295,8 +295,12 @@ def _comparisons(result: StudyResult) -> Any:
                 for j, x in enumerate(GREEK):
                     row = _proposed(result, p, n, x)
                     printed = TABLE_1[p][n][2 * k + j]
-                    theirs = row[error] * np.sqrt(row["replicates"] / REPLICATES)
-                    total = float(np.hypot(row[error], theirs))
+                    never = what == "CP" and row[value] in (
+                        0.0,
+                        1.0,
+                    )  # a share without an error of its own: that of the printed one
+                    ours = np.sqrt(printed * (1 - printed) / row["replicates"]) if never else row[error]
+                    total = float(ours * np.sqrt(1 + row["replicates"] / REPLICATES))
                     z = (row[value] - printed) / total
                     yield (
                         f"{p:g}",

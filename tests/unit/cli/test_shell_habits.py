@@ -8,6 +8,7 @@ import inspect
 import io
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,44 @@ def test_csv_holds_the_numbers_in_full(folder: Path) -> None:
     assert run("info", "-f", "csv").startswith("what,value\n")
 
 
+def test_csv_of_a_comparison_holds_the_numbers_in_full(folder: Path, mechanism: pr.Mechanism) -> None:
+    text = run("compare", FORMULA, "public.csv", "-m", "m.json", "-f", "csv", "--level", "0.77", "--interval", "score")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    inference = pr.Sandwich(interval="score", level=0.77)
+    expected = pr.compare(FORMULA, "public.csv", mechanism, inference=inference).to_dicts(level=0.77)
+    assert [row["method"] for row in rows] == [row["method"] for row in expected]
+    for name in ("estimate", "std_error", "conf_low", "conf_high"):
+        assert [float(row[name]) for row in rows] == pytest.approx([row[name] for row in expected], rel=1e-9)
+
+
+@pytest.mark.parametrize("data", [b"a,b\n", b"age,edu,income\n1,low,2\n"])
+def test_a_refusal_of_what_was_piped_in_names_no_private_file(data: bytes, folder: Path) -> None:
+    result = CliRunner().invoke(app, ["fit", FORMULA, "-"], input=data)
+    assert "what was piped in" in str(result.exception)
+    assert "stdin" not in str(result.exception)
+
+
+def test_a_cross_table_is_shown_in_two_dimensions(folder: Path) -> None:
+    lines = run("fit", "crosstab(edu, female)", "public.csv", "-m", "m.json", "--cross").splitlines()
+    assert any(line.split() == ["edu", "0", "1", "total"] for line in lines)
+    assert [line.split()[0] for line in lines[-5:-1]] == ["low", "mid", "high", "total"]
+    refused = CliRunner().invoke(app, ["fit", FORMULA, "public.csv", "-m", "m.json", "--cross"])
+    assert isinstance(refused.exception, pr.PramanaError)
+
+
+def test_the_advice_of_a_comparison_names_options(folder: Path) -> None:
+    methods = ("--methods", "reversion,likelihood")
+    text = run("compare", "employed ~ age + edu", "public.csv", "-m", "m.json", "--family", "binomial", *methods)
+    assert "--method reversion" in text
+    assert "method=" not in text
+
+
+@pytest.mark.parametrize("level", ["0", "95", "-1", "1"])
+def test_a_level_that_is_none_is_refused_with_one_that_is(level: str, folder: Path) -> None:
+    result = CliRunner().invoke(app, ["fit", FORMULA, "public.csv", "-m", "m.json", f"--level={level}"])
+    assert "for a 95 % interval give 0.95" in str(result.exception)
+
+
 COMMANDS = [command.name for command in typer.main.get_group(app).commands.values()]
 
 
@@ -103,12 +142,24 @@ def test_help_fits_into_sixty_columns(command: str | None) -> None:
     arguments = ["--help"] if command is None else [command, "--help"]
     text = CliRunner(env={"COLUMNS": "60", "TERMINAL_WIDTH": "60"}).invoke(app, arguments, terminal_width=60).stdout
     assert "<bool>" not in text
+    assert "list[str]" not in text
+    whole = set(re.sub(r"-\n *", "-", text).split())
+    named = [] if command is None else typer.main.get_group(app).commands[command].params
+    assert [word for parameter in named for word in (parameter.help or "").split() if word not in whole] == []
     assert not any(line.rstrip().endswith(("…", "...")) for line in text.splitlines() if "[OPTIONS]" not in line), text
-    assert max(map(len, text.splitlines())) <= 80
+    assert max(map(len, text.splitlines())) <= 60
 
 
 def options_of(command: str) -> set[str]:
     return {p.name for p in typer.main.get_group(app).commands[command].params}
+
+
+COMPARED = {"method", "exponentiate", "privacy", "cross"}
+"""Options of fit that a comparison has otherwise, or in the table that `pramana table` makes of it."""
+
+
+def test_a_comparison_has_the_options_of_a_fit() -> None:
+    assert options_of("fit") - options_of("compare") <= COMPARED
 
 
 ELSEWHERE = {
@@ -186,6 +237,46 @@ def test_the_tab_key_knows_columns_and_levels(folder: Path) -> None:
     for nothing in (Typed(), Typed(data="absent.csv"), Typed(data="m.json", mechanism="absent")):
         assert completion.columns(nothing, "e") == []  # type: ignore[arg-type]
         assert completion.condition(nothing, "edu == ") == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("words", "offers"),
+    [
+        ("fit y~x public.csv --family neg", "negative-binomial"),
+        ("fit y~x public.csv --method cond", "conditional-score"),
+        ("compare y~x public.csv --methods naive,like", "naive,likelihood"),
+        ("fit y~x public.csv --inference wood", "woodruff"),
+        ("fit y~x public.csv --interval mid", "mid-p"),
+        ("study appl", "application"),
+        ("study d", "d1"),
+        ("table a.json --below inter", "interval"),
+        ("table a.json -f mark", "markdown"),
+        ("risk public.csv --keys edu,reg", "edu,region"),
+        ("plan public.csv ed", "edu"),
+        ("perturb public.csv out.csv --drop reg", "region"),
+        ("perturb public.csv out.csv --allow rare", "rare-levels"),
+        ("design --from public.csv ed", "edu"),
+        ("design edu --noise lap", "laplace"),
+    ],
+)
+def test_the_tab_key_knows_choices(words: str, offers: str, folder: Path) -> None:
+    words = f"pramana {words}"
+    environment = os.environ | {"_PRAMANA_COMPLETE": "complete_bash", "COMP_WORDS": words}
+    environment["COMP_CWORD"] = str(len(words.split()) - 1)
+    assert offers in CliRunner().invoke(app, [], env=environment, prog_name="pramana").stdout.split()
+
+
+def test_choices_that_are_offered_are_those_of_the_library() -> None:
+    from pramana.cli import choices, fitting, output
+    from pramana.estimating.families import FAMILIES
+    from pramana.estimators import KNOWN, method_of
+    from pramana.render import tables
+
+    assert set(fitting.FAMILIES("")) == {name for name, _ in FAMILIES} | {"negative-binomial"}
+    assert set(fitting.LINKS("")) == {link for _, link in FAMILIES}
+    assert {method_of(name).label for name in fitting.METHODS("")} == {method_of(name).label for name in KNOWN}
+    assert set(output.FORMATS("")) == set(tables.FORMATS)
+    assert choices.INFERENCES == ("sandwich", "resampling", "jackknife", "woodruff")
 
 
 def test_the_shell_is_offered_commands_and_columns(folder: Path) -> None:

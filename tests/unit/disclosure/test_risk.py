@@ -221,3 +221,11 @@ def test_an_epsilon_that_holds_given_the_frequencies_says_so(tmp_path: Path) -> 
     )
     assert "given the frequencies of 'edu'" in out.cards[0].read_text()
     assert "given the frequencies of 'edu'" in str(pr.audit(out.path))
+
+
+def test_nothing_is_said_of_records_that_are_not_there() -> None:
+    data = {"sex": ["f", "m"] * 20, "ill": ["no", "no", "yes", "yes"] * 10}
+    mechanism = pr.Mechanism({"ill": pr.TransitionMatrix.randomized_response(["no", "yes"], keep=0.8)})
+    text = str(pr.risk(data, mechanism, keys=["sex"]))
+    assert "records alone with their true keys: 0\n" in text
+    assert "stays alone with probability" not in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +67,20 @@ def test_a_variance_is_the_sum_of_two_less_that_of_both(what: object, inference:
     assert "two-way clusters: 25 of firm and 12 of year" in found.inference
 
 
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({}, "CR2"),
+        ({"absorb": "branch"}, "CR1"),
+        ({"absorb": "branch", "inference": pr.Sandwich("HC0")}, "CR0"),
+        ({"inference": pr.Sandwich("HC1")}, "CR1"),
+    ],
+)
+def test_the_correction_that_is_told_is_the_one_that_was_made(options: dict[str, object], kind: str) -> None:
+    data = panel().assign(branch=lambda d: d["firm"] % 3)
+    assert f"({kind}, two-way" in pr.fit("y ~ x + edu", data, MECHANISM, clusters=BOTH, **options).inference
+
+
 def test_margins_are_clustered_in_the_same_way() -> None:
     data = panel().assign(high=lambda d: (d["y"] > 1).astype(int))
     fitted = pr.fit("high ~ x + edu", data, MECHANISM, family="binomial", clusters=BOTH)
@@ -97,6 +112,13 @@ def test_what_they_do_not_know_is_refused(options: dict[str, object], said: str)
     given = {"clusters": BOTH} | options
     with pytest.raises(pr.PramanaError, match=said):
         pr.fit("edu ~ x", panel(), MECHANISM, family="binomial", **given)
+
+
+@pytest.mark.parametrize("pair", [lambda d: d[["firm", "pair"]], lambda d: (d["firm"], d["pair"])])
+def test_two_arrays_are_refused_with_what_to_give(pair: Callable[[pd.DataFrame], object]) -> None:
+    data = panel()
+    with pytest.raises(pr.DataError, match=r"names of two columns, as in clusters=\('firm', 'year'\)"):
+        pr.fit("y ~ x", data, None, clusters=pair(data))
 
 
 def test_records_that_do_not_fit_are_refused(tmp_path: Path) -> None:

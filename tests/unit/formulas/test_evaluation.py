@@ -105,3 +105,25 @@ def test_negative_levels_can_be_listed() -> None:
 def test_contrasts_of_text_are_refused() -> None:
     with pytest.raises(pr.FormulaError, match="could not be evaluated"):
         estimates("y ~ real:C(g, contr.custom([[1, 0], [0, 1], ['a', 'b']]))", DATA)
+
+
+@pytest.mark.parametrize(
+    ("formula", "mechanism"),
+    [
+        *((formula, None) for formula in ("y ~ bs(g, df=4)", "y ~ scale(g)", "y ~ poly(g, 2)")),
+        *((formula, given) for formula in ("y ~ log(g)", "log(g) ~ real") for given in (None, MECHANISM)),
+    ],
+)
+def test_text_where_numbers_belong_is_named(formula: str, mechanism: pr.Mechanism | None) -> None:
+    with pytest.raises(pr.FormulaError, match=r"is of numbers, and 'g' holds none: use its levels, C\(g\)"):
+        pr.fit(formula, DATA, mechanism)
+
+
+@pytest.mark.parametrize("bounds", ["lower_bound=0.4", "upper_bound=0.6", "lower_bound=0.4, upper_bound=0.6"])
+def test_a_spline_that_leaves_out_records_says_how_many(bounds: str) -> None:
+    data = DATA.assign(u=np.linspace(0, 1, N))
+    low, high = "lower" in bounds, "upper" in bounds
+    beyond = int(np.sum((low & (data["u"] < 0.4)) | (high & (data["u"] > 0.6))))
+    with pytest.raises(pr.FormulaError, match=rf"^{beyond} record\(s\) lie beyond the range .* extrapolation='clip'"):
+        estimates(f"y ~ bs(u, df=4, {bounds})", data)
+    assert len(estimates(f"y ~ bs(u, df=4, {bounds}, extrapolation='clip')", data)) == 5

@@ -82,7 +82,7 @@ def test_words_bind_as_in_python() -> None:
         ("age + 1", "is no condition"),
         ("1 == 1", "names no column"),
         ("scale(age) > 0", "learns from all records"),
-        ("edu = 'low'", "cannot stand here"),
+        ("edu = 'low'", "cannot stand here: equality is written =="),
         ("edu == 'low' && age > 3", "cannot stand here"),
         ("edu in ['low']", "cannot stand here"),
         ("ages > 3", "column 'ages' is not in the data"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -69,3 +71,14 @@ def test_what_is_no_list_of_quantiles_is_refused(q: object) -> None:
 def test_text_of_other_things_is_refused() -> None:
     with pytest.raises(pr.PramanaError, match="a number or a list of numbers"):
         pr.parameter("quantile(income, [a, b])")
+
+
+@pytest.mark.parametrize("wrong", [None, "0.5", True, 1, np.int64(1), {"a": 0.5}, [], [0.5, 0.5], [0.5, None], ["0.5"]])
+def test_what_is_no_share_is_refused(wrong: Any) -> None:
+    with pytest.raises(pr.FormulaError, match="q="):
+        pr.quantile("income", wrong)
+
+
+def test_shares_may_be_numbers_of_numpy() -> None:
+    assert pr.quantile("income", np.float32(0.5)) == pr.median("income")
+    assert pr.quantile("income", np.array([0.25, 0.75])) == pr.quantile("income", [0.25, 0.75])

@@ -162,9 +162,20 @@ def test_simulated_lines_have_monte_carlo_bars() -> None:
 
 
 def test_a_map_says_which_colour_is_better() -> None:
-    figure = heat_maps({"β": np.array([[0.5, 1.5], [1.0, 1.0]])}, [0.8, 0.9], x_label="a", y_label="b", title="", names=("proposed", "Model 1"))  # fmt: skip
-    bar = figure.axes[-1]
-    assert (bar.get_title(), bar.get_xlabel()) == ("red: Model 1\nis better", "blue: proposed\nis better")
+    values = np.array([[0.5, 1.5], [1.0, 1.0]])
+    figure = heat_maps(
+        {"β": values, "γ": values},
+        [0.8, 0.9],
+        x_label="a",
+        y_label="b",
+        title="",
+        names=("proposed", "Model 1 clipped"),
+    )
+    *maps, bar = figure.axes
+    told = [text.replace("\n", " ") for text in (bar.get_title(), bar.get_xlabel())]
+    assert told == ["red: Model 1 clipped is better", "blue: proposed is better"]
+    figure.draw_without_rendering()
+    assert bar.title.get_window_extent().x0 > maps[-1].get_window_extent().x1  # beside the map, not on it
     image = figure.axes[0].images[0]
     red, _, blue, _ = image.cmap(image.norm(0.5))
     assert blue > red

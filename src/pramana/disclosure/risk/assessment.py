@@ -30,6 +30,7 @@ from pramana.disclosure.utility.expected_variance import pilot_of
 from pramana.errors import PramanaError, confidential
 from pramana.frames import read
 from pramana.mechanism import Mechanism
+from pramana.numbers import count
 from pramana.progress import Tell, silent
 from pramana.render import Sheet
 
@@ -106,7 +107,7 @@ def linkage_sheet(link: Linkage, unreleased: Sequence[str] = (), unit: str | Non
     if link.realised is not None:
         done = link.realised
         rows.append(("after: in the released file", done.mean, done.largest, done.correct))
-    sizes = ", ".join(f"{label}: {count}" for label, count in link.classes)
+    sizes = ", ".join(f"{label}: {count(records)}" for label, records in link.classes)
     facts = [
         ("Clear keys", ", ".join(link.clear) or "none"),
         ("Perturbed keys", ", ".join(link.perturbed) or "none"),
@@ -115,14 +116,17 @@ def linkage_sheet(link: Linkage, unreleased: Sequence[str] = (), unit: str | Non
     if unreleased:
         facts.append(("Not in the released file, so of no use to an attacker", ", ".join(unreleased)))
     if link.realised is not None:
-        facts.append(("The same for released keys", ", ".join(f"{k}: {v}" for k, v in link.realised.classes)))
+        facts.append(("The same for released keys", ", ".join(f"{k}: {count(v)}" for k, v in link.realised.classes)))
     shared = f"records of one {unit} share their draws; links are weighed a record at a time, as if each were drawn by itself"
+    kept = (
+        f"; such a record keeps them and stays alone with probability {link.survive_mean:.4f} on average, "
+        f"at most {link.survive_largest:.4f}"
+    )
     notes = (
         *([] if unit is None else [shared]),
         f"worst record after the release: row {link.row}",
-        f"{link.uniques} records are alone with their true keys; such a record keeps them and stays alone with probability "
-        f"{link.survive_mean:.4f} on average, at most {link.survive_largest:.4f}",
-        f"{link.released_uniques:.1f} records are expected to be alone with their released keys",
+        f"records alone with their true keys: {count(link.uniques)}{kept if link.uniques else ''}",
+        f"expected to be alone with their released keys: {link.released_uniques:.1f}",
     )
     return Sheet(
         ("attacker", "mean", "largest", "correct links"), tuple(rows), "Re-identification", tuple(facts), notes
