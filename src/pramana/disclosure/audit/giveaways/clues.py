@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
+from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Literal
 
 import numpy as np
@@ -162,10 +163,13 @@ def _digits(column: ClearColumn) -> dict[str, Int]:
     out = {f"the last {k} characters": _coded(texts, lambda t, k=k: t[-k:]) for k in (1, 2, 3)}
     out["the sum of the digits"] = _coded(texts, lambda t: sum(int(c) for c in t if c in "0123456789") % 10)
     out["a check sum (CRC-32)"] = _coded(texts, lambda t: zlib.crc32(t.encode()) % 12)
-    numbers = [int(d[-18:] or 0) for d in (re.sub(r"[^0-9]", "", t) for t in texts)]
+    numbers = np.array([int(re.sub("[^0-9]", "", t)[-18:] or 0) for t in texts], dtype=np.int64)
     for m in (3, 4, 6, 7, 8, 9, 11, 12, 16):  # 2, 5 and 10 are in the last digit
-        out[f"the remainder by {m}"] = np.array([v % m for v in numbers], dtype=np.int64)
+        out[f"the remainder by {m}"] = numbers % m
     return out
+
+
+SHAPE = str.maketrans(ascii_lowercase + ascii_uppercase + digits, "a" * 26 + "A" * 26 + "9" * 10)
 
 
 def _text(texts: Sequence[str]) -> dict[str, Int]:
@@ -181,7 +185,7 @@ def _text(texts: Sequence[str]) -> dict[str, Int]:
         for k in range(min(PARTS, max(map(len, parts), default=0))):
             out[f"part {k + 1}{end}"] = _coded(split, lambda p, k=k: p[k] if k < len(p) else "")
     out["the length"] = _coded(texts, len)
-    out["the shape"] = _coded(texts, lambda t: re.sub("[a-z]", "a", re.sub("[A-Z]", "A", re.sub("[0-9]", "9", t))))
+    out["the shape"] = _coded(texts, lambda t: t.translate(SHAPE))
     return out
 
 

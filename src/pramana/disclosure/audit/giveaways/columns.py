@@ -201,7 +201,7 @@ def _written(value: Any) -> str:
     text = f"{value:.15g}" if isinstance(value, np.floating) else str(value)
     if "e" in text.lower():
         text = np.format_float_positional(float(text), trim="-")
-    return "".join(c for c in text if c in "0123456789.")
+    return text if text.isascii() and text.isdecimal() else re.sub("[^0-9.]", "", text)
 
 
 def _factorized(name: str, values: Any, ticks: int = 0) -> ClearColumn:

@@ -41,23 +41,39 @@ class Secret:
     def shares(self) -> Float:
         return np.bincount(self.true, minlength=self.size) / max(self.true.size, 1)
 
+    @cached_property
+    def _halves(self) -> tuple[Int, Int]:
+        return np.flatnonzero(self.half), np.flatnonzero(~self.half)
+
+    @cached_property
+    def _shown(self) -> tuple[Float, Float]:
+        """Chances of the records that are scored, in either direction."""
+        return self.chances[self._halves[1]], self.chances[self._halves[0]]
+
     def sides(self, direction: int) -> tuple[Int, Int]:
         """Records to learn from, and to score."""
-        learn = self.half if direction == 0 else ~self.half
-        return np.flatnonzero(learn), np.flatnonzero(~learn)
+        first, second = self._halves
+        return (first, second) if direction == 0 else (second, first)
 
-    def guessed(self, prior: Float, rows: Int) -> Bool:
-        """Which of the records are guessed rightly, from what is known before (their rows of `prior`) and the released value."""
-        return np.asarray((prior * self.chances[rows]).argmax(axis=1) == self.true[rows])
+    def guessed(self, prior: Float, direction: int) -> Bool:
+        """Which of the records to score are guessed rightly, from what is known before (their rows of a prior) and the released value."""
+        _, score = self.sides(direction)
+        return np.asarray((prior * self._shown[direction]).argmax(axis=1) == self.true[score])
 
 
 @dataclass(frozen=True)
 class Known:
-    """What content says of each record: probabilities of the true levels (n, K), learned on either half."""
+    """What content says of each record: probabilities of the true levels, learned on either half.
 
-    prior: tuple[Float, Float]
+    Attributes
+    ----------
+    learned, scored : those of the records to learn from and of those to score (n/2, K), in either direction.
+    right : of the records that are scored, guessed rightly from content and the released value.
+    """
+
+    learned: tuple[Float, Float]
+    scored: tuple[Float, Float]
     right: tuple[Bool, Bool]
-    """Of the records that are scored: guessed rightly from content and the released value."""
 
     @property
     def accuracy(self) -> float:
@@ -66,12 +82,13 @@ class Known:
 
 def without_content(secret: Secret) -> Known:
     """Only the overall shares of the levels are known."""
-    priors = []
-    for direction in (0, 1):
-        learn, _ = secret.sides(direction)
-        shares = (np.bincount(secret.true[learn], minlength=secret.size) + 0.5) / (learn.size + 0.5 * secret.size)
-        priors.append(np.tile(shares, (secret.true.size, 1)))
-    return _known(secret, priors)
+    return _known(secret, [_overall(secret, direction) for direction in (0, 1)])
+
+
+def _overall(secret: Secret, direction: int) -> Float:
+    learn, _ = secret.sides(direction)
+    shares = (np.bincount(secret.true[learn], minlength=secret.size) + 0.5) / (learn.size + 0.5 * secret.size)
+    return np.tile(shares, (secret.true.size, 1))
 
 
 def with_content(secret: Secret, clues: Sequence[Clue], passes: int = 2) -> Known:
@@ -80,18 +97,19 @@ def with_content(secret: Secret, clues: Sequence[Clue], passes: int = 2) -> Know
 
 
 def _known(secret: Secret, priors: Sequence[Float]) -> Known:
-    scored = [secret.sides(d)[1] for d in (0, 1)]
-    right = [secret.guessed(prior[rows], rows) for prior, rows in zip(priors, scored, strict=True)]
-    return Known((priors[0], priors[1]), (right[0], right[1]))
+    first, second = ([prior[rows] for rows in secret.sides(d)] for d, prior in enumerate(priors))
+    right = (secret.guessed(first[1], 0), secret.guessed(second[1], 1))
+    return Known((first[0], second[0]), (first[1], second[1]), right)
 
 
 def _fitted(secret: Secret, clues: Sequence[Clue], direction: int, passes: int) -> Float:
-    prior = without_content(secret).prior[direction]
-    _, score = secret.sides(direction)
+    prior = _overall(secret, direction)
+    learn, score = secret.sides(direction)
     loss = _loss(prior[score], secret.true[score])
     for _ in range(passes):
         for clue in clues:
-            tried = prior * _factors(secret, prior, clue.of(direction), direction)
+            factors, place = _factors(secret, prior[learn], clue.of(direction), direction)
+            tried = prior * factors[place]
             tried /= tried.sum(axis=1, keepdims=True)
             less = _loss(tried[score], secret.true[score])
             if less < loss:
@@ -103,20 +121,29 @@ def _loss(prior: Float, true: Int) -> float:
     return -float(np.mean(np.log(np.maximum(prior[np.arange(true.size), true], 1e-12))))
 
 
-def _factors(secret: Secret, prior: Float, codes: Int, direction: int) -> Float:
-    """Found over expected count of every level among the records of a clue's value, for each record; 1 where nothing is known.
+def _factors(secret: Secret, learned: Float, codes: Int, direction: int) -> tuple[Float, Int]:
+    """Found over expected count of every level among the records of a clue's value, and the row of it that holds for each record.
 
-    That something is known tells nothing here: whether a value is missing is a clue of its own.
+    `learned` is what is known before of the records to learn from. Where no value is known the factor is 1: that something is known
+    tells nothing here, whether a value is missing is a clue of its own.
     """
     learn, _ = secret.sides(direction)
     size = int(codes.max(initial=-1)) + 2  # the last is for what is unknown
     place = np.where(codes < 0, size - 1, codes)
     found = _table(place[learn], secret.true[learn], (size, secret.size))
-    expected = np.stack([np.bincount(place[learn], prior[learn, z], size) for z in range(secret.size)], axis=1)
+    expected = _sums(place[learn], learned, size)
     factors = (found + SHRINK) / (expected + SHRINK)
     factors /= (found[:-1].sum(axis=0) + SHRINK) / (expected[:-1].sum(axis=0) + SHRINK)
     factors[size - 1] = 1.0
-    return factors[place]
+    return factors, place
+
+
+def _sums(place: Int, rows: Float, size: int) -> Float:
+    """The rows (n, K) of every place added up, in their order (size, K)."""
+    from scipy.sparse import csr_matrix
+
+    held = csr_matrix((np.ones(place.size), place, np.arange(place.size + 1)), shape=(place.size, size))
+    return np.asarray(held.T @ rows)
 
 
 def _table(codes: Int, true: Int, shape: tuple[int, int]) -> Int:
@@ -137,9 +164,8 @@ def gain(secret: Secret, known: Known, clue: Clue, alpha: float) -> Gain:
     after = []
     for direction in (0, 1):
         _, score = secret.sides(direction)
-        prior = known.prior[direction]
-        factors = _factors(secret, prior, clue.of(direction), direction)
-        after.append(secret.guessed(prior[score] * factors[score], score))
+        factors, place = _factors(secret, known.learned[direction], clue.of(direction), direction)
+        after.append(secret.guessed(known.scored[direction] * factors[place[score]], direction))
     return compared(np.concatenate(known.right), np.concatenate(after), alpha)
 
 
