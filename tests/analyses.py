@@ -20,6 +20,7 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -1008,7 +1009,7 @@ def _shell(*arguments: str) -> str:
 
 
 def _study(name: str, *options: str) -> list[dict[str, float | str]]:
-    with _folder() as folder:
+    with _folder() as folder, patch("matplotlib.figure.Figure.savefig"):  # numbers alone are kept
         _shell("study", name, "--out", "out", "--workers", "1", "--seed", "3", *options)
         return [
             {k: _cell(v) for k, v in row.items()} for row in csv.DictReader((folder / "out" / f"{name}.csv").open())

@@ -84,11 +84,7 @@ def studies(channels: dict[Any, Any]) -> list[pr.TransitionMatrix]:
 def slowly(what: Any, data: Any, channels: dict[Any, Any], options: dict[str, Any], step: float = 1e-4) -> np.ndarray:
     """The definition: solve again with each column of P moved along each direction of its covariance."""
     total = np.zeros(())
-    if isinstance(what, str):
-        options = {
-            **options,
-            "inference": pr.Sandwich("HC0", interval="wald"),
-        }  # the quickest: estimates alone are used
+    options = {"inference": pr.Sandwich("HC0", interval="wald"), **options}  # the quickest: estimates alone are used
     for study in studies(asked_of(what, channels, options)):
         for j, covariance in enumerate(study.uncertainty.covariances(study.matrix)):
             variances, directions = np.linalg.eigh(covariance)
