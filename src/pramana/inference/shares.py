@@ -32,7 +32,12 @@ def mid_p(count: Float, trials: Float, level: float) -> Float:
            [0.1423, 0.7089]])
     """
     tail = (1 - level) / 2
-    return _both_sides(lambda x, n: _halved(lambda chance: _at_least_mid(x, n, chance) < tail, x.shape), count, trials)
+
+    def lower(x: Float, n: Float) -> Float:
+        above = _above_mid(x, n)
+        return _halved(lambda chance: above(chance) < tail, x.shape)
+
+    return _both_sides(lower, count, trials)
 
 
 def exact(count: Float, trials: Float, level: Float | float) -> Float:
@@ -44,14 +49,14 @@ def exact(count: Float, trials: Float, level: Float | float) -> Float:
     array([[0.    , 0.0795],
            [0.15  , 0.7171]])
     """
-    return _both_sides(lambda x, n: _blaker_lower(x, n, 1 - level), count, trials)
+    alpha = np.tile(np.broadcast_to(1 - level, count.shape), 2)
+    return _both_sides(lambda x, n: _blaker_lower(x, n, alpha), count, trials)
 
 
 def _both_sides(lower: Callable[[Float, Float], Float], count: Float, trials: Float) -> Float:
-    """Lower limits, and the upper ones as lower limits of the failures."""
-    low = np.where(count > 0, lower(np.maximum(count, 1e-300), trials), 0.0)
-    failures = trials - count
-    high = np.where(failures > 0, lower(np.maximum(failures, 1e-300), trials), 0.0)
+    """Lower limits, and the upper ones as lower limits of the failures, found together."""
+    both = np.concatenate([count, trials - count])
+    low, high = np.where(both > 0, lower(np.maximum(both, 1e-300), np.tile(trials, 2)), 0.0).reshape(2, -1)
     return np.column_stack([low, 1 - high])
 
 
@@ -65,13 +70,23 @@ def _halved(below: Callable[[Float], Bool], shape: tuple[int, ...]) -> Float:
     return (low + high) / 2
 
 
-def _at_least(x: Float, n: Float, chance: Float) -> Float:
-    """Pr(X ≥ x), which rises with the chance; 1 for x = 0 and 0 beyond n."""
+def _above(x: Float, n: Float) -> Callable[[Float], Float]:
+    """Pr(X ≥ x) as a function of the chance, with which it rises; 1 for x = 0 and 0 beyond n."""
     from scipy.special import betainc
 
     inside = (x > 0) & (x < n + 1)
-    found = betainc(np.where(inside, x, 1.0), np.where(inside, n - x + 1, 1.0), chance)
-    return np.where(inside, found, np.where(x <= 0, 1.0, 0.0))
+    a, b, outside = np.where(inside, x, 1.0), np.where(inside, n - x + 1, 1.0), np.where(x <= 0, 1.0, 0.0)
+    return lambda chance: np.where(inside, betainc(a, b, chance), outside)
+
+
+def _above_mid(x: Float, n: Float) -> Callable[[Float], Float]:
+    """Pr(X > x) + ½ Pr(X = x) as a function of the chance."""
+    both = _above(np.stack([x, x + 1]), n)
+    return lambda chance: both(chance).sum(axis=0) / 2
+
+
+def _at_least(x: Float, n: Float, chance: Float) -> Float:
+    return _above(x, n)(chance)
 
 
 def _at_most(x: Float, n: Float, chance: Float) -> Float:
@@ -79,30 +94,27 @@ def _at_most(x: Float, n: Float, chance: Float) -> Float:
     return 1 - _at_least(x + 1, n, chance)
 
 
-def _at_least_mid(x: Float, n: Float, chance: Float) -> Float:
-    """Pr(X > x) + ½ Pr(X = x)."""
-    return (_at_least(x, n, chance) + _at_least(x + 1, n, chance)) / 2
-
-
-def _blaker_lower(x: Float, n: Float, alpha: Float | float) -> Float:
+def _blaker_lower(x: Float, n: Float, alpha: Float) -> Float:
     """The smallest chance that Blaker's test does not reject.
 
     Its p-value below the estimate is S(x) + F(y), with S(x) = Pr(X ≥ x), F(y) = Pr(X ≤ y) and y the largest number with
     F(y) ≤ S(x): it leaps up to 2 S(x) wherever y grows by one. Start at Clopper and Pearson's limit, where S(x) = α/2, and let y + 1
     be the next to join: the p-value reaches α on the way to that leap or at it.
     """
-    start = _halved(lambda chance: _at_least(x, n, chance) < alpha / 2, x.shape)
+    above = _above(x, n)
+    start = _halved(lambda chance: above(chance) < alpha / 2, x.shape)
     joins = _first_count(n, start, alpha / 2)
-    leap = _halved(lambda chance: _at_most(joins, n, chance) > _at_least(x, n, chance), x.shape)
+    joined, before = _above(joins + 1, n), _above(joins, n)
+    leap = _halved(lambda chance: 1 - joined(chance) > above(chance), x.shape)
 
     def p_value(chance: Float) -> Float:
-        return _at_least(x, n, chance) + _at_most(joins - 1, n, chance)
+        return above(chance) + (1 - before(chance))
 
     reached = _halved(lambda chance: (chance < start) | ((chance < leap) & (p_value(chance) < alpha)), x.shape)
     return np.minimum(reached, leap)
 
 
-def _first_count(n: Float, chance: Float, tail: Float | float) -> Float:
+def _first_count(n: Float, chance: Float, tail: Float) -> Float:
     """The smallest y with Pr(X ≤ y) ≥ tail, by halving."""
     low, high = np.full_like(n, -1.0), n.copy()
     while np.any(high - low > 1):
@@ -175,7 +187,7 @@ class BinomialLimits(Limits):
     def _holds(self, chance: Float, held: Bool, alpha: Float) -> Bool:
         """Whether the intervals at error rates alpha (k,) hold the chances (k,)."""
         count, trials = self._worth(held, alpha)
-        above = _at_least_mid(count, trials, chance)
+        above = _above_mid(count, trials)(chance)
         found = 2 * np.minimum(above, 1 - above) >= alpha
         few = self._few(count, trials)
         if few.any():
