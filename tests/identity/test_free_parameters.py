@@ -247,8 +247,8 @@ def test_beside_other_channels() -> None:
 def test_resampling_agrees_with_the_sandwich() -> None:
     channel, t = DESIGNS["cheating detection"]
     data, mechanism = answers(channel, t, 2, 3000), pr.Mechanism({"z": channel})
-    plain = pr.fit("z ~ x", data, mechanism, **LOGIT)
-    drawn = pr.fit("z ~ x", data, mechanism, inference=pr.Resampling(draws=300, seed=1), **LOGIT)
+    ways = (pr.Sandwich(interval="wald"), pr.Resampling(draws=300, seed=1))
+    plain, drawn = (pr.fit("z ~ x", data, mechanism, inference=way, **LOGIT) for way in ways)
     np.testing.assert_allclose(drawn.standard_errors, plain.standard_errors, rtol=0.2)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,12 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "pramana"
 
 
+@cache
 def texts(path: Path) -> list[str]:
     """The texts in a file of code that are not docstrings."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    statements = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    statements = {node.value for node in nodes if isinstance(node, ast.Expr)}
+    found = [node for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     return [str(node.value) for node in found if node not in statements]
 
 

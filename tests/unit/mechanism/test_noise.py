@@ -12,6 +12,7 @@ import pytest
 
 import pramana as pr
 from golden_texts import worded
+from pramana.mechanism.draws import integer_noise
 from pramana.mechanism.draws.integer_noise import draw_integers, gaussian_cuts, geometric_cuts, uniform_cuts
 from pramana.mechanism.draws.keystream import SeededKeystream
 
@@ -41,6 +42,17 @@ def test_cut_points_are_the_distribution_functions() -> None:
         k = np.arange(-(len(cuts) // 2), len(cuts) // 2 + 1)
         np.testing.assert_allclose(chances(cuts), mass(k), rtol=0, atol=2e-16)
         np.testing.assert_allclose(chances(cuts), chances(cuts)[::-1], rtol=0, atol=2e-16)
+
+
+@pytest.mark.parametrize("steps", [51.0, 1000.0, 4096.0, 8191.9])
+def test_long_tables_by_products_are_those_made_one_by_one(steps: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every bit of them; where a product is too near to a whole number to tell, they are made one by one."""
+    found = geometric_cuts.__wrapped__(-1 / steps)
+    products = integer_noise._products
+    monkeypatch.setattr(integer_noise, "_SLOWLY", 0.0)
+    np.testing.assert_array_equal(found, geometric_cuts.__wrapped__(-1 / steps))
+    monkeypatch.setattr(integer_noise, "_UNSURE", np.uint64(2**62))
+    assert products(2**159, 2**160 - 2**148) is None
 
 
 def test_the_tail_beyond_two_to_the_minus_64_is_not_drawn() -> None:

@@ -43,7 +43,7 @@ def log_chance(model: Any, data: pd.DataFrame, beta: np.ndarray) -> np.ndarray:
 @pytest.mark.usefixtures("large_sample")
 @every
 def test_effects_and_their_errors_are_those_of_numerical_derivatives(family: str) -> None:
-    data = people()
+    data = people(100)
     fitted = pr.fit(MODELS[family]("rank ~ x + sex"), data, None)
     found = fitted.margins(data)
     model, beta = fitted.model, fitted.estimate
