@@ -36,6 +36,4 @@ def _test(item: Any) -> Any:
 def _setting(item: Any) -> Any:
     """The test and its parameters but for the length of the run."""
     given = item.callspec.params if hasattr(item, "callspec") else {}
-    return _test(item), *(
-        repr(v) for k, v in sorted(given.items()) if k not in ("replicates", "n")
-    )
+    return _test(item), *(repr(v) for k, v in sorted(given.items()) if k not in ("replicates", "n"))
