@@ -19,7 +19,7 @@ from pramana.render.figures import Series, coefficients, effects, look_of, perce
 from pramana.result import Result
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison(Shown):
     """Several results by label, side by side; with a test of the likelihood's model where it is among them.
 

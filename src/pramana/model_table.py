@@ -110,7 +110,7 @@ def _exponentiated(term: str, row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, **found, "term": term, "std_error": found["estimate"] * row["std_error"]}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ModelTable(Shown):
     """Models side by side; see `table`, which makes it.
 
@@ -148,9 +148,6 @@ class ModelTable(Shown):
 
     def to_csv(self) -> str:
         return self.summary("csv")
-
-    def __repr__(self) -> str:
-        return self.summary()
 
     def summary(self, style: str = "text") -> str:
         """The table as text, markdown, latex, html, csv or json."""

@@ -132,6 +132,12 @@ def test_methods_that_take_p_as_known_say_so(method: str) -> None:
     few = pr.Resampling(draws=20, seed=1) if method == "model1" else None
     result = pr.fit("y ~ x", data, pr.Mechanism({"y": GOOD}), family="binomial", method=method, inference=few)
     assert "matrix-taken-as-known" in result.flags
+
+
+def test_others_do_not_say_so() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=400)
+    data = {"x": x, "y": (rng.random(400) < 1 / (1 + np.exp(-x))).astype(int)}
     for other in ("reversion", "backward", "naive"):
         result = pr.fit("y ~ x", data, pr.Mechanism({"y": GOOD}), family="binomial", method=other)
         assert "matrix-taken-as-known" not in result.flags

@@ -27,7 +27,7 @@ from pramana.kernels.streams import keys, uniforms_of
 from pramana.mechanism import Mechanism
 from pramana.progress import bar
 
-PILOT, SHARE, LARGEST = 200_000, 20, 500_000
+PILOT, SHARE, LARGEST = 200_000, 20, 1_000_000
 """Records of the random sample on which everything is learned that is no sum, and a first root is found: a twentieth of those
 that there are, where that is known, between the two numbers. The nearer the first root, the fewer passes."""
 ROOM = 6

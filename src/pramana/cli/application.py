@@ -105,6 +105,7 @@ def study(
     what: Annotated[
         str,
         typer.Argument(
+            metavar="WHAT",
             autocompletion=_studies,
             help="a1, a2, b1, b2, c1 to c6, d1, d2, application, all, or a Python file that defines `scenario`.",
         ),

@@ -15,7 +15,9 @@ from pramana.errors import PramanaError
 
 @reading("source")
 def design(
-    column: Annotated[str, typer.Argument(autocompletion=columns, help="The column to be perturbed.")],
+    column: Annotated[
+        str, typer.Argument(metavar="COLUMN", autocompletion=columns, help="The column to be perturbed.")
+    ],
     source: Annotated[
         Path | None, typer.Option("--from", help="Confidential file: levels, and frequencies if needed.")
     ] = None,

@@ -52,7 +52,8 @@ What = Annotated[
 Data = Annotated[
     Path,
     typer.Argument(
-        help="Released file: .csv, .tsv (or .gz of these), .parquet or .arrow; a folder or a quoted pattern of them; - for what is piped in."
+        metavar="DATA",
+        help="Released file: .csv, .tsv (or .gz of these), .parquet or .arrow; a folder or a quoted pattern of them; - for what is piped in.",
     ),
 ]
 MechanismOption = Annotated[

@@ -177,7 +177,7 @@ def audit(
         raise typer.Exit(1)
 
 
-def key(path: Annotated[Path, typer.Argument(help="File to write; it must not exist.")]) -> None:
+def key(path: Annotated[Path, typer.Argument(metavar="PATH", help="File to write; it must not exist.")]) -> None:
     """Make a secret key for draws that repeat from release to release."""
     from pramana.mechanism.draws.keyed import Key
 

@@ -17,7 +17,10 @@ from pramana.errors import PramanaError
 from pramana.progress import bar
 
 Confidential = Annotated[
-    Path, typer.Argument(help="Confidential file: .csv, .tsv (or .gz of these) or .parquet; a folder or pattern.")
+    Path,
+    typer.Argument(
+        metavar="DATA", help="Confidential file: .csv, .tsv (or .gz of these) or .parquet; a folder or pattern."
+    ),
 ]
 KeysOption = Annotated[
     str | None, typer.Option(autocompletion=columns, help="Columns by which a person can be known, as sex,age.")
@@ -112,7 +115,9 @@ def risk(
 @reading("data")
 def plan(
     data: Confidential,
-    column: Annotated[str, typer.Argument(autocompletion=columns, help="The column to be perturbed.")],
+    column: Annotated[
+        str, typer.Argument(metavar="COLUMN", autocompletion=columns, help="The column to be perturbed.")
+    ],
     analysis: AnalysisOption = None,
     family: FamilyOption = None,
     weights: WeightsOption = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pramana.render import Sheet, Shown, render
+from pramana.render import Sheet, Shown, Text, render
 
 
 class Report(Shown):
@@ -23,4 +23,4 @@ class Report(Shown):
         sheets = self.sheets()
         if style == "json":
             return render(replace(sheets[0], data=self.to_dict()), style)
-        return "\n\n".join(render(sheet, style) for sheet in sheets)
+        return Text("\n\n".join(render(sheet, style) for sheet in sheets))

@@ -24,7 +24,7 @@ MOST_DRAWS = 500
 PART = 4.0
 """Records that each of a sample stands for, from which on the root of the sample is not taken for that of all records."""
 CARRIED = 1e-9
-"""Difference of a covariance, in standard errors squared, that two halves of a sample may tell for a change of it to be taken from the sample."""
+"""Error of a covariance, in standard errors squared, up to which a change of it is taken from a sample: half of what its two halves tell apart."""
 
 T = TypeVar("T")
 Change = Callable[[Equation], Equation]
@@ -280,7 +280,7 @@ class StreamEngine(LocalEngine):
             return None
         with np.errstate(all="ignore"):
             errors = np.sqrt(np.diag(found.covariance))
-            return found if np.abs(apart / np.outer(errors, errors)).max() <= CARRIED else None
+            return found if 0.5 * np.abs(apart / np.outer(errors, errors)).max() <= CARRIED else None
 
     def spread(self, beta: Float, weights: Any) -> Float:  # noqa: ARG002 - the scale on which a score is zero
         few, each = self.sketch()

@@ -76,6 +76,8 @@ def _combinations(batch: pa.RecordBatch) -> _Part | None:
     """None where a column has too many values."""
     values: list[list[Any]] = []
     codes: list[Int] = []
+    if any(map(_varied, batch.columns)):
+        return None
     for array in batch.columns:
         listed = array if pa.types.is_dictionary(array.type) else pc.dictionary_encode(array, null_encoding="encode")
         if len(listed.dictionary) > LEVELS:
@@ -102,6 +104,12 @@ def _combinations(batch: pa.RecordBatch) -> _Part | None:
         distinct, place = np.divmod(distinct, size)
         out.append(place)
     return _Part(values, out[::-1], counts)
+
+
+def _varied(array: pa.Array) -> bool:
+    """Whether the first of many numbers alone are too many different ones, which would take long to list."""
+    number = pa.types.is_floating(array.type) or pa.types.is_integer(array.type)
+    return number and pc.count_distinct(array.slice(0, 2 * LEVELS)).as_py() > LEVELS
 
 
 @dataclass

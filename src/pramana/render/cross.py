@@ -13,7 +13,7 @@ from pramana.numbers import Format
 from pramana.render.tables import Sheet, Shown, render
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CrossTable(Shown):
     """Estimates of cells with their standard errors, levels of the last column side by side, and totals at the margins.
 

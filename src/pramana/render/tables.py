@@ -62,14 +62,26 @@ class Sheet:
         return all(isinstance(row[j], int | float) or row[j] is None for row in self.rows)
 
 
+class Text(str):
+    """A text that a prompt or a notebook shows line by line, as `print` does."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 class Shown:
-    """What everything that has a summary can do with it."""
+    """What everything that has a summary can do with it. At a prompt it is shown, as a frame of pandas is; a dataclass says repr=False for that."""
 
     def summary(self, style: str = "text") -> str:
         """The tables in one of the formats."""
         raise NotImplementedError
 
     def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
         return self.summary()
 
     def _repr_html_(self) -> str:
@@ -373,7 +385,7 @@ def render(sheet: Sheet, style: str = "text", *, width: int | None = None) -> st
         raise PramanaError(f"format {style!r} is unknown: {suggestion(style, FORMATS)}")
     shown = sheet if style in ("json", "csv") else _all_visible(sheet)
     made = _text(shown, places() if width is None else width) if style == "text" else FORMATS[style](shown)
-    return made.encode("utf-8", "backslashreplace").decode()  # half a character cannot be printed at all
+    return Text(made.encode("utf-8", "backslashreplace").decode())  # half a character cannot be printed at all
 
 
 def _all_visible(sheet: Sheet) -> Sheet:

@@ -27,7 +27,7 @@ Make = Callable[..., Mechanism]
 """Values by name ↦ mechanism."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Band(Shown):
     """Estimates and intervals over a grid of transition matrices.
 

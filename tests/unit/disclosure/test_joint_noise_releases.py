@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import pramana as pr
+from audits import findings
 from pramana.disclosure.audit.noise import _JointLaw
 from pramana.disclosure.release.policy import Policy, ReleaseLimits
 from pramana.disclosure.risk.joint_noise import Vectors
@@ -53,10 +54,6 @@ def released(frame: pd.DataFrame, folder: Path, mechanism: Any = M, ending: str 
 
 def read(path: Path) -> pd.DataFrame:
     return pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
-
-
-def found(path: Path, check: str, original: Path | None = None) -> list[tuple[str, str]]:
-    return [(f.severity, f.message) for f in pr.audit(path, original=original).findings if f.check == check]
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -151,7 +148,7 @@ def test_an_audit_passes_and_finds_another_covariance(frame: pd.DataFrame, tmp_p
     path = released(frame, tmp_path)
     original = tmp_path / "raw.csv"
     assert pr.audit(path, original=original).clean
-    assert "the joint noise follows its law" in found(path, "transitions", original)[0][1]
+    assert "the joint noise follows its law" in findings(path, "transitions", original=original)[0][1]
     for wrong in (
         COVARIANCE * 1.5,
         np.diag(np.diag(COVARIANCE)),
@@ -164,7 +161,7 @@ def test_an_audit_passes_and_finds_another_covariance(frame: pd.DataFrame, tmp_p
         described["resources"][0]["pram"]["channels"][0]["randomization"]["covariance"] = np.asarray(wrong).tolist()
         package.write_text(json.dumps(described))
         assert other.assignments[0].channel == pr.Mechanism.load(path).assignments[0].channel
-        severity, message = found(path, "transitions", original)[0]
+        severity, message = findings(path, "transitions", original=original)[0]
         assert severity == "error"
         assert "a × b × c: the joint noise does not follow its law" in message
         package.write_text(kept)
@@ -193,10 +190,10 @@ def test_too_little_spread_in_a_combination_is_found_without_the_original(frame:
     noise = pr.JointGaussianNoise([[1.0, 0.0], [0.0, 1.0]])
     x = np.random.default_rng(3).normal(0, 2, 4000)
     path = released(pd.DataFrame({"u": x, "v": x}), tmp_path, pr.Mechanism({("u", "v"): noise}))
-    assert found(path, "noise")[0][0] == "ok"
+    assert findings(path, "noise")[0][0] == "ok"
     table = read(path)
     table.assign(v=table["u"] + 0.5).to_csv(path, index=False)
-    severity, message = found(path, "noise")[0]
+    severity, message = findings(path, "noise")[0]
     assert severity == "error"
     assert "u × v: some combination of the released values has" in message
 

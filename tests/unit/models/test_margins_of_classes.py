@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,9 +36,10 @@ def averages(model: Any, data: pd.DataFrame, beta: np.ndarray, per_record: bool 
     return found if per_record else found.mean(axis=0)
 
 
-def log_chance(model: Any, data: pd.DataFrame, beta: np.ndarray) -> np.ndarray:
+def log_chance(model: Any, data: pd.DataFrame) -> Callable[[np.ndarray], np.ndarray]:
+    """Of the rank that each record has, as a function of β."""
     design = model.design({c: data[c].to_numpy() for c in ("x", "sex")}, len(data))
-    return np.log(model.chances(design, beta)[0][np.arange(len(data)), data["rank"]])
+    return lambda beta: np.log(model.chances(design, beta)[0][np.arange(len(data)), data["rank"]])
 
 
 @pytest.mark.usefixtures("large_sample")
@@ -51,10 +53,9 @@ def test_effects_and_their_errors_are_those_of_numerical_derivatives(family: str
     np.testing.assert_allclose(found.estimate, averages(model, data, beta), atol=1e-8)
     assert found.estimate[:3].sum() == pytest.approx(0, abs=1e-12)
     gradient = central_slopes(lambda b: averages(model, data, b), beta)
-    scores = central_slopes(lambda b: log_chance(model, data, b), beta)
-    bread = np.linalg.inv(
-        central_slopes(lambda b: central_slopes(lambda c: log_chance(model, data, c), b).sum(axis=0), beta)
-    )
+    own = log_chance(model, data)
+    scores = central_slopes(own, beta)
+    bread = np.linalg.inv(central_slopes(lambda b: central_slopes(own, b).sum(axis=0), beta))
     each = averages(model, data, beta, per_record=True)
     influence = (each - each.mean(axis=0)) / len(data) - scores @ bread.T @ gradient.T
     np.testing.assert_allclose(found.covariance, influence.T @ influence, atol=1e-3 * np.abs(found.covariance).max())

@@ -135,3 +135,21 @@ def test_a_plot_has_one_series_an_estimator(survey: pd.DataFrame, mechanism: pr.
     assert [t.get_text() for t in figure.legends[0].get_texts()] == ["reversion", "naive"]
     labels = [t.get_text() for t in figure.axes[0].get_yticklabels()]
     assert labels == ["edu[T.mid]", "edu[T.high]"]
+
+
+def test_a_prompt_shows_what_print_shows(
+    result: pr.Result, survey: pd.DataFrame, mechanism: pr.Mechanism, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Tables as a frame of pandas, and texts line by line: `result.summary()` at the end of a cell is read, not deciphered."""
+    shown = [
+        result.summary(),
+        result.to_latex(),
+        pr.compare("income ~ edu", survey, mechanism),
+        pr.fit(pr.crosstab("edu", "female"), survey, mechanism).cross(),
+        pr.risk(survey, mechanism, keys=["female"]),
+        pr.risk(survey, mechanism).summary(),
+    ]
+    for one in shown:
+        print(one)
+        assert repr(one) + "\n" == capsys.readouterr().out
+    assert repr(result).startswith("<Result by reversion")  # which says less, since a list of results is looked at too

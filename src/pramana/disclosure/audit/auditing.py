@@ -33,7 +33,7 @@ class Finding:
     message: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit(Report):
     """All findings about a released file. `clean` when none is an error."""
 

@@ -81,7 +81,7 @@ class Tried:
     asymptotic_keep: float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan(Report):
     """The smallest keep probability of randomised response that reaches every target.
 
@@ -138,7 +138,7 @@ class Plan(Report):
         return f" (asymptotically {self.simulation.asymptotic_keep:.4f})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NoisePlan(Report):
     """The strongest noise, of the kind that the design has for a column, that reaches every target.
 

@@ -244,7 +244,7 @@ def _aligned(matrix: Float) -> Float:
     return out
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OptimalDesign(Report):
     """The best design found, among the K-ary family, block designs and local optima of a solver.
 

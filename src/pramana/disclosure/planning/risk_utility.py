@@ -69,7 +69,7 @@ class Point:
     coverage: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Frontier(Report):
     """Points in order of the keep probability, and the chosen one among them or beside them."""
 

@@ -31,7 +31,7 @@ class DataSet:
         return None if self.budget is None else max(self.budget - self.epsilon, 0.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Account(Report):
     """Everything released so far, by data set and column; `exceptions` are the releases that needed leave."""
 

@@ -175,7 +175,7 @@ def composition_sheet(composition: Composition) -> Sheet:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Risk(Report):
     """The report of `risk`. It names levels, and records by their row number; never a record's values.
 
