@@ -120,6 +120,7 @@ def test_laplace_noise_by_a_supplied_second_derivative() -> None:
     averages_are_true(what, {"z": LAPLACE, "g": BINARY})
 
 
+@pytest.mark.engines
 def test_laplace_noise_by_jax() -> None:
     pytest.importorskip("jax")
     what = pr.from_callable(bent_jax, NAMES, derivative="jax")
@@ -162,6 +163,10 @@ def test_normal_noise_beside_laplace_noise() -> None:
     averages_are_true(
         pr.from_callable(apart, NAMES, second=known, entire="z"), {"z": pr.GaussianNoise(0.7), "x": LAPLACE}
     )
+
+
+@pytest.mark.engines
+def test_normal_noise_beside_laplace_noise_by_jax() -> None:
     pytest.importorskip("jax")
     what = pr.from_callable(apart_jax, NAMES, derivative="jax", entire=["z"])
     averages_are_true(what, {"z": pr.GaussianNoise(0.7), "x": LAPLACE})
