@@ -534,49 +534,59 @@ def _by_aic(
     indicators = np.eye(released.k)[released.code]
     plain = RidgedLogit(names, plan.design, indicators, Records.clean(len(weights), {}))
     tried = STRENGTHS if ridge is None and plan.shrunk.any() else (ridge or 0.0,)
-    strength = tried[len(tried) // 2]
-    beta = _first_guess(plain, weights, np.where(plan.shrunk, strength, 0.0))
+    unit = pulled(released.k - 1, np.where(plan.shrunk, 1.0, 0.0))
+
+    def at(strength: float) -> LocalEngine:
+        return LocalEngine.of(replace(plain, ridge=strength * plan.shrunk / len(weights)), weights=weights)
+
+    strength, beta = tried[len(tried) // 2], None
+    if len(weights) >= MANY:
+        beta = _of_some(at(strength))
+        if beta is not None:
+            strength, beta = _preferred(tried, strength, beta, at(strength), unit)[:2]
     for _ in tried:
-        equation = replace(plain, ridge=strength * plan.shrunk / len(weights))
-        engine = LocalEngine.of(equation, weights=weights)
-        root = beta = solve(engine, start=beta).beta
-        information = -engine.score_and_slope(root[None], engine.own)[1][0]
-        found = _preferred(tried, strength, root, information, pulled(released.k - 1, np.where(plan.shrunk, 1.0, 0.0)))
-        if found == strength:
+        engine, fitted = at(strength), strength
+        root = solve(engine, start=beta).beta
+        strength, beta, information = _preferred(tried, fitted, root, engine, unit)
+        if strength == fitted:
             break
-        strength = found
-    shares = equation.probabilities(root)
-    residual, fitted = indicators[:, 1:] - shares[:, 1:], float(equation.ridge.max()) * len(weights)
+    shares = plain.probabilities(root)
+    residual = indicators[:, 1:] - shares[:, 1:]
     return ReleasedRegression(plan, shares, residual, np.linalg.inv(information), scale, fitted)
 
 
-def _first_guess(plain: RidgedLogit, weights: Float, ridge: Float) -> Float | None:
-    """The regression of some of the records, where there are very many."""
-    step = 4 * len(weights) // MANY
-    if step < 4:
-        return None
-    some = slice(None, None, step)
-    design, indicators = np.ascontiguousarray(plain.design[some]), plain.indicators[some]
-    fewer = RidgedLogit(plain.names, design, indicators, Records.clean(len(design), {}), ridge=ridge / len(weights))
+def _of_some(engine: LocalEngine) -> Float | None:
+    """The regression of some of the records, which is near that of all of them where these are very many."""
+    whole, weights = engine.equation, engine.sampling.row_weights
+    assert isinstance(whole, RidgedLogit)
+    some = slice(None, None, 4 * len(weights) // MANY)
+    design, indicators = np.ascontiguousarray(whole.design[some]), whole.indicators[some]
+    fewer = RidgedLogit(whole.names, design, indicators, Records.clean(len(design), {}), ridge=whole.ridge)
     with suppress(SolveError):
         return solve(LocalEngine.of(fewer, weights=weights[some])).beta
     return None
 
 
-def _preferred(tried: Sequence[float], strength: float, beta: Float, information: Float, ridge: Float) -> float:
-    """The strength with the smallest AIC, −2 log L + 2 tr((H + S)⁻¹ H), log L as far as its curvature H at the solution for one strength tells;
-    the ridge (m, m) is that of strength 1."""
+def _preferred(
+    tried: Sequence[float], strength: float, beta: Float, engine: LocalEngine, ridge: Float
+) -> tuple[float, Float, Float]:
+    """The strength with the smallest AIC, −2 log L + 2 tr((H + S)⁻¹ H), log L as far as its slope and curvature H at or near the solution for one
+    strength tell; about where its own solution is; and the information there, ridge and all. The ridge (m, m) is that of strength 1."""
+    scores, slopes = engine.score_and_slope(beta[None], engine.own)
+    score, information = scores[0], -slopes[0]
     if len(tried) == 1:
-        return tried[0]
+        return tried[0], beta, information
     bend, pull = information - strength * ridge, ridge @ beta
+    climb = score + strength * pull
 
-    def aic(other: float) -> float:
+    def expanded(other: float) -> tuple[float, Float]:
         inverse = np.linalg.inv(bend + other * ridge)
-        move = (strength - other) * inverse @ pull
-        gain = strength * pull @ move - move @ bend @ move / 2
-        return float(2 * np.sum(inverse * bend) - 2 * gain)
+        move = inverse @ (climb - other * pull)
+        return float(2 * np.sum(inverse * bend) - 2 * climb @ move + move @ bend @ move), move
 
-    return min(tried, key=aic)
+    found = {other: expanded(other) for other in tried}
+    best = min(tried, key=lambda other: found[other][0])
+    return best, beta + found[best][1], information
 
 
 # The plug-in, and the step back.
