@@ -143,8 +143,10 @@ class Slow:
         t = float(step @ np.linalg.solve(other + 1e-3 * own, step))
         w = t / (t + 2 * self.d)
         b, o = m + w * step, m + step
-        reach = [norm.ppf(0.975) * self.error(beta, p, q) for beta in (b, o)]
-        low, high = np.minimum(b - reach[0], o - reach[1]), np.maximum(b + reach[0], o + reach[1])
+        own, other = (np.sqrt(np.diag(self.covariance(beta, p, q))) for beta in (b, o))
+        z = norm.ppf(0.975)
+        below, above = (z * (own + z * self.growth(b, p, q, sign)) for sign in (-1, 1))
+        low, high = np.minimum(b - below, o - z * other), np.maximum(b + above, o + z * other)
         return {"psi": psi, "p": p, "m": m, "o": o, "t": t, "w": w, "b": b, "low": low, "high": high}
 
     def influence(self, i: int, m: Float, z: Float, penalty: Float, q: Float, near: Float) -> Float:
@@ -157,10 +159,18 @@ class Slow:
 
         return np.asarray((at(1e-4) - at(-1e-4)) / 2e-4)
 
-    def error(self, beta: Float, p: Float, q: Float) -> Float:
+    def covariance(self, beta: Float, p: Float, q: Float) -> Float:
         bread = np.linalg.inv(jacobian(lambda b: self.total(p, b, np.ones(len(p))), beta))
         phi = sum(q[k, self.released][:, None] * self.u(beta, k) for k in range(self.k))
-        return np.asarray(np.sqrt(np.diag(bread @ (phi.T @ phi) @ bread.T)))
+        return np.asarray(bread @ (phi.T @ phi) @ bread.T)
+
+    def growth(self, beta: Float, p: Float, q: Float, sign: int) -> Float:
+        """A quarter of what each error grows by within two of them, the other parameters following as they do by chance."""
+        at, out = self.covariance(beta, p, q), []
+        for j, error in enumerate(np.sqrt(np.diag(at))):
+            further = self.covariance(beta + 2 * sign * at[j] / error, p, q)
+            out.append(max(float(np.sqrt(further[j, j])) - error, 0.0) / 4)
+        return np.array(out)
 
 
 def nearest(row: Float) -> Float:

@@ -59,6 +59,7 @@ def test_replicates_are_what_fit_gives() -> None:
     np.testing.assert_array_equal(numbers["estimate"][1], alone.estimate)
     np.testing.assert_array_equal(numbers["low"][1], alone.interval()[:, 0])
     np.testing.assert_array_equal(found.values["one step"]["estimate"][1], alone.one_step)
+    np.testing.assert_array_equal(found.values["plug-in"]["estimate"][1], alone.plug_in)
     assert np.all(found.values["one step"]["low"] >= numbers["low"])
     clipped = pr.fit(
         cell.what,
@@ -128,7 +129,7 @@ def test_the_others_run_on_the_first_data_sets_only(monkeypatch: pytest.MonkeyPa
     assert np.isnan(found.values["naive"]["estimate"][2]).all()
     np.testing.assert_array_equal(found.values["stabilized"]["estimate"], whole.values["stabilized"]["estimate"])
     rows = summary(cell, found)
-    assert [r["replicates"] for r in rows.rows] == [3, 3, 3] + [2] * (len(rows.rows) - 3)
+    assert [r["replicates"] for r in rows.rows] == [3] * 4 + [2] * (len(rows.rows) - 4)
     assert {k: v for k, v in rows.where(method="naive")[0].items() if k != "seconds"} == {
         k: v for k, v in first.items() if k != "seconds"
     }
