@@ -148,8 +148,8 @@ class Stabilized(Method):
     """Reversion for few records or strong noise: never without a root, and at or below its mean squared error.
 
     For one perturbed variable with levels, or several with few combinations of them; numbers with noise have no levels. The interval is the hull of
-    those around the estimate and around the one-step estimate, each with reversion's sandwich error, which around the estimate may grow outwards. As the records grow in number nothing
-    is projected any more, and the estimate has reversion's limit.
+    those around the estimate and around the one-step estimate, each with reversion's sandwich error, which around the estimate may grow
+    outwards. As the records grow in number nothing is projected any more, and the estimate has reversion's limit.
 
     Parameters
     ----------
@@ -563,7 +563,8 @@ def _by_aic(
             break
     shares = plain.probabilities(root)
     residual = indicators[:, 1:] - shares[:, 1:]
-    return ReleasedRegression(plan, shares, residual, np.linalg.inv(information), scale, fitted)
+    inverse = np.asarray(np.linalg.inv(information), dtype=float)
+    return ReleasedRegression(plan, shares, residual, inverse, scale, fitted)
 
 
 def _of_some(engine: LocalEngine) -> Float | None:

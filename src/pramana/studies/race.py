@@ -23,6 +23,7 @@ from pramana.estimators import ModelDependent, Naive, Stabilized, StabilizedResu
 from pramana.estimators.estimate import solved
 from pramana.estimators.stabilized import Hull
 from pramana.frames import Table
+from pramana.inference import Sandwich
 from pramana.mechanism import Mechanism, TransitionMatrix
 from pramana.models.multinomial import multinomial
 from pramana.parameters.means import proportions
@@ -378,6 +379,14 @@ def cells() -> list[Cell]:
 # One data set.
 
 
+class _Counted(Sandwich):
+    """What `fit` gives, without the level beyond the one that is counted; a score interval finds its ends from smaller levels to larger ones."""
+
+    @property
+    def tabled(self) -> tuple[float, ...]:
+        return (0.9, 0.95)
+
+
 def replicates(cell: Scenario, indices: Sequence[int], seed: int) -> ReplicateEstimates:
     """What every estimator finds in each data set."""
     assert isinstance(cell, Cell)
@@ -388,8 +397,10 @@ def replicates(cell: Scenario, indices: Sequence[int], seed: int) -> ReplicateEs
 
 
 def _answers(cell: Cell, truth: Table, released: Table, *, rivals: bool) -> dict[str, Numbers]:
-    def fitted(method: Any, table: Table = released, mechanism: Mechanism = cell.mechanism) -> Result:
-        return fit(cell.what, table, mechanism, family=cell.family, method=method, **cell.options)
+    def fitted(
+        method: Any, table: Table = released, mechanism: Mechanism = cell.mechanism, inference: Sandwich | None = None
+    ) -> Result:
+        return fit(cell.what, table, mechanism, family=cell.family, method=method, inference=inference, **cell.options)
 
     asked: dict[str, Callable[[], Result | Float]] = {
         "likelihood": lambda: fitted("likelihood"),
@@ -400,7 +411,7 @@ def _answers(cell: Cell, truth: Table, released: Table, *, rivals: bool) -> dict
     }
     nothing: Numbers = dict.fromkeys(KEPT, np.full(len(cell.truth), np.nan))
     return {
-        "reversion": _timed(cell, lambda: fitted("reversion")),
+        "reversion": _timed(cell, lambda: fitted("reversion", inference=_Counted())),
         **_stabilized(cell, lambda: fitted(Stabilized())),
         **{name: _timed(cell, answer) if rivals else nothing for name, answer in asked.items()},
     }
