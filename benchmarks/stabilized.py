@@ -26,14 +26,15 @@ SETTINGS = (
 def rows(repeats: int = 5) -> Iterator[tuple[str, float, int, float, float]]:
     """Setting, keep probability, records, seconds of the processor of a stabilized fit and of reversion's."""
     import pramana as pr
-    from pramana.studies.race import exploring
+    from pramana.studies.race import Cell, exploring
 
     cells = {str(c.label["setting"]): c for c in reversed(exploring().scenarios)}
     for name in SETTINGS:
         for n in LIMITS:
             cell = replace(cells[name], n=n)
+            assert isinstance(cell, Cell)
             released = cell.data(1, [0])[1]
-            ask = partial(pr.fit, cell.what, released, cell.mechanism, family=cell.family, **cell.options)  # type: ignore[attr-defined]
+            ask = partial(pr.fit, cell.what, released, cell.mechanism, family=cell.family, **cell.options)
             own, plain = in_turns([partial(ask, method="stabilized"), partial(ask, method="reversion")], repeats)
             yield name, float(str(cell.label["keep"])), n, own, plain
 

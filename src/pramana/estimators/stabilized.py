@@ -789,7 +789,7 @@ def _growth(plugged: PlugIn, beta: Float, errors: Float) -> Float:
         return out
     with suppress(SolveError, np.linalg.LinAlgError):
         covariance = _linear_at(part, beta).covariance
-        for j in np.flatnonzero(np.diag(covariance) > 0):
+        for j in np.flatnonzero(np.diag(covariance) > 0).tolist():
             move = OUT * errors[j] * covariance[:, j] / covariance[j, j]
             grown = [_grown(part, beta + sign * move, j, covariance[j, j]) for sign in (-1.0, 1.0)]
             out[:, j] = np.array(grown) * errors[j] / (2 * OUT)
