@@ -12,8 +12,8 @@ from scipy.special import expit, softmax
 from scipy.stats import norm
 
 import pramana as pr
-from pramana.engines import Sampling
-from pramana.estimators.stabilized import STRENGTHS, Regressors, ReleasedLevels, released_regression
+from pramana.engines import Sampling, local
+from pramana.estimators.stabilized import STRENGTHS, Hull, Regressors, ReleasedLevels, released_regression
 from pramana.kernels.simplex import onto_simplex
 
 Float = NDArray[np.float64]
@@ -325,3 +325,20 @@ def test_a_column_of_a_joint_channel_that_is_not_used_is_summed_out() -> None:
     alone = pr.fit(pr.proportions("g"), data, pr.Mechanism({"g": own}), method=method)
     joint = pr.fit(pr.proportions("g"), data, pr.Mechanism({("g", "region"): both}), method=method)
     assert joint.estimate == pytest.approx(alone.estimate, rel=1e-8)
+
+
+def test_some_of_very_many_records_tell_how_the_error_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    mechanism = pr.Mechanism({"y": kept([0, 1], 0.65)})
+    data = swapped(mild(1200), mechanism)
+
+    def fitted() -> tuple[Float, Float]:
+        found = pr.fit("y ~ x + region", data, mechanism, family="binomial", method="stabilized")
+        assert isinstance(found.limits, Hull)
+        return found.interval(), found.limits.growth
+
+    whole, growth = fitted()
+    monkeypatch.setattr(local, "PILOT", 300)
+    some, other = fitted()
+    assert growth.max() > 0
+    assert np.any(other != growth)
+    assert some == pytest.approx(whole, abs=0.02 * np.diff(whole).max())
