@@ -36,6 +36,7 @@ bench: $(RIVALS)
 	$(BIN)/python -m benchmarks.multinomial
 	$(BIN)/python -m benchmarks.many_columns
 	$(BIN)/python -m benchmarks.noise
+	$(BIN)/python -m benchmarks.stabilized
 	$(BIN)/python -m benchmarks.in_memory
 	$(BIN)/python -m benchmarks.streaming
 	$(BIN)/python -m benchmarks.engines

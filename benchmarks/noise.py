@@ -55,11 +55,12 @@ def measure(n: int, repeats: int = 4) -> dict[str, tuple[float, float]]:
         released = mechanism.perturb(data)
         true = {**released, **{c: data[c] for c in mechanism.noisy}}
         ways = ((released, mechanism), (true, without))
-        out[name] = _best([partial(pr.fit, formula, *way, family=family) for way in ways], repeats)
+        out[name] = in_turns([partial(pr.fit, formula, *way, family=family) for way in ways], repeats)
     return out
 
 
-def _best(calls: list[Any], repeats: int) -> tuple[float, float]:
+def in_turns(calls: list[Any], repeats: int) -> tuple[float, float]:
+    """Least seconds of the processor of two calls, which take turns; the first turn does not count."""
     times = np.full((repeats + 1, len(calls)), np.inf)
     for turn in range(repeats + 1):
         for k, call in enumerate(calls):

@@ -12,8 +12,8 @@ from scipy.special import expit, softmax
 from scipy.stats import norm
 
 import pramana as pr
-from pramana.engines import Sampling
-from pramana.estimators.stabilized import STRENGTHS, Regressors, ReleasedLevels, released_regression
+from pramana.engines import Sampling, local
+from pramana.estimators.stabilized import STRENGTHS, Hull, Regressors, ReleasedLevels, released_regression
 from pramana.kernels.simplex import onto_simplex
 
 Float = NDArray[np.float64]
@@ -143,8 +143,10 @@ class Slow:
         t = float(step @ np.linalg.solve(other + 1e-3 * own, step))
         w = t / (t + 2 * self.d)
         b, o = m + w * step, m + step
-        reach = [norm.ppf(0.975) * self.error(beta, p, q) for beta in (b, o)]
-        low, high = np.minimum(b - reach[0], o - reach[1]), np.maximum(b + reach[0], o + reach[1])
+        own, other = (np.sqrt(np.diag(self.covariance(beta, p, q))) for beta in (b, o))
+        z = norm.ppf(0.975)
+        below, above = (z * (own + z * self.growth(b, p, q, sign)) for sign in (-1, 1))
+        low, high = np.minimum(b - below, o - z * other), np.maximum(b + above, o + z * other)
         return {"psi": psi, "p": p, "m": m, "o": o, "t": t, "w": w, "b": b, "low": low, "high": high}
 
     def influence(self, i: int, m: Float, z: Float, penalty: Float, q: Float, near: Float) -> Float:
@@ -157,10 +159,18 @@ class Slow:
 
         return np.asarray((at(1e-4) - at(-1e-4)) / 2e-4)
 
-    def error(self, beta: Float, p: Float, q: Float) -> Float:
+    def covariance(self, beta: Float, p: Float, q: Float) -> Float:
         bread = np.linalg.inv(jacobian(lambda b: self.total(p, b, np.ones(len(p))), beta))
         phi = sum(q[k, self.released][:, None] * self.u(beta, k) for k in range(self.k))
-        return np.asarray(np.sqrt(np.diag(bread @ (phi.T @ phi) @ bread.T)))
+        return np.asarray(bread @ (phi.T @ phi) @ bread.T)
+
+    def growth(self, beta: Float, p: Float, q: Float, sign: int) -> Float:
+        """A quarter of what each error grows by within two of them, the other parameters following as they do by chance."""
+        at, out = self.covariance(beta, p, q), []
+        for j, error in enumerate(np.sqrt(np.diag(at))):
+            further = self.covariance(beta + 2 * sign * at[j] / error, p, q)
+            out.append(max(float(np.sqrt(further[j, j])) - error, 0.0) / 4)
+        return np.array(out)
 
 
 def nearest(row: Float) -> Float:
@@ -315,3 +325,20 @@ def test_a_column_of_a_joint_channel_that_is_not_used_is_summed_out() -> None:
     alone = pr.fit(pr.proportions("g"), data, pr.Mechanism({"g": own}), method=method)
     joint = pr.fit(pr.proportions("g"), data, pr.Mechanism({("g", "region"): both}), method=method)
     assert joint.estimate == pytest.approx(alone.estimate, rel=1e-8)
+
+
+def test_some_of_very_many_records_tell_how_the_error_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    mechanism = pr.Mechanism({"y": kept([0, 1], 0.65)})
+    data = swapped(mild(1200), mechanism)
+
+    def fitted() -> tuple[Float, Float]:
+        found = pr.fit("y ~ x + region", data, mechanism, family="binomial", method="stabilized")
+        assert isinstance(found.limits, Hull)
+        return found.interval(), found.limits.growth
+
+    whole, growth = fitted()
+    monkeypatch.setattr(local, "PILOT", 300)
+    some, other = fitted()
+    assert growth.max() > 0
+    assert np.any(other != growth)
+    assert some == pytest.approx(whole, abs=0.02 * np.diff(whole).max())

@@ -9,7 +9,7 @@ long as nothing is projected: with a canonical link m is then reversion, D = 0 a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -55,6 +55,8 @@ FLOOR = 1e-3
 """Share of reversion's variance that is added to that of the step, which can be known exactly."""
 PULL = 2.0
 """T for each parameter at which plug-in and step weigh the same."""
+OUT = 2.0
+"""Standard errors from the estimate to where they are computed anew, about the ends of an interval of 95 %."""
 LARGE = 0.6
 """Weight of the step from which the data are said to object to the plug-in; by chance T is about d, and w about 1/3."""
 SINGULAR = 1e-9
@@ -92,44 +94,53 @@ class StabilizedResult(Result):
 
 @dataclass(frozen=True)
 class Hull(Limits):
-    """From the lower to the upper end of two intervals, estimate ± t standard errors each.
+    """From the lower to the upper end of two intervals, each from an estimate less t e + c t² to one plus t e + c t², e its standard error.
 
     Attributes
     ----------
     centers, errors, df : of both (2, d).
+    growth : c (2, 2, d), of each the one of its lower and of its upper end: half of what the error grows by on a standard error's way, and never negative.
     """
 
     centers: Float
     errors: Float
     df: Float
+    growth: Float
     level: float = 0.95
     kind: str = "hull"
 
     def at(self, level: float) -> Float:
         from scipy.special import stdtrit
 
-        reach = stdtrit(self.df, (1 + level) / 2) * self.errors
-        return np.column_stack([(self.centers - reach).min(axis=0), (self.centers + reach).max(axis=0)])
+        t = stdtrit(self.df, (1 + level) / 2)
+        reach = t[:, None] * (self.errors[:, None] + self.growth * t[:, None])
+        return np.column_stack([(self.centers - reach[:, 0]).min(axis=0), (self.centers + reach[:, 1]).max(axis=0)])
 
     def zero(self, df: Float) -> Float:
-        """By the larger of the two p-values; 1 where 0 lies between the estimates."""
+        """By the larger of the two p-values, each that of the level at which an end is 0; 1 where 0 lies between the estimates."""
         from scipy.special import stdtr
 
+        away = np.abs(self.centers)
+        growth = np.where(self.centers > 0, self.growth[:, 0], self.growth[:, 1])
         with np.errstate(all="ignore"):
-            p = 2 * stdtr(self.df, -np.abs(self.centers) / self.errors)
+            t = 2 * away / (self.errors + np.sqrt(self.errors**2 + 4 * growth * away))
+            p = 2 * stdtr(self.df, -t)
         return on_t(np.where(np.prod(self.centers, axis=0) > 0, p.max(axis=0), 1.0), df)
 
     def of(self, kept: Sequence[int]) -> Self:
-        rows = list(kept)
-        return replace(self, centers=self.centers[:, rows], errors=self.errors[:, rows], df=self.df[:, rows])
+        return self._with(lambda values: values[..., list(kept)])
 
     def alone(self, place: int) -> Self:
         """One of the two."""
-        rows = slice(place, place + 1)
-        return replace(self, centers=self.centers[rows], errors=self.errors[rows], df=self.df[rows])
+        return self._with(lambda values: values[place : place + 1])
 
     def times(self, size: float) -> Self:
-        return replace(self, centers=self.centers * size, errors=self.errors * size)
+        return replace(self, centers=self.centers * size, errors=self.errors * size, growth=self.growth * size)
+
+    def _with(self, part: Callable[[Float], Float]) -> Self:
+        whole = (self.centers, self.errors, self.df, self.growth)
+        centers, errors, df, growth = (part(values) for values in whole)
+        return replace(self, centers=centers, errors=errors, df=df, growth=growth)
 
 
 @dataclass(frozen=True)
@@ -137,8 +148,8 @@ class Stabilized(Method):
     """Reversion for few records or strong noise: never without a root, and at or below its mean squared error.
 
     For one perturbed variable with levels, or several with few combinations of them; numbers with noise have no levels. The interval is the hull of
-    those around the estimate and around the one-step estimate, each with reversion's sandwich error. As the records grow in number nothing
-    is projected any more, and the estimate has reversion's limit.
+    those around the estimate and around the one-step estimate, each with reversion's sandwich error, which around the estimate may grow
+    outwards. As the records grow in number nothing is projected any more, and the estimate has reversion's limit.
 
     Parameters
     ----------
@@ -534,49 +545,60 @@ def _by_aic(
     indicators = np.eye(released.k)[released.code]
     plain = RidgedLogit(names, plan.design, indicators, Records.clean(len(weights), {}))
     tried = STRENGTHS if ridge is None and plan.shrunk.any() else (ridge or 0.0,)
-    strength = tried[len(tried) // 2]
-    beta = _first_guess(plain, weights, np.where(plan.shrunk, strength, 0.0))
+    unit = pulled(released.k - 1, np.where(plan.shrunk, 1.0, 0.0))
+
+    def at(strength: float) -> LocalEngine:
+        return LocalEngine.of(replace(plain, ridge=strength * plan.shrunk / len(weights)), weights=weights)
+
+    strength, beta = tried[len(tried) // 2], None
+    if len(weights) >= MANY:
+        beta = _of_some(at(strength))
+        if beta is not None:
+            strength, beta = _preferred(tried, strength, beta, at(strength), unit)[:2]
     for _ in tried:
-        equation = replace(plain, ridge=strength * plan.shrunk / len(weights))
-        engine = LocalEngine.of(equation, weights=weights)
-        root = beta = solve(engine, start=beta).beta
-        information = -engine.score_and_slope(root[None], engine.own)[1][0]
-        found = _preferred(tried, strength, root, information, pulled(released.k - 1, np.where(plan.shrunk, 1.0, 0.0)))
-        if found == strength:
+        engine, fitted = at(strength), strength
+        root = solve(engine, start=beta).beta
+        strength, beta, information = _preferred(tried, fitted, root, engine, unit)
+        if strength == fitted:
             break
-        strength = found
-    shares = equation.probabilities(root)
-    residual, fitted = indicators[:, 1:] - shares[:, 1:], float(equation.ridge.max()) * len(weights)
-    return ReleasedRegression(plan, shares, residual, np.linalg.inv(information), scale, fitted)
+    shares = plain.probabilities(root)
+    residual = indicators[:, 1:] - shares[:, 1:]
+    inverse = np.asarray(np.linalg.inv(information), dtype=float)
+    return ReleasedRegression(plan, shares, residual, inverse, scale, fitted)
 
 
-def _first_guess(plain: RidgedLogit, weights: Float, ridge: Float) -> Float | None:
-    """The regression of some of the records, where there are very many."""
-    step = 4 * len(weights) // MANY
-    if step < 4:
-        return None
-    some = slice(None, None, step)
-    design, indicators = np.ascontiguousarray(plain.design[some]), plain.indicators[some]
-    fewer = RidgedLogit(plain.names, design, indicators, Records.clean(len(design), {}), ridge=ridge / len(weights))
+def _of_some(engine: LocalEngine) -> Float | None:
+    """The regression of some of the records, which is near that of all of them where these are very many."""
+    whole, weights = engine.equation, engine.sampling.row_weights
+    assert isinstance(whole, RidgedLogit)
+    some = slice(None, None, 4 * len(weights) // MANY)
+    design, indicators = np.ascontiguousarray(whole.design[some]), whole.indicators[some]
+    fewer = RidgedLogit(whole.names, design, indicators, Records.clean(len(design), {}), ridge=whole.ridge)
     with suppress(SolveError):
         return solve(LocalEngine.of(fewer, weights=weights[some])).beta
     return None
 
 
-def _preferred(tried: Sequence[float], strength: float, beta: Float, information: Float, ridge: Float) -> float:
-    """The strength with the smallest AIC, −2 log L + 2 tr((H + S)⁻¹ H), log L as far as its curvature H at the solution for one strength tells;
-    the ridge (m, m) is that of strength 1."""
+def _preferred(
+    tried: Sequence[float], strength: float, beta: Float, engine: LocalEngine, ridge: Float
+) -> tuple[float, Float, Float]:
+    """The strength with the smallest AIC, −2 log L + 2 tr((H + S)⁻¹ H), log L as far as its slope and curvature H at or near the solution for one
+    strength tell; about where its own solution is; and the information there, ridge and all. The ridge (m, m) is that of strength 1."""
+    scores, slopes = engine.score_and_slope(beta[None], engine.own)
+    score, information = scores[0], -slopes[0]
     if len(tried) == 1:
-        return tried[0]
+        return tried[0], beta, information
     bend, pull = information - strength * ridge, ridge @ beta
+    climb = score + strength * pull
 
-    def aic(other: float) -> float:
+    def expanded(other: float) -> tuple[float, Float]:
         inverse = np.linalg.inv(bend + other * ridge)
-        move = (strength - other) * inverse @ pull
-        gain = strength * pull @ move - move @ bend @ move / 2
-        return float(2 * np.sum(inverse * bend) - 2 * gain)
+        move = inverse @ (climb - other * pull)
+        return float(2 * np.sum(inverse * bend) - 2 * climb @ move + move @ bend @ move), move
 
-    return min(tried, key=aic)
+    found = {other: expanded(other) for other in tried}
+    best = min(tried, key=lambda other: found[other][0])
+    return best, beta + found[best][1], information
 
 
 # The plug-in, and the step back.
@@ -621,6 +643,11 @@ class PlugIn:
         if self.reverted.about.sums:
             return -np.eye(self.reverted.d)
         return self.plugged.score_and_slope(beta[None], self.plugged.own)[1][0]
+
+    @property
+    def sketch(self) -> PlugIn:
+        """The sums over some of the records, where these are very many."""
+        return replace(self, reverted=self.reverted.sketch()[0], plugged=self.plugged.sketch()[0])
 
     @cached_property
     def inverse(self) -> Float:
@@ -734,26 +761,62 @@ class _Error:
         return np.sqrt(np.clip(np.diag(self.covariance), 0.0, None))
 
 
-def _error_at(plugged: PlugIn, beta: Float, options: Sandwich) -> _Error:
+def _linear_at(plugged: PlugIn, beta: Float) -> Linear:
     """With the bread of p, which is well conditioned where reversion's own is not."""
-    engine = plugged.reverted
-    totals = engine.totals(beta, plugged.slope(beta))
-    linear = Linear(totals, bread(totals, engine.about.parameters))
+    totals = plugged.reverted.totals(beta, plugged.slope(beta))
+    return Linear(totals, bread(totals, plugged.reverted.about.parameters))
+
+
+def _error_at(plugged: PlugIn, beta: Float, options: Sandwich) -> _Error:
+    engine, linear = plugged.reverted, _linear_at(plugged, beta)
     small = small_sample(engine, beta, linear, always=options.correction == "HC2") if options.small_sample else None
     design = engine.sampling.degrees_of_freedom
     if small is not None:
         return _Error(small.blanked(small.covariance), small.df, True)
     df = np.full(engine.d, np.inf if design is None else design)
-    return _Error(sandwich_covariance(totals, linear.inverse, engine, options), df, False)
+    return _Error(sandwich_covariance(linear.totals, linear.inverse, engine, options), df, False)
+
+
+def _growth(plugged: PlugIn, beta: Float, errors: Float) -> Float:
+    """Half of what a standard error (d,) grows by on the way of one of them, downwards and upwards (2, d); 0 where it does not grow.
+
+    An estimate that happens to be small can have an error that is too small to reach back. With an error that depends on the parameter the end of an
+    interval is where ∫ dβ/se = t: to second order that is t times the mean of the errors here and there. The other parameters move along as they do
+    by chance.
+    """
+    part, out = plugged.sketch, np.zeros((2, len(beta)))
+    if part.reverted.about.sums:
+        return out
+    with suppress(SolveError, np.linalg.LinAlgError):
+        covariance = _linear_at(part, beta).covariance
+        for j in np.flatnonzero(np.diag(covariance) > 0).tolist():
+            move = OUT * errors[j] * covariance[:, j] / covariance[j, j]
+            grown = [_grown(part, beta + sign * move, j, covariance[j, j]) for sign in (-1.0, 1.0)]
+            out[:, j] = np.array(grown) * errors[j] / (2 * OUT)
+    return out
+
+
+def _grown(plugged: PlugIn, beta: Float, j: int, variance: float) -> float:
+    """By which share the error of a parameter is larger at another value than the root of a variance; 0 where it is not, or has no value."""
+    with suppress(SolveError, np.linalg.LinAlgError):
+        ratio = float(_linear_at(plugged, beta).covariance[j, j]) / variance
+        return max(np.sqrt(ratio) - 1, 0.0) if np.isfinite(ratio) and ratio > 0 else 0.0
+    return 0.0
 
 
 def _result(method: Stabilized, task: Task, plugged: PlugIn, options: Sandwich) -> StabilizedResult:
     engine, about = plugged.reverted, plugged.reverted.about
     (t, size), w = plugged.evidence, plugged.weight
     b, o = plugged.m + w * plugged.step, plugged.m + plugged.step
-    own = _error_near(plugged, b, options)
-    other = _error_near(plugged, o, options)
-    limits = Hull(np.stack([b, o]), np.stack([own.errors, other.errors]), np.stack([own.df, other.df]), options.level)
+    own, other = _error_near(plugged, b, options), _error_near(plugged, o, options)
+    growth = _growth(plugged, b, own.errors)
+    limits = Hull(
+        np.stack([b, o]),
+        np.stack([own.errors, other.errors]),
+        np.stack([own.df, other.df]),
+        np.stack([growth, np.zeros_like(growth)]),
+        options.level,
+    )
     result = StabilizedResult(
         parameters=about.parameters,
         estimate=b,

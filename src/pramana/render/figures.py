@@ -162,10 +162,12 @@ def coefficients(
     return dot_panels(terms, [DotPanel(series, x_label, reference, log=log)], title=title, ax=ax)
 
 
-def dot_panels(terms: Sequence[str], panels: Sequence[DotPanel], *, title: str = "", ax: Any = None) -> Any:
-    """Panels that share their terms, and the names of their series."""
+def dot_panels(
+    terms: Sequence[str], panels: Sequence[DotPanel], *, title: str = "", row: float | None = None, ax: Any = None
+) -> Any:
+    """Panels that share their terms, and the names of their series; a term is `row` inches high, by default as its series need."""
     most = max((panel.series for panel in panels), key=len)
-    height = 1.3 + max(len(terms) * (0.28 + 0.17 * len(most)), 0.8)
+    height = 1.3 + max(len(terms) * (row or 0.28 + 0.17 * len(most)), 0.8)
     size = (7.2 + 3.4 * (len(panels) - 1), min(height, 40))
     figure, axes = _panels(ax, len(panels), size, sharey=True)
     for one, panel in zip(axes, panels, strict=True):

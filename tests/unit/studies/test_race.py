@@ -59,6 +59,7 @@ def test_replicates_are_what_fit_gives() -> None:
     np.testing.assert_array_equal(numbers["estimate"][1], alone.estimate)
     np.testing.assert_array_equal(numbers["low"][1], alone.interval()[:, 0])
     np.testing.assert_array_equal(found.values["one step"]["estimate"][1], alone.one_step)
+    np.testing.assert_array_equal(found.values["plug-in"]["estimate"][1], alone.plug_in)
     assert np.all(found.values["one step"]["low"] >= numbers["low"])
     clipped = pr.fit(
         cell.what,
@@ -98,7 +99,7 @@ def test_errors_are_cut_and_paired() -> None:
 
 @pytest.mark.parametrize("path", sorted(PAGES.glob("d1.csv")), ids=lambda path: path.stem)
 def test_committed_results_are_of_the_study_as_it_is_and_never_worse_than_reversion(path: Path) -> None:
-    """Nor without an answer; the page says what else was asked, and whether it was reached."""
+    """Nor with intervals that cover less, nor without an answer; one thing that was asked is not reached."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = [{k: _number(v) for k, v in row.items() if v} for row in csv.DictReader(file)]
     found = StudyResult(tuple(rows))
@@ -106,9 +107,8 @@ def test_committed_results_are_of_the_study_as_it_is_and_never_worse_than_revers
     own = found.where(method="stabilized")
     assert [(r["setting"], r["keep"], r["n"]) for r in own] == kept
     assert all(r["replicates"] >= 2000 for r in own)
-    (_, larger), *_, (_, rootless) = verdicts(found)
-    assert not larger
-    assert not rootless
+    missed = [missed for _, missed in verdicts(found)]
+    assert missed == [False, True, False, False, False]  # the median under strong noise, as the page says
 
 
 def _number(text: str) -> float | str:
@@ -128,7 +128,7 @@ def test_the_others_run_on_the_first_data_sets_only(monkeypatch: pytest.MonkeyPa
     assert np.isnan(found.values["naive"]["estimate"][2]).all()
     np.testing.assert_array_equal(found.values["stabilized"]["estimate"], whole.values["stabilized"]["estimate"])
     rows = summary(cell, found)
-    assert [r["replicates"] for r in rows.rows] == [3, 3, 3] + [2] * (len(rows.rows) - 3)
+    assert [r["replicates"] for r in rows.rows] == [3] * 4 + [2] * (len(rows.rows) - 4)
     assert {k: v for k, v in rows.where(method="naive")[0].items() if k != "seconds"} == {
         k: v for k, v in first.items() if k != "seconds"
     }
