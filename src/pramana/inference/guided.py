@@ -34,7 +34,7 @@ Sums = Callable[[Float], tuple[Float, Float]]
 
 
 @dataclass(frozen=True)
-class Found:
+class GuidedRoot:
     """A root, the norm of the score that is left there, passes over all records, and their last slope (d, d), next to the root."""
 
     beta: Float
@@ -43,7 +43,7 @@ class Found:
     slope: Float
 
 
-def guided(sums: Sums, few: Engine, each: float, start: Float, scale: Float) -> Found | None:
+def guided(sums: Sums, few: Engine, each: float, start: Float, scale: Float) -> GuidedRoot | None:
     """The root of the sums over all records, or None where some of them do not lead to it.
 
     Parameters
@@ -56,7 +56,7 @@ def guided(sums: Sums, few: Engine, each: float, start: Float, scale: Float) -> 
         score, slope = sums(beta)
         norm = float(np.max(np.abs(score * scale)))
         if norm <= TOLERANCE:
-            return Found(beta, norm, steps, slope[0])
+            return GuidedRoot(beta, norm, steps, slope[0])
         if not norm <= 0.1 * before:
             return None
         wrong = max(TRUST, DOUBT * norm / bend) if DOUBT * norm < bend else 1.0
@@ -65,7 +65,7 @@ def guided(sums: Sums, few: Engine, each: float, start: Float, scale: Float) -> 
             return None
         beta, bend = moved
         if wrong * bend <= 0.1 * TOLERANCE:
-            return Found(beta, wrong * bend, steps + 1, slope[0])
+            return GuidedRoot(beta, wrong * bend, steps + 1, slope[0])
         before = norm
     return None
 
