@@ -18,7 +18,7 @@ from pramana.estimators.reversion import Reversion
 from pramana.inference import Sandwich, solve
 from pramana.inference.identification import SAFE, WANTED, identification
 from pramana.inference.sandwich import bread, sandwich_covariance
-from pramana.inference.score_intervals import FAR, _Profile
+from pramana.inference.score_intervals import score_statistic
 
 Log = Callable[[str, object], None]
 Z, CRITICAL = 1.959964, 3.841459
@@ -42,17 +42,14 @@ def one(engine: Engine, truth: np.ndarray) -> np.ndarray:
     errors = np.sqrt(np.diag(covariance))
     away = beta - truth
     wald = np.sign(away) * (np.abs(away) > Z * errors)
-    score = np.array([_rejected(engine, beta, j, truth[j], errors[j]) for j in range(engine.d)])
+    score = np.array([_rejected(engine, beta, j, truth[j], errors) for j in range(engine.d)])
     judged = identification(engine, beta, totals, covariance)
     return np.column_stack([judged.signals, judged.signals < SAFE, wald, score])
 
 
-def _rejected(engine: Engine, beta: np.ndarray, j: int, value: float, error: float) -> float:
-    side = np.sign(beta[j] - value)
-    if _Profile(engine, beta, j).statistic(value) <= CRITICAL:
-        return 0.0
-    far = _Profile(engine, beta, j).statistic(beta[j] - side * error * FAR)
-    return float(side * (far > CRITICAL))  # an infinite interval covers a gap
+def _rejected(engine: Engine, beta: np.ndarray, j: int, value: float, errors: np.ndarray) -> float:
+    missed = score_statistic(engine, beta, errors, j, value) > CRITICAL
+    return float(np.sign(beta[j] - value) * missed)
 
 
 def simulated(setting: Faint, replicates: int, seed: int) -> tuple[np.ndarray, int]:

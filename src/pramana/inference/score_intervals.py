@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -13,11 +14,22 @@ from pramana.errors import SolveError
 from pramana.kernels.newton import newton
 
 FAR = 2.0**24
-CLOSE = 1e-4
-"""Relative change of an end that leaves its square, as curves through three points converge."""
+"""Standard errors from the estimate beyond which an end is infinite."""
+STRIDE = 4.0
+"""Factor between the distances at which the way far out is looked at."""
+SAME = 1e-4
+"""Relative change of the statistic's root that counts as none."""
+JUMP = 0.3
+"""Share of the way of the other parameters over a step by which they may be off their tangents: less than 0.2 on smooth ways, more
+than 0.45 where they were seen to jump to another of several roots."""
+MET = 1e-9
+"""Relative difference from the limit at which an end is found."""
+CLOSE = 1e-6
+"""Relative width within which an end is known where the statistic jumps."""
 ROOTLESS = 1e-3
-"""The same of an end beyond which the other parameters have no root, by halving."""
+"""The same where beyond it the other parameters have no root."""
 STEPS = 60
+CLIMB = 12
 
 
 def score_intervals(
@@ -27,29 +39,33 @@ def score_intervals(
     critical: Float,
     rows: Sequence[int] | None = None,
     extra: Callable[[Float], Float] | None = None,
-) -> Float:
-    """(L, d, 2): the values of each parameter that the score test does not reject, walking out from the estimate; NaN but for the
-    parameters asked for.
+) -> tuple[Float, Float]:
+    """(L, d, 2): the values of each parameter around its estimate that the score test does not reject; and (d,): the largest statistic
+    whose interval leaves out 0. NaN but for the parameters asked for.
 
     The test of each of L levels rejects where the squared score exceeds `critical` (L, d) of its variances, which `extra` adds to:
     variance of the score, by parameter value, that the records do not show.
 
-    An end is infinite where the test does not reject values far out. The accepted values can then leave a gap, when a
-    reverted variance may have either sign: the interval covers it, since the values beyond it are accepted.
+    An end is the first value, walking out from the estimate, that is rejected: a reverted equation can have several roots, and other
+    values may be accepted around those. It is infinite where the test does not reject values far out; the interval then covers
+    what is rejected on the way, since the values beyond it are accepted. The intervals of a higher level contain those of a lower one.
     """
-    out = np.full((len(critical), engine.d, 2), np.nan)
+    out, zeros = np.full((len(critical), engine.d, 2), np.nan), np.full(engine.d, np.nan)
     for j in range(engine.d) if rows is None else rows:
-        for side, sign in enumerate((-1.0, 1.0)):
-            walk = _Walk(_Profile(engine, beta, j, extra), sign * max(errors[j], 1e-12))
+        profile = _Profile(engine, beta, errors, j, extra)
+        walks = [_Walk(profile, sign) for sign in (-1.0, 1.0)]
+        for side, walk in enumerate(walks):
             out[:, j, side] = [walk.end(float(limit)) for limit in np.sqrt(critical[:, j])]
-    return out
+        zeros[j] = walks[int(beta[j] < 0)].least_limit(0.0) ** 2
+    return out, zeros
 
 
 def score_statistic(
-    engine: Engine, beta: Float, index: int, value: float, extra: Callable[[Float], Float] | None = None
+    engine: Engine, beta: Float, errors: Float, index: int, value: float, extra: Callable[[Float], Float] | None = None
 ) -> float:
-    """Of the hypothesis that one parameter has this value."""
-    return _Profile(engine, beta, index, extra).statistic(value)
+    """The largest statistic whose interval leaves out this value of one parameter."""
+    sign = 1.0 if value > beta[index] else -1.0
+    return _Walk(_Profile(engine, beta, errors, index, extra), sign).least_limit(value) ** 2
 
 
 @dataclass(frozen=True)
@@ -82,104 +98,199 @@ class Reference:
         return float(np.sqrt(statistic / room) / factor) if room > 0 else float("inf")
 
 
-class _Walk:
-    """Out from the estimate on one side, in steps of a standard error; what was computed on the way serves every level."""
+@dataclass(frozen=True)
+class _Point:
+    """A value of the parameter: the root of its statistic, infinite where the other parameters have no root; all parameters there, and
+    how the others move with the value."""
 
-    def __init__(self, profile: _Profile, step: float) -> None:
-        self.centre, self.step = float(profile.beta[profile.index]), step
-        self.far = np.sqrt(profile.statistic(self.centre + step * FAR))
-        self.known: dict[float, float] = {}
-        profile.reset()
-        self.profile = profile
+    root: float
+    beta: Float
+    tangent: Float
+
+
+class _Walk:
+    """Out from the estimate on one side, by distances in standard errors that double; what was seen on the way serves every level."""
+
+    def __init__(self, profile: _Profile, sign: float) -> None:
+        self.profile, self.step = profile, float(sign * profile.errors[profile.index])
+        self.points, self.path = {0.0: profile.start}, [0.0]
 
     def end(self, limit: float) -> float:
-        """Double the distance until the root of the statistic is beyond the limit, then close in on where it gets there."""
-        nowhere = float(np.sign(self.step) * np.inf)
-        if self.far <= limit:
-            return nowhere
-        high = 1.0
-        while self.root(high) <= limit:
-            high *= 2
-            if high > FAR:
-                return nowhere
-        high = min(d for d, root in self.known.items() if root > limit)
-        low = max((d for d in self.known if d < high), default=0.0)
-        guess = self._between(low, high, limit)
-        for _ in range(STEPS):
-            low, high = (guess, high) if self.root(guess) <= limit else (low, guess)
-            last, guess = guess, self._between(low, high, limit)
-            close = CLOSE if np.isfinite(self.root(high)) else ROOTLESS
-            if abs(guess - last) <= close * guess:
-                break
-        return float(self.centre + self.step * guess)
+        """The first value beyond the limit; infinite where values far out are not beyond it."""
+        if self.far > limit:
+            while self.path[-1] < FAR and self._highest(self.path[-1]) <= limit:
+                self._on(max(2 * self.path[-1], 1.0))
+            if self._highest(self.path[-1]) > limit:
+                return self._value(self._crossing(limit))
+        return float(np.sign(self.step) * np.inf)
 
-    def _between(self, low: float, high: float, limit: float) -> float:
-        """Where a curve through the nearest of what is known meets the limit; halfway where it does so outside."""
-        known = [(0.0, 0.0), *((root, d) for d, root in self.known.items() if np.isfinite(root))]
-        roots, distances = np.array(sorted(known, key=lambda pair: abs(pair[0] - limit))[:3]).T
-        itself = np.eye(len(roots), dtype=bool)
+    def least_limit(self, value: float) -> float:
+        """The least limit whose interval holds a value on this side: the largest root on the way there, or the one far out."""
+        away = (value - self._value(0.0)) / self.step
+        while self.path[-1] < away and self._highest(away) < self.far:
+            self._on(min(max(2 * self.path[-1], 1.0), away))
+        if away < self.path[-1]:
+            self._root(away)
+        return min(self._highest(away), self.far)
+
+    @cached_property
+    def far(self) -> float:
+        """The root of the statistic far out, by one leap or, where that loses the other parameters, by strides until it stays."""
+        leap = self._seen(FAR, self.points[0.0])
+        if np.isfinite(leap.root):
+            return leap.root
+        distance, point, still = 1.0, self._seen(1.0, self.points[0.0]), 0
+        while distance < FAR and still < 2 and np.isfinite(point.root):
+            distance, last = distance * STRIDE, point.root
+            point = self._seen(distance, point)
+            still = still + 1 if abs(point.root - last) <= SAME * last else 0
+        return point.root
+
+    def _value(self, distance: float) -> float:
+        return float(self.profile.beta[self.profile.index] + self.step * distance)
+
+    def _seen(self, distance: float, near: _Point) -> _Point:
+        return self.profile.at(self._value(distance), near)
+
+    def _highest(self, distance: float) -> float:
+        return max(point.root for d, point in self.points.items() if d <= distance)
+
+    def _root(self, distance: float) -> float:
+        """Of the statistic; infinite beyond where the other parameters end."""
+        if distance not in self.points:
+            inside = max(d for d, point in self.points.items() if d < distance and np.isfinite(point.root))
+            if self._followed(inside, distance) < distance:
+                return np.inf
+        return self.points[distance].root
+
+    def _followed(self, low: float, distance: float) -> float:
+        """How far the other parameters could be followed from a point inside: in one step, or by smaller ones where they get lost."""
+        step, easy = distance - low, False
+        while low < distance:
+            high = min(low + step, distance)
+            point = self._seen(high, self.points[low])
+            lost = np.isinf(point.root) or not self.profile.follows(self.points[low], point)
+            if lost and step <= ROOTLESS * high:
+                self.points[high] = replace(point, root=np.inf)
+                return high
+            if not lost:
+                self.points[high], low = point, high
+            step, easy = (step / 2 if lost else step * 2 if easy else step), not lost
+        return low
+
+    def _on(self, distance: float) -> None:
+        """One step farther, or to where the other parameters end; and up to the peak where the statistic has fallen since the step before."""
+        self.path.append(self._followed(self.path[-1], distance))
+        before, root = (self.points[d].root for d in self.path[-2:])
+        if len(self.path) > 2 and root < before * (1 - SAME) and before >= self._highest(self.path[-1]):
+            self._climb(*self.path[-3:])
+
+    def _climb(self, low: float, top: float, high: float) -> None:
+        """To the largest root between low and high, of which top is nearer, by parabolas."""
+        for _ in range(CLIMB):
+            guess = self._vertex(low, top, high)
+            if abs(guess - top) <= 1e-3 * top:
+                break
+            inner, outer = sorted((guess, top))
+            rises = self._root(inner) < self._root(outer)
+            low, top, high = (inner, outer, high) if rises else (low, inner, outer)
+
+    def _vertex(self, low: float, top: float, high: float) -> float:
+        """Where the parabola through three points is highest; inside the longer part where it has no such place."""
+        a, b, c = (self.points[d].root for d in (low, top, high))
+        left, right = (top - low) * (b - c), (high - top) * (b - a)
+        if left + right > 0:
+            return top - 0.5 * ((top - low) * left - (high - top) * right) / (left + right)
+        return (low + top) / 2 if top - low > high - top else (top + high) / 2
+
+    def _crossing(self, limit: float) -> float:
+        """The first distance known to be beyond the limit, moved in to where the limit is met."""
+        missed, halve = np.inf, False
+        for _ in range(STEPS):
+            high = min(d for d, point in self.points.items() if point.root > limit)
+            low = max(d for d in self.points if d < high)
+            if np.isinf(self.points[high].root):  # the other parameters end here
+                break
+            guess = (low + high) / 2 if halve else self._curve(limit, low, high)
+            before, missed = missed, abs(self._root(guess) - limit)
+            if missed <= MET * limit or high - low <= CLOSE * high:
+                return guess
+            halve = missed > before / 2  # the curve does not lead there
+        return high
+
+    def _curve(self, limit: float, low: float, high: float) -> float:
+        """Where distance, as a curve of the root through the two points around the limit and the next nearest to it, meets it."""
+        others = [d for d, point in self.points.items() if d not in (low, high) and np.isfinite(point.root)]
+        third = sorted(others, key=lambda d: abs(self.points[d].root - limit))[:1]
+        known = np.array([low, high, *third])
+        roots = np.array([self.points[d].root for d in known])
+        itself = np.eye(known.size, dtype=bool)
         with np.errstate(all="ignore"):  # equal roots make no curve
             parts = np.where(itself, 1.0, limit - roots) / np.where(itself, 1.0, roots[:, None] - roots)
-            found = float(np.prod(parts, axis=1) @ distances)
-        return found if low < found < high and np.isfinite(self.known[high]) else (low + high) / 2
-
-    def root(self, distance: float) -> float:
-        if distance not in self.known:
-            self.known[distance] = float(np.sqrt(self.profile.statistic(self.centre + self.step * distance)))
-        return self.known[distance]
+            found = float(np.prod(parts, axis=1) @ known)
+        return found if low < found < high else (low + high) / 2
 
 
-@dataclass
 class _Profile:
     """The score statistic of one parameter, the others solved for at every value of it."""
 
-    engine: Engine
-    beta: Float
-    index: int
-    extra: Callable[[Float], Float] | None = None
+    def __init__(
+        self,
+        engine: Engine,
+        beta: Float,
+        errors: Float,
+        index: int,
+        extra: Callable[[Float], Float] | None = None,
+    ) -> None:
+        self.engine, self.beta, self.index, self.extra = engine, beta, index, extra
+        self.errors = np.maximum(errors, 1e-12)
+        self._others = np.delete(np.arange(engine.d), index)
+        self._scale = 1 / np.maximum(engine.spread(beta, engine.own)[self._others], 1e-300)
+        with np.errstate(all="ignore"):
+            self.start = replace(self._point(beta), root=0.0)
 
-    def __post_init__(self) -> None:
-        self._others = np.delete(np.arange(self.engine.d), self.index)
-        self._scale = 1 / np.maximum(self.engine.spread(self.beta, self.engine.own)[self._others], 1e-300)
-        self.reset()
-
-    def reset(self) -> None:
-        """Look for the other parameters near the estimate again."""
-        self._last, self._tangent = self.beta, np.zeros(self.engine.d - 1)
-
-    def statistic(self, value: float) -> float:
-        """Squared score over its variance; infinite where the other parameters have no root."""
+    def at(self, value: float, near: _Point) -> _Point:
+        """The point of this value, the other parameters looked for from those of a point nearby."""
         with np.errstate(all="ignore"):  # far out anything may overflow
-            return self._statistic(value)
+            full = self._solved(value, near)
+            return _Point(np.inf, near.beta, near.tangent) if full is None else self._point(full)
 
-    def _statistic(self, value: float) -> float:
-        full = self._solved(value)
-        if full is None:
-            return float("inf")
+    def follows(self, near: _Point, point: _Point) -> bool:
+        """Whether the other parameters moved from one point to the next as their tangents say, or jumped to another of several roots."""
+        step = point.beta[self.index] - near.beta[self.index]
+        moved = point.beta[self._others] - near.beta[self._others]
+        ahead, back = step * near.tangent, step * point.tangent
+        off, size = moved - (ahead + back) / 2, (np.abs(ahead) + np.abs(back)) / 2
+        scale = 1 / self.errors[self._others]
+        return bool(np.linalg.norm(off * scale) <= JUMP * np.linalg.norm(size * scale) + SAME)
+
+    def _point(self, full: Float) -> _Point:
         totals = self.engine.totals(full)
         j, others = self.index, self._others
-        contrast = np.zeros(self.engine.d)
+        contrast, tangent = np.zeros(self.engine.d), np.zeros(others.size)
         contrast[j] = 1.0
         if others.size:
             among = totals.slope[np.ix_(others, others)]
             try:
                 contrast[others] = -np.linalg.solve(among.T, totals.slope[j, others])
-                self._last, self._tangent = full, -np.linalg.solve(among, totals.slope[others, j])
+                tangent = -np.linalg.solve(among, totals.slope[others, j])
             except np.linalg.LinAlgError:
-                return float("inf")
+                return _Point(np.inf, full, tangent)
         meat = totals.meat if self.extra is None else totals.meat + self.extra(full)
         variance = float(contrast @ meat @ contrast)
-        return float((contrast @ totals.score) ** 2 / variance) if variance > 0 else 0.0
+        root = abs(float(contrast @ totals.score)) / np.sqrt(variance) if variance > 0 else 0.0
+        return _Point(float(root), full, tangent)
 
-    def _solved(self, value: float) -> Float | None:
-        """All parameters, the others from where they were last or from where their tangent leads."""
-        full = self._last.copy()
+    def _solved(self, value: float, near: _Point) -> Float | None:
+        """All parameters, the others from where their tangent leads or from where they were."""
+        full = near.beta.copy()
         full[self.index] = value
         if not self._others.size:
             return full
-        found = self._solve_others(full, self._last[self._others] + self._tangent * (value - self._last[self.index]))
-        if found is None and self._tangent.any():
-            found = self._solve_others(full, self._last[self._others])
+        there = near.beta[self._others]
+        found = self._solve_others(full, there + near.tangent * (value - near.beta[self.index]))
+        if found is None and near.tangent.any():
+            found = self._solve_others(full, there)
         if found is None:
             return None
         full[self._others] = found

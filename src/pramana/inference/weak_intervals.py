@@ -16,7 +16,7 @@ from pramana.estimating.equation import About
 from pramana.inference.identification import SAFE, WANTED, Identification
 from pramana.inference.limits import Limits
 from pramana.inference.options import Sandwich
-from pramana.inference.score_intervals import FAR, Reference, score_intervals, score_statistic
+from pramana.inference.score_intervals import Reference, score_intervals
 
 USUAL = 0.95
 
@@ -84,23 +84,10 @@ def limits_of(
     rows = [int(j) for j in np.flatnonzero(held)]
     asked = sorted(levels)
     critical = {level: reference.critical(level) for level in asked}
-    limits = score_intervals(engine, beta, errors, np.stack(list(critical.values())), rows, extra)
-    values = dict(zip(asked, limits, strict=True))
-    roots = np.full(engine.d, np.nan)
-    for j in rows:
-        found = score_statistic(engine, beta, j, 0.0, extra)
-        low, high = values[chosen.level][j]
-        if found > critical[chosen.level][j] and low <= 0 <= high:
-            found = min(found, _far_out(engine, beta, errors, j, extra))
-        roots[j] = reference.t(found, j)
+    limits, zeros = score_intervals(engine, beta, errors, np.stack(list(critical.values())), rows, extra)
+    roots = np.array([reference.t(zero, j) if held[j] else np.nan for j, zero in enumerate(zeros)])
     kind = "score" if held.all() else "auto" if held.any() else "wald"
-    return ScoreLimits(kind, chosen.level, values, roots)
-
-
-def _far_out(engine: Engine, beta: Float, errors: Float, j: int, extra: Callable[[Float], Float] | None) -> float:
-    """The statistic beyond a gap in the accepted values in which 0 lies: the interval covers it, and 0 is no less possible."""
-    away = beta[j] - np.copysign(max(errors[j], 1e-12) * FAR, beta[j])
-    return score_statistic(engine, beta, j, float(away), extra)
+    return ScoreLimits(kind, chosen.level, dict(zip(asked, limits, strict=True)), roots)
 
 
 def interval_kinds(limits: Limits | None, about: About, interval: str) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +12,12 @@ from scipy.stats import chi2
 from scipy.stats import t as student
 
 import pramana as pr
+from pramana.analysis.question import question
+from pramana.analysis.sampling import Beside
+from pramana.analysis.task import Options, Task
+from pramana.engines import Engine
+from pramana.estimators.reversion import Reversion
+from pramana.inference.score_intervals import _Profile, score_intervals
 
 SCORE = pr.Sandwich(interval="score")
 LARGE = pr.Sandwich("HC0", interval="score")
@@ -96,3 +105,73 @@ def test_the_ends_are_where_the_test_just_rejects(survey: pd.DataFrame) -> None:
     efficient = (x - x.mean()) * residual
     statistic = efficient.sum() ** 2 / np.sum(efficient**2)
     assert statistic == pytest.approx(chi2.ppf(0.95, 1), rel=1e-5)
+
+
+LEVELS = (0.8, 0.9, 0.95, 0.99)
+
+
+def behind_a_coin(seed: int) -> pd.DataFrame:
+    """A yes or no that depends on x, released as it is with probability 0.6: the paper's Simulation A1 under strong noise."""
+    rng = np.random.default_rng(1000 + seed)
+    x = rng.normal(0.5, 1.0, 1000)
+    y = (rng.random(1000) < 1 / (1 + np.exp(1 - 1.5 * x))).astype(int)
+    return pd.DataFrame({"x": x, "y": np.where(rng.random(1000) < 0.6, y, 1 - y)})
+
+
+def counts_behind_a_coin(seed: int) -> pd.DataFrame:
+    """Counts that depend on a covariate which is released as it is with probability 0.6: an equation with several roots."""
+    rng = np.random.default_rng(1000 + seed)
+    x, g = rng.normal(size=400), rng.integers(0, 2, 400)
+    y = rng.poisson(np.exp(0.3 + 0.3 * x + 0.5 * g))
+    return pd.DataFrame({"x": x, "g": np.where(rng.random(400) < 0.6, g, 1 - g), "y": y})
+
+
+def scored(data: pd.DataFrame, *levels: float) -> tuple[dict[float, np.ndarray], np.ndarray, pr.Result]:
+    """Score limits at each level, the statistics of zero, and a fit; all of one walk."""
+    column, formula, family = ("g", "y ~ x + g", "poisson") if "g" in data else ("y", "y ~ x", "binomial")
+    mechanism = pr.Mechanism({column: pr.TransitionMatrix.binary(0.6, 0.6)})
+    result = pr.fit(formula, data, mechanism, family=family, inference=pr.Sandwich("HC0", interval="wald"))
+    engine = engine_of(formula, family, data, mechanism)
+    critical = np.stack([np.full(engine.d, chi2.ppf(level, 1)) for level in levels])
+    limits, zeros = score_intervals(engine, result.estimate, result.standard_errors, critical)
+    return dict(zip(levels, limits, strict=True)), zeros, result
+
+
+def engine_of(formula: str, family: str, data: pd.DataFrame, mechanism: pr.Mechanism) -> Engine:
+    task = Task.read(question(formula, family, None, None), data, mechanism, Beside(), Options())
+    binding = Reversion().bind(task.function, task.mechanism, task.table, task.sampling.row_weights)
+    return task.engine(binding.equation).learned()
+
+
+@pytest.mark.parametrize("data", [*map(behind_a_coin, range(4)), counts_behind_a_coin(0)])
+def test_intervals_are_nested_and_do_not_depend_on_the_other_levels(data: pd.DataFrame) -> None:
+    together, zeros, result = scored(data, *LEVELS)
+    for narrow, wide in pairwise(LEVELS):
+        assert np.all(together[wide][:, 0] <= together[narrow][:, 0])
+        assert np.all(together[narrow][:, 1] <= together[wide][:, 1])
+    scale = result.standard_errors[:, None]
+    for level in LEVELS:
+        alone = scored(data, level)[0][level]
+        finite = np.isfinite(alone)
+        assert np.array_equal(finite, np.isfinite(together[level]))
+        assert np.all(np.abs(alone[finite] - together[level][finite]) <= (1e-6 * (scale + np.abs(alone)))[finite])
+        holds = (together[level][:, 0] <= 0) & (together[level][:, 1] >= 0)
+        assert np.array_equal(zeros <= chi2.ppf(level, 1), holds)  # the test of zero agrees with the interval
+
+
+@pytest.mark.parametrize("data", [behind_a_coin(1), behind_a_coin(58), counts_behind_a_coin(0)])
+def test_the_ends_are_the_first_that_a_walk_in_small_steps_meets(data: pd.DataFrame) -> None:
+    limits, _, result = scored(data, 0.9)
+    column, formula, family = ("g", "y ~ x + g", "poisson") if "g" in data else ("y", "y ~ x", "binomial")
+    engine = engine_of(formula, family, data, pr.Mechanism({column: pr.TransitionMatrix.binary(0.6, 0.6)}))
+    small = 0.02
+    for j, side in itertools.product(range(engine.d), (0, 1)):
+        profile = _Profile(engine, result.estimate, result.standard_errors, j)
+        point, error = profile.start, result.standard_errors[j]
+        for k in range(1, 300):
+            near, point = point, profile.at(result.estimate[j] + (2 * side - 1) * small * k * error, point)
+            if point.root**2 > chi2.ppf(0.9, 1) or not profile.follows(near, point):
+                break
+        walked = result.estimate[j] + (2 * side - 1) * small * k * error
+        found = limits[0.9][j, side]
+        assert abs(found - walked) <= 1.01 * small * error or (k == 299 and abs(found) > abs(walked))

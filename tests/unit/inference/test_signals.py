@@ -67,7 +67,7 @@ def test_the_signal_is_that_of_the_score_statistic(plan: Any, weighted: bool, mo
     errors = np.sqrt(np.diag(covariance))
     slow = [
         max(
-            abs(np.log(score_statistic(engine, beta, j, beta[j] + side * reach * errors[j]) / reach**2))
+            abs(np.log(score_statistic(engine, beta, errors, j, beta[j] + side * reach * errors[j]) / reach**2))
             for side in (-1, 1)
         )
         for j in range(engine.d)
