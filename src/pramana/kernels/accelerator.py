@@ -22,7 +22,7 @@ from pramana.kernels.products import Products
 
 _WEYL, _MIX1, _MIX2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _ONE = 0x3FF0000000000000
-BATCH_ENTRIES, BATCH_SHARE = 200_000_000, 0.05
+BATCH_ENTRIES, BATCH_SHARE = 200_000_000, 0.1
 """Draws × rows in one launch, 1.6 GB of weights; on a device that says how large its memory is, what fills a share of it."""
 FIRST_STEPS, MORE_STEPS = 2, (6, 60)
 """Evaluations of all draws together after a rough one, and of those that are left, in rounds: in the last one few run to their end."""

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from pramana.arrays import Bool, Float
+from pramana.arrays import Bool, Float, Int
 from pramana.engines import Engine
 from pramana.errors import PramanaWarning, SolveError
 from pramana.estimating import EstimatingFunction
@@ -258,10 +258,11 @@ def _on_device(sets: DataSets, beta: Float, inference: Resampling, seeds: Sequen
     found = sets.held.resampled(safe, keys_of(seeds, np.arange(inference.draws)), scale)
     numbers = _named(found.quantiles, found.spread) | {"rootless": np.zeros_like(beta)}
     for g, (values, rooted) in found.open.items():
-        options = replace(inference, seed=seeds[g])
-        _resolve(sets.part(g), options, seeds[g], beta[g], values, rooted)
-        for name, v in draw_statistics(values).items():
-            numbers[name][g] = v
+        _resolve(sets.part(g), replace(inference, seed=seeds[g]), seeds[g], beta[g], values, rooted)
+    if found.open:
+        opened = draw_statistics(np.stack([values for values, _ in found.open.values()]))
+        for name, v in opened.items():
+            numbers[name][list(found.open)] = v
     numbers |= {"se_sandwich": errors, "se_one_step": found.first}
     failed = ~np.isfinite(beta).all(axis=1, keepdims=True)
     return {name: np.where(failed, np.nan, v) for name, v in numbers.items()}
@@ -276,11 +277,28 @@ def _resolve(engine: Engine, options: Resampling, seed: int, beta: Float, values
 
 
 def draw_statistics(values: Float) -> Numbers:
-    """Scales and percentiles (d,) of draws (M, d), those without a root (NaN) left out and counted."""
-    rooted = np.isfinite(values).all(axis=1)
-    kept = values[rooted]
-    out = _named(np.quantile(kept, [0.25, 0.75, 0.025, 0.975], axis=0), kept.std(axis=0, ddof=1))
-    return out | {"rootless": np.full(values.shape[1], float(np.sum(~rooted)))}
+    """Scales and percentiles (…, d) of draws (…, M, d), those without a root (NaN) left out and counted."""
+    rooted = np.asarray(np.isfinite(values).all(axis=-1))
+    count = rooted.sum(axis=-1)[..., None]
+    kept = np.sort(np.where(rooted[..., None], values, np.inf), axis=-2)
+    quantiles = [_quantile(kept, q, count) for q in (0.25, 0.75, 0.025, 0.975)]
+    held = np.where(rooted[..., None], values, 0.0)
+    with np.errstate(all="ignore"):  # of one draw or none there is no spread
+        off = np.where(rooted[..., None], values - (held.sum(axis=-2) / count)[..., None, :], 0.0)
+        spread = np.sqrt(np.where(count > 1, (off**2).sum(axis=-2) / (count - 1), np.nan))
+    lost = np.broadcast_to(values.shape[-2] - count, spread.shape).astype(np.float64)
+    return _named(np.stack(quantiles), spread) | {"rootless": lost}
+
+
+def _quantile(ordered: Float, q: float, count: Int) -> Float:
+    """Of the first `count` (…, 1) of ordered draws (…, M, d), on the line between the two around it; NaN where there are none."""
+    place = q * (count - 1)
+    low = np.clip(np.floor(place).astype(np.int64), 0, None)
+    below, above = (
+        np.take_along_axis(ordered, k[..., None, :], axis=-2)[..., 0, :] for k in (low, np.clip(low + 1, 0, count - 1))
+    )
+    with np.errstate(invalid="ignore"):
+        return np.where(count > 0, below + (above - below) * (place - low), np.nan)
 
 
 def _named(quantiles: Float, spread: Float) -> Numbers:
