@@ -172,8 +172,7 @@ def equality() -> str:
 SHORT = """
 ## What falls short
 
-- Table 1 misses its two seconds. What is left are draws whose Newton takes many steps,
-  and those without a root, which are left to the careful solver of the CPU.
+- Draws without a root are left to the careful solver of the CPU, whose threads decide about half of Table 1's time: it varies from run to run.
 - The data of a study are made on the CPU, by as many processes as there are workers. Its normal variates come from
   NumPy's ziggurat, which takes as many random words as it happens to need, so that a record has no place of its own in the stream;
   a generator that a device could follow would change every published table.
