@@ -20,8 +20,8 @@ from pramana.estimators.remarks import few_clusters, too_few_clusters, wholly_ou
 from pramana.estimators.reversion import reverted_records
 from pramana.estimators.stabilized.interval import ErrorAt, Hull, error_near, growth_around
 from pramana.estimators.stabilized.plug_in import PlugIn
-from pramana.estimators.stabilized.released import Regressors, ReleasedLevels, released_regression
-from pramana.inference import Sandwich
+from pramana.estimators.stabilized.released import Regressors, ReleasedLevels, moved_along, released_regression
+from pramana.inference import Sandwich, solve
 from pramana.mechanism import Assignment
 from pramana.models.prediction import Prediction
 from pramana.numbers import count
@@ -114,13 +114,27 @@ class Stabilized(Method):
         reverted = task.engine(task.function.equation(records)).learned()
         _refuse_unsuited(reverted)
         released = ReleasedLevels.of(channels, task)
-        plan = Regressors.of(records.columns, released, task.sampling, splines=self.splines, products=self.products)
+        plan = Regressors.of(
+            records.columns,
+            released,
+            task.sampling,
+            splines=self.splines,
+            products=self.products,
+            moves=moved_along(reverted.equation, _start(reverted, task), released.reversion.shape[2]),
+        )
         regression = released_regression(plan, released, task.sampling, self.ridge)
         plugged = PlugIn.of(reverted, records, released, regression, task)
         return _result(self, task, plugged, options)
 
 
 # The question and its channels.
+
+
+def _start(engine: Engine, task: Task) -> Float:
+    """Where a search for the root would start: a value at which U can be asked."""
+    if task.start is not None:
+        return np.asarray(task.start, dtype=float)
+    return engine.start(engine.own, lambda easier: solve(easier).beta)
 
 
 def _sandwich(task: Task) -> Sandwich:

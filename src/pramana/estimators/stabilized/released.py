@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -13,7 +13,7 @@ from pramana.analysis.task import Task
 from pramana.arrays import Bool, Column, Columns, Float, Int
 from pramana.engines import LocalEngine, Sampling
 from pramana.errors import DataError, SolveError
-from pramana.estimating import Records
+from pramana.estimating import Equation, Records
 from pramana.estimators.reversion import spread_over
 from pramana.inference import solve
 from pramana.mechanism import Assignment
@@ -30,6 +30,10 @@ ROOM = 2.0
 """Records for each coefficient of that regression, below which it is made smaller."""
 ALIASED = 1e-7
 """Share of a column that the others leave over, below which they say the same."""
+APART = 1e-5
+"""Share of a regressor of the question that main effects leave over, below which it is none of its own."""
+NEAR = 1e-3
+"""Way to another value of the parameters at which U is asked whether it moves by the same."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,11 @@ class ReleasedLevels:
     def k(self) -> int:
         return self.reversion.shape[1]
 
+    @property
+    def exact(self) -> bool:
+        """Whether every released combination tells the true one, as where P is the identity: then there is nothing to guess."""
+        return bool(np.all((self.reversion == 0) | (self.reversion == 1)) and np.all(self.reversion.sum(axis=2) == 1))
+
     def of_truth(self, shares: Float) -> Float:
         """Σ_r q_r Q[r, c] (n, C) for probabilities q (n, K) of the released combinations."""
         if len(self.reversion) == 1:
@@ -107,7 +116,7 @@ def _refuse_many_levels(channels: Sequence[Assignment], size: int) -> None:
 
 @dataclass(frozen=True)
 class Regressors:
-    """Z: intercept and main effects, by stratum of the mechanism, then what a ridge shrinks.
+    """Z: intercept, main effects and the question's own regressors, by stratum of the mechanism, then what a ridge shrinks.
 
     Attributes
     ----------
@@ -122,21 +131,38 @@ class Regressors:
 
     @classmethod
     def of(
-        cls, columns: Columns, released: ReleasedLevels, sampling: Sampling, *, splines: bool, products: bool
+        cls,
+        columns: Columns,
+        released: ReleasedLevels,
+        sampling: Sampling,
+        *,
+        splines: bool,
+        products: bool,
+        moves: Iterable[Float] = (),
     ) -> Regressors:
+        """`moves` are columns (n, ·) of the question's own, as `moved_along` finds them."""
         counts = np.ones(sampling.rows) if sampling.frequencies is None else sampling.frequencies
         sources = [Source.of(name, values, counts) for name, values in columns.items()]
-        main = _by_stratum([column for source in sources for column in source.main], released, len(counts))
-        kept = _independent(main)
+        effects = [column for source in sources for column in source.main]
+        own = _beyond(effects, moves, counts)
         room = sampling.n / ROOM / max(released.k - 1, 1)
+        main = _by_stratum([*effects, *own], released, len(counts))
+        kept, left, told = _independent(main), [], ["main effects"]
+        if own and kept.sum() > room:
+            left.append(f"the question's own regressors ({len(own)} columns)")
+            own, main = [], _by_stratum(effects, released, len(counts))
+            kept = _independent(main)
         if kept.sum() > room:
             raise DataError(
                 f"{released.k} released levels and {int(kept.sum())} columns of clean variables ask for {(released.k - 1) * int(kept.sum())} coefficients of "
                 f"{count(sampling.n)} records, and {ROOM:g} records are needed for each: merge levels, use fewer variables, or method='reversion'"
             )
-        left = [f"{int(np.sum(~kept))} collinear column(s)"] if not kept.all() else []
+        if not kept.all():
+            left.append(f"{int(np.sum(~kept))} collinear column(s)")
         extra: list[Float] = []
-        size, told = int(kept.sum()), ["main effects" + ("" if len(released.reversion) == 1 else " by stratum")]
+        size = int(kept.sum())
+        told[0] += f" and the question's own regressors ({len(own)} columns)" if own else ""
+        told[0] += "" if len(released.reversion) == 1 else " by stratum"
         made = {
             "splines": [c for s in sources for c in s.bends(_knots(sampling.n), counts)] if splines else [],
             "products": _products(sources, counts) if products else [],
@@ -164,9 +190,15 @@ def _knots(n: float) -> int:
 
 @dataclass(frozen=True)
 class Source:
-    """A clean variable: columns of mean 0 and variance 1, and the numbers behind them, where they are numbers."""
+    """A clean variable: columns of mean 0 and variance 1, and the numbers behind them, where they are numbers.
+
+    Attributes
+    ----------
+    main : without one of the levels. factors : what products are made of; all levels, so that the ridge treats none of them as another.
+    """
 
     main: tuple[Float, ...]
+    factors: tuple[Float, ...]
     numbers: Float | None
 
     @classmethod
@@ -175,7 +207,8 @@ class Source:
             x = values.astype(float)
             if not np.all(np.isfinite(x)):
                 raise DataError(f"column {name!r} holds infinite or missing values: clean the data")
-            return cls(tuple(_scaled(x, counts)), x)
+            main = tuple(_scaled(x, counts))
+            return cls(main, main, x)
         import pandas as pd
 
         codes, levels = pd.factorize(values, sort=False)
@@ -183,7 +216,9 @@ class Source:
             raise DataError(
                 f"column {name!r} has {len(levels)} values, too many for a regression on {count(counts.sum())} records: recode it, or use method='reversion'"
             )
-        return cls(tuple(c for k in range(1, len(levels)) for c in _scaled((codes == k).astype(float), counts)), None)
+        first, *others = (tuple(_scaled((codes == k).astype(float), counts)) for k in range(len(levels)))
+        main = tuple(column for other in others for column in other)
+        return cls(main, (*first, *main) if len(main) > 1 else main, None)
 
     def bends(self, knots: int, counts: Float) -> Iterator[Float]:
         """A natural cubic spline less its straight line: columns of mean 0 and variance 1, from smooth to wiggly. Few values are knots all of them."""
@@ -218,8 +253,44 @@ def _scaled(column: Float, counts: Float) -> Iterator[Float]:
         yield centred / spread
 
 
+def moved_along(equation: Equation, beta: Float, combinations: int) -> Iterator[Float]:
+    """What U moves by from the first of the true combinations to each of the others (n, d), where that is the same at every β; nothing elsewhere.
+
+    These are the regressors of a formula whose response is perturbed and whose link is canonical. With them in Z, unshrunk, Σ (1{y*} − q) times them is 0, and the
+    plug-in is reversion as long as nothing is projected.
+    """
+    nodes = range(1, combinations)
+
+    def moves(of: Equation, at: Float, c: int) -> Float:
+        return of.at_node(at, c) - of.at_node(at, 0)
+
+    some, other = equation.rows(slice(0, MANY)), beta + NEAR * (1 + np.abs(beta))
+    with np.errstate(all="ignore"):
+        for c in nodes:
+            here, there = moves(some, beta, c), moves(some, other, c)
+            if not np.abs(here - there).max(initial=0.0) <= ALIASED * NEAR * np.abs(here).max(initial=0.0):
+                return
+        yield from (moves(equation, beta, c) for c in nodes)
+
+
+def _beyond(effects: Sequence[Float], moves: Iterable[Float], counts: Float) -> list[Float]:
+    """The columns among the moves, of mean 0 and variance 1, that neither main effects nor those before them give."""
+    out: list[Float] = []
+    basis: Float | None = None
+    for column in (c for several in moves for own in several.T for c in _scaled(own, counts)):
+        if basis is None:
+            plain = np.column_stack([np.ones(len(counts)), *effects])
+            basis = np.linalg.qr(plain[:, _independent(plain)])[0]
+        left = column - basis @ (basis.T @ column)
+        left -= basis @ (basis.T @ left)
+        if np.linalg.norm(left) > APART * np.linalg.norm(column):
+            out.append(column)
+            basis = np.column_stack([basis, left / np.linalg.norm(left)])
+    return out
+
+
 def _products(sources: Sequence[Source], counts: Float) -> list[Float]:
-    pairs = ((a, b) for one, two in combinations(sources, 2) for a in one.main for b in two.main)
+    pairs = ((a, b) for one, two in combinations(sources, 2) for a in one.factors for b in two.factors)
     return [column for a, b in pairs for column in _scaled(a * b, counts)]
 
 
@@ -307,9 +378,9 @@ def released_regression(
     """The strength of the ridge by AIC; where main effects separate the levels they are shrunk too."""
     weights = sampling.row_weights
     scale = sampling.n / float(weights.sum())  # weights of mean 1, so that a ridge means the same in any unit
-    if released.k == 1:
-        n = len(weights)
-        return ReleasedRegression(plan, np.ones((n, 1)), np.empty((n, 0)), np.empty((0, 0)), scale, 0.0)
+    if released.k == 1 or released.exact:
+        known, size = np.eye(released.k)[released.code], (released.k - 1) * plan.design.shape[1]
+        return ReleasedRegression(plan, known, 0 * known[:, 1:], np.zeros((size, size)), scale, 0.0)
     try:
         return _by_aic(plan, released, weights * scale, scale, ridge)
     except SolveError:
