@@ -12,7 +12,7 @@ from pramana.analysis.task import Inference, Task
 from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine
-from pramana.errors import MechanismError, PramanaError, listing, too_few
+from pramana.errors import MechanismError, PramanaError, listing, quoted_terms, too_few
 from pramana.estimators.estimate import multiplied, shown_only
 from pramana.estimators.free_parameters import Free
 from pramana.estimators.method import Method
@@ -27,6 +27,8 @@ from pramana.models.prediction import Prediction
 from pramana.numbers import count
 from pramana.result import Result
 
+FADED = 0.05
+"""Share of a slope that is left after the step, below which a Newton step is no way to a root."""
 LARGE = 0.6
 """Weight of the step from which the data are said to object to the plug-in; by chance T is about d, and w about 1/3."""
 
@@ -278,6 +280,13 @@ def _remarks(plugged: PlugIn, own: ErrorAt, options: Sandwich, b: Float) -> list
             f"{plugged.regression.strength:g}): some levels are rare, or a variable tells them apart"
         )
         out.append(Diagnostic("separation", "warning", message))
+    lost = [name for name, share in zip(engine.about.parameters, plugged.left, strict=True) if not share > FADED]
+    if lost:
+        message = (
+            f"too noisy to trust: at the end of the step back to reversion the data say next to nothing of {quoted_terms(lost)} (less than {FADED:.0%} of what they "
+            "say at the plug-in), so that the step leads anywhere; read the interval, or use more records, merged levels or fewer terms"
+        )
+        out.append(Diagnostic("weakly-identified", "warning", message))
     if w > LARGE:
         message = (
             f"the released data object to the plug-in (T = {plugged.evidence[0]:.3g} in {plugged.evidence[1]} directions, w = {w:.2f}): the estimate is "

@@ -83,6 +83,14 @@ class PlugIn:
         weights = self.reverted.sampling.row_weights
         return np.asarray(self.inverse @ (weights @ self.phi - (self.m if self.reverted.about.sums else 0.0)))
 
+    @property
+    def left(self) -> Float:
+        """Of the slope of each parameter (d,) at the plug-in, the share that is left at the end of the whole step; 1 where U is linear."""
+        part = self.sketch
+        here, there = (np.abs(np.diag(part.slope(beta))) for beta in (self.m, self.m + self.step))
+        with np.errstate(all="ignore"):
+            return np.where(here > 0, there / here, 1.0)
+
     @cached_property
     def evidence(self) -> tuple[float, int]:
         """T, and the number of directions that it was summed over: parameters, less those that follow from the others."""

@@ -145,7 +145,7 @@ class Regressors:
         sources = [Source.of(name, values, counts) for name, values in columns.items()]
         effects = [column for source in sources for column in source.main]
         own = _beyond(effects, moves, counts)
-        room = sampling.n / ROOM / max(released.k - 1, 1)
+        room = sampling.n / ROOM / (released.k - 1) if released.k > 1 else np.inf
         main = _by_stratum([*effects, *own], released, len(counts))
         kept, left, told = _independent(main), [], ["main effects"]
         if own and kept.sum() > room:
@@ -181,6 +181,12 @@ class Regressors:
     def all_shrunk(self) -> Regressors:
         """With everything but one intercept shrunk, so that no separation leads anywhere."""
         return replace(self, shrunk=np.arange(len(self.shrunk)) > 0)
+
+    @property
+    def independent(self) -> Regressors:
+        """Without columns that those before them give, which only a ridge can tell apart."""
+        kept = _independent(self.design)
+        return self if kept.all() else replace(self, design=self.design[:, kept], shrunk=self.shrunk[kept])
 
 
 def _knots(n: float) -> int:
@@ -382,7 +388,7 @@ def released_regression(
         known, size = np.eye(released.k)[released.code], (released.k - 1) * plan.design.shape[1]
         return ReleasedRegression(plan, known, 0 * known[:, 1:], np.zeros((size, size)), scale, 0.0)
     try:
-        return _by_aic(plan, released, weights * scale, scale, ridge)
+        return _by_aic(plan.independent if ridge == 0 else plan, released, weights * scale, scale, ridge)
     except SolveError:
         own = max(ridge or 0.0, STRENGTHS[0])
         return replace(_by_aic(plan.all_shrunk, released, weights * scale, scale, own), shrunk_all=True)
