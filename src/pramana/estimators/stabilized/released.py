@@ -32,6 +32,8 @@ ALIASED = 1e-7
 """Share of a column that the others leave over, below which they say the same."""
 APART = 1e-5
 """Share of a regressor of the question that main effects leave over, below which it is none of its own."""
+SOME = 2000
+"""Records that tell whether U moves by the same at every value of the parameters."""
 NEAR = 1e-3
 """Way to another value of the parameters at which U is asked whether it moves by the same."""
 
@@ -267,16 +269,16 @@ def moved_along(equation: Equation, beta: Float, combinations: int) -> Iterator[
     """
     nodes = range(1, combinations)
 
-    def moves(of: Equation, at: Float, c: int) -> Float:
-        return of.at_node(at, c) - of.at_node(at, 0)
+    def moves(of: Equation, at: Float) -> Iterator[Float]:
+        first = of.at_node(at, 0)
+        return (of.at_node(at, c) - first for c in nodes)
 
-    some, other = equation.rows(slice(0, MANY)), beta + NEAR * (1 + np.abs(beta))
+    some, other = equation.rows(slice(0, SOME)), beta + NEAR * (1 + np.abs(beta))
     with np.errstate(all="ignore"):
-        for c in nodes:
-            here, there = moves(some, beta, c), moves(some, other, c)
+        for here, there in zip(moves(some, beta), moves(some, other), strict=True):
             if not np.abs(here - there).max(initial=0.0) <= ALIASED * NEAR * np.abs(here).max(initial=0.0):
                 return
-        yield from (moves(equation, beta, c) for c in nodes)
+        yield from moves(equation, beta)
 
 
 def _beyond(effects: Sequence[Float], moves: Iterable[Float], counts: Float) -> list[Float]:
