@@ -13,7 +13,8 @@ from scipy.stats import norm
 
 import pramana as pr
 from pramana.engines import Sampling, local
-from pramana.estimators.stabilized import STRENGTHS, Hull, Regressors, ReleasedLevels, released_regression
+from pramana.estimators.stabilized import Hull
+from pramana.estimators.stabilized.released import STRENGTHS, Regressors, ReleasedLevels, released_regression
 from pramana.kernels.simplex import onto_simplex
 
 Float = NDArray[np.float64]
@@ -204,7 +205,7 @@ def parts(kind: str) -> tuple[Slow, dict[str, Any], pr.Mechanism, dict[str, Any]
     clean = {name: data[name] for name in data if name not in mechanism.columns}
     code = np.asarray(slow.released, dtype=np.int64)
     released = ReleasedLevels(code, np.zeros_like(code), q.T[None])
-    plan = Regressors.of(pr.Stabilized(), clean, released, Sampling(len(code)))
+    plan = Regressors.of(clean, released, Sampling(len(code)), splines=True, products=True)
     return slow, data, mechanism, options, plan, plan.shrunk * 10.0, q
 
 

@@ -164,3 +164,52 @@ def test_data_that_object_are_remarked() -> None:
     assert found.weight > 0.6
     assert "plug-in-rejected" in codes(found)
     assert "object to the plug-in" in str(found)
+
+
+@pytest.mark.parametrize("size", [20, 60, 117, 300])
+@pytest.mark.parametrize("options", [{}, {"weights": "w"}, {"subset": "x > -0.5"}])
+def test_a_mean_of_records_that_all_have_the_same_probabilities(size: int, options: dict[str, Any]) -> None:
+    """Without clean variables each record says the same, so that scores at the root are rounding: that is a root all the same."""
+    data = {k: v[:size] for k, v in people().items()}
+    for keep in (0.65, 0.8, 0.95):
+        mechanism = pr.Mechanism({"y": kept([0, 1], keep)})
+        found, plain = (
+            fitted(pr.mean("y"), data, mechanism, **options),
+            pr.fit(pr.mean("y"), data, mechanism, **options),
+        )
+        assert found.plug_in == pytest.approx(np.clip(plain.estimate, 0, 1))
+        assert found.one_step == pytest.approx(plain.estimate)
+
+
+def test_a_step_that_leads_anywhere_is_said() -> None:
+    """A logit whose plug-in is far out has no slope there to speak of."""
+    x = np.linspace(-3, 3, 200)
+    data = {"x": x, "y": (x > 0).astype(int)}
+    found = fitted("y ~ x", data, Y, family="binomial")
+    assert "weakly-identified" in codes(found)
+    assert "too noisy to trust: at the end of the step back to reversion" in str(found)
+    steady = people()
+    assert "weakly-identified" not in codes(fitted("y ~ x", steady, Y, family="binomial"))
+
+
+def test_without_a_ridge_columns_that_say_the_same_are_left_out() -> None:
+    """Products with all levels of a clean variable, of which one follows from the others."""
+    data = people(600)
+    found = fitted("y ~ x + z + g", data, Y, family="binomial", method=pr.Stabilized(ridge=0))
+    assert np.all(np.isfinite(found.interval()))
+    nearly = fitted("y ~ x + z + g", data, Y, family="binomial", method=pr.Stabilized(ridge=1e-6))
+    assert found.estimate == pytest.approx(nearly.estimate, rel=1e-3)
+
+
+def test_one_released_level_needs_no_regression() -> None:
+    """Three records with one released level: no coefficient is asked for, and none can be refused."""
+    data = {"x": np.array([0.0, 1.0, 2.0]), "y": np.array([1, 1, 1])}
+    with pytest.raises(pr.SolveError, match="no finite root exists"):
+        fitted("y ~ x", data, Y, family="binomial")
+
+
+def test_totals_of_a_subset_are_refused_by_name() -> None:
+    with pytest.raises(
+        pr.PramanaError, match=r"none of totals and counts .x > 0.: .* filter the data by clean columns"
+    ):
+        fitted(pr.total("y"), people(), Y, subset="x > 0")

@@ -83,10 +83,10 @@ class Method(ABC):
         return False
 
     def within(self, subset: Subset) -> Method:
-        """The method for the records of a subset that perturbed columns decide."""
+        """The method for the records of a subset that perturbed columns decide, and of one whose total is asked for."""
         raise PramanaError(
-            f"the {self.label} estimator knows no subset by perturbed columns ({subset.text}): use method='reversion', or "
-            "conditions on clean columns"
+            f"the {self.label} estimator knows no subset by perturbed columns, and none of totals and counts ({subset.text}): use method='reversion', or "
+            "filter the data by clean columns"
         )
 
     def suited(self, inference: Inference | None) -> Inference | None:

@@ -28,7 +28,7 @@ FEW_CLUSTERS = 40
 
 TOO_FEW_CLUSTERS = 5
 """Below this even t intervals lean on cluster totals that are about normal."""
-STEADIER = "method='stabilized', which is steadier under strong noise"
+STEADIER = "method='stabilized', which is steadier under strong noise (0.59 to 0.99 of reversion's error at keep up to 0.65 in study d1)"
 NOTHING_RANDOM = Diagnostic(
     "no-randomisation",
     "warning",

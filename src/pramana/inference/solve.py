@@ -179,6 +179,10 @@ def _ascend(sums: _Sums, beta: Float, scale: Float) -> Root:
         direction = -solve_each(slope, score)[0]
         if norm <= TOLERANCE and _small(direction, beta):
             return Root(beta, norm, step, "concave")
+        if _small(
+            direction, beta, LAST_DIGITS
+        ):  # records that all say the same have scores of rounding there, which are no measure
+            return Root(beta, min(norm, ROUNDING), step, "concave")
         left = float(predicted(norm, before)) if norm <= ENOUGH else np.inf
         if left <= 0.1 * TOLERANCE and _small(direction, beta):  # known to land
             return Root(beta + direction, left, step + 1, "concave")

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import pramana as pr
+from pramana.estimators.remarks import STEADIER
 from pramana.frames.writing import Folder
 from pramana.studies import race, report, run_replicates
 from pramana.studies.race import FAR, NAMES, Cell, Errors, best_logit, cells, replicates, summary
-from pramana.studies.race_page import verdicts
+from pramana.studies.race_page import STRONG, verdicts
 from pramana.studies.study import study_of
 from pramana.studies.summary import StudyResult, combine, summarize
 
@@ -109,6 +110,15 @@ def test_committed_results_are_of_the_study_as_it_is_and_never_worse_than_revers
     assert all(r["replicates"] >= 2000 for r in own)
     missed = [missed for _, missed in verdicts(found)]
     assert missed == [False, True, False, False, False]  # the median under strong noise, as the page says
+
+
+def test_the_remark_of_a_weak_fit_has_the_numbers_of_the_page() -> None:
+    rows = StudyResult.from_csv((PAGES / "d1.csv").read_text(encoding="utf-8")).where(method="stabilized")
+    strong = [float(r["ratio"]) for r in rows if float(r["keep"]) <= STRONG]
+    assert (
+        f"({min(strong):.2f} to {max(strong):.2f} of reversion's error at keep up to {STRONG:g} in study d1)"
+        in STEADIER
+    )
 
 
 def _number(text: str) -> float | str:
