@@ -222,9 +222,11 @@ class StackedEquation(Equation):
         u = self.system.u(beta, self.arrays).reshape(self.n, -1, beta.size)
         return np.einsum("nc,ncd->nd", self.records.weights, u)
 
-    def at_node(self, beta: Float, k: int) -> Float:
-        size = len(self.records.nodes)
-        return self.system.u(beta, {name: values[k::size] for name, values in self.arrays.items()})
+    def influence_under(self, beta: Float, records: Records) -> Float:
+        node, size = records.sole, len(records.nodes)
+        if node is None:
+            return super().influence_under(beta, records)
+        return self.system.u(beta, {name: values[node::size] for name, values in self.arrays.items()})
 
     def slope(self, beta: Float, weights: Float) -> Float:
         with np.errstate(all="ignore"):
