@@ -274,7 +274,10 @@ class FileSource(Source):
             yield from scanner.to_batches()
             return
         texts = [field.name for field in wanted if pa.types.is_dictionary(field.type)]
-        known = {"metadata": fragment.metadata, "read_dictionary": texts}  # the footer is parsed once, not with each piece
+        known = {
+            "metadata": fragment.metadata,
+            "read_dictionary": texts,
+        }  # the footer is parsed once, not with each piece
         with parquet.ParquetFile(path, **known, buffer_size=BUFFER, pre_buffer=False) as file:
             yield from file.iter_batches(BATCH, row_groups=[g.id for g in fragment.row_groups], columns=wanted.names)
 
