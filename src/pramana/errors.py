@@ -7,6 +7,7 @@ it for good, together with whatever other libraries had to say (`confidential`).
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 import re
 import threading
@@ -14,7 +15,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from pramana.numbers import count
 
@@ -140,12 +141,12 @@ def confidential(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def door(*args: P.args, **kwargs: P.kwargs) -> R:
-        with _warnings_without_values():
+        with _told_without_values():
             try:
                 return function(*args, **kwargs)
-            except (PramanaError, PramanaWarning, KeyboardInterrupt, SystemExit) as error:
+            except (PramanaError, PramanaWarning, KeyboardInterrupt, SystemExit, GeneratorExit) as error:
                 kept: BaseException = error
-            except Exception as error:
+            except BaseException as error:  # also what compiled libraries raise where they panic, which is no Exception
                 kept = _without_values(error)
         # Outside the handlers, or Python would chain what was caught.
         if isinstance(kept, PramanaError):
@@ -160,7 +161,7 @@ def confidential(function: Callable[P, R]) -> Callable[P, R]:
     return door
 
 
-def _without_values(error: Exception) -> PramanaError:
+def _without_values(error: BaseException) -> PramanaError:
     """Another library's error, of which only what holds no value is kept: its type and where it came from."""
     if isinstance(error, OSError) and error.errno is not None:
         where = f": {os.fspath(error.filename)!r}" if isinstance(error.filename, str | os.PathLike) else ""
@@ -177,23 +178,48 @@ def _without_values(error: Exception) -> PramanaError:
     )
 
 
+_UNDERNEATH = frozenset(
+    [
+        "adbc_driver_manager",
+        "asyncio",
+        "dask",
+        "distributed",
+        "duckdb",
+        "formulaic",
+        "jax",
+        "matplotlib",
+        "narwhals",
+        "numba",
+        "pandas",
+        "polars",
+        "py4j",
+        "pyarrow",
+        "pyspark",
+        "tornado",
+    ]
+)
+"""Libraries that may hold the data while we work, by the names of their loggers."""
+
 _running = 0
 _counting = threading.Lock()
 _show_warning: Callable[[warnings.WarningMessage], None] = warnings._showwarnmsg  # type: ignore[attr-defined]
 
 
 @contextmanager
-def _warnings_without_values() -> Iterator[None]:
-    """Warnings of other libraries keep their category and place, and lose their text, in every thread while such a call runs.
+def _told_without_values() -> Iterator[None]:
+    """Warnings and logs of other libraries keep their category and place, and lose their text, in every thread while such a call runs.
 
     `catch_warnings` and `showwarning` are shared by all threads and put back by whoever ends first, which would give the warnings
     of a call that still runs their text back. So calls are counted, and what is replaced is the function that every
     warning passes and that nobody else puts back.
     """
-    global _running
+    global _running, _make_record
     with _counting:
         _running += 1
         warnings._showwarnmsg = _shown  # type: ignore[attr-defined]
+        if logging.getLogRecordFactory() is not _recorded:
+            _make_record = logging.getLogRecordFactory()
+            logging.setLogRecordFactory(_recorded)
     try:
         yield
     finally:
@@ -201,6 +227,8 @@ def _warnings_without_values() -> Iterator[None]:
             _running -= 1
             if not _running:
                 warnings._showwarnmsg = _show_warning  # type: ignore[attr-defined]
+                if logging.getLogRecordFactory() is _recorded:
+                    logging.setLogRecordFactory(_make_record)
 
 
 def _shown(found: warnings.WarningMessage) -> None:
@@ -208,6 +236,18 @@ def _shown(found: warnings.WarningMessage) -> None:
         text = f"{found.category.__name__}, its text withheld: it may quote confidential values"
         found = warnings.WarningMessage(text, found.category, found.filename, found.lineno, found.file, found.line)
     _show_warning(found)
+
+
+_make_record: Callable[..., logging.LogRecord] = logging.LogRecord
+
+
+def _recorded(
+    name: str, level: int, path: str, line: int, text: Any, values: Any, error: Any, *more: Any, **kept: Any
+) -> Any:
+    """A record for a log, made as whoever set up logging has it made."""
+    if name.split(".")[0] in _UNDERNEATH:
+        text, values, error, more = "(text withheld: it may quote confidential values)", (), None, more[:1]
+    return _make_record(name, level, path, line, text, values, error, *more, **kept)
 
 
 def counted(number: float, noun: str) -> str:

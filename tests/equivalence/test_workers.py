@@ -269,6 +269,7 @@ def _slowly(job: int) -> int:
     return job
 
 
+@pytest.mark.engines
 def test_a_cluster_whose_workers_all_leave_is_no_hang(folder: Path) -> None:
     with (
         distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as found,
@@ -334,7 +335,7 @@ def test_a_function_that_cannot_travel_is_named(folder: Path, processes: Process
         pr.fit("inc ~ half(x)", folder / "parts", MECHANISM, memory=1, engine=processes, functions={"half": half})
 
 
-@pytest.mark.parametrize("engine", ["local", "cluster"])
+@pytest.mark.parametrize("engine", ["local", pytest.param("cluster", marks=pytest.mark.engines)])
 def test_a_dask_frame_is_its_partitions(folder: Path, engine: str, request: pytest.FixtureRequest) -> None:
     """Partitions of files, one of them empty and one with a gap, read here or by the workers of the frame's own cluster."""
     import dask.dataframe as dd

@@ -136,7 +136,7 @@ def averages_are_true(
     found = weight @ reverted.influence(b), slope(reverted, b, weight), reverted.clean_outer(b, weight)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * np.abs(other).max())
-    slopes = weight @ reverted.record_slope(b, np.ones(b.size), np.eye(b.size)[1])
+    slopes = weight @ reverted.record_slopes_along(b, np.ones((1, b.size)), np.eye(b.size)[[1]])[0]
     np.testing.assert_allclose(
         slopes, expected[1][:, 1].sum(), rtol=tolerance, atol=tolerance * np.abs(expected[1]).max()
     )
@@ -435,7 +435,9 @@ def test_sums_over_blocks_add(family: str) -> None:
     slopes = whole.record_slopes(beta)
     np.testing.assert_allclose(np.tensordot(SHARE, slopes, 1), found[1], rtol=1e-12, atol=1e-12)
     left, right = np.arange(1.0, 6.0), np.array([0.3, -0.2, 0.5, 1.0, 0.1])
-    np.testing.assert_allclose(whole.record_slope(beta, left, right), slopes @ right @ left, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        whole.record_slopes_along(beta, left[None], right[None])[0], slopes @ right @ left, rtol=1e-12, atol=1e-12
+    )
     np.testing.assert_allclose(slopes, Equation.record_slopes(whole, beta), rtol=1e-6, atol=1e-6)
     at_two = whole.score_and_slope(np.stack([beta, 0 * beta]), np.stack([SHARE, SHARE]))
     np.testing.assert_allclose(at_two[0][0], found[0], rtol=1e-12, atol=1e-12)

@@ -13,7 +13,7 @@ from pramana.estimating.equation import Equation
 from pramana.estimators.reversion import reverted_records
 from pramana.frames.table import read
 from pramana.inference import solve
-from pramana.inference.averaged_slope import averaged_slope
+from pramana.inference.sandwich import averaged_slope
 
 KEEP = 0.8
 MECHANISM = pr.Mechanism({"g": pr.TransitionMatrix.binary(KEEP, KEEP)})

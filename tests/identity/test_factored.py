@@ -49,12 +49,12 @@ def test_the_factored_equation_equals_the_expanded_one(formula: str, family: str
     assert isinstance(factored, FactoredLinear if family == "gaussian" else FactoredLog)
     rng, d = np.random.default_rng(1), len(function.parameters)
     betas, weights, w = 0.2 * rng.normal(size=(3, d)), rng.exponential(size=(3, table.n)), rng.random(table.n)
-    left, right = rng.normal(size=(2, d))
+    ways = rng.normal(size=(2, 3, d))
     pairs = [
         *zip(factored.score_and_slope(betas, weights), expanded.score_and_slope(betas, weights), strict=True),
         (factored.influence(betas[0]), expanded.influence(betas[0])),
         (factored.clean_outer(betas[0], w), expanded.clean_outer(betas[0], w)),
-        (factored.record_slope(betas[0], left, right), expanded.record_slope(betas[0], left, right)),
+        (factored.record_slopes_along(betas[0], *ways), expanded.record_slopes_along(betas[0], *ways)),
         (factored.score(betas, weights), expanded.score(betas, weights)),
     ]
     for ours, reference in pairs:

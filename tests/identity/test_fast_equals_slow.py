@@ -81,9 +81,11 @@ def test_score_slope_and_influence_agree(pair: tuple[Any, Any], rng: np.random.G
 @PERTURBED
 def test_clean_squares_and_record_slopes_agree(pair: tuple[Any, Any], rng: np.random.Generator) -> None:
     fast, exact = pair
-    left, right, weights = rng.normal(size=4), rng.normal(size=4), rng.uniform(0, 2, fast.n)
+    lefts, rights, weights = rng.normal(size=(3, 4)), rng.normal(size=(3, 4)), rng.uniform(0, 2, fast.n)
     np.testing.assert_allclose(fast.clean_outer(BETA, weights), exact.clean_outer(BETA, weights), **CLOSE)
-    np.testing.assert_allclose(fast.record_slope(BETA, left, right), exact.record_slope(BETA, left, right), **CLOSE)
+    np.testing.assert_allclose(
+        fast.record_slopes_along(BETA, lefts, rights), exact.record_slopes_along(BETA, lefts, rights), **CLOSE
+    )
 
 
 @EVERY

@@ -101,7 +101,7 @@ def averages_are_true(what: Any, channels: dict[Any, Any], *, tolerance: float =
         (slope(found, BETA, weight), slope(true, BETA, share), 10 * tolerance),  # central differences
         (found.clean_outer(BETA, weight), true.clean_outer(BETA, share), square),
         (
-            weight @ found.record_slope(BETA, np.ones(2), np.eye(2)[1]),
+            weight @ found.record_slopes_along(BETA, np.ones((1, 2)), np.eye(2)[[1]])[0],
             slope(true, BETA, share)[:, 1].sum(),
             10 * tolerance,
         ),

@@ -104,8 +104,9 @@ def test_slopes_are_derivatives(name: str, rng: np.random.Generator) -> None:
     score, slope = equation.score_and_slope(beta[None], w[None])
     np.testing.assert_allclose(slope[0], numeric, atol=1e-6 * np.abs(numeric).max())
     np.testing.assert_allclose(score[0], w @ equation.influence(beta), atol=1e-10)
-    left, right = rng.normal(size=(2, beta.size))
-    assert w @ equation.record_slope(beta, left, right) == pytest.approx(left @ slope[0] @ right, rel=1e-5)
+    lefts, rights = rng.normal(size=(2, 3, beta.size))
+    expected = np.einsum("ki,ij,kj->k", lefts, slope[0], rights)
+    assert equation.record_slopes_along(beta, lefts, rights) @ w == pytest.approx(expected, rel=1e-5)
 
 
 def test_multinomial_objective_has_the_score_as_gradient(rng: np.random.Generator) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -102,6 +103,33 @@ def test_a_constant_column_is_refused(
 ) -> None:
     with pytest.raises(pr.FormulaError, match=message):
         pr.fit("income ~ age + region + edu", survey.assign(**{column: value}), mechanism)
+
+
+SYSTEMS: dict[str, Any] = {
+    "aipw": lambda terms: pr.average_treatment_effect("income", "female", terms),
+    "ipw": lambda terms: pr.average_treatment_effect("income", "female", terms, "ipw"),
+    "two stages, instruments": lambda terms: pr.two_stage_least_squares(f"income ~ female | {terms}"),
+    "two stages, regressors": lambda terms: pr.two_stage_least_squares(f"income ~ {terms} + female | {terms} + region"),
+    "ordinal": lambda terms: pr.ordinal(f"region3 ~ {terms}"),
+}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ("edu + log(none)", r"column\(s\) 'log\(none\)' hold infinite or missing values"),
+        ("edu + age + twice", "collinear in 'age', 'twice'"),
+        ("edu + none", r"column\(s\) 'none' are zero throughout"),
+    ],
+)
+def test_a_design_of_several_equations_is_judged_as_well(
+    name: str, terms: str, message: str, survey: pd.DataFrame, mechanism: pr.Mechanism
+) -> None:
+    """They said that a score fades away, or passed on an error of NumPy's."""
+    data = survey.assign(none=0.0, twice=2 * survey["age"], region3=np.arange(len(survey)) % 3)
+    with pytest.raises(pr.PramanaError, match=message):
+        pr.fit(SYSTEMS[name](terms), data, mechanism)
 
 
 @pytest.mark.parametrize("formula", ["np.log(income) ~ edu", "age ~ edu + offset(log(income))"])

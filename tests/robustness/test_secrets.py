@@ -555,13 +555,26 @@ def test_a_leak_would_be_heard() -> None:
     def logged() -> None:
         logging.getLogger("pramana").debug("%s", WORD)
 
+    def logged_underneath() -> None:
+        try:
+            int(f"{WORD}3")
+        except ValueError as error:
+            logging.getLogger("distributed.worker").exception("compute failed: %s", error, stack_info=True)
+
     def shown() -> None:
         raise pr.DataError(f"holds {quoted(WORD)}")
 
-    for call in (chained, warned, logged, shown, released(shown), lambda: print(WORD)):
+    for call in (chained, warned, logged, logged_underneath, shown, released(shown), lambda: print(WORD)):
         assert Heard(call).leaks({WORD})
-    for call in (chained, warned, shown, released(shown)):
+    for call in (chained, warned, logged_underneath, shown, released(shown)):
         assert not Heard(confidential(call)).leaks({WORD})
+
+
+def test_logs_are_as_they_were_after_a_confidential_call() -> None:
+    made = logging.getLogRecordFactory()
+    with pytest.raises(pr.PramanaError):
+        pr.risk(frame(), MECHANISM, keys=["nope"])
+    assert logging.getLogRecordFactory() is made
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
@@ -577,6 +590,19 @@ def test_an_interrupted_call_hangs_no_value_on_its_error(kind: type[BaseExceptio
         interrupted()
     assert WORD not in "".join(traceback.format_exception(caught.value))
     assert caught.value.__context__ is None
+
+
+def test_a_panic_of_a_compiled_library_keeps_the_secret() -> None:
+    """Those of polars are no Exception."""
+
+    @confidential
+    def panics() -> None:
+        raise pl.exceptions.PanicException(f"cannot hold {WORD}")
+
+    heard = Heard(panics)
+    assert isinstance(heard.error, pr.PramanaError)
+    assert "PanicException" in str(heard.error)
+    assert not heard.leaks({WORD})
 
 
 def test_an_error_on_released_data_names_the_value() -> None:

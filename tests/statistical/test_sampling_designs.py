@@ -144,9 +144,10 @@ def estimated(name: str, r: int, believed: float = KEEP) -> pr.Result:
     return pr.fit(TOTALS[name], drawn(r), mechanism(believed), design=design)
 
 
+@pytest.mark.parametrize("replicates", [80, pytest.param(200, marks=pytest.mark.verify)])
 @pytest.mark.parametrize("name", TOTALS)
-def test_totals_of_a_finite_population_from_perturbed_cluster_samples(name: str) -> None:
-    replicates, truth = 200, population_total(name)
+def test_totals_of_a_finite_population_from_perturbed_cluster_samples(name: str, replicates: int) -> None:
+    truth = population_total(name)
     results = [estimated(name, r) for r in range(replicates)]
     estimates = np.array([r.estimate for r in results])
     spread = estimates.std(axis=0, ddof=1)

@@ -214,11 +214,13 @@ class Engine(ABC):
 
     def debiased(self, beta: Float, covariance: Float) -> Float:
         """β without the bias that its curvature and covariance imply, where the plan asks for that."""
-        return self.equation.debiased(beta, covariance)
+        direct = self.equation.direct
+        return beta if direct is None else direct.debiased(beta, covariance)
 
     def divisors(self, beta: Float, covariance: Float) -> dict[str, float]:
         """What a function of moments divides by, in standard errors from zero, by name."""
-        return self.equation.divisors(beta, covariance)
+        direct = self.equation.direct
+        return {} if direct is None else direct.divisors(beta, covariance)
 
     def softened(self, t: float) -> Self:
         """A share t of the noise undone."""

@@ -51,6 +51,7 @@ class About:
     plausible : smallest and largest value that makes sense, or None.
     tables : consecutive groups of this many shown parameters are shares, or counts, of one table; None elsewhere.
     exponentials : what the exponentials of the shown parameters are called, where their names change; else None.
+    linear : U = x (y − xᵀβ) with an intercept among the x, so that R² can be told.
     free : parameters of the mechanism that are estimated along with those of the question, and listed after them.
     facts : what was chosen and how, for the head of the result.
     """
@@ -77,6 +78,7 @@ class About:
     plausible: tuple[float, float] | None = None
     tables: int | None = None
     exponentials: tuple[str, ...] | None = None
+    linear: bool = False
     free: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     reach: str = ""
@@ -129,6 +131,15 @@ class Direct(ABC):
         """β (m, d) at which the score takes given values (m, d) under moments (k,), for parameters of which each has a score of its own that
         falls as it rises; infinite where it takes them nowhere. For equations that say so."""
         raise NotImplementedError("the score of this equation is not inverted")
+
+    def divisors(self, beta: Float, covariance: Float) -> dict[str, float]:  # noqa: ARG002
+        """What a function of moments divides by or takes the logarithm of, in standard errors from zero at the root, whose covariance
+        is (d, d), by name; empty where the slope tells how well the parameters are identified."""
+        return {}
+
+    def debiased(self, beta: Float, covariance: Float) -> Float:  # noqa: ARG002
+        """β without the bias that its curvature and covariance imply, where the plan asks for that."""
+        return beta
 
 
 class Ascent(ABC):
@@ -195,6 +206,7 @@ class Equation(ABC):
     def influence(self, beta: Float) -> Float:
         """φ (n, d): the sum over a record's nodes, taken before any outer product."""
 
+    @final
     def at_node(self, beta: Float, k: int) -> Float:
         """U (n, d) with the records' k-th combination of hidden values for the truth; φ is their sum under signed weights."""
         return self.influence_under(beta, self.records.pinned(k))
@@ -286,15 +298,13 @@ class Equation(ABC):
                 out[:, :, j] = (self.influence(beta + step * unit) - self.influence(beta - step * unit)) / (2 * step)
         return out
 
-    def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
-        """leftᵀ (∂φ_i/∂β) right (n,), by central differences unless a subclass knows better."""
-        step = 1e-5 / max(float(np.abs(right).max()), 1e-300)
-        ahead, behind = self.influence(beta + step * right), self.influence(beta - step * right)
-        return np.asarray((ahead - behind) @ left / (2 * step))
-
     def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:
-        """The same (k, n) for several directions (k, d)."""
-        return np.stack([self.record_slope(beta, *pair) for pair in zip(lefts, rights, strict=True)])
+        """leftᵀ (∂φ_i/∂β) right (k, n) for several pairs of directions (k, d), by central differences unless a subclass knows better."""
+        out = np.empty((len(lefts), self.n))
+        for row, left, right in zip(out, lefts, rights, strict=True):
+            step = 1e-5 / max(float(np.abs(right).max()), 1e-300)
+            row[:] = (self.influence(beta + step * right) - self.influence(beta - step * right)) @ left / (2 * step)
+        return out
 
     def left_slopes(self, betas: Float, lefts: Float, weights: Float) -> Float:
         """Σ w leftᵀ ∂φ/∂β (B, d) at several values (B, d), each with a direction of its own (B, d), for row weights (n,)."""
@@ -302,36 +312,9 @@ class Equation(ABC):
         slopes = self.score_and_slope(betas, weights[None], alike)[1]
         return np.asarray(np.einsum("bi,bik->bk", lefts, slopes))
 
-    def explained(self, beta: Float, weights: Float) -> float | None:  # noqa: ARG002
-        """R²: the share of the true response's variance that a linear model explains at its root; None where that is not known."""
-        return None
-
     def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
         """What the analyst should know at the root, whose covariance is (d, d)."""
         return []
-
-    def divisors(self, beta: Float, covariance: Float) -> dict[str, float]:  # noqa: ARG002
-        """What a function of moments divides by or takes the logarithm of, in standard errors from zero, by name; empty where
-        the slope tells how well the parameters are identified."""
-        return {}
-
-    def debiased(self, beta: Float, covariance: Float) -> Float:  # noqa: ARG002
-        """β without the bias that its curvature and covariance imply, where the plan asks for that."""
-        return beta
-
-
-def share_explained(first: Float, second: Float, products: Float, beta: Float, weights: Float) -> float | None:
-    """1 − Σ w {(y − xᵀβ)²}* / Σ w {(y − ȳ)²}* at the root of a linear model with an intercept, where Σ w {(y − xᵀβ)²}* is Σ w (y²)* less
-    βᵀ Σ w (xy)*; None where it is not between 0 and 1.
-
-    Parameters
-    ----------
-    first, second : reverted moments of the response (n,).
-    products : Σ w (xy)* (d,).
-    """
-    spread = float(weights @ second - (weights @ first) ** 2 / weights.sum())
-    left = float(weights @ second - beta @ products)
-    return 1 - left / spread if 0 <= left <= spread and spread > 0 else None
 
 
 def paired(betas: Float, weights: Float, rows: Int | None) -> tuple[Float, Float]:

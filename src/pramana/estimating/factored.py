@@ -17,7 +17,7 @@ import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.errors import SolveError
-from pramana.estimating.equation import About, Equation, Solve, paired, share_explained
+from pramana.estimating.equation import About, Equation, Solve, paired
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.generalized_linear import GeneralizedLinear
 from pramana.estimating.records import ResponseMoments, softened
@@ -171,7 +171,12 @@ class FactoredLinear(Equation):
 
     @property
     def about(self) -> About:
-        return About(self.function.parameters, curvatures=(slice(None),))
+        return About(self.function.parameters, curvatures=(slice(None),), linear=self._intercept)
+
+    @cached_property
+    def _intercept(self) -> bool:
+        """There is an intercept, and no offset."""
+        return "Intercept" in self.function.parameters and not np.any(self.records.offset)
 
     def rows(self, rows: slice) -> FactoredLinear:
         return FactoredLinear(self.function, self.records.rows(rows))
@@ -190,12 +195,6 @@ class FactoredLinear(Equation):
     @cached_property
     def _response(self) -> Float:
         return self.records.response.first - self.records.offset
-
-    def explained(self, beta: Float, weights: Float) -> float | None:
-        if np.any(self.records.offset) or "Intercept" not in self.function.parameters:
-            return None
-        y = self.records.response
-        return share_explained(y.first, y.second, (weights * y.first) @ self.records.design, beta, weights)
 
     @cached_property
     def _unit_slope(self) -> Float:
@@ -235,7 +234,10 @@ class FactoredLinear(Equation):
                 phi[rows, component.place] -= component.by_record(covariance, rows)
         return phi
 
-    def record_slope(self, beta: Float, left: Float, right: Float) -> Float:  # noqa: ARG002
+    def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:  # noqa: ARG002
+        return np.stack([self._slope_along(*pair) for pair in zip(lefts, rights, strict=True)])
+
+    def _slope_along(self, left: Float, right: Float) -> Float:
         x, used = self.records.design, np.flatnonzero((left != 0) | (right != 0))
         total = (x[:, used] @ left[used]) * (x[:, used] @ right[used])
         for component in self.records.components:
@@ -353,11 +355,11 @@ class FactoredLog(Equation):
             out += Tilted(self.records, beta, s).pairs(weights * moment)
         return out
 
-    def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
+    def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:
         y, p = self.records.response.first, self.power
-        total = -(2 - p) * Tilted(self.records, beta, 2 - p).quadratic(left, right)
+        total = -(2 - p) * Tilted(self.records, beta, 2 - p).quadratics(lefts, rights)
         if p != 1:
-            total = total + (1 - p) * y * Tilted(self.records, beta, 1 - p).quadratic(left, right)
+            total += (1 - p) * y * Tilted(self.records, beta, 1 - p).quadratics(lefts, rights)
         return total
 
 
@@ -413,6 +415,10 @@ class Tilted:
                 scale = (weights * self._without(u, v))[:, None]
                 _place(out, cu.columns, r.components[v].columns, (self._means[u] * scale).T @ self._means[v])
         return out
+
+    def quadratics(self, lefts: Float, rights: Float) -> Float:
+        """`quadratic` of several pairs of directions, (k, n)."""
+        return np.stack([self.quadratic(*pair) for pair in zip(lefts, rights, strict=True)])
 
     def quadratic(self, left: Float, right: Float) -> Float:
         """(leftᵀx xᵀright e^(sη))*, (n,): products of two sums over columns, component by component."""

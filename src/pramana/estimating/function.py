@@ -364,8 +364,11 @@ class NodeEquation(Equation):
             total += weight[:, None] * self.function.evaluate(beta, columns)
         return total
 
-    def at_node(self, beta: Float, k: int) -> Float:
-        return self.function.evaluate(beta, self.columns[k])
+    def influence_under(self, beta: Float, records: Records) -> Float:
+        node = records.sole
+        if node is None:
+            return super().influence_under(beta, records)
+        return self.function.evaluate(beta, self.columns[node])
 
     def slope(self, beta: Float, weights: Float) -> Float:
         return np.asarray(weights @ self.record_slopes(beta).reshape(self.n, -1)).reshape(self.d, self.d)
@@ -377,8 +380,8 @@ class NodeEquation(Equation):
             total += (u * (weight * weights)[:, None]).T @ u
         return total
 
-    def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
-        return np.einsum("j,njk,k->n", left, self.record_slopes(beta), right)
+    def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:
+        return np.einsum("bj,njk,bk->bn", lefts, self.record_slopes(beta), rights, optimize=True)
 
     def record_slopes(self, beta: Float) -> Float:
         """∂φ_i/∂β (n, d, d)."""

@@ -13,7 +13,7 @@ import numpy as np
 from pramana.arrays import Column, Float, Int
 from pramana.errors import DataError, SolveError, quoted
 from pramana.estimating.collinearity import judge_collinear, refuse_extreme
-from pramana.estimating.equation import About, Ascent, Equation, Quotients, Solve, share_explained
+from pramana.estimating.equation import About, Ascent, Equation, Quotients, Solve
 from pramana.estimating.families import FAMILIES, Family
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.products import FromColumns, Part, ProductDesign
@@ -150,6 +150,7 @@ class PredictorEquation(Equation):
             curved=True,
             of_means=self.function.average,
             plausible=self.function.plausible,
+            linear=self._linear,
         )
 
     def means(self) -> Quotients:
@@ -181,13 +182,15 @@ class PredictorEquation(Equation):
             return self.responses, self.responses**2
         return moments.first[None], moments.second[None]
 
-    def explained(self, beta: Float, weights: Float) -> float | None:
-        linear = (self.family.name, self.family.link) == ("gaussian", "identity")
-        first, second = self._moments()
-        apart = len(first) > 1 or self.records.domain is not None or type(self.records) is not Records
-        if not linear or apart or len(self.offset) or "Intercept" not in self.function.parameters:
-            return None
-        return share_explained(first[0], second[0], weights @ self.influence(np.zeros(beta.size)), beta, weights)
+    @cached_property
+    def _linear(self) -> bool:
+        """A linear model with an intercept, of all records and a response that nodes have in common."""
+        apart = len(self.responses) > 1 or self.records.domain is not None or type(self.records) is not Records
+        linear = (self.family.name, self.family.link) == (
+            "gaussian",
+            "identity",
+        ) and "Intercept" in self.function.parameters
+        return linear and not apart and not len(self.offset)
 
     def _compacted(self) -> Products:
         first, second = self._moments()
@@ -288,11 +291,13 @@ class PredictorEquation(Equation):
     def influence(self, beta: Float) -> Float:
         return predictor.influence(self.data, beta)
 
-    def at_node(self, beta: Float, k: int) -> Float:
-        """The design of one node is enough."""
-        node, pinned = self.records.combination(k)[0], self.records.pinned(k)
+    def influence_under(self, beta: Float, records: Records) -> Float:
+        """Where all records are at one node, its design is enough."""
+        node = records.sole
+        if node is None:
+            return super().influence_under(beta, records)
         records = replace(
-            pinned, nodes=(pinned.nodes[node],), table=np.ones((1, 1)), released=np.zeros_like(pinned.released)
+            records, nodes=(records.nodes[node],), table=np.ones((1, 1)), released=np.zeros_like(records.released)
         )
         offset, responses = (v if len(v) <= 1 else v[[node]] for v in (self.offset, self.responses))
         one = PredictorEquation(self.function, records, self.design.at(node), offset, responses, part=True)
@@ -315,12 +320,6 @@ class PredictorEquation(Equation):
 
     def record_slopes(self, beta: Float) -> Float:
         return predictor.record_slopes(self.data, beta)
-
-    def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
-        fast = self._fast()
-        if fast is None or self.compact is None:
-            return predictor.record_slopes_along(self.data, beta, left[None], right[None])[0]
-        return products.record_slopes_along(fast, self.compact, beta, left[None], right[None])[0]
 
     def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:
         fast = self._fast()

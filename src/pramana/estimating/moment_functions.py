@@ -268,9 +268,9 @@ class SmoothEquation(Equation, Direct):
         cross = np.outer(gap, rows @ (sums - total * mu))
         return np.asarray(total * np.outer(gap, gap) + cross + cross.T + rows @ centred @ rows.T)
 
-    def record_slope(self, beta: Float, left: Float, right: Float) -> Float:  # noqa: ARG002
+    def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:  # noqa: ARG002
         member = self.records.membership
-        return np.asarray(-float(left @ right) * (np.ones(self.n) if member is None else member))
+        return -np.outer(np.sum(lefts * rights, axis=1), np.ones(self.n) if member is None else member)
 
     def record_slopes(self, beta: Float) -> Float:
         member = self.records.membership

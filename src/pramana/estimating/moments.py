@@ -121,10 +121,10 @@ class QuotientEquation(Equation, Direct):
         cross = ab * beta
         return np.asarray(aa - cross - cross.T + np.outer(beta, beta) * bb)
 
-    def record_slope(self, beta: Float, left: Float, right: Float) -> Float:  # noqa: ARG002
+    def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:  # noqa: ARG002
         if self.denominator is None:
-            return np.full(self.n, -float(left @ right))
-        return np.asarray(-(self.denominator @ (left * right)))
+            return np.tile(-np.sum(lefts * rights, axis=1)[:, None], self.n)
+        return np.asarray(-((lefts * rights) @ self.denominator.T))
 
     def record_slopes(self, beta: Float) -> Float:  # noqa: ARG002
         below = np.ones((self.n, 1)) if self.denominator is None else self.denominator
@@ -193,8 +193,8 @@ class SumEquation(Equation, Direct):
     def clean_outer(self, beta: Float, weights: Float) -> Float:  # noqa: ARG002
         return np.diag(weights @ self.squares)
 
-    def record_slope(self, beta: Float, left: Float, right: Float) -> Float:  # noqa: ARG002
-        return np.zeros(self.n)
+    def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:  # noqa: ARG002
+        return np.zeros((len(lefts), self.n))
 
     def record_slopes(self, beta: Float) -> Float:  # noqa: ARG002
         return np.zeros((self.n, self.d, self.d))

@@ -324,11 +324,12 @@ class NoisyLinear(Equation):
                     out[:, own[:, None], other] += both
             return np.asarray(out.reshape(self.n, -1, self.d, self.d).sum(axis=1))
 
-    def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
+    def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:
         with np.errstate(all="ignore"):
-            return self._record_slope(self._bend(self._curve(beta)), left, right)
+            bend = self._bend(self._curve(beta))
+            return np.stack([self._slope_along(bend, *pair) for pair in zip(lefts, rights, strict=True)])
 
-    def _record_slope(self, bend: Reverted, left: Float, right: Float) -> Float:
+    def _slope_along(self, bend: Reverted, left: Float, right: Float) -> Float:
         x = self.naive.data.design
         l0, r0 = x @ left, x @ right
         l1, r1 = ([t @ side[own] for t, own in zip(self.tilts, self.columns, strict=True)] for side in (left, right))

@@ -103,8 +103,8 @@ class NoisyFunction(Equation):
     def slope(self, beta: Float, weights: Float) -> Float:
         return np.asarray(np.tensordot(weights, self.record_slopes(beta), axes=1))
 
-    def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
-        return np.einsum("j,njk,k->n", left, self.record_slopes(beta), right)
+    def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:
+        return np.einsum("bj,njk,bk->bn", lefts, self.record_slopes(beta), rights, optimize=True)
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
         u = self._u(beta)

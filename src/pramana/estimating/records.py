@@ -174,6 +174,13 @@ class Records:
         table, row = np.eye(len(self.nodes))[[node]], np.zeros(self.n, dtype=np.int64)
         return replace(self, table=table, row=row, released=np.array([node]), response=response)
 
+    @property
+    def sole(self) -> int | None:
+        """The node that all records have for their truth, as where they are pinned; None where they are spread over several."""
+        node = int(self.table[0].argmax())
+        pinned = len(self.table) == 1 and self.table[0, node] == 1 and np.count_nonzero(self.table) == 1
+        return node if pinned else None
+
     def mass(self, k: int, records: Int) -> Float:
         """Signed weights (m,) of the k-th combination for some records (m,)."""
         node, value = self.combination(k)

@@ -12,6 +12,7 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import SolveError
+from pramana.estimating.collinearity import refuse_collinear
 from pramana.estimating.equation import About, Equation, Note, Solve, central_slopes
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.records import Records
@@ -85,6 +86,11 @@ class System(ABC):
     def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
         """Arrays with n rows each."""
 
+    @property
+    def designs(self) -> dict[str, tuple[str, ...]]:
+        """Which arrays are designs that must be finite and of full rank, with the names of their columns."""
+        return {}
+
     @abstractmethod
     def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:
         """A starting value (d,); weights (m,) are signed."""
@@ -144,7 +150,10 @@ class StackedFunction(EstimatingFunction):
         return self.system.grows
 
     def equation(self, records: Records) -> StackedEquation:
-        return StackedEquation(self.system, records, arrays_of(self.system, records))
+        arrays = arrays_of(self.system, records)
+        for name, columns in self.system.designs.items():
+            refuse_collinear([arrays[name]], columns)
+        return StackedEquation(self.system, records, arrays)
 
 
 def arrays_of(system: System, records: Records) -> dict[str, Float]:
@@ -222,9 +231,11 @@ class StackedEquation(Equation):
         u = self.system.u(beta, self.arrays).reshape(self.n, -1, beta.size)
         return np.einsum("nc,ncd->nd", self.records.weights, u)
 
-    def at_node(self, beta: Float, k: int) -> Float:
-        size = len(self.records.nodes)
-        return self.system.u(beta, {name: values[k::size] for name, values in self.arrays.items()})
+    def influence_under(self, beta: Float, records: Records) -> Float:
+        node, size = records.sole, len(records.nodes)
+        if node is None:
+            return super().influence_under(beta, records)
+        return self.system.u(beta, {name: values[node::size] for name, values in self.arrays.items()})
 
     def slope(self, beta: Float, weights: Float) -> Float:
         with np.errstate(all="ignore"):

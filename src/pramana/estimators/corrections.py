@@ -68,14 +68,18 @@ class ForwardClasses(Equation):
             lambda j, k: weights * ((r[j] - p[j] if j == k else 0.0) - r[j] * r[k] + p[j] * p[k]),
         )
 
-    def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
+    def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:
         before, after = self._probabilities(beta)
-        a, b = (self.design @ v.reshape(before.shape[1], -1).T for v in (left, right))
+        out = np.empty((len(lefts), self.n))
+        for row, left, right in zip(out, lefts, rights, strict=True):
+            a, b = (self.design @ v.reshape(before.shape[1], -1).T for v in (left, right))
+            row[:] = _covariance(a, b, after) - _covariance(a, b, before)
+        return out
 
-        def spread(p: Float) -> Float:
-            return np.asarray(np.sum(a * b * p, axis=1) - np.sum(a * p, axis=1) * np.sum(b * p, axis=1))
 
-        return spread(after) - spread(before)
+def _covariance(a: Float, b: Float, p: Float) -> Float:
+    """Of values a and b (n, K − 1) of the classes after the first, 0 in the first, under probabilities p (n, K − 1)."""
+    return np.asarray(np.sum(a * b * p, axis=1) - np.sum(a * p, axis=1) * np.sum(b * p, axis=1))
 
 
 def forward_classes(function: MultinomialFunction, mechanism: Mechanism | None, table: Table) -> ForwardClasses:

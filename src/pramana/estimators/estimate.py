@@ -11,7 +11,8 @@ import numpy as np
 from pramana.analysis.shared_draws import SHARED_DRAWS
 from pramana.analysis.task import Settings, Task
 from pramana.arrays import Float
-from pramana.engines import Engine
+from pramana.engines import Engine, LocalEngine
+from pramana.engines.sampling import Sampling
 from pramana.engines.streaming import StreamEngine
 from pramana.errors import SolveError, too_few
 from pramana.estimating.function import Question
@@ -124,8 +125,19 @@ def answer(method: EquationMethod, task: Task, at: Solved) -> Result:
 
 
 def _explained(method: EquationMethod, task: Task, engine: Engine, beta: Float) -> float | None:
+    """R² = 1 − Σ w {(y − xᵀβ)²}* / Σ w {(y − ȳ)²}* of a linear model with an intercept; None elsewhere, and where it is not between 0 and 1.
+
+    At the root Σ w {(y − xᵀβ)²}* is Σ w (y²)* less βᵀ Σ w (xy)*, and with β = 0 in U these are the square of the intercept and the score.
+    """
     known = (method.reverts or method.takes_as_true) and task.learned is None
-    return engine.equation.explained(beta, engine.sampling.row_weights) if known else None
+    if not known or not engine.about.linear:
+        return None
+    weights, place = engine.sampling.row_weights, engine.about.parameters.index("Intercept")
+    counts = None if engine.sampling.plain else weights  # where a variance takes w² of weights, w of counts is wanted
+    at_zero = LocalEngine(engine.equation, Sampling(engine.equation.n, frequencies=counts)).totals(np.zeros(beta.size))
+    second, first = float(at_zero.clean_outer[place, place]), float(at_zero.score[place])
+    spread, left = second - first**2 / float(weights.sum()), second - float(beta @ at_zero.score)
+    return 1 - left / spread if 0 <= left <= spread and spread > 0 else None
 
 
 def _refuse_few(engine: Engine) -> None:

@@ -19,12 +19,11 @@ from pramana.inference import Jackknife, Resampling, Root, Sandwich, Woodruff
 from pramana.inference import jackknife as deleted
 from pramana.inference import resampling as resampled
 from pramana.inference import sandwich as linearised
-from pramana.inference.averaged_slope import averaged_slope
 from pramana.inference.few_units import SmallSample, small_sample
 from pramana.inference.identification import NOISY, SAFE, Identification, any_perturbed, identification
 from pramana.inference.limits import Limits
 from pramana.inference.resampling import Draws, resample
-from pramana.inference.sandwich import Linear
+from pramana.inference.sandwich import Linear, averaged_slope
 from pramana.inference.score_intervals import Reference
 from pramana.inference.survey import refuse_correction, refuse_step_target
 from pramana.inference.weak_intervals import interval_kinds, limits_of

@@ -274,7 +274,11 @@ class FileSource(Source):
             yield from scanner.to_batches()
             return
         texts = [field.name for field in wanted if pa.types.is_dictionary(field.type)]
-        with parquet.ParquetFile(path, read_dictionary=texts, buffer_size=BUFFER, pre_buffer=False) as file:
+        known = {
+            "metadata": fragment.metadata,
+            "read_dictionary": texts,
+        }  # the footer is parsed once, not with each piece
+        with parquet.ParquetFile(path, **known, buffer_size=BUFFER, pre_buffer=False) as file:
             yield from file.iter_batches(BATCH, row_groups=[g.id for g in fragment.row_groups], columns=wanted.names)
 
     def _refuse_changed(self, path: Path, stamp: tuple[int, int]) -> None:

@@ -10,7 +10,6 @@ from typing import Self
 import numpy as np
 
 from pramana.arrays import Bool, Float
-from pramana.errors import PramanaError
 
 FAINTEST = 1e-12
 """Least p-value that is told apart from 0."""
@@ -73,29 +72,6 @@ class Limits(ABC):
     @abstractmethod
     def times(self, size: float) -> Self:
         """Of the parameters times a known positive number."""
-
-
-@dataclass(frozen=True)
-class Computed(Limits):
-    """Limits (d, 2) that were computed with the fit, at one level, because they need the data."""
-
-    kind: str
-    level: float
-    values: Float
-
-    def at(self, level: float) -> Float:
-        if level != self.level:
-            raise PramanaError(
-                f"{self.kind} intervals were computed at level {self.level} and need the data for {level}: "
-                f"fit again with Sandwich(interval={self.kind!r}, level={level})"
-            )
-        return self.values
-
-    def of(self, kept: Sequence[int]) -> Self:
-        return replace(self, values=self.values[list(kept)])
-
-    def times(self, size: float) -> Self:
-        return replace(self, values=self.values * size)
 
 
 @dataclass(frozen=True)

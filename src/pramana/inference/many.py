@@ -33,13 +33,21 @@ class DataSets:
     device: str = "cpu"
 
     @cached_property
+    def _grouped(self) -> Grouped | None:
+        return self.equation.grouped(self.groups)
+
+    @property
+    def together(self) -> bool:
+        """Whether there are kernels that solve all of them at once."""
+        return self._grouped is not None
+
+    @property
     def grouped(self) -> Grouped:
-        grouped = self.equation.grouped(self.groups)
-        if grouped is None:
+        if self._grouped is None:
             raise PramanaError(
-                "simulate needs a formula or a mean: other estimating functions go through fit, one data set at a time"
+                "only the data sets of a formula or of a mean are solved together: leave out by=, and each goes to fit alone"
             )
-        return grouped
+        return self._grouped
 
     @cached_property
     def held(self) -> Any | None:

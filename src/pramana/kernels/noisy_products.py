@@ -166,7 +166,7 @@ def _tabulated(variance: float, highest: int) -> tuple[Float, float] | None:
     right = np.stack(mixture_derivatives(np.arange(half + 1) / finer, np.array([variance]), highest + TERMS)).T
     left = right[:0:-1] * np.where(np.arange(right.shape[1]) % 2, 1.0, -1.0)  # H(−η) = 1 − H(η), and so on
     left[:, 0] += 1
-    return np.concatenate([left, right]), finer
+    return np.ascontiguousarray(np.concatenate([left, right])), finer
 
 
 def sums(
@@ -197,7 +197,9 @@ def sums(
         p.offset,
         p.curve.code,
         p.curve.shape,
-        np.ascontiguousarray(beta, dtype=float),
+        np.array(
+            beta, dtype=float
+        ),  # of its own: an array that is only to be read would be another type, and compiled for anew
         len(noises.operators),
         column,
         noises.noise,

@@ -96,7 +96,7 @@ class Predictor:
         design = self.design.reshape(groups, size, nodes, self.d).transpose(0, 2, 3, 1)
         offset = np.empty((0, 0, 0)) if self.offset is None else _by_group(self.offset, groups)
         parts = (design, _by_group(self.weight, groups), _by_group(self.first, groups), offset)
-        return tuple(np.ascontiguousarray(part) for part in parts)  # type: ignore[return-value]
+        return tuple(np.require(part, requirements=["C", "W"]) for part in parts)  # type: ignore[return-value]
 
     def eta(self, betas: Float) -> Float:
         """(B, n, C)."""

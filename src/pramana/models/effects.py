@@ -60,6 +60,10 @@ class EffectSystem(System):
             "y": self.outcome_of(columns, n),
         }
 
+    @property
+    def designs(self) -> dict[str, tuple[str, ...]]:
+        return {"x": self.terms}
+
     def _named(self, prefix: str) -> tuple[str, ...]:
         return tuple(f"{prefix}:{term}" for term in self.terms)
 

@@ -115,8 +115,11 @@ class MultinomialEquation(Equation, Ascent):
 
         return by_class(self.design, len(p), square)
 
-    def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
+    def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:
         p = self._shares(beta)[1:]
+        return np.stack([self._slope_along(p, *pair) for pair in zip(lefts, rights, strict=True)])
+
+    def _slope_along(self, p: Float, left: Float, right: Float) -> Float:
         a = left.reshape(self.classes, -1) @ self.design.T
         b = right.reshape(self.classes, -1) @ self.design.T
         rows = np.sum(a * p, axis=0) * np.sum(b * p, axis=0) - np.sum(a * b * p, axis=0)

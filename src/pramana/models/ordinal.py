@@ -68,6 +68,10 @@ class OrdinalSystem(System):
     def arrays(self, columns: Mapping[str, object], n: int) -> dict[str, Float]:
         return {"design": self.design_of(columns, n), "code": self.code_of(columns, n).astype(float)}
 
+    @property
+    def designs(self) -> dict[str, tuple[str, ...]]:
+        return {"design": self.terms} if self.terms else {}
+
     def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:
         """No effect, and thresholds at the reverted cumulative shares."""
         shares = np.bincount(arrays["code"].astype(int), weights, minlength=len(self.levels)) / weights.sum()

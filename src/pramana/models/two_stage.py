@@ -65,6 +65,10 @@ class TwoStageSystem(System):
             "y": self.response_of(columns, n),
         }
 
+    @property
+    def designs(self) -> dict[str, tuple[str, ...]]:
+        return {"x": self.terms, "z": self.instruments}
+
     def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:
         """The root itself, in closed form, where the reverted moments allow; least squares of the nodes otherwise."""
         found = self._closed(arrays, weights)

@@ -139,7 +139,12 @@ def _block(
             parameters = parameters or found
             continue
         assert not isinstance(method, Analyst)
-        sets, beta = _estimates(scenario, method, truth, released, len(indices), device)
+        sets = _sets(scenario, method, truth, released, len(indices), device)
+        if not sets.together:
+            found, values[label_of(method)] = _one_by_one(scenario, method, indices, seed)
+            parameters = parameters or found
+            continue
+        beta = sets.solve(truth_of(scenario, sets.equation.about.parameters))
         parameters = sets.equation.about.parameters
         numbers: Numbers = {"estimate": beta}
         if inference is not None and label_of(method) in inferred:
@@ -169,15 +174,31 @@ class _Prepared:
         return self.scenario.plan.prepare(self.table, self.scenario.mechanism.schema)
 
 
-def _estimates(
+def _sets(
     scenario: Scenario, method: str | Method, truth: _Prepared, released: _Prepared, groups: int, device: str = "cpu"
-) -> tuple[DataSets, Float]:
-    """Estimates (R, d) of one method in every replicate."""
+) -> DataSets:
+    """The replicates under one method."""
     oracle, mechanism = method == "true data", scenario.mechanism
     of, chosen = (truth, Naive()) if oracle else (released, method_of(method))
     bound = chosen.bind_each(of.function, mechanism.of_truth if oracle else mechanism, of.table, groups, device)
-    sets = DataSets(bound, groups, device)
-    return sets, sets.solve(truth_of(scenario, bound.about.parameters))
+    return DataSets(bound, groups, device)
+
+
+def _one_by_one(
+    scenario: Scenario, method: str | Method, indices: Sequence[int], seed: int
+) -> tuple[tuple[str, ...], Numbers]:
+    """The parameters' names and what `fit` finds in each data set, of a question whose data sets are not solved together."""
+    oracle = method == "true data"
+    mechanism, chosen = (scenario.mechanism.of_truth, Naive()) if oracle else (scenario.mechanism, method)
+    tables = (scenario.data(seed, [r])[0 if oracle else 1] for r in indices)
+    return _collected(scenario, [_fitted(scenario, table, mechanism, chosen) for table in tables])
+
+
+def _collected(scenario: Scenario, fits: Sequence[Result | None]) -> tuple[tuple[str, ...], Numbers]:
+    names = next((result.parameters for result in fits if result is not None), ())
+    d = truth_of(scenario, names).size if names else len(scenario.truth)
+    rows = [_interval_numbers(result, d) for result in fits]
+    return names, {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
 def _analysed(
@@ -191,12 +212,11 @@ def _analysed(
         fits = [
             _fitted(given, given.data(seed, [r])[1], analyst.idea(given, draws), analyst.method) for r, draws in pairs
         ]
-        names = next((result.parameters for result in fits if result is not None), ())
-        rows = [_interval_numbers(result, len(given.truth)) for result in fits]
-        return names, {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+        return _collected(given, fits)
     believed = replace(given, mechanism=analyst.idea(given, seeds[0]))
     truth, released = (_Prepared(table, believed) for table in given.data(seed, indices))
-    sets, beta = _estimates(believed, "reversion", truth, released, len(indices))
+    sets = _sets(believed, "reversion", truth, released, len(indices))
+    beta = sets.solve(truth_of(believed, sets.equation.about.parameters))
     errors = standard_errors(sets, beta, Sandwich(), seeds) if analyst.by == "wald" else {}
     return sets.equation.about.parameters, {"estimate": beta, **errors}
 

@@ -38,6 +38,7 @@ def test_success_is_zero_with_nothing_on_stderr(folder: Path) -> None:
     assert "edu[T.high]" in done.stdout
 
 
+@pytest.mark.engines
 def test_the_installed_script_is_the_same_command(folder: Path) -> None:
     script = Path(sys.executable).with_name("pramana")
     if not script.exists():
@@ -91,9 +92,13 @@ def test_a_mistake_is_one_line_on_stderr_and_exit_code_two(
     ("arguments", "message"),
     [
         (("fit", FORMULA, "absent.csv"), "error: file 'absent.csv' does not exist"),
-        (("fit",), "error: Missing argument 'WHAT': see 'pramana fit --help'"),
-        (("bogus",), "error: No such command 'bogus': see 'pramana --help'"),
-        (("fit", FORMULA, "public.csv", "--bogus"), "error: No such option: --bogus: see 'pramana fit --help'"),
+        pytest.param(("fit",), "error: Missing argument 'WHAT': see 'pramana fit --help'", marks=pytest.mark.engines),
+        pytest.param(("bogus",), "error: No such command 'bogus': see 'pramana --help'", marks=pytest.mark.engines),
+        pytest.param(
+            ("fit", FORMULA, "public.csv", "--bogus"),
+            "error: No such option: --bogus: see 'pramana fit --help'",
+            marks=pytest.mark.engines,
+        ),
     ],
 )
 def test_a_mistake_leaves_the_process_with_exit_code_two(
@@ -104,10 +109,12 @@ def test_a_mistake_leaves_the_process_with_exit_code_two(
     assert done.stderr.startswith(message)
 
 
+@pytest.mark.engines
 def test_a_bare_command_shows_its_help(folder: Path) -> None:
     assert "compare" in pramana(folder).stdout
 
 
+@pytest.mark.engines
 def test_a_reader_that_leaves_early_is_no_error(folder: Path) -> None:
     shell = f'{sys.executable} -c "{MAIN}" info -f json | true'
     done = subprocess.run(["sh", "-c", shell], cwd=folder, capture_output=True, text=True, timeout=60)
@@ -140,6 +147,7 @@ def test_the_version_is_printed(flag: str, monkeypatch: pytest.MonkeyPatch, capf
     assert capfd.readouterr().out == f"pramana {pr.__version__}\n"
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("code", ["import pramana", f"import sys; sys.argv = ['pramana', '--help']; {MAIN}"])
 def test_importing_and_helping_stay_light(code: str, tmp_path: Path) -> None:
     listing = "import atexit, sys; atexit.register(lambda: sys.stderr.write(' '.join(sys.modules)))"

@@ -183,3 +183,39 @@ def test_wrong_truth_and_wrong_sizes_are_refused() -> None:
         run_replicates(
             Scenario(lambda rng, n: logistic(rng, n + 1), mechanism, "y ~ x", (1.0, 1.0), 50, "binomial"), ["naive"], 2
         )
+
+
+QUESTIONS: dict[str, tuple[Any, dict[str, str]]] = {
+    "shares": ("proportions(x)", {}),
+    "correlation": ("correlation(y, c)", {}),
+    "median": ("median(y, by='x')", {}),
+    "quantile regression": ("quantile_regression(y ~ x)", {}),
+    "negative binomial": ("c ~ x", {"family": "negative-binomial"}),
+    "two stages": ("two_stage_least_squares(y ~ c | x)", {}),
+    "effects": ("margins(y ~ x + c)", {}),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_scenario_takes_every_question_of_fit(name: str) -> None:
+    """What is not solved for many data sets together goes to `fit`, one after the other; so does the true data's answer."""
+    what, options = QUESTIONS[name]
+
+    def generate(rng: np.random.Generator, n: int) -> dict[str, Any]:
+        x = rng.choice(["a", "b"], n)
+        return {"x": x, "y": rng.normal(size=n) + (x == "b"), "c": rng.poisson(rng.gamma(1, 2 + (x == "b"), n))}
+
+    mechanism = pr.Mechanism({"x": pr.TransitionMatrix.randomized_response(["a", "b"], 0.9)})
+    first = Scenario(generate, mechanism, what, (), 400, **options)
+    truth, released = first.data(1, [1])
+    expected = pr.fit(what, released, mechanism, **options)
+    scenario = Scenario(generate, mechanism, what, (0.0,) * len(expected.estimate), 400, **options)
+    found = run_replicates(scenario, ["reversion", "true data"], 2, seed=1)
+    assert found.parameters == expected.parameters
+    np.testing.assert_array_equal(found.values["reversion"]["estimate"][1], expected.estimate)
+    np.testing.assert_array_equal(found.values["reversion"]["se_fit"][1], expected.standard_errors)
+    np.testing.assert_allclose(
+        found.values["true data"]["estimate"][1], pr.fit(what, truth, None, **options).estimate, rtol=1e-9, atol=1e-9
+    )
+    with pytest.raises(pr.PramanaError, match="truth has 0 values but the estimates are"):
+        run_replicates(first, ["reversion"], 1, seed=1)

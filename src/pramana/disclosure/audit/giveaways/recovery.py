@@ -75,10 +75,6 @@ class Known:
     scored: tuple[Float, Float]
     right: tuple[Bool, Bool]
 
-    @property
-    def accuracy(self) -> float:
-        return float(np.concatenate(self.right).mean())
-
 
 def without_content(secret: Secret) -> Known:
     """Only the overall shares of the levels are known."""
