@@ -380,11 +380,11 @@ def cells() -> list[Cell]:
 
 
 class _Counted(Sandwich):
-    """What `fit` gives, without the level beyond the one that is counted; a score interval finds its ends from smaller levels to larger ones."""
+    """What `fit` gives, at the level that is counted alone."""
 
     @property
     def tabled(self) -> tuple[float, ...]:
-        return (0.9, 0.95)
+        return (0.95,)
 
 
 def replicates(cell: Scenario, indices: Sequence[int], seed: int) -> ReplicateEstimates:
