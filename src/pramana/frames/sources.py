@@ -112,7 +112,7 @@ class Source(ABC):
 def table_of(batch: pa.RecordBatch | pa.Table, kind: FrameKind, label: str) -> Table:
     """Some records as a table."""
     whole = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
-    return Table(nw.from_native(whole, eager_only=True), kind, label)
+    return Table(whole, kind, label)
 
 
 class NarrowTypeError(DataError):

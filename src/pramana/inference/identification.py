@@ -18,6 +18,7 @@ SAFE = 10.0
 """Signal from which Wald's interval is shown. On the same grid that costs at most 0.005 of coverage."""
 REACH = 2.575829
 """Standard errors at which the two intervals are compared: the ends of Wald's at 99 %."""
+ENDS = np.array([[-REACH], [REACH]])
 LARGEST = 20.0
 """Logarithm of a ratio of test statistics beyond which no more is told."""
 ASYMMETRY = 1e-3
@@ -139,7 +140,7 @@ def _signals(engine: Engine, beta: Float, totals: Totals, places: Int, *, additi
             kappa = np.einsum("jk,jk->j", bends, right) / effective
             nu = 2 * error * products / alone + 2 * np.einsum("ji,ik,jk->j", turned, meat, left) / variance
             q = error**2 * squares / alone
-            apart = np.max([_apart(sign * REACH, kappa, nu, q) for sign in (-1.0, 1.0)], axis=0)
+            apart = _apart(ENDS, kappa, nu, q).max(axis=0)
             return np.where(variance > 0, np.where(nothing, 0.0, 2 / apart), np.inf)
 
     moments = times * few.slope_moments(beta, left @ units, right @ units)
@@ -151,7 +152,7 @@ def _signals(engine: Engine, beta: Float, totals: Totals, places: Int, *, additi
     return signals(*np.where(np.abs(moments[0] - plain[0]) > NOISY * moments[0], moments, 0.0))
 
 
-def _apart(z: float, kappa: Float, nu: Float, q: Float) -> Float:
+def _apart(z: Float, kappa: Float, nu: Float, q: Float) -> Float:
     """Logarithm of the score statistic over z², without its sign."""
     score, variance = 1 + z * kappa / 2, 1 + z * nu + z**2 * q
     found = 2 * np.log(np.abs(score)) - np.log(np.maximum(variance, 0.0))
