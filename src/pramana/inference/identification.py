@@ -18,7 +18,6 @@ SAFE = 10.0
 """Signal from which Wald's interval is shown. On the same grid that costs at most 0.005 of coverage."""
 REACH = 2.575829
 """Standard errors at which the two intervals are compared: the ends of Wald's at 99 %."""
-ENDS = np.array([[-REACH], [REACH]])
 LARGEST = 20.0
 """Logarithm of a ratio of test statistics beyond which no more is told."""
 ASYMMETRY = 1e-3
@@ -140,7 +139,7 @@ def _signals(engine: Engine, beta: Float, totals: Totals, places: Int, *, additi
             kappa = np.einsum("jk,jk->j", bends, right) / effective
             nu = 2 * error * products / alone + 2 * np.einsum("ji,ik,jk->j", turned, meat, left) / variance
             q = error**2 * squares / alone
-            apart = _apart(ENDS, kappa, nu, q).max(axis=0)
+            apart = _apart(np.array([[-REACH], [REACH]]), kappa, nu, q).max(axis=0)
             return np.where(variance > 0, np.where(nothing, 0.0, 2 / apart), np.inf)
 
     moments = times * few.slope_moments(beta, left @ units, right @ units)
