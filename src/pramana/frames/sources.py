@@ -23,7 +23,7 @@ from pramana.frames.files import NULLS, check_header, existing, format_of, unrea
 from pramana.frames.inputs import note_input
 from pramana.frames.levels import is_unsigned
 from pramana.frames.metadata import is_text
-from pramana.frames.table import FrameKind, Table
+from pramana.frames.table import FrameKind, Table, is_frame_of
 
 BATCH = 1 << 18
 """Records of a batch."""
@@ -389,6 +389,8 @@ def source_of(data: Any, text: Mapping[str, Collection[object]], memory: float) 
 
     if isinstance(data, Source):
         return data
+    if is_frame_of("pandas", data) or is_frame_of("polars", data):
+        return None
     if isinstance(data, list | tuple) and any(isinstance(file, CsvFile) for file in data):
         raise DataError(
             "several files are read in the dialect that is found of the first, and these have one that is stated: save them as Parquet, or read "

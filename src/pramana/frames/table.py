@@ -49,7 +49,7 @@ class Table:
 
     @cached_property
     def names(self) -> list[str]:
-        own = _is_frame_of("pandas", self.native) or _is_frame_of("polars", self.native)
+        own = is_frame_of("pandas", self.native) or is_frame_of("polars", self.native)
         return list(self.native.columns if own else self.frame.columns)
 
     @cached_property
@@ -75,7 +75,7 @@ class Table:
     def _own_series(self, name: str) -> Any:
         """A column of pandas or polars as they keep it, None of any other frame; pandas takes a while to find it."""
         if name not in self._kept:
-            own = _is_frame_of("pandas", self.native) or _is_frame_of("polars", self.native)
+            own = is_frame_of("pandas", self.native) or is_frame_of("polars", self.native)
             self._kept[name] = self.native[name] if own else None
         return self._kept[name]
 
@@ -121,7 +121,7 @@ class Table:
             if native.null_count == 0 and not _may_be_nan(native.type):
                 return None
         values = self.column(name)
-        if values.dtype == object and _is_frame_of("polars", self.native):
+        if values.dtype == object and is_frame_of("polars", self.native):
             series, kind = self._series(name)
             if kind == nw.String and not series.null_count():
                 return None
@@ -194,7 +194,7 @@ class Table:
         return Table(self.frame[order.tolist()].to_native(), self.kind, self.source)
 
 
-def _is_frame_of(library: str, native: object) -> bool:
+def is_frame_of(library: str, native: object) -> bool:
     """Whether it is a frame of pandas or polars; whoever has one has loaded the library."""
     module = sys.modules.get(library)
     return module is not None and isinstance(native, module.DataFrame)
@@ -343,7 +343,7 @@ def _framed(native: object, kind: FrameKind | None = None, source: str = "data")
 
 def _distinct(native: Any) -> bool:
     """A frame of pandas or polars, which narwhals takes as it is, unless two columns have one name."""
-    return _is_frame_of("polars", native) or (_is_frame_of("pandas", native) and native.columns.is_unique)
+    return is_frame_of("polars", native) or (is_frame_of("pandas", native) and native.columns.is_unique)
 
 
 def _whole_table(native: Any) -> Any:
@@ -361,7 +361,7 @@ def build(columns: Mapping[str, Sequence[object] | Column], kind: FrameKind) -> 
 
 
 def _kind(native: object) -> FrameKind:
-    if _is_frame_of("polars", native):
+    if is_frame_of("polars", native):
         return "polars"
     return "pyarrow" if _is_arrow(native) else "pandas"
 
