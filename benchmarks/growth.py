@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import streaming
+from benchmarks.law import law
 from benchmarks.machine import described
 
 HERE = Path(__file__).parent
@@ -116,12 +117,11 @@ def streamed(largest: float) -> dict[int, dict[str, float]]:
     """What `benchmarks.streaming` measures of its first case, for files of 10⁵ records and more."""
     case, found = streaming.CASES[0], {}
     with tempfile.TemporaryDirectory() as folder:
-        small = Path(folder) / "small.parquet"
-        streaming.make(case, streaming.WARM, small)
+        others = streaming.made_small(case, Path(folder))
         for n in (10**k for k in range(5, round(math.log10(largest)) + 1)):
             path = Path(folder) / f"{n}.parquet"
             streaming.make(case, n, path)
-            row = _in_process("benchmarks.streaming", "--measure", case.name, path, small)
+            row = _in_process("benchmarks.streaming", "--measure", case.name, path, *others)
             found[n] = row | {"bytes": path.stat().st_size}
             path.unlink()
     return found
@@ -129,18 +129,18 @@ def streamed(largest: float) -> dict[int, dict[str, float]]:
 
 def exponent(points: Points) -> float:
     """Slope of log time on log size, over the upper half of the sizes."""
-    upper = sorted(points.items())[len(points) // 2 - 1 :] if len(points) > 2 else sorted(points.items())
-    x, y = np.log(np.array(upper, dtype=float)).T
-    return float(np.polyfit(x, y, 1)[0])
+    return law(dict(sorted(points.items())[max(0, len(points) // 2 - 1) :])).raw
 
 
 def table(curves: dict[str, Points], grows: str) -> Iterator[str]:
     places = sorted({p for points in curves.values() for p in points})
-    yield f"| {grows} | {' | '.join(f'{p:,}' for p in places)} | exponent |"
-    yield f"| --- |{' ---: |' * (len(places) + 1)}"
+    yield f"| {grows} | {' | '.join(f'{p:,}' for p in places)} | fixed cost, ms | exponent of the rest | raw exponent |"
+    yield f"| --- |{' ---: |' * (len(places) + 3)}"
     for name, points in curves.items():
         cells = [f"{1e3 * points[p]:,.4g}" if p in points else "" for p in places]
-        yield f"| {name}, ms | {' | '.join(cells)} | {exponent(points):.2f} |"
+        found = law(points)
+        apart = ("", "") if np.isnan(found.power) else (f"{1e3 * found.fixed:.3g}", f"{found.power:.2f}")
+        yield f"| {name}, ms | {' | '.join(cells)} | {' | '.join(apart)} | {exponent(points):.2f} |"
 
 
 def picture(found: dict[str, dict[str, Points]]) -> None:
@@ -200,7 +200,9 @@ def page(largest: float) -> str:
 Made by `make bench` (the largest files by `python -m benchmarks.growth --largest 1e8`). {described()}
 
 Whole warm fits with standard errors, milliseconds of the processor (all cores together), the least of three; of files in blocks one. Where columns or levels grow there are
-{RECORDS:,} records; a covariate of 10,000 levels would need 10⁹ weights, and is refused. The exponent is the slope of log time on log size over the upper half of the sizes: 1 is in proportion.
+{RECORDS:,} records; a covariate of 10,000 levels would need 10⁹ weights, and is refused. A fixed cost and a power of what is left, time = fixed + rate · size^exponent,
+are fitted to all sizes by least relative squares (`benchmarks/law.py`; nothing where there are fewer than four); the raw exponent is the slope of log time on log
+size over the upper half of the sizes, the fixed cost included. 1 is in proportion.
 
 {tables}
 

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
+from pyarrow import dataset, parquet
 
 import pramana as pr
 from pramana.analysis import streaming
@@ -146,7 +148,7 @@ def test_folders_without_records(parts: Path, frame: pd.DataFrame, tmp_path: Pat
 @pytest.mark.parametrize(
     ("what", "options", "message"),
     [
-        (pr.median("x"), {"inference": pr.Resampling(draws=20)}, "sorts all records.*Woodruff"),
+        (pr.median("x"), {"inference": "jackknife"}, "jackknife leaves out one unit"),
         (pr.gini("x"), {}, "cannot be added up over blocks|needs"),
         ("y ~ x", {"method": pr.Likelihood(covariate_model="x")}, "needs them all at once"),
         ("y ~ x", {"method": "model-dependent"}, "needs them all at once"),
@@ -173,8 +175,6 @@ def test_a_lazy_frame_that_fails_is_the_users_to_mend(frame: pd.DataFrame) -> No
 
 
 def test_a_reader_beyond_the_budget_says_what_to_do(frame: pd.DataFrame) -> None:
-    import pyarrow as pa
-
     with pytest.raises(pr.DataError, match="gives its records once"):
         fitted(pa.Table.from_pandas(frame).to_reader(), memory=100)
 
@@ -224,3 +224,67 @@ def test_a_column_has_the_type_in_which_all_its_fields_can_be_written(
     found, local = (pr.fit("y ~ x", data, M, **options) for data in (tmp_path, whole))
     np.testing.assert_allclose(found.estimate, local.estimate, rtol=1e-8)
     np.testing.assert_allclose(found.standard_errors, local.standard_errors, rtol=1e-8)
+
+
+@pytest.mark.parametrize("memory", [1, 1e9])
+@pytest.mark.parametrize("missing", ["error", "drop"])
+def test_a_csv_file_of_a_folder_with_another_header_is_named(
+    frame: pd.DataFrame, tmp_path: Path, memory: float, missing: str
+) -> None:
+    """Arrow would read it as records with nothing in them, which missing='drop' leaves out."""
+    odd = {
+        "lacks": frame.drop(columns="x").to_csv(index=False),
+        "renamed": frame.rename(columns={"x": "X"}).to_csv(index=False),
+        "headless": frame.to_csv(index=False, header=False),
+        "separated": frame.to_csv(index=False, sep=";"),
+    }
+    for name, text in odd.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        frame.to_csv(folder / "part-0.csv", index=False)
+        (folder / "part-1.csv").write_text(text, encoding="utf-8")
+        with pytest.raises(
+            pr.DataError, match=r"part-1\.csv.* lacks column 'x'.* or separates its fields in another way"
+        ):
+            fitted(folder, "y ~ x", memory=memory, missing=missing)
+
+
+def test_csv_files_with_columns_in_another_order_are_one_table(frame: pd.DataFrame, tmp_path: Path) -> None:
+    frame.iloc[:500].to_csv(tmp_path / "a.csv", index=False)
+    frame.iloc[500:][["y", "g", "x"]].assign(more=1).to_csv(tmp_path / "b.csv", index=False)
+    np.testing.assert_allclose(fitted(tmp_path).estimate, fitted(frame, memory=None).estimate, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["list", "map", "struct"])
+def test_a_column_of_lists_is_refused_where_it_is_used(frame: pd.DataFrame, tmp_path: Path, kind: str) -> None:
+    made = {
+        "list": pa.array([[v] for v in frame["x"]]),
+        "map": pa.array([[("a", v)] for v in frame["x"]], pa.map_(pa.string(), pa.float64())),
+        "struct": pa.array([{"a": v} for v in frame["x"]]),
+    }
+    table = pa.Table.from_pandas(frame, preserve_index=False).append_column("z", made[kind])
+    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=100)
+    with pytest.raises(pr.DataError, match=rf"column 'z' of .* is of type {kind}.* cannot be used"):
+        fitted(tmp_path, "y ~ x + z")
+    np.testing.assert_allclose(fitted(tmp_path).estimate, fitted(frame, memory=None).estimate, rtol=1e-9)
+
+
+def test_a_dataset_whose_file_is_gone_is_refused_in_words(parts: Path) -> None:
+    given = dataset.dataset(str(parts))
+    (parts / "part-1.parquet").unlink()
+    with pytest.raises(pr.DataError, match=r"the dataset could not be read.*part-1\.parquet"):
+        fitted(given)
+
+
+def test_the_file_with_two_columns_of_one_name_is_named(parts: Path) -> None:
+    table = parquet.read_table(parts / "part-2.parquet")
+    twice = pa.Table.from_arrays([*table.columns, table["x"]], names=[*table.column_names, "x"])
+    parquet.write_table(twice, parts / "part-2.parquet")
+    with pytest.raises(pr.DataError, match=r"part-2\.parquet"):
+        fitted(parts)
+
+
+def test_the_file_of_another_format_is_named(parts: Path) -> None:
+    (parts / "README.txt").write_text("Made in May.\n", encoding="utf-8")
+    with pytest.raises(pr.DataError, match=r"several formats \(csv: 'README\.txt'; parquet: 'part-0\.parquet'\)"):
+        fitted(parts)

@@ -186,8 +186,8 @@ def complete(
     table: Table, columns: Sequence[str], arrays: Mapping[str, Column], missing: str, counts: Int | None = None
 ) -> tuple[Bool, tuple[Diagnostic, ...]]:
     """Rows without gaps in anything that is used; `counts` are the records that each stands for."""
-    given = {name: table.column(name) for name in columns} | dict(arrays)
-    gaps = {name: rows for name, values in given.items() if (rows := is_missing(values)).any()}
+    gaps = {name: rows for name in columns if (rows := table.gaps(name)) is not None}
+    gaps |= {name: rows for name, values in arrays.items() if (rows := is_missing(values)).any()}
     rows = np.logical_or.reduce([*gaps.values(), np.zeros(table.n, dtype=bool)])
     each = np.ones(table.n, dtype=np.int64) if counts is None else counts
     where = {name: int(each[v].sum()) for name, v in gaps.items()}

@@ -82,7 +82,9 @@ def tampered(
 
 
 def _every(table: Table, step: int, names: Sequence[str]) -> Table:
-    return table if step <= 1 else Table(table.frame.select(*names).gather_every(step), table.kind, table.source)
+    if step <= 1:
+        return table
+    return Table(table.frame.select(*names).gather_every(step).to_native(), table.kind, table.source)
 
 
 def _repeated(values: Column) -> Bool:
@@ -99,14 +101,14 @@ def _released(assignment: Assignment, table: Table) -> _Released | None:
         return None
     codes, by = _codes(assignment, table), next(iter(channel.context), None)
     strata = tuple(channel.parts)
-    place = np.zeros(table.n, dtype=np.int64) if by is None else level_positions(table.column(by), strata)
+    place = np.zeros(table.n, dtype=np.int64) if by is None else table.positions(by, strata)
     return _Released(" × ".join(assignment.columns), codes, codes >= 0, place, strata, matrices)
 
 
 def _codes(assignment: Assignment, table: Table) -> Int:
     """Codes of the released values (n,), −1 where they are missing or no level; whatever a fit uses is checked elsewhere."""
     parts = [assignment.component(k) or () for k in range(len(assignment.columns))]
-    places = [level_positions(table.column(name), part) for name, part in zip(assignment.columns, parts, strict=True)]
+    places = [table.positions(name, part) for name, part in zip(assignment.columns, parts, strict=True)]
     if len(parts) == 1:
         return places[0]
     sizes = [len(part) + 1 for part in parts]  # the last for what is missing

@@ -18,6 +18,7 @@ from pramana.engines.totals import Totals
 from pramana.estimating.collinearity import Rank
 from pramana.estimating.equation import Equation, Note, Solve
 from pramana.frames import Table
+from pramana.kernels.blas import one_blas_thread
 from pramana.kernels.blocks import by_group, gram
 from pramana.kernels.leverage import Frame, Leverages, leverages, size_of_one
 
@@ -377,7 +378,7 @@ class LocalEngine(Engine):
         workers = min(self.threads or os.cpu_count() or 1, len(blocks))
         if workers == 1:
             return added(map(part, blocks))
-        with ThreadPoolExecutor(workers) as pool:
+        with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
             return added(pool.map(part, blocks))
 
 

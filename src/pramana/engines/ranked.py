@@ -1,22 +1,34 @@
-"""Quantiles of records that are not held: a pass of sums in bins, then the records near every crossing, and nothing else of them."""
+"""Quantiles of records that are not held: a pass of sums in bins, then the records near every crossing, and nothing else of them.
+
+Under weight draws the same: sums of fewer bins for every draw, then the records near the crossing of any of them with their weights, so that
+a batch of draws takes two passes, and each draw's quantile is exact.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Bool, Float, Int
+from pramana.arrays import Bool, Float
 from pramana.engines.local import SampledBlock
-from pramana.engines.streaming import OwnWeights, StreamEngine
+from pramana.engines.streaming import MOST_DRAWS, OwnWeights, StreamEngine
 from pramana.errors import PramanaError
-from pramana.estimating.binned import Binned, Bins, BinSums, Points
+from pramana.estimating.binned import Binned, Bins, BinSums, DrawnPoints, DrawnSums, Points
 from pramana.estimating.distribution import Distribution, DistributionEquation, default_bandwidth
 from pramana.estimating.equation import Note
 
 MOST = 4_000_000
 """Records near the quantiles that are held, times domains."""
+DRAWN_BINS = 2048
+"""Bins whose sums are held for every draw."""
+DRAWN_ENTRIES = 2_000_000
+"""Sums of bins under draws that one part of a pass holds: a batch has as many draws as fit."""
+DRAWN_POINTS = 20_000_000
+"""Weights of the records near the quantiles, under draws, that are held at a time."""
 REACH = 5.0
 """Standard errors around a quantile whose records are asked for at once: most intervals end there."""
 
@@ -40,7 +52,7 @@ class RankedEngine(StreamEngine):
         bins, centre = Bins.around(sample.measure.values), float(sample.measure.values.mean())
         sums = self._added(lambda b: BinSums.of(bins, centre, *_told(b)))
         engine = replace(self, known=[Binned.of(bins, centre, sums)])
-        engine._know(engine._guessed(sample) | engine.known[-1].quartered())
+        engine._know(engine._guessed(sample, engine.known[-1]) | engine.known[-1].quartered())
         spread, learning = engine.known[-1].spread(), float(sums.masses.weight.sum())
         size = size * learning / sums.overall.total
         window = default_bandwidth(1.0 if spread is None else spread, size)
@@ -49,9 +61,45 @@ class RankedEngine(StreamEngine):
 
     def direct(self, weights: Any) -> Float:
         if not isinstance(weights, OwnWeights):
-            self._refuse_draws()
+            return self._under(weights)
         standing = self._standing(np.zeros((1, self.d)))
         return standing.solution(np.ones((1, len(standing.measure.values))))
+
+    @property
+    def draws_at_once(self) -> int:
+        return int(np.clip(DRAWN_ENTRIES // (len(self._drawn_bins) * self._own.measure.count), 1, MOST_DRAWS))
+
+    @cached_property
+    def _drawn_bins(self) -> Bins:
+        """Fine where the quantiles of draws will lie, and coarse elsewhere."""
+        known = self.known[-1]
+        fine = self._guessed(self._own, replace(known, exact=np.zeros(len(known.bins), dtype=bool)))
+        return known.bins.coarser(fine, DRAWN_BINS)
+
+    def _under(self, weights: Any) -> Float:
+        """The quantiles (B, d) under weight draws; their kernel is that of the sample's own weights."""
+        bins, own = self._drawn_bins, self._own
+        sums = self._added(lambda b: DrawnSums.of(bins, _told(b)[0], weights.of(b)), len(weights))
+        drawn = [sums.binned(bins, m) for m in range(len(weights))]
+        wanted = _any(self._crossed(binned) for binned in drawn)
+        count = float(sums.count[wanted].sum())
+        self._refuse_many(count)
+        out, size = np.empty((len(weights), self.d)), max(1, int(DRAWN_POINTS // max(count, 1)))
+        for low in range(0, len(weights), size):
+            some = weights.some(slice(low, low + size))
+            points = self._added(_points_of(bins, wanted, some), len(some)) if wanted.any() else None
+            for m in range(len(some)):
+                binned = drawn[low + m] if points is None else drawn[low + m].refined(wanted, points.under(m))
+                standing = binned.standing(own.measure.domains, own.measure.size, own.measure.window)
+                out[low + m] = replace(own, measure=standing).solution(np.ones((1, len(standing.values))))[0]
+        return out
+
+    def _crossed(self, binned: Binned) -> Bool:
+        """The bins whose records decide the quantiles."""
+        functional, domains = self._own.function.functional, len(binned.totals)
+        levels, h = functional.levels(np.zeros((1, self.d)), binned.totals)[0], functional.width(self._own.measure)
+        inside = [(j % domains, q) for j, q in enumerate(levels.tolist()) if 0 < q < 1]
+        return _any([binned.doubtful(domain, q, q, h) for domain, q in inside])
 
     def inverted(self, scores: Float) -> Float:
         standing = self._standing(scores)
@@ -64,18 +112,6 @@ class RankedEngine(StreamEngine):
     def remarks(self, beta: Float, covariance: Float) -> list[Note]:
         standing = self._standing(np.zeros((1, self.d)))
         return standing.remarks(beta, np.ones(len(standing.measure.values)), covariance)
-
-    def drawn(self, law: str, seed: int, draws: Int) -> NoReturn:  # noqa: ARG002
-        self._refuse_draws()
-
-    def replicated(self) -> NoReturn:
-        self._refuse_draws()
-
-    def _refuse_draws(self) -> NoReturn:
-        raise PramanaError(
-            f"{', '.join(self.about.parameters[:3])} under many weights sorts all records for each of them, and these do not fit into memory: "
-            "use inference=Woodruff(), raise memory=, or fit a sample of the records"
-        )
 
     @property
     def _own(self) -> DistributionEquation:
@@ -102,9 +138,9 @@ class RankedEngine(StreamEngine):
         )
         return replace(self._own, measure=self._support)
 
-    def _guessed(self, sample: DistributionEquation) -> Bool:
+    def _guessed(self, sample: DistributionEquation, known: Binned) -> Bool:
         """Bins around the quantiles of the sample, as far as intervals will reach."""
-        few, functional, known = self.few, sample.function.functional, self.known[-1]
+        few, functional = self.few, sample.function.functional
         assert few is not None
         weights, h = few.sampling.row_weights, 1.1 * functional.width(sample.measure)
         beta = sample.solution(weights[None])[0]
@@ -121,14 +157,20 @@ class RankedEngine(StreamEngine):
         if not wanted.any():
             return
         known = self.known[-1]
-        count = float(known.sums.masses.count[wanted].sum())
+        self._refuse_many(float(known.sums.masses.count[wanted].sum()))
+        bins, centre = known.bins, known.centre
+        self.known[:] = [known.refined(wanted, self._added(lambda b: Points.of(bins, wanted, centre, *_told(b))))]
+
+    def _refuse_many(self, count: float) -> None:
         if count * self.d > MOST:
             raise PramanaError(
                 f"{count:.3g} records lie so near to {', '.join(self.about.parameters[:3])} that the kernel needs them one by one, above the limit of "
                 f"{MOST / self.d:.3g}: give a smaller bandwidth=, raise memory=, or fit a sample of the records"
             )
-        bins, centre = known.bins, known.centre
-        self.known[:] = [known.refined(wanted, self._added(lambda b: Points.of(bins, wanted, centre, *_told(b))))]
+
+
+def _points_of(bins: Bins, wanted: Bool, weights: Any) -> Callable[[SampledBlock], DrawnPoints]:
+    return lambda b: DrawnPoints.of(bins, wanted, _told(b)[0], weights.of(b))
 
 
 def _told(block: SampledBlock) -> tuple[Distribution, Float, Float]:

@@ -92,9 +92,11 @@ class DrawnWeights:
         return len(self.draws)
 
     def draw(self, position: int) -> DrawnWeights:
-        one = slice(position, position + 1)
-        by_unit, scale = (None if v is None else v[one] for v in (self.by_unit, self.scale))
-        return replace(self, draws=self.draws[one], by_unit=by_unit, scale=scale)
+        return self.some(slice(position, position + 1))
+
+    def some(self, which: slice) -> DrawnWeights:
+        by_unit, scale = (None if v is None else v[which] for v in (self.by_unit, self.scale))
+        return replace(self, draws=self.draws[which], by_unit=by_unit, scale=scale)
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,10 @@ class PublishedWeights:
         return len(self.which)
 
     def draw(self, position: int) -> PublishedWeights:
-        return replace(self, which=self.which[position : position + 1])
+        return self.some(slice(position, position + 1))
+
+    def some(self, which: slice) -> PublishedWeights:
+        return replace(self, which=self.which[which])
 
 
 @dataclass

@@ -45,6 +45,12 @@ class Bins:
     def __len__(self) -> int:
         return len(self.edges) - 1
 
+    def coarser(self, fine: Bool, most: int) -> Bins:
+        """About so many bins of these, half of them spread over all and the others over those that are to stay fine (m,)."""
+        everywhere, inside = np.arange(len(self.edges)), np.flatnonzero(np.append(fine, False) | np.append(False, fine))
+        chosen = [_thinned(places, most // 2) for places in (everywhere, inside)]
+        return Bins(self.edges[np.unique(np.concatenate(chosen))])
+
     def of(self, values: Float) -> Int:
         """The bin of every value (n,)."""
         found = np.searchsorted(self.edges, values, side="right") - 1
@@ -167,6 +173,69 @@ class Points:
 
 
 @dataclass(frozen=True)
+class DrawnSums:
+    """The same of bins under weight draws: records (m,), positive and negative mass (B, m, G); parts add."""
+
+    count: Float
+    up: Float
+    down: Float
+
+    @classmethod
+    def of(cls, bins: Bins, measure: Distribution, weights: Float) -> DrawnSums:
+        """Under row weights (B, n)."""
+        from scipy.sparse import csr_matrix
+
+        place, size, n = bins.of(measure.values), len(bins), len(measure.values)
+        against = np.maximum(-weights, 0.0) if weights.min(initial=0.0) < 0 else None
+        along = weights if against is None else np.maximum(weights, 0.0)
+        up, down = np.zeros((2, len(weights), size, measure.count))
+        for g, member in enumerate(measure.cells.T):
+            for part, same, other in ((member, up, down), (-member, down, up)):
+                spread = csr_matrix((np.maximum(part, 0.0), (place, np.arange(n))), shape=(size, n))
+                same[:, :, g] += (spread @ along.T).T
+                if against is not None:
+                    other[:, :, g] += (spread @ against.T).T
+        return cls(np.bincount(place, minlength=size).astype(float), up, down)
+
+    def __add__(self, other: DrawnSums) -> DrawnSums:
+        return DrawnSums(self.count + other.count, self.up + other.up, self.down + other.down)
+
+    def binned(self, bins: Bins, draw: int) -> Binned:
+        """The distribution under one of the draws; of what it learns from, which draws do not change, nothing."""
+        nothing = np.zeros(len(bins))
+        up, down = self.up[draw], self.down[draw]
+        masses = Masses(self.count, nothing, nothing, up, down, np.zeros_like(up))
+        return Binned.of(bins, 0.0, BinSums(masses, _UNTOLD))
+
+
+@dataclass(frozen=True)
+class DrawnPoints:
+    """Single values (S,) with their memberships (S, G) and their weights under draws (B, S); parts add."""
+
+    values: Float
+    members: Float
+    weights: Float
+
+    @classmethod
+    def of(cls, bins: Bins, wanted: Bool, measure: Distribution, weights: Float) -> DrawnPoints:
+        near = np.flatnonzero(wanted[bins.of(measure.values)])
+        return cls(measure.values[near], measure.cells[near], weights[:, near])
+
+    def __add__(self, other: DrawnPoints) -> DrawnPoints:
+        return DrawnPoints(
+            np.concatenate([self.values, other.values]),
+            np.concatenate([self.members, other.members]),
+            np.concatenate([self.weights, other.weights], axis=1),
+        )
+
+    def under(self, draw: int) -> Points:
+        """The points under one of the draws."""
+        mass, nothing = self.members * self.weights[draw][:, None], np.zeros(len(self.values))
+        parts = (np.maximum(mass, 0.0), np.maximum(-mass, 0.0), np.zeros_like(mass))
+        return Points(self.values, Masses(np.ones(len(self.values)), nothing, nothing, *parts))
+
+
+@dataclass(frozen=True)
 class Standing(Distribution):
     """Values that stand for all records: those of single records where they matter, and one for every other bin.
 
@@ -284,6 +353,14 @@ class Binned:
             values, masses = np.concatenate([values, self.points.values]), masses.beside(self.points.masses)
         order = np.argsort(values, kind="stable")
         return values[order], masses.at(order)
+
+
+_UNTOLD = Overall(0.0, 0.0, np.zeros(0), np.zeros(0), 0.0)
+
+
+def _thinned(places: Int, most: int) -> Int:
+    """The first, the last and about so many of these places."""
+    return places if len(places) <= most else places[np.linspace(0, len(places) - 1, most).astype(np.int64)]
 
 
 def _all(true: Bool, first: Int, last: Int) -> Bool:

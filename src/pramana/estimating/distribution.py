@@ -313,6 +313,10 @@ class Functional(ABC):
                     out[j, k] = weights @ measure.per_record(left * right, h if g is None else g)
         return out
 
+    def gathered(self, measure: Distribution) -> Distribution | None:
+        """The distribution on the few values whose masses are all that the parameters need; None where they need every number."""
+        return measure if self.invertible and measure.discrete else None
+
     def sharp(self, measure: Distribution) -> Functional:  # noqa: ARG002
         """Without a kernel that serves to find the parameters."""
         return self
@@ -383,8 +387,12 @@ class DistributionEquation(Equation, Direct):
 
     @property
     def adds(self) -> bool:
-        """Whether the masses of levels are all that the parameters need of the records."""
-        return self.measure.discrete and self.function.functional.invertible
+        """Whether the masses of a few values are all that the parameters need of the records."""
+        return self._gathered is not None
+
+    @cached_property
+    def _gathered(self) -> Distribution | None:
+        return self.function.functional.gathered(self.measure)
 
     @property
     def about(self) -> About:
@@ -426,9 +434,9 @@ class DistributionEquation(Equation, Direct):
     def moments(self, weights: Float) -> Float:
         """Masses of levels and their absolute sums by domain, next to each other; of continuous numbers all records are needed: the
         weights themselves."""
-        if not self.adds:
+        if self._gathered is None:
             return weights
-        cells = self.measure.cells
+        cells = self._gathered.cells
         sizes = np.abs(cells).sum(axis=2)
         return np.concatenate(
             [weights @ cells.reshape(self.n, -1), weights @ sizes, weights.sum(axis=1)[:, None]], axis=1
@@ -445,13 +453,13 @@ class DistributionEquation(Equation, Direct):
 
     def _standing(self, moments: Float) -> tuple[Distribution, Float]:
         """A distribution and row weights (B, n) with these moments: that of the records, or one row for the mass of every level."""
-        if not self.adds:
+        if self._gathered is None:
             return self.measure, moments
-        _, domains, levels = self.measure.cells.shape
+        _, domains, levels = self._gathered.cells.shape
         size = domains * levels
         masses, sizes = moments[:, :size].reshape(-1, domains, levels), moments[:, size:-1]
         masses = np.where(settled(masses.sum(axis=2), sizes)[..., None] == 0, 0.0, masses)
-        alone = replace(self.measure, cells=np.eye(size).reshape(size, domains, levels))
+        alone = replace(self._gathered, cells=np.eye(size).reshape(size, domains, levels))
         return alone, masses.reshape(-1, size)
 
     def refusal(self, moments: Float) -> str:

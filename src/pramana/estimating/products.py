@@ -194,8 +194,9 @@ class _Builder:
     @cached_property
     def _few(self) -> Int:
         """Positions of some records, the first among them."""
-        size = TRIED if any(self._kind(j) == "mixed" for j in range(self._d)) else 1
-        return np.unique(np.linspace(0, self._records.n - 1, size).astype(np.int64))
+        if not any(self._kind(j) == "mixed" for j in range(self._d)):
+            return np.zeros(1, dtype=np.int64)
+        return np.unique(np.linspace(0, self._records.n - 1, TRIED).astype(np.int64))
 
     @cached_property
     def _tried(self) -> Float:

@@ -119,9 +119,12 @@ def answer(method: EquationMethod, task: Task, at: Solved) -> Result:
     result = result if found.measured is None or found.added is None else found.measured.told(result, found.added)
     result = result if about.size is None else multiplied(result, about.size)
     result = result if about.shown is None else shown_only(result, about.shown)
-    result = replace(result, diagnostics=(*result.diagnostics, *wholly_outside(engine, result)))
     own = result.estimate[: len(result.estimate) - len(about.free)]
-    return replace(result, again=MarginsAgain.of(method, task, own))
+    return replace(
+        result,
+        diagnostics=(*result.diagnostics, *wholly_outside(engine, result)),
+        again=MarginsAgain.of(method, task, own),
+    )
 
 
 def _explained(method: EquationMethod, task: Task, engine: Engine, beta: Float) -> float | None:

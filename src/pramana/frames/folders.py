@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pramana.arrays import Bool
 from pramana.errors import DataError
 from pramana.frames.blocks.stream import Block, Reader, open_reader
 from pramana.frames.dialects import DataFile, data_file
@@ -51,23 +52,31 @@ def _refuse_confusion(files: Sequence[DataFile]) -> None:
 
 
 def read_files(
-    files: Sequence[DataFile], text: Mapping[str, Collection[object]], columns: Collection[str] | None = None
+    files: Sequence[DataFile],
+    text: Mapping[str, Collection[object]],
+    columns: Collection[str] | None = None,
+    chosen: Bool | None = None,
 ) -> Table:
-    """All records in one table, with some of the columns; of CSV, where each file was read with types of its own, a column is text if it is
-    so in one of them."""
+    """Records in one table, all or those that are chosen (n,), with some of the columns: one file is read after the other, and no more than that is
+    held. Of CSV, where each file was read with types of its own, a column is text if it is so in one of them."""
 
-    def kept(file: DataFile, known: Mapping[str, Collection[object]]) -> Any:
-        found = read(file, text=known).frame.to_native()
-        return found if columns is None else found.select([name for name in found.column_names if name in columns])
+    def kept(known: Mapping[str, Collection[object]]) -> Iterator[Any]:
+        first = 0
+        for file in files:
+            found = read(file, text=known).native
+            rows = slice(first, first + found.num_rows)
+            first = rows.stop
+            some = found if columns is None else found.select([n for n in found.column_names if n in columns])
+            yield some if chosen is None or chosen[rows].all() else some.filter(pa.array(chosen[rows]))
 
-    tables = [kept(file, text) for file in files]
+    tables = list(kept(text))
     refuse_other_columns([(file.name, table.column_names) for file, table in zip(files, tables, strict=True)])
     mixed = [
         name for name in tables[0].column_names if not _one_type([table.schema.field(name).type for table in tables])
     ]
     if mixed and format_of(Path(files[0])) == "csv":
         both = {**dict.fromkeys(mixed, ()), **text}
-        tables = [kept(file, both) for file in files]
+        tables = list(kept(both))
     elif mixed:
         raise DataError(
             f"column {mixed[0]!r} is not of one type in the {len(files)} files: convert it, the same way in all of them"

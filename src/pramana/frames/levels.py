@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -18,6 +19,8 @@ EXACT = 1 << 53
 """Whole numbers up to it are exact as floats."""
 SMALL = 1024
 """Whole numbers below it are looked up in a list."""
+FEW = 10_000
+"""Texts up to which a dictionary of Python is quicker than an index of pandas."""
 Kind: TypeAlias = Literal["nominal", "ordinal", "numeric"]
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -131,6 +134,9 @@ def level_positions(values: Column, levels: Sequence[Level]) -> Int:
             values if inside.all() else np.where(inside, values.astype(np.int64), SMALL)
         ]  # an int8 holds no SMALL
     given = _comparable(values, levels)
+    if given.dtype == object and given.size <= FEW:
+        place = {level: k for k, level in enumerate(levels)}
+        return np.fromiter(map(place.get, given.tolist(), repeat(-1)), dtype=np.int64, count=given.size)
     kind = (
         object if given.dtype == object else None
     )  # without it pandas would infer the kind of text, which takes longer

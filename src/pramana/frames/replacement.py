@@ -34,7 +34,7 @@ def replace_columns(
     if wide:
         import narwhals as nw
 
-        table = Table(table.frame.with_columns(nw.col(*wide).cast(nw.Float64)), table.kind, table.source)
+        table = Table(table.frame.with_columns(nw.col(*wide).cast(nw.Float64)).to_native(), table.kind, table.source)
         native = {**native, **{k: columns[k] for k in wide}} if table.kind == "dict" else native
     if table.kind == "dict":
         made = {k: v if k in fresh else _like_array(k, v, np.asarray(native[k])) for k, v in columns.items()}

@@ -23,7 +23,7 @@ from pramana.frames.files import NULLS, check_header, existing, format_of, unrea
 from pramana.frames.inputs import note_input
 from pramana.frames.levels import is_unsigned
 from pramana.frames.metadata import is_text
-from pramana.frames.table import FrameKind, Table
+from pramana.frames.table import FrameKind, Table, is_frame_of
 
 BATCH = 1 << 18
 """Records of a batch."""
@@ -103,6 +103,11 @@ class Source(ABC):
         for name in columns:
             if name not in self.names:
                 raise DataError(f"column {name!r} is not in {self.label}: {suggestion(name, self.names, quoted)}")
+            kind = self.schema.field(name).type
+            if pa.types.is_nested(kind):
+                raise DataError(
+                    f"column {name!r} of {self.label} is of type {kind} and cannot be used: give numbers, text or true and false"
+                )
 
     def table(self, batch: pa.RecordBatch | pa.Table) -> Table:
         """Some records as a table."""
@@ -112,7 +117,7 @@ class Source(ABC):
 def table_of(batch: pa.RecordBatch | pa.Table, kind: FrameKind, label: str) -> Table:
     """Some records as a table."""
     whole = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
-    return Table(nw.from_native(whole, eager_only=True), kind, label)
+    return Table(whole, kind, label)
 
 
 class NarrowTypeError(DataError):
@@ -154,12 +159,11 @@ class FileSource(Source):
 
         for path in paths:
             note_input(path, "data")
-        kinds = {_format(path) for path in paths}
+        kinds = {_format(path): path.name for path in reversed(paths)}
         if len(kinds) > 1:
-            raise DataError(
-                f"{label} holds files of several formats ({', '.join(sorted(kinds))}): give those of one of them"
-            )
-        kind = kinds.pop()
+            named = "; ".join(f"{kind}: {name!r}" for kind, name in sorted(kinds.items()))
+            raise DataError(f"{label} holds files of several formats ({named}): give those of one of them")
+        kind = next(iter(kinds))
         form = (
             _csv_format(paths[0], text, types or {})
             if kind == "csv"
@@ -174,6 +178,7 @@ class FileSource(Source):
             found = ds.dataset([str(path) for path in paths], format=form, partitioning=hive)
             names = found.schema.names
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            _blame(paths, form)
             raise _broken(paths[0] if len(paths) == 1 else Path(label), error) from None
         check_header(names, paths[0])
         source = cls(found, tuple(paths), label, tuple(map(_stamp, paths)), text=text, types=types or {})
@@ -183,23 +188,40 @@ class FileSource(Source):
     def _refuse_differing(self, kind: str) -> None:
         """A column must have one type in all files; Arrow would fill a missing one with gaps."""
         if kind == "csv":
+            self._refuse_other_headers()
             return
         for path, fragment in zip(self.files, self.dataset.get_fragments(), strict=True):
             try:
                 own = fragment.physical_schema
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 raise _broken(path, error) from None
+            check_header(own.names, path)
             for column in self.dataset.schema:
                 if column.name not in own.names:
-                    if f"/{column.name}=" not in str(path):
-                        raise DataError(
-                            f"file {str(path)!r} lacks column {column.name!r}, which other files of {self.label} have"
-                        )
+                    self._refuse_lacking(path, column.name)
                 elif _family(own.field(column.name).type) != _family(column.type):
                     raise DataError(
                         f"column {column.name!r} is of type {own.field(column.name).type} in {str(path)!r} and of type {column.type} in "
                         f"{str(self.files[0])!r}: convert it to one type"
                     )
+
+    def _refuse_other_headers(self) -> None:
+        """Text files must have the columns of the first; their types are those in which all fields can be written."""
+        from pyarrow import dataset as ds
+
+        form = _csv_format(self.files[0], dict.fromkeys(self.names, ()), {}) if len(self.files) > 1 else None
+        for path in self.files[1:]:
+            try:
+                names = ds.dataset(str(path), format=form).schema.names
+            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+                raise _broken(path, error) from None
+            for name in self.names:
+                if name not in names:
+                    self._refuse_lacking(path, name, ", or separates its fields in another way than the first")
+
+    def _refuse_lacking(self, path: Path, name: str, other: str = "") -> None:
+        if f"/{name}=" not in str(path):
+            raise DataError(f"file {str(path)!r} lacks column {name!r}, which other files of {self.label} have{other}")
 
     @property
     def schema(self) -> pa.Schema:
@@ -305,7 +327,7 @@ class DatasetSource(Source):
 
     @cached_property
     def rows(self) -> int | None:
-        return int(self.dataset.count_rows())
+        return self.asked(lambda: int(self.dataset.count_rows()))
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         try:
@@ -371,6 +393,8 @@ def source_of(data: Any, text: Mapping[str, Collection[object]], memory: float) 
 
     if isinstance(data, Source):
         return data
+    if is_frame_of("pandas", data) or is_frame_of("polars", data):
+        return None
     if isinstance(data, list | tuple) and any(isinstance(file, CsvFile) for file in data):
         raise DataError(
             "several files are read in the dialect that is found of the first, and these have one that is stated: save them as Parquet, or read "
@@ -609,6 +633,18 @@ def _csv_format(path: Path, text: Mapping[str, Collection[object]], types: Mappi
         ),
         read_options=csv.ReadOptions(encoding="utf8" if dialect.encoding == "utf-8-sig" else dialect.encoding),
     )
+
+
+def _blame(paths: Sequence[Path], form: Any) -> None:
+    """Name the one of several files that cannot be opened, or has two columns of one name."""
+    from pyarrow import dataset as ds
+
+    for path in paths:
+        try:
+            names = ds.dataset(str(path), format=form).schema.names
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise _broken(path, error) from None
+        check_header(names, path)
 
 
 def _broken(path: Path, error: Exception, after: str = "") -> DataError:

@@ -18,7 +18,7 @@ from pramana.arrays import Bool, Column, Int
 from pramana.errors import DataError, quoted, suggestion
 from pramana.frames.dialects import DataFile, Dialect, data_file, dialect_of
 from pramana.frames.files import NULLS, check_header, existing, require_names, undecodable, unreadable
-from pramana.frames.levels import EXACT, Level, is_unsigned, lacks_half, refuse_halved_names
+from pramana.frames.levels import EXACT, Level, is_unsigned, lacks_half, level_positions, refuse_halved_names
 from pramana.frames.metadata import is_text
 
 FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow", "dict"]
@@ -30,7 +30,8 @@ NESTED = (list, tuple, dict, set, np.ndarray)
 class Table:
     """Named columns of equal length, read lazily into NumPy, with the kind of frame they came from."""
 
-    frame: nw.DataFrame[Any]
+    native: Any
+    """The frame itself."""
     kind: FrameKind
     source: str = "data"
     learned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False, compare=False)
@@ -38,14 +39,22 @@ class Table:
     _cache: dict[str, Column] = field(default_factory=dict, repr=False, compare=False)
     _plain: dict[str, Column | None] = field(default_factory=dict, repr=False, compare=False)
     _found: dict[str, tuple[nw.Series[Any], nw.dtypes.DType]] = field(default_factory=dict, repr=False, compare=False)
+    _kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    _places: dict[tuple[str, tuple[Level, ...]], Int] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def frame(self) -> nw.DataFrame[Any]:
+        """The frame behind narwhals, made when it is asked for: a small fit takes no longer than that."""
+        return nw.from_native(self.native, eager_only=True)
 
     @cached_property
     def names(self) -> list[str]:
-        return list(self.frame.columns)
+        own = is_frame_of("pandas", self.native) or is_frame_of("polars", self.native)
+        return list(self.native.columns if own else self.frame.columns)
 
     @cached_property
     def n(self) -> int:
-        return int(self.frame.shape[0])
+        return len(self.native)
 
     def column(self, name: str) -> Column:
         """The values of one column; text as objects, numbers in their own type."""
@@ -53,16 +62,22 @@ class Table:
             if name not in self.names:
                 raise DataError(f"column {name!r} is not in the data: {suggestion(name, self.names, quoted)}")
             plain = self._numbers(name)
+            plain = _text(self._own_series(name)) if plain is None else plain
             self._cache[name] = _values(*self._series(name)) if plain is None else plain
         return self._cache[name]
 
     def _numbers(self, name: str) -> Column | None:
-        """A column of pandas that is an array of numbers already; None for any other."""
+        """A column of pandas or polars that is an array of numbers already; None for any other."""
         if name not in self._plain:
-            native = self.frame.to_native()[name] if self.frame.implementation.is_pandas() else None
-            plain = native is not None and isinstance(native.dtype, np.dtype) and native.dtype.kind in "iufb"
-            self._plain[name] = native.to_numpy() if native is not None and plain else None
+            self._plain[name] = _array(self._own_series(name))
         return self._plain[name]
+
+    def _own_series(self, name: str) -> Any:
+        """A column of pandas or polars as they keep it, None of any other frame; pandas takes a while to find it."""
+        if name not in self._kept:
+            own = is_frame_of("pandas", self.native) or is_frame_of("polars", self.native)
+            self._kept[name] = self.native[name] if own else None
+        return self._kept[name]
 
     def _series(self, name: str) -> tuple[nw.Series[Any], nw.dtypes.DType]:
         """A column with its type, which takes narwhals a while to tell."""
@@ -71,9 +86,19 @@ class Table:
             self._found[name] = series, series.dtype
         return self._found[name]
 
+    def positions(self, name: str, levels: Sequence[Level]) -> Int:
+        """The place of every value among the levels, −1 where it is none of them; looked up once."""
+        key = name, tuple(levels)
+        if key not in self._places:
+            self._places[key] = level_positions(self.column(name), levels)
+        return self._places[key]
+
     def codes(self, name: str, levels: Sequence[Level]) -> Int | None:
-        """The place of every value among the levels, from a dictionary of text that Arrow keeps, so that no text is looked at; None where
-        there is no dictionary, or a value is no level."""
+        """The place of every value among the levels, of text that was looked up before, or from a dictionary of text that Arrow keeps, so that
+        no text is looked at; None where there is neither, or a value is no level."""
+        found = self._places.get((name, tuple(levels)))
+        if found is not None and self.column(name).dtype == object:
+            return found if found.min(initial=0) >= 0 else None
         listed = self._listed(name)
         if listed is None:
             return None
@@ -84,18 +109,23 @@ class Table:
 
     def _listed(self, name: str) -> tuple[Column, Int] | None:
         """As `_texts`; None where there is no dictionary of text."""
-        if name not in self.names or not self.frame.implementation.is_pyarrow():
+        if name not in self.names or not _is_arrow(self.native):
             return None
         native = self.frame.get_column(name).to_native()
         return _texts(native) if _is_dictionary_of_text(native.type) else None
 
     def gaps(self, name: str) -> Bool | None:
         """Rows whose value is missing (n,); None where there are none."""
-        if name in self.names and self.frame.implementation.is_pyarrow():
+        if name in self.names and _is_arrow(self.native):
             native = self.frame.get_column(name).to_native()
             if native.null_count == 0 and not _may_be_nan(native.type):
                 return None
-        rows = is_missing(self.column(name))
+        values = self.column(name)
+        if values.dtype == object and is_frame_of("polars", self.native):
+            series, kind = self._series(name)
+            if kind == nw.String and not series.null_count():
+                return None
+        rows = is_missing(values)
         return rows if rows.any() else None
 
     def categories(self, name: str) -> list[Any] | None:
@@ -146,12 +176,12 @@ class Table:
 
     def where(self, rows: Bool) -> Table:
         """The table restricted to the given rows."""
-        return Table(self.frame.filter(rows.tolist()), self.kind, self.source)
+        return Table(self.frame.filter(rows.tolist()).to_native(), self.kind, self.source)
 
     def replaced(self, name: str, values: Sequence[object]) -> Table:
         """The table with other values in one column."""
         series = nw.new_series(name, values, backend=self.frame.implementation)
-        return Table(self.frame.with_columns(series), self.kind, self.source)
+        return Table(self.frame.with_columns(series).to_native(), self.kind, self.source)
 
     def like_first(self, name: str, count: int) -> Table:
         """The records whose value of a column is one of the first `count` records'; nothing else is read into NumPy."""
@@ -161,7 +191,45 @@ class Table:
 
     def take(self, order: Int) -> Table:
         """The table with its rows in another order."""
-        return Table(self.frame[order.tolist()], self.kind, self.source)
+        return Table(self.frame[order.tolist()].to_native(), self.kind, self.source)
+
+
+def is_frame_of(library: str, native: object) -> bool:
+    """Whether it is a frame of pandas or polars; whoever has one has loaded the library."""
+    module = sys.modules.get(library)
+    return module is not None and isinstance(native, module.DataFrame)
+
+
+def _is_arrow(native: object) -> bool:
+    module = sys.modules.get("pyarrow")
+    return module is not None and isinstance(native, module.Table)
+
+
+def _array(series: Any) -> Column | None:
+    """A column that pandas or polars keep as an array of numbers, without gaps that have no number; None for any other."""
+    if series is None:
+        return None
+    if isinstance(series.dtype, np.dtype):
+        return np.asarray(series.to_numpy()) if series.dtype.kind in "iufb" else None
+    if not _is_of_polars(series) or not series.dtype.is_numeric() or series.null_count():
+        return None
+    values = np.asarray(series.to_numpy())
+    return values if values.dtype.kind in "iuf" else None  # decimals are none of NumPy's numbers
+
+
+def _text(series: Any) -> Column | None:
+    """A column that pandas or polars keep as text, which holds nothing else and whole characters alone; None for any other."""
+    if series is None:
+        return None
+    import pandas as pd
+
+    plain = str(series.dtype) == "String" if _is_of_polars(series) else isinstance(series.dtype, pd.StringDtype)
+    return np.asarray(series.to_numpy()) if plain else None
+
+
+def _is_of_polars(series: object) -> bool:
+    module = sys.modules.get("polars")
+    return module is not None and isinstance(series, module.Series)
 
 
 def _is_dictionary_of_text(kind: Any) -> bool:
@@ -234,10 +302,9 @@ def read(data: object, *, text: Mapping[str, Collection[object]] = MappingProxyT
     if isinstance(data, Mapping):
         return _from_mapping(data)
     try:
-        frame = _framed(data)
+        return _framed(data)
     except TypeError:
-        frame = _framed(_held(data))
-    return Table(frame, _kind(frame))
+        return _framed(_held(data))
 
 
 def _held(data: object) -> Any:
@@ -258,19 +325,25 @@ def _held(data: object) -> Any:
     return polars.from_arrow(found)
 
 
-def _framed(native: object) -> nw.DataFrame[Any]:
-    """The frame behind narwhals, with plain and distinct column names."""
-    try:
-        frame = nw.from_native(_whole_table(native), eager_only=True)
-        names = list(frame.columns)
-    except nw.exceptions.DuplicateError as error:
-        what = " ".join(str(error).split())  # it names columns alone
-        raise DataError(f"two columns have the same name ({what}): rename or drop one of them") from None
-    nested = [name for name in names if isinstance(name, tuple)]
+def _framed(native: object, kind: FrameKind | None = None, source: str = "data") -> Table:
+    """A frame of a kind that narwhals knows, with plain and distinct column names."""
+    if not _distinct(native):
+        try:
+            native = nw.from_native(_whole_table(native), eager_only=True).to_native()
+        except nw.exceptions.DuplicateError as error:
+            what = " ".join(str(error).split())  # it names columns alone
+            raise DataError(f"two columns have the same name ({what}): rename or drop one of them") from None
+    table = Table(native, _kind(native) if kind is None else kind, source)
+    nested = [name for name in table.names if isinstance(name, tuple)]
     if nested:
         raise DataError(f"the columns have several header rows, as in {nested[0]!r}: flatten them to plain names")
-    refuse_halved_names(names)
-    return frame
+    refuse_halved_names(table.names)
+    return table
+
+
+def _distinct(native: Any) -> bool:
+    """A frame of pandas or polars, which narwhals takes as it is, unless two columns have one name."""
+    return is_frame_of("polars", native) or (is_frame_of("pandas", native) and native.columns.is_unique)
 
 
 def _whole_table(native: Any) -> Any:
@@ -287,10 +360,10 @@ def build(columns: Mapping[str, Sequence[object] | Column], kind: FrameKind) -> 
     return nw.from_dict(ready, backend=kind).to_native()
 
 
-def _kind(frame: nw.DataFrame[Any]) -> FrameKind:
-    if frame.implementation.is_polars():
+def _kind(native: object) -> FrameKind:
+    if is_frame_of("polars", native):
         return "polars"
-    return "pyarrow" if frame.implementation.is_pyarrow() else "pandas"
+    return "pyarrow" if _is_arrow(native) else "pandas"
 
 
 def _values(series: nw.Series[Any], kind: nw.dtypes.DType) -> Column:
@@ -352,7 +425,7 @@ def _from_mapping(data: Mapping[Any, Any]) -> Table:
     if len(set(lengths.values())) > 1 or any(len(s) != 1 for s in lengths.values()):
         raise DataError(f"the columns must be one-dimensional and of equal length; their shapes are {lengths}")
     try:
-        return Table(_framed(pd.DataFrame(columns)), "dict")
+        return _framed(pd.DataFrame(columns), "dict")
     except UnicodeEncodeError:
         refuse_halved_names(columns)
         for name, values in columns.items():
@@ -367,7 +440,7 @@ def _from_file(file: DataFile, text: Mapping[str, Collection[object]]) -> Table:
         check_header(table.column_names, path)
     except UnicodeDecodeError:
         raise undecodable(f"the header of {str(path)!r}", "UTF-8") from None
-    return Table(_framed(table), "pyarrow", str(path))
+    return _framed(table, "pyarrow", str(path))
 
 
 def _read_csv(path: Path, text: Mapping[str, Collection[object]], dialect: Dialect) -> Any:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from pramana.errors import PramanaError
 from pramana.frames.sources import Source
+from pramana.kernels.blas import one_blas_thread
 
 AHEAD = 2
 """Jobs that wait for each thread."""
@@ -68,7 +69,7 @@ class Threads(Workers):
         if count == 1:
             yield from map(work, jobs)
             return
-        with ThreadPoolExecutor(count) as pool:
+        with one_blas_thread(), ThreadPoolExecutor(count) as pool:
             yield from in_order(lambda job: pool.submit(work, job), jobs, AHEAD * count)
 
 

@@ -139,7 +139,7 @@ def _signals(engine: Engine, beta: Float, totals: Totals, places: Int, *, additi
             kappa = np.einsum("jk,jk->j", bends, right) / effective
             nu = 2 * error * products / alone + 2 * np.einsum("ji,ik,jk->j", turned, meat, left) / variance
             q = error**2 * squares / alone
-            apart = np.max([_apart(sign * REACH, kappa, nu, q) for sign in (-1.0, 1.0)], axis=0)
+            apart = _apart(np.array([[-REACH], [REACH]]), kappa, nu, q).max(axis=0)
             return np.where(variance > 0, np.where(nothing, 0.0, 2 / apart), np.inf)
 
     moments = times * few.slope_moments(beta, left @ units, right @ units)
@@ -151,7 +151,7 @@ def _signals(engine: Engine, beta: Float, totals: Totals, places: Int, *, additi
     return signals(*np.where(np.abs(moments[0] - plain[0]) > NOISY * moments[0], moments, 0.0))
 
 
-def _apart(z: float, kappa: Float, nu: Float, q: Float) -> Float:
+def _apart(z: Float, kappa: Float, nu: Float, q: Float) -> Float:
     """Logarithm of the score statistic over z², without its sign."""
     score, variance = 1 + z * kappa / 2, 1 + z * nu + z**2 * q
     found = 2 * np.log(np.abs(score)) - np.log(np.maximum(variance, 0.0))

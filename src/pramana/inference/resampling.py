@@ -17,6 +17,7 @@ from pramana.errors import SolveError
 from pramana.inference.derivative_free import StepRoot, resolve_steps
 from pramana.inference.options import Resampling
 from pramana.inference.solve import Root, score_scale, solve
+from pramana.kernels.blas import one_blas_thread
 from pramana.kernels.newton import fading, newton, solve_each
 from pramana.kernels.streams import STREAM_VERSION
 
@@ -57,7 +58,7 @@ def resample(engine: Engine, root: Root, options: Resampling, rebind: Rebind | N
 
     starts = range(0, options.draws, size)
     if options.threads > 1:
-        with ThreadPoolExecutor(options.threads) as pool:
+        with one_blas_thread(), ThreadPoolExecutor(options.threads) as pool:
             found = list(pool.map(block, starts))
     else:
         found = [block(first) for first in starts]

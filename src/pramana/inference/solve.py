@@ -12,7 +12,7 @@ from pramana.engines import Engine, Weights
 from pramana.errors import SolveError, quoted, quoted_terms
 from pramana.inference.derivative_free import solve_steps
 from pramana.inference.guided import guided
-from pramana.kernels.newton import ROUNDING, SETTLED, TOLERANCE, Roots, newton, predicted, solve_each
+from pramana.kernels.newton import ROUNDING, SETTLED, TOLERANCE, Roots, newton_alone, norm_of, predicted, solve_each
 
 LAST_DIGITS = 1e-12
 """Newton step, relative to the parameter, that rounding alone leaves: a root also where a part of the score is the same in every record, as that
@@ -150,7 +150,7 @@ def _newton(sums: _Sums, start: Float, scale: Float) -> Roots:
     """Newton, resumed where the score is small next to that of a far start, or fades towards infinity, but is no root."""
     steps = np.zeros(1, dtype=np.int64)
     for _ in range(5):
-        roots = newton(lambda betas, _rows: sums.at(betas[0]), start[None], scale)
+        roots = newton_alone(sums.at, start, scale)
         start, steps = roots.beta[0], steps + roots.steps
         if not roots.converged[0] and _settled(sums, start, LAST_DIGITS):
             return Roots(roots.beta, np.full(1, ROUNDING), steps)
@@ -175,21 +175,20 @@ def _ascend(sums: _Sums, beta: Float, scale: Float) -> Root:
     score, slope = sums.at(beta)
     before = np.inf
     for step in range(200):
-        norm = float(np.max(np.abs(score * scale)))
+        norm = norm_of(score, scale)
         direction = -solve_each(slope, score)[0]
         if norm <= TOLERANCE and _small(direction, beta):
             return Root(beta, norm, step, "concave")
-        if _small(
-            direction, beta, LAST_DIGITS
-        ):  # records that all say the same have scores of rounding there, which are no measure
+        if _small(direction, beta, LAST_DIGITS):
+            # Records that all say the same have scores of rounding there, which are no measure.
             return Root(beta, min(norm, ROUNDING), step, "concave")
-        left = float(predicted(norm, before)) if norm <= ENOUGH else np.inf
+        left = predicted(norm, before) if norm <= ENOUGH else np.inf
         if left <= 0.1 * TOLERANCE and _small(direction, beta):  # known to land
             return Root(beta + direction, left, step + 1, "concave")
         before = norm
         if np.all(np.isfinite(direction)):  # close to the root a whole step is good, and no objective need be asked
             there = sums.at(beta + direction)
-            if float(np.max(np.abs(there[0] * scale))) <= min(0.1 * norm, ENOUGH):
+            if norm_of(there[0], scale) <= min(0.1 * norm, ENOUGH):
                 beta, (score, slope) = beta + direction, there
                 continue
         for ray in (beta, direction):

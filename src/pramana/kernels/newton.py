@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -59,7 +59,7 @@ def newton(
     for _ in range(max_steps):
         moving = norm[active] > TOLERANCE
         active, score, slope = active[moving], score[moving], slope[moving]
-        last = predicted(norm[active], before[active]) < 0.1 * TOLERANCE
+        last = _predicted_each(norm[active], before[active]) < 0.1 * TOLERANCE
         _finish(beta, norm, steps, active[last], score[last], slope[last])
         active, score, slope = active[~last], score[~last], slope[~last]
         if not active.size:
@@ -69,6 +69,53 @@ def newton(
         steps[active] += 1
         active, score, slope = active[moved], score[moved], slope[moved]
     return Roots(beta, norm, steps)
+
+
+def newton_alone(
+    evaluate: Callable[[Float], tuple[Float, Float]],
+    start: Float,
+    scale: Float,
+    *,
+    max_steps: int = 50,
+    max_halvings: int = 25,
+) -> Roots:
+    """The same for a batch of one, to the last bit, without the bookkeeping of a batch, which costs more than a small sample's sums.
+
+    Parameters
+    ----------
+    evaluate : β (d,) ↦ score (1, d), slope (1, d, d).
+    start, scale : (d,).
+    """
+    beta, steps, before = start, 0, np.inf
+    score, slope = evaluate(beta)
+    norm = norm_of(score, scale)
+    while norm > TOLERANCE and steps < max_steps:
+        direction = solve_each(slope, score)[0]
+        steps += 1
+        if not np.isfinite(direction).all():
+            break
+        if predicted(norm, before) < 0.1 * TOLERANCE:
+            beta, norm = beta - direction, 0.01 * TOLERANCE
+            break
+        before, size = norm, 1.0
+        for _ in range(max_halvings):
+            trial = beta - size * direction
+            score, slope = evaluate(trial)
+            there = norm_of(score, scale)
+            if there <= (1 - 1e-4 * size) * before:
+                beta, norm = trial, there
+                break
+            size /= 2
+        else:
+            break
+    return Roots(beta[None], np.array([norm]), np.array([steps]))
+
+
+def norm_of(score: Float, scale: Float) -> float:
+    """Of one score (1, d); infinite where it is no number."""
+    with np.errstate(all="ignore"):
+        norm = float(np.abs(score * scale).max())
+    return norm if norm < np.inf else np.inf
 
 
 def fading(evaluate: Evaluate, roots: Roots) -> Bool:
@@ -84,8 +131,14 @@ def fading(evaluate: Evaluate, roots: Roots) -> Bool:
     return found
 
 
-def predicted(norm: Float | float, before: Float | float) -> Any:
+def predicted(norm: float, before: float) -> float:
     """The norm after one more step: convergence is quadratic, with the constant that the last step showed; infinite where it is not near."""
+    if not (norm < 1e-3 and norm < 0.1 * before):
+        return np.inf
+    return norm**2 * (norm / before**2 if before < np.inf else 1.0)
+
+
+def _predicted_each(norm: Float, before: Float) -> Float:
     with np.errstate(all="ignore"):
         constant = np.where(np.isfinite(before), norm / before**2, 1.0)
         return np.where((norm < 1e-3) & (norm < 0.1 * before), constant * norm**2, np.inf)

@@ -7,8 +7,8 @@ and S the reverted first moment of the response. Leading axes batch resamples.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -54,6 +54,7 @@ class Predictor:
     second: Float
     offset: Float | None
     curve: Curve
+    _last: dict[bytes, Spot] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def n(self) -> int:
@@ -103,6 +104,31 @@ class Predictor:
         eta = (betas @ self.design.T).reshape(len(betas), *self.weight.shape)
         return eta if self.offset is None else eta + self.offset
 
+    def at(self, beta: Float) -> Spot:
+        """The curve at one value (d,); that of the last value asked for is kept, since several sums are taken at a start and at a root."""
+        key = beta.tobytes()
+        if key not in self._last:
+            self._last.clear()
+            self._last[key] = Spot.of(self, beta)
+        return self._last[key]
+
+
+@dataclass(frozen=True)
+class Spot:
+    """What sums at one value have in common: the curve's mean and a(η) (n, C), the forces a (S − W μ), and their derivatives by η."""
+
+    mu: Float
+    a: Float | float
+    force: Float
+    bend: Float
+
+    @classmethod
+    def of(cls, p: Predictor, beta: Float) -> Spot:
+        with np.errstate(all="ignore"):
+            mu, dmu, a, da = p.curve(p.eta(beta[None])[0])
+            residual = p.first - p.weight * mu
+            return cls(mu, a, a * residual, da * residual - a * dmu * p.weight)
+
 
 def _by_group(values: Float, groups: int) -> Float:
     """(n, C) as (G, C, n/G)."""
@@ -116,6 +142,10 @@ def score_and_slope(p: Predictor, betas: Float, weights: Float, rows: Int | None
         if fast is not None:
             return _compiled_totals(fast, p, betas, weights, np.arange(len(betas)) if rows is None else rows)
     weights = weights if rows is None else weights[rows]
+    if len(betas) == 1:
+        spot, own = p.at(betas[0]), weights[0][:, None]
+        with np.errstate(all="ignore"):
+            return (spot.force * own).reshape(1, -1) @ p.design, _slopes(p, (spot.bend * own).reshape(1, -1))
     with np.errstate(all="ignore"):
         mu, dmu, a, da = p.curve(p.eta(betas))
         residual = p.first - p.weight * mu
@@ -221,7 +251,7 @@ def _slopes(p: Predictor, bend: Float) -> Float:
 def influence(p: Predictor, beta: Float) -> Float:
     """φ (n, d): the sum over a record's nodes, taken before any outer product."""
     with np.errstate(all="ignore"):
-        return _summed_over_nodes(p, p.eta(beta[None])[0])
+        return _over_nodes(p, p.at(beta).force)
 
 
 def _summed_over_nodes(p: Predictor, eta: Float) -> Float:
@@ -239,31 +269,34 @@ def _over_nodes(p: Predictor, values: Float) -> Float:
 
 def sums(p: Predictor, beta: Float, weights: Float, squares: Float) -> tuple[Float, Float, Float, Float, Float]:
     """Everything at one value (d,) with one evaluation of the curve, as `products.sums`."""
+    spot = p.at(beta)
     with np.errstate(all="ignore"):
-        mu, dmu, a, da = p.curve(p.eta(beta[None])[0])
-        residual = p.first - p.weight * mu
-        phi = _over_nodes(p, a * residual)
-        bend = (da * residual - a * dmu * p.weight) * weights[:, None]
-        square = a**2 * (p.second - 2 * mu * p.first + mu**2 * p.weight) * squares[:, None]
-        slope, clean = ((p.design * v.reshape(-1, 1)).T @ p.design for v in (bend, square))
+        phi = _over_nodes(p, spot.force)
+        bend = spot.bend * weights[:, None]
+        slope, clean = ((p.design * v.reshape(-1, 1)).T @ p.design for v in (bend, _squares(p, spot, squares)))
         fourth = np.sum((phi**2 * squares[:, None]) ** 2, axis=0)
         return weights @ phi, slope, gram(phi, squares), clean, fourth
+
+
+def _squares(p: Predictor, spot: Spot, weights: Float) -> Float:
+    """Reverted squares of the residuals (n, C), times a²."""
+    return spot.a**2 * (p.second - 2 * spot.mu * p.first + spot.mu**2 * p.weight) * weights[:, None]
 
 
 def clean_outer(p: Predictor, beta: Float, weights: Float) -> Float:
     """Reverted `Σ w U Uᵀ` (d, d)."""
     with np.errstate(all="ignore"):
-        mu, _, a, _ = p.curve(p.eta(beta[None])[0])
-        square = a**2 * (p.second - 2 * mu * p.first + mu**2 * p.weight) * weights[:, None]
-        return (p.design * square.reshape(-1, 1)).T @ p.design
+        return (p.design * _squares(p, p.at(beta), weights).reshape(-1, 1)).T @ p.design
 
 
 def record_slopes_along(p: Predictor, beta: Float, lefts: Float, rights: Float) -> Float:
     """`leftᵀ (∂φ_i/∂β) right` (k, n) for directions (k, d)."""
     with np.errstate(all="ignore"):
-        bend = _bends(p, beta)
+        bend = p.at(beta).bend
         along = (lefts @ p.design.T) * (rights @ p.design.T)  # (k, n·C)
-        return np.asarray((along.reshape(len(lefts), *bend.shape) * bend).sum(axis=2))
+        terms = along.reshape(len(lefts), *bend.shape) * bend
+        # Node by node: NumPy's own sum over a short last axis takes ten times as long.
+        return reduce(np.add, (terms[:, :, c] for c in range(bend.shape[1])))
 
 
 def left_slopes(p: Predictor, betas: Float, lefts: Float, weights: Float) -> Float:
@@ -271,7 +304,7 @@ def left_slopes(p: Predictor, betas: Float, lefts: Float, weights: Float) -> Flo
     with np.errstate(all="ignore"):
         return np.stack(
             [
-                ((_bends(p, beta) * weights[:, None]).ravel() * (p.design @ left)) @ p.design
+                ((Spot.of(p, beta).bend * weights[:, None]).ravel() * (p.design @ left)) @ p.design
                 for beta, left in zip(betas, lefts, strict=True)
             ]
         )
@@ -281,10 +314,4 @@ def record_slopes(p: Predictor, beta: Float) -> Float:
     """`∂φ_i/∂β` (n, d, d)."""
     with np.errstate(all="ignore"):
         design = p.design.reshape(*p.weight.shape, p.d)
-        return np.asarray((design * _bends(p, beta)[:, :, None]).transpose(0, 2, 1) @ design)
-
-
-def _bends(p: Predictor, beta: Float) -> Float:
-    """Derivative (n, C) of the force at each node by its linear predictor."""
-    mu, dmu, a, da = p.curve(p.eta(beta[None])[0])
-    return np.asarray(da * (p.first - p.weight * mu) - a * dmu * p.weight)
+        return np.asarray((design * p.at(beta).bend[:, :, None]).transpose(0, 2, 1) @ design)

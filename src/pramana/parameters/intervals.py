@@ -87,6 +87,20 @@ class ShareFunctional(Functional):
     def _inside(self, measure: Distribution) -> Float:
         return measure.below(self.high, 0.0) - measure.below(self.low, 0.0)
 
+    def gathered(self, measure: Distribution) -> Distribution:
+        """What lies inside, at one value, and what lies outside, at another."""
+        inside = self._inside(measure)
+        both = np.stack([inside, 1.0 - inside], axis=-1)
+        cells = measure.cells @ both if measure.discrete else measure.cells[:, :, None] * both[:, None, :]
+        return Distribution(self._apart, cells, measure.domains, measure.size, 0.0)
+
+    @property
+    def _apart(self) -> Float:
+        """A number inside, and one outside."""
+        beyond = 1.0 + abs(self.high if np.isinf(self.low) else self.low)
+        within = self.high if np.isfinite(self.high) else self.low + beyond
+        return np.array([within, self.low if np.isfinite(self.low) else self.high + beyond])
+
     def solve(self, measure: Distribution, weights: Float) -> Float:
         inside, masses = self._inside(measure), [measure.masses(weights, g) for g in range(measure.count)]
         totals = [np.where(m.sum(axis=1) > 0, m.sum(axis=1), np.nan) for m in masses]

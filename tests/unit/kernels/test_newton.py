@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pramana.kernels.newton import newton, solve_each
+from pramana.arrays import Float
+from pramana.kernels.newton import newton, newton_alone, solve_each
 
 
 def scalar(function: Any, derivative: Any) -> Any:
@@ -96,3 +97,26 @@ def test_a_start_near_the_root_is_no_excuse_for_stopping_early() -> None:
     start = 1 + np.array([[3e-4], [1e-5], [1e-7]])
     roots = newton(scalar(lambda b: b**3 - 1, lambda b: 3 * b**2), start, np.ones(1))
     np.testing.assert_allclose(roots.beta, 1.0, atol=1e-10)
+
+
+def test_one_equation_alone_takes_the_same_steps() -> None:
+    """To the last bit, where steps are halved, where they run off, and where a slope is singular."""
+    rng = np.random.default_rng(3)
+    solved = 0
+    for _ in range(200):
+        d = int(rng.integers(1, 5))
+        x, y = rng.normal(size=(20, d)), rng.normal(size=20) * rng.choice([0.3, 3.0])
+        scale, start = np.exp(rng.normal(size=d)), rng.normal(size=d) * rng.choice([0.1, 4.0])
+
+        def one(beta: Float, x: Float = x, y: Float = y) -> tuple[Float, Float]:
+            mean = np.tanh(x @ beta)
+            bend = -(1 - mean**2) * (x[:, 0] < 1.5)  # not the derivative everywhere
+            return ((y - mean) @ x)[None], ((x * bend[:, None]).T @ x)[None]
+
+        together = newton(lambda b, _p: one(b[0]), start[None], scale, max_steps=12, max_halvings=6)
+        alone = newton_alone(one, start, scale, max_steps=12, max_halvings=6)
+        assert np.array_equal(alone.beta, together.beta, equal_nan=True)
+        assert np.array_equal(alone.norm, together.norm)
+        assert np.array_equal(alone.steps, together.steps)
+        solved += int(alone.converged[0])
+    assert 20 < solved < 190

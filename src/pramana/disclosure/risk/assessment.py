@@ -28,7 +28,8 @@ from pramana.disclosure.true_records import (
 from pramana.disclosure.utility.costs import AnalysisCost, TableChange, Utility, rows_of_analysis, utility_of
 from pramana.disclosure.utility.expected_variance import pilot_of
 from pramana.errors import PramanaError, confidential
-from pramana.frames import read
+from pramana.frames import Table, read
+from pramana.frames.folders import files_of, read_files
 from pramana.mechanism import Mechanism
 from pramana.numbers import count
 from pramana.progress import Tell, silent
@@ -324,7 +325,7 @@ def risk(
         raise PramanaError("link belongs to released: give the released file, or leave out the link file")
     if body.get("shuffled") and link is None:
         raise PramanaError("the records of the released file were shuffled: give its link file too")
-    public = None if released is None else read(released, text=text_levels(known))
+    public = None if released is None else _published(released, known, several(keys))
     hidden = [] if public is None else unreleased([k for k in several(keys) if k not in known.columns], public, body)
     names = [k for k in several(keys) if k not in hidden]
     used = [v for p in plans for v in p.variables] + several(weights)
@@ -350,6 +351,12 @@ def risk(
         known.epsilon_condition,
         None if known.unit is None else known.unit.column,
     )
+
+
+def _published(released: Any, known: Mechanism, keys: Sequence[str]) -> Table:
+    """The released records, of several files the columns that are looked at."""
+    files, text = files_of(released), text_levels(known)
+    return read_files(files, text, {*known.columns, *known.file_columns, *keys}) if files else read(released, text=text)
 
 
 def several(given: Any) -> list[Any]:

@@ -14,23 +14,23 @@ from pramana.disclosure.audit.giveaways.search import Perturbed, search, stretch
 from pramana.disclosure.audit.giveaways.spelling import Aspects, aspects_of, whole
 from pramana.disclosure.audit.noise import code_rows
 from pramana.disclosure.true_records import text_levels
-from pramana.frames import read
 from pramana.frames.blocks.csv_files import CsvReader
 from pramana.frames.blocks.stream import open_reader
 from pramana.frames.dialects import DataFile
-from pramana.frames.folders import open_files
+from pramana.frames.folders import open_files, read_files
+from pramana.frames.levels import Level
 from pramana.mechanism import Mechanism
 
 
 def check_giveaways(files: Sequence[DataFile], pairs: Iterator[Pair], mechanism: Mechanism) -> list[Finding]:
     """Everything in the released file that tells a perturbed column. Its clear columns are read as text where the file is CSV."""
-    levels = dict.fromkeys(open_files(files).names, ()) | text_levels(mechanism)
-    table = read(files[0] if len(files) == 1 else list(files), text=levels)
-    rows = table.n
+    names = open_files(files).names
+    rows = sum(block.rows for block in open_files(files).blocks())
     chosen = stretches(rows)
     position = np.flatnonzero(chosen)
-    clear = table.frame.to_native().select([name for name in table.names if name not in mechanism.columns])
-    columns = clear if position.size == rows else clear.take(position)
+    clear = [name for name in names if name not in mechanism.columns]
+    known: dict[str, tuple[Level, ...]] = dict.fromkeys(names, ())
+    columns = read_files(files, known | text_levels(mechanism), clear, chosen).native
     codes = _collected(pairs, chosen)
     perturbed = [
         Perturbed.of(margin, true[row], new[row], new[1])
@@ -38,9 +38,7 @@ def check_giveaways(files: Sequence[DataFile], pairs: Iterator[Pair], mechanism:
         for margin, row in zip(assignment.margins, code_rows(new), strict=True)
     ]
     unit = None if mechanism.unit is None else mechanism.unit.column
-    return search(
-        columns, perturbed, position, rows, mechanism.context, unit, _spelled(files, clear.column_names, chosen)
-    )
+    return search(columns, perturbed, position, rows, mechanism.context, unit, _spelled(files, clear, chosen))
 
 
 def _spelled(files: Sequence[DataFile], names: Sequence[str], chosen: Bool) -> dict[str, Aspects] | None:

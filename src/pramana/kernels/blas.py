@@ -1,0 +1,89 @@
+"""One BLAS thread for each of our own threads: matrix products that each wake further threads wait for one another.
+
+NumPy's and SciPy's wheels bring an OpenBLAS each, whose number of threads is a setting of the whole process; it is changed while our
+threads run and put back afterwards. Where another BLAS is installed, nothing is changed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+SUFFIXES = ("64_", "")
+"""Of the functions of a library with long and with short integers."""
+
+
+@dataclass
+class _Cap:
+    """The callers that want one thread now, and the settings to put back when the last of them is done."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    callers: int = 0
+    before: list[tuple[Callable[[int], None], int]] = field(default_factory=list)
+
+    def enter(self) -> None:
+        with self.lock:
+            self.callers += 1
+            if self.callers > 1:
+                return
+            for library in filter(None, map(_loaded, _files())):
+                read, write = library
+                self.before.append((write, read()))
+                write(1)
+
+    def leave(self) -> None:
+        with self.lock:
+            self.callers -= 1
+            while not self.callers and self.before:
+                write, threads = self.before.pop()
+                write(threads)
+
+
+_CAP = _Cap()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Matrix products inside use the thread that asks for them, in all threads of the process."""
+    _CAP.enter()
+    try:
+        yield
+    finally:
+        _CAP.leave()
+
+
+@cache
+def _files() -> tuple[Path, ...]:
+    """Where the wheels of NumPy and SciPy keep their OpenBLAS; nothing where they were built otherwise."""
+    found: list[Path] = []
+    for name in ("numpy", "scipy"):
+        spec = importlib.util.find_spec(name)
+        for home in map(Path, (spec and spec.submodule_search_locations) or ()):
+            folders = (home.parent / f"{name}.libs", home / ".dylibs")
+            found += [file for folder in folders for file in sorted(folder.glob("*openblas*"))]
+    return tuple(found)
+
+
+def _loaded(file: Path) -> tuple[Callable[[], int], Callable[[int], None]] | None:
+    """How to read and to set the number of threads of a library; None where it is not in use, or does not tell."""
+    try:  # what is not loaded stays so
+        library: Any = ctypes.CDLL(str(file), mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+    except (OSError, AttributeError):  # Windows knows no such mode
+        return None
+    for suffix in SUFFIXES:
+        try:
+            read = library[f"scipy_openblas_get_num_threads{suffix}"]
+            write = library[f"scipy_openblas_set_num_threads{suffix}"]
+        except AttributeError:
+            continue
+        write.restype = None
+        return read, write
+    return None
