@@ -111,7 +111,7 @@ class NoisyLinear(Equation):
     @property
     def about(self) -> About:
         fades = self.function.family.curve.code != IDENTITY
-        return replace(self.naive.about, curved=False, fades=fades, reach=self._reach)
+        return replace(self.naive.about, curved=False, fades=fades, reach=self._reach, patched=bool(self._reach))
 
     @cached_property
     def _reach(self) -> str:
