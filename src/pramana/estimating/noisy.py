@@ -178,36 +178,40 @@ class NoisyLinear(Equation):
     def _last(self) -> dict[str, tuple[bytes, Curve]]:
         return {}
 
-    def _curved(self, beta: Float) -> Curve:
-        """η and its derivatives by the noisy columns, with the functions that the family needs of them."""
-        return self._curve_at(self.naive.data.eta(beta[None])[0].ravel(), self._slopes(beta))
+    def _curved(self, beta: Float, *, rising: bool = False) -> Curve:
+        """η and its derivatives by the noisy columns, with the functions that the family needs of them; those of a slope alone where `rising`."""
+        return self._curve_at(self.naive.data.eta(beta[None])[0].ravel(), self._slopes(beta), rising=rising)
 
     def _slopes(self, beta: Float) -> Float:
         """Of η by the independent noises: (q, N), or (q, 1) where all records share them."""
         own = [t @ beta[columns] for t, columns in zip(self.tilts, self.columns, strict=True)]
         return np.stack(np.broadcast_arrays(*own))
 
-    def _curve_at(self, eta: Float, slopes: Float) -> Curve:
+    def _curve_at(self, eta: Float, slopes: Float, *, rising: bool = False) -> Curve:
         curve = self.function.family.curve
         common = (eta, slopes, self.operators, self.records.share)
         if curve.code == POWER:
             return PowerCurve(*common, curve.shape)
-        return LogisticCurve(*common) if curve.code == LOGIT else IdentityCurve(*common)
+        return LogisticCurve(*common, rising) if curve.code == LOGIT else IdentityCurve(*common)
 
     def _compiled(self, beta: Float, weights: Float, squares: Float | None) -> ProductSums | None:
         """Everything at one β in one pass, where the compiled kernels know the equation and are worth it."""
         compact, nodes = self.naive.compact, len(self.records.nodes)
-        if (
-            compact is None
-            or self.records.share != 1
-            or not backend.worthwhile(1, LABOUR * compact.clean.shape[1] * nodes)
-        ):
+        if compact is None or not self._by_kernel:
             return None
         noises, fast = self._noises, backend.compiled_noise()
         terms = None if noises is None else noises.terms(self._slopes(beta), nodes)
         if noises is None or terms is None or fast is None:
             return None
         return noisy_products.sums(fast, compact, noises, terms, self._tilts, beta, weights, squares)
+
+    @cached_property
+    def _by_kernel(self) -> bool:
+        """Whether there are records enough for the compiled kernels."""
+        compact, nodes = self.naive.compact, len(self.records.nodes)
+        if compact is None or self.records.share != 1:
+            return False
+        return backend.worthwhile(1, LABOUR * compact.clean.shape[1] * nodes)
 
     @cached_property
     def _noises(self) -> Noises | None:
@@ -325,8 +329,12 @@ class NoisyLinear(Equation):
             return np.asarray(out.reshape(self.n, -1, self.d, self.d).sum(axis=1))
 
     def record_slope(self, beta: Float, left: Float, right: Float) -> Float:
+        return self.record_slopes_along(beta, left[None], right[None])[0]
+
+    def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:
         with np.errstate(all="ignore"):
-            return self._record_slope(self._bend(self._curve(beta)), left, right)
+            bend = self._bend(self._curve(beta))
+            return np.stack([self._record_slope(bend, *pair) for pair in zip(lefts, rights, strict=True)])
 
     def _record_slope(self, bend: Reverted, left: Float, right: Float) -> Float:
         x = self.naive.data.design
@@ -337,7 +345,15 @@ class NoisyLinear(Equation):
             out += bend.first[j] * (l1[j] * r0 + l0 * r1[j])
             for k in range(len(self.tilts)):
                 out += bend.second[j, k] * l1[j] * r1[k]
-        return np.asarray(out.reshape(self.n, -1).sum(axis=1))
+        return np.asarray(out.reshape(self.n, -1).sum(axis=1)) if len(self.records.nodes) > 1 else out
+
+    def left_slopes(self, betas: Float, lefts: Float, weights: Float) -> Float:
+        """Without the score, and without giving up the curve of the last β, which is asked for again."""
+        if self._by_kernel:
+            return super().left_slopes(betas, lefts, weights)
+        with np.errstate(all="ignore"):
+            bends = (self._bend(self._curved(beta, rising=True)) for beta in betas)
+            return np.stack([left @ self._gram(bend, weights) for left, bend in zip(lefts, bends, strict=True)])
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
         with np.errstate(all="ignore"):
