@@ -304,3 +304,14 @@ def test_other_clamped_noise_is_refused_in_words(noise: Any) -> None:
         match=rf"{type(noise).__name__} releases cannot be undone once it is clamped: use LaplaceNoise",
     ):
         noise.clamped()
+
+
+@pytest.mark.parametrize("name", NOISES)
+def test_what_is_said_of_an_offset_and_of_a_link_can_be_done(data: pd.DataFrame, name: str) -> None:
+    """An offset was told to be linear, which it was, and a binomial family to be binomial."""
+    frame, mechanism = noisy(data, NOISES[name])
+    with pytest.raises(pr.FormulaError, match=r"the offset reads 'z' \(\w+\).*make 'z' a term, whose coefficient"):
+        pr.fit("c ~ x + offset(z)", frame, mechanism, family="poisson")
+    assert np.isfinite(pr.fit("c ~ x + z", frame, mechanism, family="poisson").estimate).all()
+    with pytest.raises(pr.FormulaError, match=r"'cloglog'.*or 'binomial' with link 'logit' or 'probit'"):
+        pr.fit("b ~ z", frame, mechanism, family="binomial", link="cloglog")
