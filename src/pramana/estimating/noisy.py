@@ -22,7 +22,7 @@ from pramana.arrays import Column, Float, Int
 from pramana.errors import SolveError
 from pramana.estimating.equation import About, Equation, Note, Solve, paired
 from pramana.estimating.generalized_linear import GeneralizedLinear, PredictorEquation
-from pramana.estimating.noisy_curves import Curve, IdentityCurve, LogisticCurve, PowerCurve, Reverted
+from pramana.estimating.noisy_curves import Curve, IdentityCurve, LogisticCurve, PowerCurve, Reverted, largest_power
 from pramana.estimating.records import Records
 from pramana.kernels import backend, noisy_products
 from pramana.kernels.additive import Displacement, Operator
@@ -111,22 +111,42 @@ class NoisyLinear(Equation):
     @property
     def about(self) -> About:
         fades = self.function.family.curve.code != IDENTITY
-        return replace(self.naive.about, curved=False, fades=fades, reach=self._reach, patched=bool(self._reach))
+        return replace(self.naive.about, curved=False, fades=fades, reach=self._reach, patched=self._mixed_logit)
 
     @cached_property
     def _reach(self) -> str:
-        """Of normal noise in a logit, where a search ends that strays beyond."""
-        operators = self.records.operators
-        if self.function.family.curve.code != LOGIT or not any(np.any(o.variance) for o in operators):
+        """Of normal noise in a logit, and of heavy tails with a log link, where a search ends that strays beyond."""
+        code = self.function.family.curve.code
+        if self._mixed_logit:
+            told = (
+                f"that of {name!r} has a standard deviation of {sd:.4g}, and its coefficient must stay below {MIXTURE_REACH / sd:.3g}"
+                for name, sd in zip(self.records.noisy, self.records.spreads.tolist(), strict=True)
+            )
+            return (
+                f"Normal noise is undone in a logit up to a standard deviation of {MIXTURE_REACH:.3g} on the scale of the linear predictor: {'; '.join(told)}. "
+                "Use less noise, LaplaceNoise in its place, or method='conditional-score' if the logit is true. "
+            )
+        ends = {
+            name: float(np.min(o.reach))
+            for name, o in zip(self.records.noisy, self.records.operators, strict=True)
+            if np.all(np.isfinite(o.reach))
+        }
+        if code != POWER or not ends:
             return ""
+        times = largest_power(self.function.family.curve.shape)
         told = (
-            f"that of {name!r} has a standard deviation of {sd:.4g}, and its coefficient must stay below {MIXTURE_REACH / sd:.3g}"
-            for name, sd in zip(self.records.noisy, self.records.spreads.tolist(), strict=True)
+            f"that of {name!r} has a scale of {1 / end:.4g}, and its coefficient must stay below {end / times:.3g}"
+            for name, end in ends.items()
         )
         return (
-            f"Normal noise is undone in a logit up to a standard deviation of {MIXTURE_REACH:.3g} on the scale of the linear predictor: {'; '.join(told)}. "
-            "Use less noise, LaplaceNoise in its place, or method='conditional-score' if the logit is true. "
+            f"With a log link noise is undone, and has a variance, while {times:g} times the coefficient times the scale stays below 1: {'; '.join(told)}. "
+            "Use less noise, GaussianNoise in its place, or family 'gaussian' or 'binomial'. "
         )
+
+    @property
+    def _mixed_logit(self) -> bool:
+        """Whether mixtures of normal distributions stand for the logistic function, one after the other."""
+        return self.function.family.curve.code == LOGIT and any(np.any(o.variance) for o in self.records.operators)
 
     def rows(self, rows: slice) -> NoisyLinear:
         nodes = len(self.records.nodes)

@@ -164,7 +164,7 @@ class PowerCurve(Curve):
 
     def refuse_far(self, names: tuple[str, ...]) -> None:
         """Variances need the average of a squared exponential."""
-        largest = max(abs(2 - 2 * self.power), abs(4 - 2 * self.power))
+        largest = largest_power(self.power)
         for name, c, operator in zip(names, self.slopes, self.operators, strict=True):
             reach, slope, limit = np.broadcast_arrays(np.abs(c) / operator.reach, c, operator.reach)
             worst = int(np.nanargmax(reach))
@@ -175,6 +175,11 @@ class PowerCurve(Curve):
                     f"{largest:g} times their product must stay below 1 for a variance to exist, and it is {largest * reach[worst]:.4g}. "
                     "Use less noise, family 'gaussian' or 'binomial', or a transformed covariate"
                 )
+
+
+def largest_power(power: float) -> float:
+    """k of the steepest e^{kη} in the square of a score with V(μ) = μ^power."""
+    return max(abs(2 - 2 * power), abs(4 - 2 * power))
 
 
 @dataclass(frozen=True)
