@@ -304,3 +304,66 @@ def test_other_clamped_noise_is_refused_in_words(noise: Any) -> None:
         match=rf"{type(noise).__name__} releases cannot be undone once it is clamped: use LaplaceNoise",
     ):
         noise.clamped()
+
+
+@pytest.mark.parametrize("name", NOISES)
+def test_what_is_said_of_an_offset_and_of_a_link_can_be_done(data: pd.DataFrame, name: str) -> None:
+    """An offset was told to be linear, which it was, and a binomial family to be binomial."""
+    frame, mechanism = noisy(data, NOISES[name])
+    with pytest.raises(pr.FormulaError, match=r"the offset reads 'z' \(\w+\).*make 'z' a term, whose coefficient"):
+        pr.fit("c ~ x + offset(z)", frame, mechanism, family="poisson")
+    assert np.isfinite(pr.fit("c ~ x + z", frame, mechanism, family="poisson").estimate).all()
+    with pytest.raises(pr.FormulaError, match=r"'cloglog'.*or 'binomial' with link 'logit' or 'probit'"):
+        pr.fit("b ~ z", frame, mechanism, family="binomial", link="cloglog")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "noise",
+    [
+        pr.LaplaceNoise(0.5, bounds=(-8, 8)),
+        pr.GeometricNoise(0.5, bounds=(-8, 8)),
+        pr.GaussianNoise(0.5, bounds=(-8, 8)),
+        pr.UniformNoise(1.0, bounds=(-8, 8)),
+        pr.KeepOrNoise(0.6, pr.LaplaceNoise(0.5, bounds=(-8, 8))),
+        pr.Stratified("g", {0: pr.LaplaceNoise(0.5, bounds=(-8, 8)), 1: pr.LaplaceNoise(0.8, bounds=(-8, 8))}),
+    ],
+)
+def test_values_that_the_noise_cannot_have_made(data: pd.DataFrame, noise: Any) -> None:
+    """A column in other units, or with another description, was fitted without a word."""
+    mechanism = pr.Mechanism({"z": noise})
+    frame = mechanism.perturb(data.assign(g=data["b"]), seed=5)
+    assert np.isfinite(pr.fit("y ~ z", frame, mechanism).estimate).all()
+    assert np.isfinite(pr.fit("y ~ z", frame.assign(z=frame["z"].round()), mechanism).estimate).all()
+    for what in ("y ~ z", "mean(z)"):
+        with pytest.raises(
+            pr.DataError, match=r"released values lie more than .* beyond the bounds -8 and 8, first in row \d"
+        ):
+            pr.fit(what, frame.assign(z=frame["z"] * 100), mechanism)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("noise", [pr.LaplaceNoise(5.0), pr.GeometricNoise(5.0)])
+def test_a_search_beyond_the_reach_of_a_log_link_names_both_numbers(noise: Any) -> None:
+    """2 · 5 · 0.15 is above 1; before, nothing was said but that no root was found."""
+    rng = np.random.default_rng(1)
+    mechanism, z = pr.Mechanism({"z": noise}), rng.integers(0, 20, 400)
+    frame = mechanism.perturb({"z": z, "c": rng.poisson(np.exp(0.15 * z))}, seed=1)
+    with pytest.raises(
+        pr.SolveError, match=r"'z' has a scale of 5, and its coefficient must stay below 0\.1\. Use less noise"
+    ):
+        pr.fit("c ~ z", frame, mechanism, family="poisson")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("bounds", [(0, 20), (-3, 16), (0.5, 19.5)])
+def test_uniform_noise_that_was_clipped_is_refused(bounds: tuple[float, float]) -> None:
+    """Uniform noise ends somewhere, so that none beyond a bound says nothing by itself: the fit gave 0.316 ± 0.001 for 0.3 without a word."""
+    rng = np.random.default_rng(1)
+    z = rng.integers(0, 21, 4000)
+    mechanism = pr.Mechanism({"z": pr.UniformNoise(8.0, bounds=bounds)})
+    frame = mechanism.perturb(pd.DataFrame({"z": z, "y": 0.3 * z + rng.normal(size=4000)}), seed=1)
+    for kept in (frame, frame.assign(z=frame["z"].round()), frame.assign(z=frame["z"].round(1))):
+        assert np.isfinite(pr.fit("y ~ z", kept, mechanism).estimate).all()
+    with pytest.raises(pr.DataError, match=r"released values lie at the bound \S+ and none beyond it"):
+        pr.fit("y ~ z", frame.assign(z=frame["z"].clip(*bounds)), mechanism)

@@ -51,6 +51,7 @@ def says(*parts: str) -> str:
         (["a"], [[1.0]], says("at least 2 levels, not 1")),
         ({"a", "b"}, GOOD, says("levels of type set", "ordered list")),
         (None, GOOD, says("levels of type NoneType", "list")),
+        (np.array(2.0), GOOD, says("levels of type ndarray", "list")),
         (list("abc"), GOOD, says("shape (2, 2)", "3 levels", "give 3 × 3")),
         (AB, [[0.8, 0.1], [0.2]], says("rectangular array of numbers")),
         (AB, [["x", "y"], ["z", "w"]], says("rectangular array of numbers")),

@@ -128,6 +128,8 @@ class Replicates:
             "SE / SD": self.spread_ratio,
             **self._intervals(),
         }
+        if self.refused:
+            columns["no root"] = [self.refused / (self.size + self.refused)] * len(self.parameters)
         if against is not None:
             columns["z, P off by 0.05"] = against.z
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -161,12 +163,27 @@ def perturb(mechanism: pr.Mechanism, data: Data, seed: int) -> Data:
 
 
 def replicate(
-    setting: Setting, replicates: int, seed: int, *, mechanism: pr.Mechanism | None = None, **options: Any
+    setting: Setting,
+    replicates: int,
+    seed: int,
+    *,
+    mechanism: pr.Mechanism | None = None,
+    rootless: bool = False,
+    **options: Any,
 ) -> Replicates:
-    """Fit every sample, with the analyst's own idea of the mechanism where one is given."""
+    """Fit every sample, with the analyst's own idea of the mechanism where one is given; samples without a root are counted where `rootless`
+    says that there may be some, and an error elsewhere."""
+
+    def fitted(number: int, data: Data) -> pr.Result | None:
+        try:
+            return setting.fit(data, mechanism, **_own_draws(options, number))
+        except pr.SolveError:
+            if not rootless:
+                raise
+            return None
+
     released = (released for _, released in samples(setting, replicates, seed))
-    fits = (setting.fit(data, mechanism, **_own_draws(options, i)) for i, data in enumerate(released))
-    return gather(fits, setting.truth)
+    return gather((fitted(i, data) for i, data in enumerate(released)), setting.truth)
 
 
 def _own_draws(options: dict[str, Any], number: int) -> dict[str, Any]:
@@ -222,16 +239,26 @@ def check_rejects(wrong: Replicates, right: Replicates) -> None:
     assert np.max(np.abs(z)) > CLEAR, f"a wrong P went unseen: the largest z is {np.max(np.abs(z)):.1f}"
 
 
-def replicate_wrong(setting: Setting, replicates: int, seed: int) -> Replicates:
+def replicate_wrong(setting: Setting, replicates: int, seed: int, **options: Any) -> Replicates:
     """Of the analyst with the wrong P."""
-    return replicate(setting, LONG if replicates >= 500 else min(24, replicates), seed, mechanism=setting.wrong)
+    size = LONG if replicates >= 500 else min(24, replicates)
+    return replicate(setting, size, seed, mechanism=setting.wrong, **options)
 
 
-def check(setting: Setting, replicates: int, seed: int, log: Callable[[str, object], None], **options: Any) -> None:
-    """Bias, coverage and standard errors at the true P; a clear bias at a P off by 0.05."""
-    right = replicate(setting, replicates, seed, **options)
-    wrong = replicate_wrong(setting, replicates, seed)
+def check(
+    setting: Setting,
+    replicates: int,
+    seed: int,
+    log: Callable[[str, object], None],
+    *,
+    rootless: float = 0.0,
+    **options: Any,
+) -> None:
+    """Bias, coverage and standard errors at the true P; a clear bias at a P off by 0.05. At most the share `rootless` of the samples has no root."""
+    right = replicate(setting, replicates, seed, rootless=rootless > 0, **options)
+    wrong = replicate_wrong(setting, replicates, seed, rootless=rootless > 0)
     log("rows", right.rows(wrong))
+    assert right.refused <= rootless * replicates, f"{right.refused} of {replicates} samples have no root"
     check_bias(right)
     check_coverage(right)
     check_spread(right)

@@ -114,7 +114,8 @@ def test_a_noisy_covariate_undone_by_shifts(noise: str, record_property: Log) ->
     ],
 )
 def test_normal_noise_beyond_eight_components(sd: float, replicates: int, record_property: Log) -> None:
-    check(settings.strong_noise(sd), replicates, 115, record_property)
+    """Noise of 1.02 lies so near to the end at 1.25 that some samples have their root beyond it, and none before: at most 5 in 1000."""
+    check(settings.strong_noise(sd), replicates, 115, record_property, rootless=0.005 if sd > 1 else 0.0)
 
 
 @pytest.mark.parametrize("replicates", [40, pytest.param(2000, marks=pytest.mark.verify)])

@@ -12,13 +12,13 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from pramana.arrays import Float, Int
+from pramana.blas import one_blas_thread
 from pramana.engines.engine import Engine
 from pramana.engines.sampling import Sampling
 from pramana.engines.totals import Totals
 from pramana.estimating.collinearity import Rank
 from pramana.estimating.equation import Equation, Note, Solve
 from pramana.frames import Table
-from pramana.kernels.blas import one_blas_thread
 from pramana.kernels.blocks import by_group, gram
 from pramana.kernels.leverage import Frame, Leverages, leverages, size_of_one
 

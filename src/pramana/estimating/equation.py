@@ -54,6 +54,8 @@ class About:
     linear : U = x (y − xᵀβ) with an intercept among the x, so that R² can be told.
     free : parameters of the mechanism that are estimated along with those of the question, and listed after them.
     facts : what was chosen and how, for the head of the result.
+    reach : how far noise can be undone, for whoever searches a root in vain; empty where there is no end to it.
+    patched : the score is made of several approximations, one after the other as β grows, and its slope leaves out how one gives way to the next.
     """
 
     parameters: tuple[str, ...]
@@ -82,6 +84,7 @@ class About:
     free: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     reach: str = ""
+    patched: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from pramana.arrays import Column, Float, Int
 from pramana.errors import SolveError
 from pramana.estimating.equation import About, Equation, Note, Solve, paired
 from pramana.estimating.generalized_linear import GeneralizedLinear, PredictorEquation
-from pramana.estimating.noisy_curves import Curve, IdentityCurve, LogisticCurve, PowerCurve, Reverted
+from pramana.estimating.noisy_curves import Curve, IdentityCurve, LogisticCurve, PowerCurve, Reverted, largest_power
 from pramana.estimating.records import Records
 from pramana.kernels import backend, noisy_products
 from pramana.kernels.additive import Displacement, Operator
@@ -111,22 +111,42 @@ class NoisyLinear(Equation):
     @property
     def about(self) -> About:
         fades = self.function.family.curve.code != IDENTITY
-        return replace(self.naive.about, curved=False, fades=fades, reach=self._reach)
+        return replace(self.naive.about, curved=False, fades=fades, reach=self._reach, patched=self._mixed_logit)
 
     @cached_property
     def _reach(self) -> str:
-        """Of normal noise in a logit, where a search ends that strays beyond."""
-        operators = self.records.operators
-        if self.function.family.curve.code != LOGIT or not any(np.any(o.variance) for o in operators):
+        """Of normal noise in a logit, and of heavy tails with a log link, where a search ends that strays beyond."""
+        code = self.function.family.curve.code
+        if self._mixed_logit:
+            told = (
+                f"that of {name!r} has a standard deviation of {sd:.4g}, and its coefficient must stay below {MIXTURE_REACH / sd:.3g}"
+                for name, sd in zip(self.records.noisy, self.records.spreads.tolist(), strict=True)
+            )
+            return (
+                f"Normal noise is undone in a logit up to a standard deviation of {MIXTURE_REACH:.3g} on the scale of the linear predictor: {'; '.join(told)}. "
+                "Use less noise, LaplaceNoise in its place, or method='conditional-score' if the logit is true. "
+            )
+        ends = {
+            name: float(np.min(o.reach))
+            for name, o in zip(self.records.noisy, self.records.operators, strict=True)
+            if np.all(np.isfinite(o.reach))
+        }
+        if code != POWER or not ends:
             return ""
+        times = largest_power(self.function.family.curve.shape)
         told = (
-            f"that of {name!r} has a standard deviation of {sd:.4g}, and its coefficient must stay below {MIXTURE_REACH / sd:.3g}"
-            for name, sd in zip(self.records.noisy, self.records.spreads.tolist(), strict=True)
+            f"that of {name!r} has a scale of {1 / end:.4g}, and its coefficient must stay below {end / times:.3g}"
+            for name, end in ends.items()
         )
         return (
-            f"Normal noise is undone in a logit up to a standard deviation of {MIXTURE_REACH:.3g} on the scale of the linear predictor: {'; '.join(told)}. "
-            "Use less noise, LaplaceNoise in its place, or method='conditional-score' if the logit is true. "
+            f"With a log link noise is undone, and has a variance, while {times:g} times the coefficient times the scale stays below 1: {'; '.join(told)}. "
+            "Use less noise, GaussianNoise in its place, or family 'gaussian' or 'binomial'. "
         )
+
+    @property
+    def _mixed_logit(self) -> bool:
+        """Whether mixtures of normal distributions stand for the logistic function, one after the other."""
+        return self.function.family.curve.code == LOGIT and any(np.any(o.variance) for o in self.records.operators)
 
     def rows(self, rows: slice) -> NoisyLinear:
         nodes = len(self.records.nodes)
@@ -178,36 +198,40 @@ class NoisyLinear(Equation):
     def _last(self) -> dict[str, tuple[bytes, Curve]]:
         return {}
 
-    def _curved(self, beta: Float) -> Curve:
-        """η and its derivatives by the noisy columns, with the functions that the family needs of them."""
-        return self._curve_at(self.naive.data.eta(beta[None])[0].ravel(), self._slopes(beta))
+    def _curved(self, beta: Float, *, rising: bool = False) -> Curve:
+        """η and its derivatives by the noisy columns, with the functions that the family needs of them; those of a slope alone where `rising`."""
+        return self._curve_at(self.naive.data.eta(beta[None])[0].ravel(), self._slopes(beta), rising=rising)
 
     def _slopes(self, beta: Float) -> Float:
         """Of η by the independent noises: (q, N), or (q, 1) where all records share them."""
         own = [t @ beta[columns] for t, columns in zip(self.tilts, self.columns, strict=True)]
         return np.stack(np.broadcast_arrays(*own))
 
-    def _curve_at(self, eta: Float, slopes: Float) -> Curve:
+    def _curve_at(self, eta: Float, slopes: Float, *, rising: bool = False) -> Curve:
         curve = self.function.family.curve
         common = (eta, slopes, self.operators, self.records.share)
         if curve.code == POWER:
             return PowerCurve(*common, curve.shape)
-        return LogisticCurve(*common) if curve.code == LOGIT else IdentityCurve(*common)
+        return LogisticCurve(*common, rising) if curve.code == LOGIT else IdentityCurve(*common)
 
     def _compiled(self, beta: Float, weights: Float, squares: Float | None) -> ProductSums | None:
         """Everything at one β in one pass, where the compiled kernels know the equation and are worth it."""
         compact, nodes = self.naive.compact, len(self.records.nodes)
-        if (
-            compact is None
-            or self.records.share != 1
-            or not backend.worthwhile(1, LABOUR * compact.clean.shape[1] * nodes)
-        ):
+        if compact is None or not self._by_kernel:
             return None
         noises, fast = self._noises, backend.compiled_noise()
         terms = None if noises is None else noises.terms(self._slopes(beta), nodes)
         if noises is None or terms is None or fast is None:
             return None
         return noisy_products.sums(fast, compact, noises, terms, self._tilts, beta, weights, squares)
+
+    @cached_property
+    def _by_kernel(self) -> bool:
+        """Whether there are records enough for the compiled kernels."""
+        compact, nodes = self.naive.compact, len(self.records.nodes)
+        if compact is None or self.records.share != 1:
+            return False
+        return backend.worthwhile(1, LABOUR * compact.clean.shape[1] * nodes)
 
     @cached_property
     def _noises(self) -> Noises | None:
@@ -338,7 +362,15 @@ class NoisyLinear(Equation):
             out += bend.first[j] * (l1[j] * r0 + l0 * r1[j])
             for k in range(len(self.tilts)):
                 out += bend.second[j, k] * l1[j] * r1[k]
-        return np.asarray(out.reshape(self.n, -1).sum(axis=1))
+        return np.asarray(out.reshape(self.n, -1).sum(axis=1)) if len(self.records.nodes) > 1 else out
+
+    def left_slopes(self, betas: Float, lefts: Float, weights: Float) -> Float:
+        """Without the score, and without giving up the curve of the last β, which is asked for again."""
+        if self._by_kernel:
+            return super().left_slopes(betas, lefts, weights)
+        with np.errstate(all="ignore"):
+            bends = (self._bend(self._curved(beta, rising=True)) for beta in betas)
+            return np.stack([left @ self._gram(bend, weights) for left, bend in zip(lefts, bends, strict=True)])
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
         with np.errstate(all="ignore"):

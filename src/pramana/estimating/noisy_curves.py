@@ -7,15 +7,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from operator import mul
+from operator import add, mul
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import SolveError
-from pramana.kernels.additive import Operator
+from pramana.kernels.additive import Number, Operator, Series
 from pramana.kernels.logistic import EIGHT, MIXTURE_REACH, logistic_derivatives, smoothed_derivatives, steepest
+from pramana.kernels.noisy_products import powers_of
 
 COARSE = 0.4
 """Largest step of a grid on the scale of η where normal noise on it is undone as if it were continuous: an H as steep as the
@@ -163,7 +164,7 @@ class PowerCurve(Curve):
 
     def refuse_far(self, names: tuple[str, ...]) -> None:
         """Variances need the average of a squared exponential."""
-        largest = max(abs(2 - 2 * self.power), abs(4 - 2 * self.power))
+        largest = largest_power(self.power)
         for name, c, operator in zip(names, self.slopes, self.operators, strict=True):
             reach, slope, limit = np.broadcast_arrays(np.abs(c) / operator.reach, c, operator.reach)
             worst = int(np.nanargmax(reach))
@@ -176,9 +177,21 @@ class PowerCurve(Curve):
                 )
 
 
+def largest_power(power: float) -> float:
+    """k of the steepest e^{kη} in the square of a score with V(μ) = μ^power."""
+    return max(abs(2 - 2 * power), abs(4 - 2 * power))
+
+
 @dataclass(frozen=True)
 class LogisticCurve(Curve):
-    """Logit: a = 1, aμ = H(η), and H² = H − H′."""
+    """Logit: a = 1, aμ = H(η), and H² = H − H′.
+
+    Attributes
+    ----------
+    rising : derivatives of H alone are asked for.
+    """
+
+    rising: bool = False
 
     @cached_property
     def _ladders(self) -> Sequence[Sequence[Float]]:
@@ -195,9 +208,10 @@ class LogisticCurve(Curve):
     def _ladder(self, eta: Float, highest: int) -> list[Float]:
         if not np.any(self._normal):
             return logistic_derivatives(eta, highest)
+        lowest = int(self.rising and not any(o.shifts for o in self.operators))  # shifts mix the orders
         variance = self._normal if self._normal.size == 1 else np.broadcast_to(self._normal, eta.shape).ravel()
         with np.errstate(invalid="ignore"):
-            return [part.reshape(eta.shape) for part in smoothed_derivatives(eta.ravel(), variance, highest)]
+            return [part.reshape(eta.shape) for part in smoothed_derivatives(eta.ravel(), variance, highest, lowest)]
 
     @cached_property
     def _normal(self) -> Float:
@@ -210,31 +224,49 @@ class LogisticCurve(Curve):
         """Largest standard deviation of the normal noise on the scale of η."""
         return float(np.sqrt(np.nanmax(self._normal, initial=0.0)))
 
+    @cached_property
+    def _known(self) -> dict[tuple[int, bool], Reverted]:
+        return {}
+
     def _applied(self, order: int, *, pairs: bool = True) -> Reverted:
         """Of the derivative of H of some order, under the product of the columns' operators; the products t_j t_l where asked for."""
-        sets = [o.in_derivatives(c) for o, c in zip(self.operators, self.slopes, strict=True)]
+        if (order, pairs) not in self._known:
+            self._known[order, pairs] = self._reverted(order, pairs=pairs)
+        return self._known[order, pairs]
 
-        def under(powers: tuple[int, ...]) -> Float:
-            series: list[Any] = [1.0]
-            ladder = self._ladders[0]
-            for own, power in zip(sets, powers, strict=True):
-                if own is None:  # by shifts
-                    ladder = self._ladders[power]
-                else:
-                    series = _product(series, own[power])
-            terms = (c * ladder[order + k] for k, c in enumerate(series) if not (np.isscalar(c) and c == 0))
-            return np.asarray(np.broadcast_to(sum(terms), self.eta.shape))
-
-        q, unit = len(sets), np.eye(len(sets), dtype=int)
-        first = np.stack([under(tuple(unit[j])) for j in range(q)])
+    def _reverted(self, order: int, *, pairs: bool) -> Reverted:
+        q = len(self.operators)
+        powers = powers_of(q)
+        first = _stacked([self._under(order, own) for own in powers[1 : q + 1]])
         second = np.zeros((q, q, 1))
         if pairs:
-            second = np.stack([np.stack([under(tuple(unit[j] + unit[k])) for k in range(q)]) for j in range(q)])
-        found = Reverted(under((0,) * q), first, second)
+            found = [self._under(order, own) for own in powers[q + 1 :]]
+            second = _stacked([_stacked(found[j * q : (j + 1) * q]) for j in range(q)])
+        reverted = Reverted(self._under(order, powers[0]), first, second)
         if self.share == 1:
-            return found
+            return reverted
         # The ladder of normal noise is reverted already: softening goes from the function itself.
-        return found.softened(logistic_derivatives(self.eta, order)[order], self.share)
+        return reverted.softened(logistic_derivatives(self.eta, order)[order], self.share)
+
+    @cached_property
+    def _sets(self) -> list[tuple[Series, Series, Series] | None]:
+        return [o.in_derivatives(c) for o, c in zip(self.operators, self.slopes, strict=True)]
+
+    def _under(self, order: int, powers: tuple[int, ...]) -> Float:
+        """(N,): of t_1, …, t_q to these powers, times the derivative of H."""
+        series: Series | None = None
+        ladder = self._ladders[0]
+        for own, power in zip(self._sets, powers, strict=True):
+            if own is None:  # by shifts
+                ladder = self._ladders[power]
+            else:
+                series = own[power] if series is None else _product(series, own[power])
+        if series is None:
+            return ladder[order]
+        terms = [
+            ladder[order + k] if _is(c, 1.0) else c * ladder[order + k] for k, c in enumerate(series) if not _is(c, 0.0)
+        ]
+        return reduce(add, terms)
 
     def a(self, order: int) -> Reverted | None:
         return self._one if order == 0 else None
@@ -263,11 +295,21 @@ class LogisticCurve(Curve):
                 )
 
 
-def _product(a: list[Any], b: list[Any]) -> list[Any]:
+def _is(value: Number, number: float) -> bool:
+    """Whether a coefficient is this number for all records."""
+    return isinstance(value, float) and value == number
+
+
+def _stacked(parts: list[Float]) -> Float:
+    """(q, …) from q parts; one is not copied."""
+    return parts[0][None] if len(parts) == 1 else np.stack(parts)
+
+
+def _product(a: Series, b: Series) -> Series:
     """Of two polynomials."""
-    out: list[Any] = [0.0] * (len(a) + len(b) - 1)
+    out: Series = [0.0] * (len(a) + len(b) - 1)
     for i, u in enumerate(a):
         for k, v in enumerate(b):
-            if not (np.isscalar(v) and v == 0):
+            if not _is(v, 0.0):
                 out[i + k] = out[i + k] + u * v
     return out

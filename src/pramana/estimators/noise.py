@@ -189,11 +189,16 @@ def _refuse_growing(function: EstimatingFunction, assignment: Assignment) -> Non
     if (family.name, family.link) in BOUNDED:
         return
     name, degree = assignment.columns[0], function.degrees.get(assignment.columns[0])
+    if name in function.offset_reads:
+        raise FormulaError(
+            f"the offset reads {name!r} ({_kind(assignment)}), and with family {family.name!r} and link {family.link!r} noise is undone in terms alone: "
+            f"make {name!r} a term, whose coefficient is then estimated, or use an offset without noise"
+        )
     what = f"terms of degree {degree}" if degree is not None and degree > 1 else "such terms"
     raise FormulaError(
         f"family {family.name!r} with link {family.link!r} and {what} in {name!r} ({_kind(assignment)}): its score has no average over the "
         "noise that could be undone; use terms that are linear in the column with families 'poisson', 'gamma' or 'inverse-gaussian', or "
-        "family 'gaussian' or 'binomial'"
+        "family 'gaussian', or 'binomial' with link 'logit' or 'probit'"
     )
 
 

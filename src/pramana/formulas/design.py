@@ -263,30 +263,41 @@ class FormulaDesign:
 
 
 class NumbersDesign(FormulaDesign):
-    """Clean columns are numbers, used as they are: a row is a product of them and of what the hidden levels give, which is kept."""
+    """Clean columns are numbers, used as they are, and so may be noisy ones: a row is a product of them and of what the hidden levels give, which is kept."""
 
     @cached_property
     def _kept(self) -> dict[tuple[Any, ...], Float]:
         return {}
 
     def __call__(self, columns: Mapping[str, object], n: int) -> Float:
-        hidden = [name for name, v in self.described.items() if v is not None]
-        clean = {name: broadcast(columns[name], n) for name, v in self.described.items() if v is None}
-        plain = n <= KEPT_RECORDS and all(values.dtype.kind in "iuf" for values in clean.values())
-        if not plain or any(self.described[name].levels is None for name in hidden):  # type: ignore[union-attr]
+        hidden = [name for name, v in self.described.items() if v is not None and v.levels is not None]
+        numbers = {name: broadcast(columns[name], n) for name in self.described if name not in hidden}
+        plain = n <= KEPT_RECORDS and all(values.dtype.kind in "iuf" for values in numbers.values())
+        if not plain or self._computed:
             return super().__call__(columns, n)
         at = {name: broadcast(columns[name], n) for name in hidden}
         key = (n, *(tuple(values.tolist()) for values in at.values()))
         if key not in self._kept:
             if len(self._kept) >= KEPT:
                 self._kept.clear()
-            ones = dict.fromkeys(clean, np.ones(n))
+            ones = dict.fromkeys(numbers, np.ones(n))
             self._kept[key] = super().__call__({**ones, **at}, n)
         out = self._kept[key].copy()
         for j, part in enumerate(self.parts):
             for name in part.reads.difference(at):
-                out[:, j] *= clean[name]
+                out[:, j] *= numbers[name]
         return out
+
+    @cached_property
+    def _computed(self) -> bool:
+        """Whether a column with noise is transformed; clean ones are not, or the design would depend on them."""
+        noisy = {name for name, v in self.described.items() if v is not None and v.levels is None}
+        return any(
+            noisy & factor
+            for part in self.parts
+            for factor, plain in zip(part.factors, part.plain, strict=True)
+            if not plain
+        )
 
 
 @lru_cache(maxsize=64)

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
+from pramana.blas import one_blas_thread
 from pramana.errors import PramanaError
 from pramana.frames.sources import Source
-from pramana.kernels.blas import one_blas_thread
 
 AHEAD = 2
 """Jobs that wait for each thread."""

@@ -11,13 +11,13 @@ from typing import TypeAlias
 import numpy as np
 
 from pramana.arrays import Float, Int
+from pramana.blas import one_blas_thread
 from pramana.engines import Engine, Weights
 from pramana.engines.device import on_device
 from pramana.errors import SolveError
 from pramana.inference.derivative_free import StepRoot, resolve_steps
 from pramana.inference.options import Resampling
 from pramana.inference.solve import Root, score_scale, solve
-from pramana.kernels.blas import one_blas_thread
 from pramana.kernels.newton import fading, newton, solve_each
 from pramana.kernels.streams import STREAM_VERSION
 

@@ -19,6 +19,8 @@ LAST_DIGITS = 1e-12
 of an effect that all have alike, and so has no standard deviation to be measured by."""
 ENOUGH = 1.0
 """Standard deviations of a score below which a Newton step of a concave objective is safe once it shrinks the score tenfold."""
+WIDTH = 1e-6
+"""Of a difference of scores, relative to the parameter."""
 FLAT = 1e-6
 """Share of its usual slope below which a score has not crossed zero but faded away; its square for one parameter alone."""
 
@@ -74,6 +76,25 @@ class _Sums:
         return self.known[key]
 
 
+@dataclass(frozen=True)
+class _Differences(_Sums):
+    """The same with the slope taken from differences of the score, for an equation whose own slope is not all of it."""
+
+    def at(self, beta: Float) -> tuple[Float, Float]:
+        key = beta.tobytes()
+        if key not in self.known:
+            widths = WIDTH * (1 + np.abs(beta))
+            ahead, behind = (
+                np.stack([self._score(beta + shift) for shift in np.diag(way)]) for way in (widths, -widths)
+            )
+            slope = ((ahead - behind) / (2 * widths[:, None])).T
+            self.known[key] = self._score(beta)[None], slope[None]
+        return self.known[key]
+
+    def _score(self, beta: Float) -> Float:
+        return self.engine.score_and_slope(beta[None], self.weights)[0][0]
+
+
 def _guided(sums: _Sums, near: Float) -> Root | None:
     """From the root of some of the records, which also tell how the score bends on the way; None where they do not lead to a root."""
     engine = sums.engine
@@ -103,7 +124,27 @@ def _searched(sums: _Sums, start: Float | None, usual: Float | None = None) -> R
         if engine.about.fades:
             _refuse_flat(engine, roots.beta[0], *(sums.at(b)[1][0] for b in (roots.beta[0], usual)))
         return Root(roots.beta[0], float(roots.norm[0]), int(roots.steps[0]), "newton")
-    return _continue(engine, weights, beta, roots)
+    try:
+        return _continue(engine, weights, beta, roots)
+    except SolveError:
+        root = _between_patches(sums, roots.beta[0]) if engine.about.patched else None
+        if root is None:
+            raise
+        return root
+
+
+def _between_patches(sums: _Sums, beta: Float) -> Root | None:
+    """From where Newton ended: where one approximation gives way to the next the score may fall twice as fast as its slope says, and
+    Newton then jumps from one side of the root to the other. None where there is no root."""
+    engine, weights = sums.engine, sums.weights
+    exact = _Differences(engine, weights)
+    roots = _newton(exact, beta, score_scale(engine, beta, weights))
+    if not roots.converged[0]:
+        return None
+    slope = exact.at(roots.beta[0])[1][0]
+    if np.linalg.eigvalsh(slope + slope.T)[-1] >= 0:  # the score turns back towards zero at the end of its reach
+        return None
+    return Root(roots.beta[0], float(roots.norm[0]), int(roots.steps[0]), "newton")
 
 
 def _pilot_root(engine: Engine) -> Float | None:

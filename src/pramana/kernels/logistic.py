@@ -144,21 +144,25 @@ TOGETHER = 8_192
 """Records whose series are summed at once, within a cache."""
 TABULATED = 5_000
 """Records from which a table pays."""
+_DENSITY = 1 / float(np.sqrt(2 * np.pi))
 
 
-def smoothed_derivatives(eta: Float, variance: Float, highest: int) -> list[Float]:
+def smoothed_derivatives(eta: Float, variance: Float, highest: int, lowest: int = 0) -> list[Float]:
     """The same with normal noise undone, of a variance (N,), or (1,) for all, on the scale of η; not a number where there is too much
-    of it."""
+    of it. Orders below `lowest`, which is 0 or 1, are left at zero."""
     if variance.size > 1 and np.ptp(variance) == 0:
         variance = variance[:1]
     steep = steepest(float(variance[0]))
     if variance.size > 1 or eta.size < TABULATED or not steep > 0 or not np.all(np.isfinite(eta)):
-        return mixture_derivatives(eta, variance, highest)
+        return mixture_derivatives(eta, variance, highest, lowest)
     finer = KNOTS * max(1.0, steep / 2)
-    return list(expanded(lambda t, order: np.stack(mixture_derivatives(t, variance, order)), eta, highest, finer))
+    table: Callable[[Float, int], Float] = lambda t, order: np.stack(mixture_derivatives(t, variance, order))  # noqa: E731
+    return list(expanded(table, eta, highest, finer, lowest))
 
 
-def expanded(function: Callable[[Float, int], Float], eta: Float, highest: int, finer: float = KNOTS) -> Float:
+def expanded(
+    function: Callable[[Float, int], Float], eta: Float, highest: int, finer: float = KNOTS, lowest: int = 0
+) -> Float:
     """Derivatives (…, highest + 1, N) of functions of η, by Taylor's series around knots where these are fewer than the records.
 
     Parameters
@@ -176,15 +180,15 @@ def expanded(function: Callable[[Float, int], Float], eta: Float, highest: int, 
     out = np.empty((*table.shape[:-2], highest + 1, eta.size))
     for first in range(0, eta.size, TOGETHER):
         rows = slice(first, first + TOGETHER)
-        out[..., rows] = taylor(table, place[rows], eta[rows] - knots[place[rows]], highest)
+        out[..., rows] = taylor(table, place[rows], eta[rows] - knots[place[rows]], highest, lowest)
     return out
 
 
-def taylor(table: Float, place: Int, apart: Float, highest: int) -> Float:
+def taylor(table: Float, place: Int, apart: Float, highest: int, lowest: int = 0) -> Float:
     """Taylor's series (…, highest + 1, N) from derivatives (…, highest + TERMS + 1, knots), which are taken from each record's knot once."""
     near = np.take(table.reshape(-1, table.shape[-1]), place, axis=1).reshape(*table.shape[:-1], -1)
-    out = np.empty((*table.shape[:-2], highest + 1, place.size))
-    for order in range(highest + 1):
+    out = np.zeros((*table.shape[:-2], highest + 1, place.size))
+    for order in range(lowest, highest + 1):
         value = near[..., order + TERMS, :] / factorial(TERMS)
         for k in range(TERMS - 1, -1, -1):
             value *= apart
@@ -193,24 +197,35 @@ def taylor(table: Float, place: Int, apart: Float, highest: int) -> Float:
     return out
 
 
-def mixture_derivatives(eta: Float, variance: Float, highest: int) -> list[Float]:
+def mixture_derivatives(eta: Float, variance: Float, highest: int, lowest: int = 0) -> list[Float]:
     """The same, term by term."""
     from scipy.special import ndtr
 
     out = [np.zeros_like(eta) for _ in range(highest + 1)]
     terms = [
-        (weight * share, s)
+        (weight * share if weight.size > 1 and not np.all(weight == 1) else float(weight[0]) * share, s)
         for mixture, weight in zip(MIXTURES, weights_of(variance), strict=True)
         if np.any(weight != 0)
-        for share, s in zip(mixture.shares, mixture.steepness, strict=True)
+        for share, s in zip(mixture.shares.tolist(), mixture.steepness.tolist(), strict=True)
     ]
+    largest = np.max(variance, initial=0.0)  # not a number where one of them is none
     for share, s in terms:
         left = 1 - s**2 * variance
-        v = s / np.sqrt(np.where(left > 0, left, np.where(share == 0, 1.0, np.nan)))
+        if not s**2 * largest < 1:
+            left = np.where(left > 0, left, np.where(np.equal(share, 0), 1.0, np.nan))
+        v = s / np.sqrt(left)
         t = v * eta
-        out[0] += share * ndtr(t)
-        before, now = np.zeros_like(t), share * v * np.exp(-0.5 * t**2) / np.sqrt(2 * np.pi)
+        if lowest == 0:
+            out[0] += share * ndtr(t)
+        if highest == 0:
+            continue
+        # The recursion of Hermite's polynomials.
+        before, now = None, share * _DENSITY * v * np.exp(-0.5 * t * t)
+        t *= -v
+        square = v * v
         for k in range(1, highest + 1):
             out[k] += now
-            before, now = now, -v * t * now - (k - 1) * v**2 * before  # the recursion of Hermite's polynomials
+            if k < highest:
+                after = t * now if before is None else t * now - (k - 1) * square * before
+                before, now = now, after
     return out

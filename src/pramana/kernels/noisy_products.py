@@ -93,7 +93,7 @@ class Noises:
             np.concatenate([[1.0], np.zeros(q), pairs]),
             None if sets is None else np.array(sets),
             np.array([float(o.variance) for o in operators]),
-            _powers(q),
+            powers_of(q),
             np.concatenate(columns).astype(np.int64),
             np.repeat(np.arange(q), [len(own) for own in columns]),
         )
@@ -124,7 +124,8 @@ class Noises:
         return None if found is None else replace(plain, kind=1, table=found[0], finer=found[1])
 
 
-def _powers(q: int) -> list[tuple[int, ...]]:
+@lru_cache(maxsize=16)
+def powers_of(q: int) -> list[tuple[int, ...]]:
     """How often t_1, …, t_q occur: nowhere, once each, and in pairs."""
     unit = np.eye(q, dtype=int)
     once = [tuple(row) for row in unit.tolist()]
@@ -149,7 +150,9 @@ def _factors(shape: float, operators: Sequence[Operator], slopes: Float) -> Floa
     out = []
     for k in (1 - shape, 2 - shape, 2 - 2 * shape, 3 - 2 * shape, 4 - 2 * shape):
         sets = [[float(v) for v in o.inverse(np.asarray(k * c))] for o, c in zip(operators, slopes, strict=True)]
-        rows = [np.prod([own[power] for own, power in zip(sets, powers, strict=True)]) for powers in _powers(len(sets))]
+        rows = [
+            np.prod([own[power] for own, power in zip(sets, powers, strict=True)]) for powers in powers_of(len(sets))
+        ]
         out.append(rows)
     return np.array(out)
 

@@ -107,9 +107,12 @@ class Assignment:
         """The transition matrix of every stratum, under None where there are no strata; what risk and release work with."""
         parts = {stratum: part for stratum, part in self.channel.parts.items() if isinstance(part, TransitionMatrix)}
         if len(parts) < len(self.channel.parts):
+            remedy = "on a clamped grid noise has one, GeometricNoise(..., bounds=...).clamped(), and a FreeMatrix where its parameters have values, matrix.at(...)"
+            if isinstance(self.channel, ReportChannel):
+                remedy = "make the reports with Mechanism.perturb, where the true values are, and save the mechanism beside them, mechanism.save(...)"
             raise MechanismError(
-                f"the channel of {listing(self.columns)} is a {type(self.channel).__name__}: this needs transition matrices, "
-                "while Mechanism.perturb and fit work with any channel; on a clamped grid noise has one, GeometricNoise(..., bounds=...).clamped(), and a FreeMatrix where its parameters have values, matrix.at(...)"
+                f"the channel of {listing(self.columns)} is a {type(self.channel).__name__}: this needs transition matrices, while "
+                f"Mechanism.perturb and fit work with any channel; {remedy}"
             )
         return parts
 

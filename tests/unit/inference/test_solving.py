@@ -13,6 +13,7 @@ from pramana.inference.solve import Root, solve
 from randomizations import bound
 
 NOISY = pr.Mechanism({"y": pr.TransitionMatrix.binary(0.8, 0.8)})
+STRONG = pr.Mechanism({"x": pr.GaussianNoise(1.02)})
 
 
 def root_of(formula: str, columns: dict[str, Any], mechanism: Any = None, start: Any = None, **family: Any) -> Root:
@@ -156,3 +157,20 @@ def test_a_reverted_variance_that_is_negative_is_an_error_in_the_diagnostics() -
     data = {"g": g, "y": g + np.sin(np.arange(100.0))}
     result = pr.fit("y ~ g", data, pr.Mechanism({"g": pr.TransitionMatrix.binary(0.6, 0.6)}))
     assert ("not-identified", "error") in [(d.code, d.severity) for d in result.diagnostics]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("seed", "conditional"), [(1441, 0.983), (1775, 0.969)])
+def test_a_root_where_one_mixture_gives_way_to_the_next(seed: int, conditional: float) -> None:
+    """Between 0.98 and 1 on the scale of the linear predictor four components become three, and the score falls twice as fast as its
+    slope says: Newton jumped from one side of the root to the other, and the fit was refused."""
+    rng = np.random.default_rng(np.random.SeedSequence(115, spawn_key=(seed,)))
+    g, x = rng.integers(0, 2, 4000), 1.5 * rng.normal(size=4000)
+    y = (rng.random(4000) < 1 / (1 + np.exp(-(-0.2 + x + 0.5 * g)))).astype(int)
+    released = STRONG.perturb({"y": y, "x": x, "g": g}, seed=int(rng.integers(2**63)))
+    equation = bound(pr.glm("y ~ x + g", family="binomial"), released, STRONG)
+    found = solve(LocalEngine.of(equation))
+    assert 0.98 < 1.02 * found.beta[1] < 0.9975
+    assert abs(found.beta[1] - conditional) < 0.02  # the conditional score
+    below, above = (equation.influence(found.beta + step).sum(axis=0)[1] for step in np.outer([-1e-6, 1e-6], [0, 1, 0]))
+    assert below > 0 > above

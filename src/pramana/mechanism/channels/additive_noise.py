@@ -29,6 +29,8 @@ RARE = 1e-9
 """Probability of a noise that is not reckoned with: tables of whole numbers are rough below 2⁻⁶⁴."""
 CLIPPED = 1e-9
 """Probability below which released values that pile up at a bound were clipped there."""
+PILE, RARELY = 30, 0.01
+"""Values on a bound from which a pile of them is looked at, and the largest chance of a single released value with which it tells anything."""
 
 
 class NumberNoise(Channel):
@@ -216,7 +218,8 @@ class AdditiveNoise(GridNoise):
         values = np.asarray(encoded, dtype=float)
         if self.on_grid:
             _refuse_off_grid(values, self.off_grid(values), self.grid)
-        found = self.clipped(self.at_bounds(values))
+        self._refuse_far(values)
+        found = self.clipped(self.at_bounds(values)) or self._piled(values)
         if found is not None:
             bound, near, within = found
             where = f"within {within:.4g} of" if within else "at"
@@ -226,6 +229,37 @@ class AdditiveNoise(GridNoise):
                 "the file as it was before that; values clipped to the bounds are described by LaplaceNoise(...).clamped(), or on a grid by the "
                 "matrix of GeometricNoise(...).clamped()"
             )
+
+    def _piled(self, values: Float) -> tuple[float, int, float] | None:
+        """A bound with far more values on it than on any other place nearby, and none beyond: also noise that ends, as a uniform one, takes a
+        value to the next place as often as to the bound. None elsewhere, and where values stay as they are now and then."""
+        from scipy.special import bdtrc
+
+        for bound, sign in zip(self.bounds or (), (1.0, -1.0), strict=False):
+            inwards = sign * (values - bound)
+            here = int(np.count_nonzero(inwards == 0))
+            if here < PILE or inwards.min() < 0 or self.surest > RARELY:
+                continue
+            near = inwards[(inwards > 0) & (inwards <= self.spread)]
+            most = int(np.unique(near, return_counts=True)[1].max(initial=0))
+            if bdtrc(here - 1, here + most, 0.5) < CLIPPED:
+                return float(bound), here, 0.0
+        return None
+
+    def _refuse_far(self, values: Float) -> None:
+        """Values that the noise cannot have taken there from within the bounds, as in other units."""
+        if self.bounds is None or not values.size:
+            return
+        low, high = self.bounds
+        reach = farthest(self)
+        if low - reach <= values.min() and values.max() <= high + reach:
+            return
+        far = np.flatnonzero((values < low - reach) | (values > high + reach))
+        raise DataError(
+            f"{far.size} of {values.size} released values lie more than {reach:.4g} beyond the bounds {low:g} and {high:g}, first in row {far[0]} "
+            f"({quoted(f'{values[far[0]]:.10g}')}), where this noise does not take them: use the file as it was released, in the units of the bounds, "
+            "with its own description"
+        )
 
     def at_bounds(self, values: Float) -> Int:
         if self.bounds is None:
@@ -261,6 +295,12 @@ def continuing(noise: AdditiveNoise) -> tuple[tuple[int, float], ...]:
         beyond = np.append(tails[steps + 1 :], np.zeros(steps + 1))
         found.append((steps, float((beyond / tails)[:apart].min())))
     return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def farthest(noise: AdditiveNoise) -> float:
+    """The largest draw, and a standard deviation more, for numbers that were rounded afterwards."""
+    return float(noise.values[-1]) + noise.spread
 
 
 def undone_elsewhere(channel: Channel, operator: Operator) -> MechanismError:

@@ -10,9 +10,9 @@ import pytest
 import scipy.linalg
 
 import pramana as pr
+from pramana import blas
+from pramana.blas import one_blas_thread
 from pramana.engines import local
-from pramana.kernels import blas
-from pramana.kernels.blas import one_blas_thread
 
 
 def settings() -> list[int]:
