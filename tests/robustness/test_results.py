@@ -87,10 +87,20 @@ def test_the_truth_must_hold_the_same_columns(survey: pd.DataFrame, mechanism: p
         pr.compare(FORMULA, survey, mechanism, truth=survey.drop(columns="age"))
 
 
-def test_an_exact_fit_has_no_variance_and_no_price(survey: pd.DataFrame, mechanism: pr.Mechanism) -> None:
-    result = pr.fit("income ~ age", survey.assign(income=3.0), mechanism)
-    assert [row["privacy_share"] for row in result.to_dict()["price_of_privacy"]] == [0.0, 0.0]
-    assert json.loads(result.summary("json"))["n"] == 400
+@pytest.mark.parametrize("family", ["gaussian", "poisson"])
+@pytest.mark.parametrize("clusters", [None, "region"])
+def test_an_exact_fit_has_no_variance_and_no_price(
+    clusters: str | None, family: str, survey: pd.DataFrame, mechanism: pr.Mechanism
+) -> None:
+    """Rounding is all that is left of the records, and of rounding there are neither tests nor shares."""
+    exact = {"gaussian": 1 + 2 * survey["age"], "poisson": np.full(400, 3.0)}[family]
+    for income in (exact, np.full(400, 0.1 if family == "gaussian" else 7.0)):
+        data = survey.assign(income=income)
+        result = pr.fit("income ~ age", data, mechanism, family=family, clusters=clusters)
+        assert [row["privacy_share"] for row in result.to_dict()["price_of_privacy"]] == [0.0, 0.0]
+        assert not result.covariance.any()
+        assert [row["p_value"] for row in json.loads(result.summary("json"))["coefficients"]] == [None, None]
+        assert "exact-fit" in [note.code for note in result.diagnostics]
 
 
 def test_json_follows_the_options_of_the_table(survey: pd.DataFrame, mechanism: pr.Mechanism) -> None:

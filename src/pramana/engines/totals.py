@@ -72,6 +72,23 @@ class Totals:
         return replace(self, score=self.score + self.slope @ step + bend, slope=slope, outer=outer, clean_outer=clean)
 
     @property
+    def still(self) -> Totals:
+        """The same of records that do not vary around the fit: all squares are zero."""
+
+        def none_of(part: Float | None) -> Float | None:
+            return None if part is None else np.zeros_like(part)
+
+        return replace(
+            self,
+            outer=np.zeros_like(self.outer),
+            clean_outer=np.zeros_like(self.outer),
+            clusters=none_of(self.clusters),
+            retained=none_of(self.retained),
+            shared=none_of(self.shared),
+            fourth=none_of(self.fourth),
+        )
+
+    @property
     def privacy(self) -> Float:
         """The randomisation's part of the score's variance (d, d)."""
         return self.outer - self.clean_outer if self.shared is None else self.shared

@@ -35,6 +35,11 @@ NOTHING_RANDOM = Diagnostic(
     "around the file only the randomisation is uncertain, and no perturbed column is used here: the standard errors are zero "
     "and tests mean nothing; use target='superpopulation' or 'finite'",
 )
+EXACT_FIT = Diagnostic(
+    "exact-fit",
+    "info",
+    "every record lies on the fit, up to rounding: the standard errors are zero and tests mean nothing",
+)
 
 
 def remarks(
@@ -47,13 +52,19 @@ def remarks(
     return [
         *_of_the_root(engine, root, found, split=split),
         *([replace(note, message=f"{note.message}, or {STEADIER}") for note in weak] if steadier else weak),
-        *([NOTHING_RANDOM] if found.known else []),
+        *_nothing_random(found),
         *found.own.remarks(names),
         *_mute(engine, found),
         *_few_units(engine, found),
         *(open_ended(names, linear.limits) if isinstance(linear, Inverted) else []),
         *_resting_on_one(engine, found.small),
     ]
+
+
+def _nothing_random(found: RootUncertainty) -> list[Diagnostic]:
+    if not found.known or found.linear is None:
+        return []
+    return [NOTHING_RANDOM if np.any(found.linear.totals.outer) else EXACT_FIT]
 
 
 def _of_the_root(engine: Engine, root: Root, found: RootUncertainty, *, split: bool) -> list[Diagnostic]:

@@ -101,7 +101,7 @@ def uncertainty(
     if measured is not None and linear is not None:
         added = linear.inverse @ measured.meat(root.beta) @ linear.inverse.T
         draws = draws and measured.redrawn(draws, root.beta, linear.inverse)
-    known = linear is not None and _nothing_random(linear.totals)
+    known = linear is not None and _nothing_random(engine, linear.totals)
     large = _covariance(engine, root, linear, chosen, draws)
     large = np.zeros_like(large) if known else large
     small = None if known else _small_sample(chosen, engine, root, linear)
@@ -174,8 +174,28 @@ def _rebound(engine: Engine, rebind: Rebind | None) -> resampled.Rebind | None:
     return lambda weights: engine.refitted(rebind, weights)
 
 
-def _nothing_random(totals: Totals) -> bool:
-    """Around the file, where the estimate uses nothing that was perturbed: rounding is all that is left."""
+EXACT = 1e-27
+"""Squares of what is left of the records next to squares of what was fitted, below which a fit is exact: a hundred times what rounding leaves."""
+
+
+def _without_rounding(totals: Totals, beta: Float) -> Totals:
+    """The totals, with zeros for the squares where every record lies on the fit and rounding is all that is left.
+
+    By Cauchy and Schwarz (Σ x_j xᵀβ)² ≤ Σ x_j² Σ (xᵀβ)², which the slope of a linear model tells.
+    """
+    size = np.abs(np.diag(totals.slope)) * float(np.abs(beta) @ np.abs(totals.slope) @ np.abs(beta)) / totals.n
+    return totals.still if np.all(np.diag(totals.outer) <= EXACT * size) else totals
+
+
+def _regresses(engine: Engine) -> bool:
+    """Means of records that are all alike have intervals of their own."""
+    return not (engine.about.of_means or engine.about.sums)
+
+
+def _nothing_random(engine: Engine, totals: Totals) -> bool:
+    """Every record lies on the fit; or around the file, where the estimate uses nothing that was perturbed, rounding is all that is left."""
+    if _regresses(engine) and not np.any(totals.outer):
+        return True
     if totals.strata is None or totals.strata.target != "file":
         return False
     return bool(np.all(np.abs(np.diag(totals.privacy)) <= ROUNDING * np.diag(totals.outer)))
@@ -229,8 +249,10 @@ def chosen_inference(options: Inference | None, engine: Engine, nuisance: bool) 
 def _linear(engine: Engine, root: Root, chosen: Inference, *, required: bool, split: bool) -> Linear | None:
     sharp = engine.sharp()
     totals = sharp.totals(root.beta, averaged_slope(engine, root))
+    if _regresses(engine):
+        totals = _without_rounding(totals, root.beta)
     if split and engine.sampling.sharing is not None and totals.shared is None:
-        totals = replace(totals, shared=sharp.privacy_by_unit(root.beta))
+        totals = replace(totals, shared=sharp.privacy_by_unit(root.beta) * float(np.any(totals.outer)))
     if isinstance(chosen, Woodruff):
         return inverted(engine, totals, chosen)
     try:

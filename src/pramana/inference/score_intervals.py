@@ -15,15 +15,21 @@ from pramana.kernels.newton import newton
 
 FAR = 2.0**24
 """Standard errors from the estimate beyond which an end is infinite."""
-STRIDE = 4.0
+FIRST = 2.0
+"""Standard errors of the first step out."""
+LEAP = 4
+"""Steps of Newton that a linear equation needs to follow any way at once."""
+STRIDE = 8.0
 """Factor between the distances at which the way far out is looked at."""
+OUT = 32.0
+"""Standard errors from which a statistic that does not change from one distance to the next is the same farther out."""
 SAME = 1e-4
 """Relative change of the statistic's root that counts as none."""
 JUMP = 0.3
 """Share of the way of the other parameters over a step by which they may be off their tangents: less than 0.2 on smooth ways, more
 than 0.45 where they were seen to jump to another of several roots."""
-MET = 1e-9
-"""Relative difference from the limit at which an end is found."""
+NEARLY = 1e-6
+"""Relative difference from the limit from which one more curve through three points leads there."""
 CLOSE = 1e-6
 """Relative width within which an end is known where the statistic jumps."""
 ROOTLESS = 1e-3
@@ -93,6 +99,8 @@ class Reference:
 
     def t(self, statistic: float, index: int) -> float:
         """The size of t that a statistic of one parameter stands for."""
+        if np.isinf(statistic):
+            return float("inf")
         df, factor = float(self.df[index]), float(self.factor[index])
         room = 1.0 if self.centred else 1 - statistic / (df + 1)
         return float(np.sqrt(statistic / room) / factor) if room > 0 else float("inf")
@@ -117,18 +125,23 @@ class _Walk:
 
     def end(self, limit: float) -> float:
         """The first value beyond the limit; infinite where values far out are not beyond it."""
-        if self.far > limit:
-            while self.path[-1] < FAR and self._highest(self.path[-1]) <= limit:
-                self._on(max(2 * self.path[-1], 1.0))
-            if self._highest(self.path[-1]) > limit:
-                return self._value(self._crossing(limit))
+        while self._highest(self.path[-1]) <= limit and not self._levelled:
+            self._on(max(2 * self.path[-1], FIRST))
+        if min(self._highest(self.path[-1]), self.far) > limit:
+            return self._value(self._crossing(limit))
         return float(np.sign(self.step) * np.inf)
+
+    @property
+    def _levelled(self) -> bool:
+        """Whether the statistic changes no more."""
+        before, last = (self.points[d].root for d in self.path[-2:]) if len(self.path) > 1 else (0.0, np.inf)
+        return self.path[-1] >= FAR or (self.path[-1] > OUT and abs(last - before) <= SAME * last)
 
     def least_limit(self, value: float) -> float:
         """The least limit whose interval holds a value on this side: the largest root on the way there, or the one far out."""
         away = (value - self._value(0.0)) / self.step
-        while self.path[-1] < away and self._highest(away) < self.far:
-            self._on(min(max(2 * self.path[-1], 1.0), away))
+        while self.path[-1] < away and np.isfinite(self.points[self.path[-1]].root):
+            self._on(min(max(2 * self.path[-1], FIRST), away))
         if away < self.path[-1]:
             self._root(away)
         return min(self._highest(away), self.far)
@@ -136,14 +149,16 @@ class _Walk:
     @cached_property
     def far(self) -> float:
         """The root of the statistic far out, by one leap or, where that loses the other parameters, by strides until it stays."""
-        leap = self._seen(FAR, self.points[0.0])
+        leap = self.profile.at(self._value(FAR), self.points[0.0], LEAP)
         if np.isfinite(leap.root):
             return leap.root
-        distance, point, still = 1.0, self._seen(1.0, self.points[0.0]), 0
-        while distance < FAR and still < 2 and np.isfinite(point.root):
+        if np.isinf(self._root(FIRST)):
+            return np.inf
+        distance, point, still = FIRST, self.points[FIRST], False
+        while distance < FAR and not still and np.isfinite(point.root):
             distance, last = distance * STRIDE, point.root
             point = self._seen(distance, point)
-            still = still + 1 if abs(point.root - last) <= SAME * last else 0
+            still = distance > OUT and abs(point.root - last) <= SAME * last
         return point.root
 
     def _value(self, distance: float) -> float:
@@ -207,16 +222,22 @@ class _Walk:
         """The first distance known to be beyond the limit, moved in to where the limit is met."""
         missed, halve = np.inf, False
         for _ in range(STEPS):
-            high = min(d for d, point in self.points.items() if point.root > limit)
-            low = max(d for d in self.points if d < high)
+            low, high = self._around(limit)
             if np.isinf(self.points[high].root):  # the other parameters end here
                 break
             guess = (low + high) / 2 if halve else self._curve(limit, low, high)
             before, missed = missed, abs(self._root(guess) - limit)
-            if missed <= MET * limit or high - low <= CLOSE * high:
+            if missed <= NEARLY * limit:  # one more curve leaves next to nothing
+                return self._curve(limit, *self._around(limit))
+            if high - low <= CLOSE * high:
                 return guess
             halve = missed > before / 2  # the curve does not lead there
         return high
+
+    def _around(self, limit: float) -> tuple[float, float]:
+        """The first distance known to be beyond the limit, and the one before it."""
+        high = min(d for d, point in self.points.items() if point.root > limit)
+        return max(d for d in self.points if d < high), high
 
     def _curve(self, limit: float, low: float, high: float) -> float:
         """Where distance, as a curve of the root through the two points around the limit and the next nearest to it, meets it."""
@@ -249,10 +270,10 @@ class _Profile:
         with np.errstate(all="ignore"):
             self.start = replace(self._point(beta), root=0.0)
 
-    def at(self, value: float, near: _Point) -> _Point:
-        """The point of this value, the other parameters looked for from those of a point nearby."""
+    def at(self, value: float, near: _Point, steps: int = 20) -> _Point:
+        """The point of this value, the other parameters looked for from those of a point nearby, in so many steps of Newton."""
         with np.errstate(all="ignore"):  # far out anything may overflow
-            full = self._solved(value, near)
+            full = self._solved(value, near, steps)
             return _Point(np.inf, near.beta, near.tangent) if full is None else self._point(full)
 
     def follows(self, near: _Point, point: _Point) -> bool:
@@ -281,22 +302,22 @@ class _Profile:
         root = abs(float(contrast @ totals.score)) / np.sqrt(variance) if variance > 0 else 0.0
         return _Point(float(root), full, tangent)
 
-    def _solved(self, value: float, near: _Point) -> Float | None:
+    def _solved(self, value: float, near: _Point, steps: int) -> Float | None:
         """All parameters, the others from where their tangent leads or from where they were."""
         full = near.beta.copy()
         full[self.index] = value
         if not self._others.size:
             return full
         there = near.beta[self._others]
-        found = self._solve_others(full, there + near.tangent * (value - near.beta[self.index]))
-        if found is None and near.tangent.any():
-            found = self._solve_others(full, there)
+        found = self._solve_others(full, there + near.tangent * (value - near.beta[self.index]), steps)
+        if found is None and near.tangent.any() and steps > LEAP:
+            found = self._solve_others(full, there, steps)
         if found is None:
             return None
         full[self._others] = found
         return full
 
-    def _solve_others(self, full: Float, start: Float) -> Float | None:
+    def _solve_others(self, full: Float, start: Float, steps: int) -> Float | None:
         others, weights = self._others, self.engine.own
 
         def evaluate(nuisance: Float, _rows: object) -> tuple[Float, Float]:
@@ -306,7 +327,7 @@ class _Profile:
             return score[:, others], slope[:, others][:, :, others]
 
         try:
-            roots = newton(evaluate, start[None], self._scale, max_steps=20, max_halvings=10)
+            roots = newton(evaluate, start[None], self._scale, max_steps=steps, max_halvings=steps // 2)
         except SolveError:
             return None
         return roots.beta[0] if roots.converged[0] else None
