@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,6 +18,8 @@ FAR = 2.0**24
 """Standard errors from the estimate beyond which an end is infinite."""
 FIRST = 2.0
 """Standard errors of the first step out."""
+NEARBY = 10
+"""Steps of Newton to a point nearby."""
 LEAP = 4
 """Steps of Newton that a linear equation needs to follow any way at once."""
 STRIDE = 8.0
@@ -34,6 +37,8 @@ CLOSE = 1e-6
 """Relative width within which an end is known where the statistic jumps."""
 ROOTLESS = 1e-3
 """The same where beyond it the other parameters have no root."""
+WAY = 30
+"""Smaller steps in place of one, after which the other parameters are lost: near a place where their slope is singular no step is small enough."""
 STEPS = 60
 CLIMB = 12
 
@@ -181,17 +186,19 @@ class _Walk:
     def _followed(self, low: float, distance: float) -> float:
         """How far the other parameters could be followed from a point inside: in one step, or by smaller ones where they get lost."""
         step, easy = distance - low, False
-        while low < distance:
+        for _ in range(WAY):
             high = min(low + step, distance)
-            point = self._seen(high, self.points[low])
+            point = self.profile.at(self._value(high), self.points[low], NEARBY)
             lost = np.isinf(point.root) or not self.profile.follows(self.points[low], point)
             if lost and step <= ROOTLESS * high:
-                self.points[high] = replace(point, root=np.inf)
-                return high
+                break
             if not lost:
                 self.points[high], low = point, high
+            if low == distance:
+                return distance
             step, easy = (step / 2 if lost else step * 2 if easy else step), not lost
-        return low
+        self.points[high if lost else distance] = replace(point, root=np.inf)
+        return high if lost else distance
 
     def _on(self, distance: float) -> None:
         """One step farther, or to where the other parameters end; and up to the peak where the statistic has fallen since the step before."""
@@ -272,9 +279,11 @@ class _Profile:
 
     def at(self, value: float, near: _Point, steps: int = 20) -> _Point:
         """The point of this value, the other parameters looked for from those of a point nearby, in so many steps of Newton."""
-        with np.errstate(all="ignore"):  # far out anything may overflow
+        with np.errstate(all="ignore"), suppress(SolveError):  # far out anything may overflow, or noise be out of reach
             full = self._solved(value, near, steps)
-            return _Point(np.inf, near.beta, near.tangent) if full is None else self._point(full)
+            if full is not None:
+                return self._point(full)
+        return _Point(np.inf, near.beta, near.tangent)
 
     def follows(self, near: _Point, point: _Point) -> bool:
         """Whether the other parameters moved from one point to the next as their tangents say, or jumped to another of several roots."""
@@ -310,7 +319,7 @@ class _Profile:
             return full
         there = near.beta[self._others]
         found = self._solve_others(full, there + near.tangent * (value - near.beta[self.index]), steps)
-        if found is None and near.tangent.any() and steps > LEAP:
+        if found is None and near.tangent.any() and steps > NEARBY:
             found = self._solve_others(full, there, steps)
         if found is None:
             return None

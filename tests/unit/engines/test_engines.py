@@ -38,7 +38,7 @@ def test_a_smooth_fit_needs_few_passes(survey: pd.DataFrame, mechanism: pr.Mecha
     """Sums for the start, the steps of Newton, the variance and the diagnostics: nothing is asked for twice without need."""
     for interval, most in (
         ("wald", 16),
-        ("auto", 320),
+        ("auto", 360),
     ):  # of three parameters at three levels, a dozen an end, and the way far out
         CountingEngine.passes = 0
         inference = pr.Sandwich(interval=interval)
