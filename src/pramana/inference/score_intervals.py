@@ -12,7 +12,7 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.engines import Engine
 from pramana.errors import SolveError
-from pramana.kernels.newton import newton
+from pramana.kernels.newton import newton_alone
 
 FAR = 2.0**24
 """Standard errors from the estimate beyond which an end is infinite."""
@@ -329,14 +329,14 @@ class _Profile:
     def _solve_others(self, full: Float, start: Float, steps: int) -> Float | None:
         others, weights = self._others, self.engine.own
 
-        def evaluate(nuisance: Float, _rows: object) -> tuple[Float, Float]:
+        def evaluate(nuisance: Float) -> tuple[Float, Float]:
             point = full.copy()
-            point[others] = nuisance[0]
+            point[others] = nuisance
             score, slope = self.engine.score_and_slope(point[None], weights)
             return score[:, others], slope[:, others][:, :, others]
 
         try:
-            roots = newton(evaluate, start[None], self._scale, max_steps=steps, max_halvings=steps // 2)
+            roots = newton_alone(evaluate, start, self._scale, max_steps=steps, max_halvings=steps // 2)
         except SolveError:
             return None
         return roots.beta[0] if roots.converged[0] else None
