@@ -173,7 +173,8 @@ class _Walk:
         return self.profile.at(self._value(distance), near)
 
     def _highest(self, distance: float) -> float:
-        return max(point.root for d, point in self.points.items() if d <= distance)
+        """Infinite where a standard error that is no number gives no distances."""
+        return max((point.root for d, point in self.points.items() if d <= distance), default=np.inf)
 
     def _root(self, distance: float) -> float:
         """Of the statistic; infinite beyond where the other parameters end."""
