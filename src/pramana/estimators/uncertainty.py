@@ -249,10 +249,10 @@ def chosen_inference(options: Inference | None, engine: Engine, nuisance: bool) 
 def _linear(engine: Engine, root: Root, chosen: Inference, *, required: bool, split: bool) -> Linear | None:
     sharp = engine.sharp()
     totals = sharp.totals(root.beta, averaged_slope(engine, root))
+    if split and engine.sampling.sharing is not None and totals.shared is None:
+        totals = replace(totals, shared=sharp.privacy_by_unit(root.beta))
     if _regresses(engine):
         totals = _without_rounding(totals, root.beta)
-    if split and engine.sampling.sharing is not None and totals.shared is None:
-        totals = replace(totals, shared=sharp.privacy_by_unit(root.beta) * float(np.any(totals.outer)))
     if isinstance(chosen, Woodruff):
         return inverted(engine, totals, chosen)
     try:

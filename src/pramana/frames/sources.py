@@ -296,11 +296,9 @@ class FileSource(Source):
             yield from scanner.to_batches()
             return
         texts = [field.name for field in wanted if pa.types.is_dictionary(field.type)]
-        known = {
-            "metadata": fragment.metadata,
-            "read_dictionary": texts,
-        }  # the footer is parsed once, not with each piece
-        with parquet.ParquetFile(path, **known, buffer_size=BUFFER, pre_buffer=False) as file:
+        options = {"read_dictionary": texts, "buffer_size": BUFFER, "pre_buffer": False}
+        # The footer is parsed once, not with each piece.
+        with parquet.ParquetFile(path, metadata=fragment.metadata, **options) as file:
             yield from file.iter_batches(BATCH, row_groups=[g.id for g in fragment.row_groups], columns=wanted.names)
 
     def _refuse_changed(self, path: Path, stamp: tuple[int, int]) -> None:

@@ -156,7 +156,10 @@ def smoothed_derivatives(eta: Float, variance: Float, highest: int, lowest: int 
     if variance.size > 1 or eta.size < TABULATED or not steep > 0 or not np.all(np.isfinite(eta)):
         return mixture_derivatives(eta, variance, highest, lowest)
     finer = KNOTS * max(1.0, steep / 2)
-    table: Callable[[Float, int], Float] = lambda t, order: np.stack(mixture_derivatives(t, variance, order))  # noqa: E731
+
+    def table(t: Float, order: int) -> Float:
+        return np.stack(mixture_derivatives(t, variance, order))
+
     return list(expanded(table, eta, highest, finer, lowest))
 
 

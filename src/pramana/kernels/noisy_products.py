@@ -200,9 +200,7 @@ def sums(
         p.offset,
         p.curve.code,
         p.curve.shape,
-        np.array(
-            beta, dtype=float
-        ),  # of its own: an array that is only to be read would be another type, and compiled for anew
+        np.array(beta, dtype=float),  # one that is only to be read would be another type, compiled for anew
         len(noises.operators),
         column,
         noises.noise,

@@ -244,10 +244,8 @@ class Source:
         from scipy.interpolate import CubicSpline
 
         unit = (places - places[0]) / (places[-1] - places[0])
-        at_knots = np.linalg.qr(np.vander(unit, increasing=True))[0][
-            :, 2:
-        ]  # what no straight line through the knots is
-        found = CubicSpline(places, at_knots, bc_type="natural")(x)
+        bent = np.linalg.qr(np.vander(unit, increasing=True))[0][:, 2:]  # what no straight line through the knots is
+        found = CubicSpline(places, bent, bc_type="natural")(x)
         for column in found.T:
             yield from _scaled(column, counts)
 
