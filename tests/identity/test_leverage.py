@@ -184,3 +184,30 @@ def test_an_equation_without_records_of_its_own_changes_nothing(offset: float) -
     beside = pr.fit(pr.from_callable(three, ["y", "v", "difference"]), data, BINARY)
     assert alone.df is beside.df is None
     np.testing.assert_allclose(beside.standard_errors[:2], alone.standard_errors, rtol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_scores_that_are_rounding_or_repeat_others_change_nothing(seed: int) -> None:
+    """A function of other parameters has an equation whose score is zero in every record, up to rounding: whether its products have a
+    Cholesky root, or a rounded score its share, depends on the processor."""
+    rng = np.random.default_rng(seed)
+    scores, inverse = rng.standard_t(3, size=(60, 3)), rng.normal(size=(3, 3))
+    noise = 1e-16 * rng.normal(size=(60, 2)) * rng.integers(0, 2, (60, 2))
+    wider = np.column_stack([scores, noise, scores @ [1.0, 2.0, -1.0]])
+    onwards = np.zeros((6, 6))
+    onwards[:3, :3], onwards[3:5, :3], onwards[3:5, 3:5] = inverse, rng.normal(size=(2, 3)), np.eye(2)
+    onwards[5, 5] = 1.0
+
+    def corrected(z: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        frame = Frame.of_scores(j, z.T @ z)
+        own = frame.scores(z)
+        squares = own[:, :, None] * own[:, None, :]
+        found = leverages(own, squares, squares, np.ones(len(z)), frame)
+        np.testing.assert_allclose(found.share, np.eye(3), atol=1e-9)
+        return frame.covariance(found.meat), found.degrees_of_freedom
+
+    plain, wide = corrected(scores, inverse), corrected(wider, onwards)
+    np.testing.assert_allclose(wide[0][:3, :3], plain[0], rtol=1e-9)
+    np.testing.assert_allclose(wide[1][:3], plain[1], rtol=1e-9)
+    along = onwards[3:5, :3] @ np.linalg.inv(inverse)
+    np.testing.assert_allclose(wide[0][3:5, 3:5], along @ plain[0] @ along.T, rtol=1e-9)

@@ -232,7 +232,7 @@ class LocalEngine(Engine):
             products = scores[:, :, None] * scores[:, None, :] * b.sampling.square_weights[:, None, None]
             return by_group(products.reshape(b.n, -1), b.sampling.clusters, groups)
 
-        return self._in_small_blocks(part).reshape(groups, self.d, self.d)
+        return self._in_small_blocks(part).reshape(groups, len(frame.into), len(frame.into))
 
     def square_weights_by_unit(self) -> Float:
         groups = self.sampling.groups or 0

@@ -13,14 +13,12 @@ import numpy as np
 from pramana.arrays import Bool, Float
 from pramana.engines import Engine, Stratification
 from pramana.inference.sandwich import Linear
-from pramana.kernels.leverage import Frame, Leverages, corrections, leverages, size_of_many
+from pramana.kernels.leverage import Frame, Leverages, corrections, idle, leverages, size_of_many
 
 ENOUGH = 100
 """Units for each parameter, and one more, from which a correction of 1/200 of a standard error, and 0.001 of coverage, is left out …"""
 EFFECTIVE = 50
 """… unless the variance of a score rests on fewer units than this, (Σφ²)²/Σφ⁴, which is a third of them for normal scores."""
-NOTHING = 1e-16
-"""Part of a variance that is rounding."""
 DENSE = 150
 """Sampling units up to which degrees of freedom take the strata into account unit by unit."""
 ADDS_UP = 0.05
@@ -78,6 +76,8 @@ def small_sample(engine: Engine, beta: Float, linear: Linear, *, always: bool = 
         return None
     if not engine.sampling.clustered and not engine.about.smooth:
         return None
+    if not np.isfinite(linear.covariance).all():
+        return None
     if not always and enough(engine, linear):
         return None
     if engine.sampling.clustered:
@@ -105,9 +105,8 @@ def effective(linear: Linear) -> Float:
     else:
         shares = totals.clusters**2
         squares, fourth = shares.sum(axis=0), (shares**2).sum(axis=0)
-    parts, whole = linear.inverse**2 * squares, np.diag(linear.covariance)
-    idle = np.all(parts <= NOTHING * whole[:, None], axis=0)
-    return np.where(idle, np.inf, np.divide(squares**2, fourth, out=np.zeros(len(squares)), where=fourth > 0))
+    still = idle(linear.inverse, squares, np.diag(linear.covariance))
+    return np.where(still, np.inf, np.divide(squares**2, fourth, out=np.zeros(len(squares)), where=fourth > 0))
 
 
 def _of_records(engine: Engine, beta: Float, linear: Linear) -> SmallSample:

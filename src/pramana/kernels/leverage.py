@@ -14,7 +14,7 @@ from typing import Self
 
 import numpy as np
 
-from pramana.arrays import Float
+from pramana.arrays import Bool, Float
 
 LARGEST = 0.75
 """Shares of the fit beyond which a unit's score is not drawn out further (Fay and Graubard 2001)."""
@@ -22,6 +22,10 @@ SMALL = 0.05
 """Share below which two terms of the power series, exact for a clean record, replace eigenvalues."""
 ALONE = 1 - 1e-6
 """Share from which a unit determines a direction alone, so that its residual says nothing."""
+NOTHING = 1e-16
+"""Part of a variance that is rounding."""
+DEPENDENT = 1e-12
+"""Part of the scores' scaled products along a direction in which they do not vary."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,8 @@ class Frame:
 
     Attributes
     ----------
-    into : L⁻¹ (d, d), scores into the frame.
-    back : J⁻¹ L (d, d), scores of the frame into the parameters.
+    into : L⁻¹ (r, d), scores into the frame, which has as many dimensions as the scores vary in.
+    back : J⁻¹ L (d, r), scores of the frame into the parameters.
     sloped : the slopes of the units are shares, as for the score of a model. Those of a system of different equations are not,
         nor are estimated ones: there the share of a unit is that of the products of its records' scores.
     """
@@ -51,10 +55,18 @@ class Frame:
 
     @classmethod
     def of_scores(cls, inverse: Float, outer: Float) -> Frame:
-        """The root of the scores' products, in which their shares add up to the identity."""
-        root = _root(outer)
-        root = np.diag(np.sqrt(np.maximum(np.diag(outer), 1e-300))) if root is None else root
-        return cls(np.asarray(np.linalg.inv(root)), inverse @ root, sloped=False)
+        """The root of the scores' products, in which their shares add up to the identity.
+
+        Scores that are rounding, as those of an equation for a function of the other parameters are, take no part, nor do
+        directions in which the scores do not vary: there the share of a unit would be one of noise.
+        """
+        squares = np.diag(outer)
+        scale = np.sqrt(squares * ~idle(inverse, squares, np.diag(inverse @ outer @ inverse.T)))
+        units = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+        values, vectors = np.linalg.eigh(outer * np.outer(units, units))
+        kept = values > DEPENDENT * max(float(values[-1]), 1e-300)
+        lengths, axes = np.sqrt(values[kept]), vectors[:, kept]
+        return cls((axes * units[:, None] / lengths).T, inverse @ (axes * scale[:, None] * lengths), sloped=False)
 
     def scores(self, phi: Float) -> Float:
         """(m, d) in the frame."""
@@ -70,6 +82,11 @@ class Frame:
     def covariance(self, meat: Float) -> Float:
         """Of the parameters, for a meat in the frame (d, d)."""
         return np.asarray(self.back @ meat @ self.back.T)
+
+
+def idle(inverse: Float, squares: Float, variances: Float) -> Bool:
+    """The scores that no variance comes from but rounding (d,), of sums of squares (d,) that J⁻¹ (d, d) takes to variances (d,)."""
+    return np.asarray(np.all(inverse**2 * squares <= NOTHING * variances[:, None], axis=0))
 
 
 def _root(matrix: Float) -> Float | None:
@@ -114,7 +131,7 @@ class Leverages:
     @property
     def degrees_of_freedom(self) -> Float:
         """(tr D)² / tr D² for each parameter (d,)."""
-        d, t = len(self.first), self.working
+        d, t = len(self.working), self.working
         corner = np.block([[np.zeros((d, d)), -np.eye(d)], [-np.eye(d), t]])
         turned = corner @ self.products
         low_rank = np.einsum("jii->j", turned)
@@ -150,14 +167,14 @@ def leverages(scores: Float, shares: Float, working: Float, copies: Float, frame
 
 
 def corrections(shares: Float, back: Float) -> tuple[Float, Float]:
-    """A = (I − min(H, ¾))^-½ (m, d, d), and how much of each parameter's direction the unit determines alone (m, d)."""
+    """A = (I − min(H, ¾))^-½ (m, r, r), and how much of each parameter's direction the unit determines alone (m, d)."""
     m, d = shares.shape[:2]
     size = lengths_of(shares)
     large = size > SMALL
     bend = np.where(size < 1e-4, 0.375 + 0.3125 * size, 0.0)
     np.divide((1 - np.minimum(size, SMALL)) ** -0.5 - 1 - size / 2, size**2, out=bend, where=(size >= 1e-4) & ~large)
     out = np.eye(d) + 0.5 * shares + bend[:, None, None] * (shares @ shares)
-    alone = np.zeros((m, d))
+    alone = np.zeros((m, len(back)))
     if large.any():
         values, vectors = np.linalg.eigh(shares[large])
         roots = (1 - np.minimum(values, LARGEST)) ** -0.5
