@@ -10,7 +10,7 @@ import pytest
 
 import pramana as pr
 from pramana.analysis.question import question
-from pramana.estimating.equation import Equation
+from pramana.estimating.equation import central_slopes
 from pramana.estimators import Reversion
 from pramana.frames import read
 from pramana.kernels.logistic import logistic_derivatives
@@ -438,7 +438,7 @@ def test_sums_over_blocks_add(family: str) -> None:
     np.testing.assert_allclose(
         whole.record_slopes_along(beta, left[None], right[None])[0], slopes @ right @ left, rtol=1e-12, atol=1e-12
     )
-    np.testing.assert_allclose(slopes, Equation.record_slopes(whole, beta), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(slopes, central_slopes(whole.influence, beta), rtol=1e-6, atol=1e-6)
     at_two = whole.score_and_slope(np.stack([beta, 0 * beta]), np.stack([SHARE, SHARE]))
     np.testing.assert_allclose(at_two[0][0], found[0], rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(at_two[1][0], found[1], rtol=1e-12, atol=1e-12)

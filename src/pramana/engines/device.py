@@ -77,11 +77,12 @@ class DeviceEngine(LocalEngine):
     @cached_property
     def _held(self) -> Any | None:
         """The records on the device; None where the CPU forms all sums."""
-        if self.equation.products is None:
+        grouped = self.equation.grouped(1)
+        if grouped is None or grouped.products is None:
             return None
         from pramana.kernels.device_records import DeviceRecords
 
-        return DeviceRecords.of(self.equation.products)
+        return DeviceRecords.of(grouped.products)
 
     @property
     def draws_at_once(self) -> int:

@@ -12,7 +12,6 @@ import numpy as np
 from pramana.arrays import Float, Int
 from pramana.kernels.blocks import gram
 from pramana.kernels.predictor import Grouped
-from pramana.kernels.products import Products
 
 Note: TypeAlias = tuple[str, str, str]
 """Code, severity and message of a diagnostic."""
@@ -46,7 +45,7 @@ class About:
     thinned : a first root of some of the records, as `rows` with a step gives them, pays where there are very many.
     curved : a batch of draws gains from the curvature of the score at their common start, as smooth sums do that are quick to
         evaluate there.
-    of_means : the parameters are functions of means of the records' terms, which `means` gives.
+    of_means : gives the terms of the records, where the parameters are functions of their means; None elsewhere.
     size : the known size of a population that the result is multiplied by, or None.
     plausible : smallest and largest value that makes sense, or None.
     tables : consecutive groups of this many shown parameters are shares, or counts, of one table; None elsewhere.
@@ -75,7 +74,7 @@ class About:
     ranked: bool = False
     thinned: bool = False
     curved: bool = False
-    of_means: bool = False
+    of_means: Callable[[], Quotients | OfMeans] | None = None
     size: float | None = None
     plausible: tuple[float, float] | None = None
     tables: int | None = None
@@ -242,18 +241,15 @@ class Equation(ABC):
         return None
 
     def grouped(self, groups: int) -> Grouped | None:  # noqa: ARG002
-        """The records as so many data sets of one size that lie one after the other, for kernels that sum all of them at once;
-        None where there are no such kernels."""
+        """The records as so many data sets of one size that lie one after the other, for kernels that sum all of them at once, here
+        or on a device; None where there are no such kernels."""
         return None
 
-    @property
-    def products(self) -> Products | None:
-        """The records as design columns that are products, for kernels on a device; None where those do not know the equation."""
-        return None
-
+    @final
     def means(self) -> Quotients | OfMeans:
-        """The terms of the records, where the parameters are functions of their means."""
-        raise NotImplementedError("these parameters are no functions of means")
+        """The terms of the records, for parameters that are functions of their means."""
+        assert self.about.of_means is not None
+        return self.about.of_means()
 
     @final
     def score(self, betas: Float, weights: Float) -> Float:
@@ -292,21 +288,23 @@ class Equation(ABC):
             fourth = np.sum((phi**2 * squares[:, None]) ** 2, axis=0)
         return weights @ phi, slope, gram(phi, squares), self.clean_outer(beta, squares), fourth
 
+    @final
     def record_slopes(self, beta: Float) -> Float:
-        """∂φ_i/∂β (n, d, d), by central differences unless a subclass knows better."""
-        out = np.empty((self.n, self.d, self.d))
-        with np.errstate(all="ignore"):
-            for j, unit in enumerate(np.eye(self.d)):
-                step = 1e-5 * max(abs(float(beta[j])), 0.1)
-                out[:, :, j] = (self.influence(beta + step * unit) - self.influence(beta - step * unit)) / (2 * step)
-        return out
+        """∂φ_i/∂β (n, d, d)."""
+        units = np.eye(self.d)
+        pairs = self.record_slopes_along(beta, np.repeat(units, self.d, axis=0), np.tile(units, (self.d, 1)))
+        return np.ascontiguousarray(pairs.T).reshape(self.n, self.d, self.d)
 
     def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:
         """leftᵀ (∂φ_i/∂β) right (k, n) for several pairs of directions (k, d), by central differences unless a subclass knows better."""
-        out = np.empty((len(lefts), self.n))
-        for row, left, right in zip(out, lefts, rights, strict=True):
-            step = 1e-5 / max(float(np.abs(right).max()), 1e-300)
-            row[:] = (self.influence(beta + step * right) - self.influence(beta - step * right)) @ left / (2 * step)
+        out, scale = np.empty((len(lefts), self.n)), np.maximum(np.abs(beta), 0.1)
+        distinct, which = np.unique(rights, axis=0, return_inverse=True)
+        with np.errstate(all="ignore"):
+            for k, right in enumerate(distinct):
+                step = 1e-5 / max(float(np.max(np.abs(right) / scale)), 1e-300)
+                moved = (self.influence(beta + step * right) - self.influence(beta - step * right)) / (2 * step)
+                own = which.ravel() == k
+                out[own] = lefts[own] @ moved.T
         return out
 
     def left_slopes(self, betas: Float, lefts: Float, weights: Float) -> Float:

@@ -371,7 +371,7 @@ class NodeEquation(Equation):
         return self.function.evaluate(beta, self.columns[node])
 
     def slope(self, beta: Float, weights: Float) -> Float:
-        return np.asarray(weights @ self.record_slopes(beta).reshape(self.n, -1)).reshape(self.d, self.d)
+        return np.asarray(weights @ self._slopes(beta).reshape(self.n, -1)).reshape(self.d, self.d)
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
         total = np.zeros((self.d, self.d))
@@ -381,9 +381,9 @@ class NodeEquation(Equation):
         return total
 
     def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:
-        return np.einsum("bj,njk,bk->bn", lefts, self.record_slopes(beta), rights, optimize=True)
+        return np.einsum("bj,njk,bk->bn", lefts, self._slopes(beta), rights, optimize=True)
 
-    def record_slopes(self, beta: Float) -> Float:
+    def _slopes(self, beta: Float) -> Float:
         """∂φ_i/∂β (n, d, d)."""
         first = self.function.slopes(beta, self.columns[0])
         if first is None:

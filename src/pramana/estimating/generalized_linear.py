@@ -148,12 +148,12 @@ class PredictorEquation(Equation):
             nodes=len(self.records.nodes),
             thinned=True,
             curved=True,
-            of_means=self.function.average,
+            of_means=self._means if self.function.average else None,
             plausible=self.function.plausible,
             linear=self._linear,
         )
 
-    def means(self) -> Quotients:
+    def _means(self) -> Quotients:
         """Of a mean: φ at 0, and how much of a record is in the domain."""
         member, above = self.records.membership, self.influence(np.zeros(1))
         return Quotients(above, np.ones_like(above) if member is None else member[:, None])
@@ -272,12 +272,8 @@ class PredictorEquation(Equation):
             return None
         return PredictorAscent(self, self.family.potential, self.family.recession)
 
-    @property
-    def products(self) -> Products | None:
-        return self.compact
-
     def grouped(self, groups: int) -> Grouped:
-        return Grouped(self.data, groups)
+        return Grouped(lambda: self.data, groups, self.compact)
 
     def score_and_slope(self, betas: Float, weights: Float, rows: Int | None = None) -> tuple[Float, Float]:
         if rows is None and len(betas) < len(weights):
@@ -317,9 +313,6 @@ class PredictorEquation(Equation):
         if fast is None or self.compact is None:
             return super().outer(beta, weights)
         return products.sums(fast, self.compact, beta, weights, weights).outer
-
-    def record_slopes(self, beta: Float) -> Float:
-        return predictor.record_slopes(self.data, beta)
 
     def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:
         fast = self._fast()

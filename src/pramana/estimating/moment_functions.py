@@ -182,13 +182,13 @@ class SmoothEquation(Equation, Direct):
     def about(self) -> About:
         """Results list θ alone."""
         names = self.target.parameters
-        return About(self.function.parameters, names, of_means=True, exponentials=self.target.exponentials)
+        return About(self.function.parameters, names, of_means=self._terms, exponentials=self.target.exponentials)
 
     @property
     def direct(self) -> Direct:
         return self
 
-    def means(self) -> OfMeans:
+    def _terms(self) -> OfMeans:
         gaps = tuple(partial(self.target.gap, place=j) for j in range(len(self.target.parameters)))
         return OfMeans(self.features.values, gaps, self.records.membership)
 
@@ -271,10 +271,6 @@ class SmoothEquation(Equation, Direct):
     def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:  # noqa: ARG002
         member = self.records.membership
         return -np.outer(np.sum(lefts * rights, axis=1), np.ones(self.n) if member is None else member)
-
-    def record_slopes(self, beta: Float) -> Float:
-        member = self.records.membership
-        return np.asarray(-(np.ones(self.n) if member is None else member)[:, None, None] * np.eye(beta.size))
 
 
 def _means(moments: Float) -> tuple[Float, Float]:

@@ -61,13 +61,13 @@ class QuotientEquation(Equation, Direct):
     @cached_property
     def about(self) -> About:
         names = self.function.parameters
-        return About(names, of_means=True, size=self.size, plausible=self.plausible, tables=self.tables)
+        return About(names, of_means=self._terms, size=self.size, plausible=self.plausible, tables=self.tables)
 
     @property
     def direct(self) -> Direct:
         return self
 
-    def means(self) -> Quotients:
+    def _terms(self) -> Quotients:
         return Quotients(self.numerator, np.ones_like(self.numerator) if self.denominator is None else self.denominator)
 
     def rows(self, rows: slice) -> QuotientEquation:
@@ -126,10 +126,6 @@ class QuotientEquation(Equation, Direct):
             return np.tile(-np.sum(lefts * rights, axis=1)[:, None], self.n)
         return np.asarray(-((lefts * rights) @ self.denominator.T))
 
-    def record_slopes(self, beta: Float) -> Float:  # noqa: ARG002
-        below = np.ones((self.n, 1)) if self.denominator is None else self.denominator
-        return np.asarray(-below[:, :, None] * np.eye(self.d))
-
 
 @dataclass(frozen=True)
 class SumEquation(Equation, Direct):
@@ -155,13 +151,13 @@ class SumEquation(Equation, Direct):
 
     @property
     def about(self) -> About:
-        return About(self.function.parameters, sums=True, of_means=True, tables=self.tables)
+        return About(self.function.parameters, sums=True, of_means=self._terms, tables=self.tables)
 
     @property
     def direct(self) -> Direct:
         return self
 
-    def means(self) -> Quotients:
+    def _terms(self) -> Quotients:
         return Quotients(self.terms, np.ones_like(self.terms))
 
     def rows(self, rows: slice) -> SumEquation:
@@ -195,9 +191,6 @@ class SumEquation(Equation, Direct):
 
     def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:  # noqa: ARG002
         return np.zeros((len(lefts), self.n))
-
-    def record_slopes(self, beta: Float) -> Float:  # noqa: ARG002
-        return np.zeros((self.n, self.d, self.d))
 
 
 def checked_size(size: float | None) -> float | None:

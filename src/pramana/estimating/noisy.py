@@ -316,7 +316,7 @@ class NoisyLinear(Equation):
     def grouped(self, groups: int) -> NoisyGroups:
         size = self.n // groups
         sets = tuple(self.rows(slice(g * size, (g + 1) * size)) for g in range(groups))
-        return NoisyGroups(self.naive.data, groups, sets)
+        return NoisyGroups(lambda: self.naive.data, groups, sets=sets)
 
     def sums(self, beta: Float, weights: Float, squares: Float) -> tuple[Float, Float, Float, Float, Float]:
         with np.errstate(all="ignore"):
@@ -333,20 +333,6 @@ class NoisyLinear(Equation):
     def outer(self, beta: Float, weights: Float) -> Float:
         found = self._compiled(beta, weights, weights)
         return super().outer(beta, weights) if found is None else found.outer
-
-    def record_slopes(self, beta: Float) -> Float:
-        with np.errstate(all="ignore"):
-            bend = self._bend(self._curve(beta))
-            x = self.naive.data.design
-            out = bend.plain[:, None, None] * x[:, :, None] * x[:, None, :]
-            for j, (own, tilt) in enumerate(zip(self.columns, self.tilts, strict=True)):
-                side = (tilt * bend.first[j][:, None])[:, :, None] * x[:, None, :]
-                out[:, own] += side
-                out[:, :, own] += side.transpose(0, 2, 1)
-                for k, (other, tilted) in enumerate(zip(self.columns, self.tilts, strict=True)):
-                    both = (tilt * bend.second[j, k][:, None])[:, :, None] * tilted[:, None, :]
-                    out[:, own[:, None], other] += both
-            return np.asarray(out.reshape(self.n, -1, self.d, self.d).sum(axis=1))
 
     def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:
         with np.errstate(all="ignore"):
@@ -388,7 +374,7 @@ class NoisyLinear(Equation):
 class NoisyGroups(Grouped):
     """Data sets with noise, each an equation of its own."""
 
-    sets: tuple[NoisyLinear, ...]
+    sets: tuple[NoisyLinear, ...] = ()
 
     def spread(self, betas: Float) -> Float:
         ones = np.ones(self.sets[0].n)

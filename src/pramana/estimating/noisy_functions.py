@@ -90,7 +90,8 @@ class NoisyFunction(Equation):
     def influence(self, beta: Float) -> Float:
         return self._undone(self._u(beta), lambda f: self._exact(f, beta))
 
-    def record_slopes(self, beta: Float) -> Float:
+    def _slopes(self, beta: Float) -> Float:
+        """∂φ_i/∂β (n, d, d)."""
         if self.function.derivative != "jax":
             return central_slopes(self.influence, beta)
         import jax
@@ -101,10 +102,10 @@ class NoisyFunction(Equation):
         )
 
     def slope(self, beta: Float, weights: Float) -> Float:
-        return np.asarray(np.tensordot(weights, self.record_slopes(beta), axes=1))
+        return np.asarray(np.tensordot(weights, self._slopes(beta), axes=1))
 
     def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:
-        return np.einsum("bj,njk,bk->bn", lefts, self.record_slopes(beta), rights, optimize=True)
+        return np.einsum("bj,njk,bk->bn", lefts, self._slopes(beta), rights, optimize=True)
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
         u = self._u(beta)

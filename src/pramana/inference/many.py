@@ -52,7 +52,7 @@ class DataSets:
     @cached_property
     def held(self) -> Any | None:
         """The data sets on the device; None where they stay with the CPU."""
-        products = None if self.device == "cpu" else self.equation.products
+        products = None if self.device == "cpu" or self._grouped is None else self._grouped.products
         return None if products is None else backend.accelerated(self.device).DeviceSets.of(products, self.groups)
 
     @property

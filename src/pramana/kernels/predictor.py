@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.kernels import backend
 from pramana.kernels.blocks import gram
+
+if TYPE_CHECKING:
+    from pramana.kernels.products import Products
 
 Packed: TypeAlias = tuple[Float, Float, Float, Float]
 Moments: TypeAlias = tuple[Float, Float, Float | float, Float | float]
@@ -169,12 +172,18 @@ class Grouped:
 
     Attributes
     ----------
-    arrays : of all of them.
+    made : gives the arrays of all of them, once they are asked for.
     groups : how many there are.
+    products : the same records as design columns that are products, for kernels on a device; None where those do not know the equation.
     """
 
-    arrays: Predictor
+    made: Callable[[], Predictor]
     groups: int
+    products: Products | None = None
+
+    @cached_property
+    def arrays(self) -> Predictor:
+        return self.made()
 
     @cached_property
     def packed(self) -> Packed:
@@ -308,10 +317,3 @@ def left_slopes(p: Predictor, betas: Float, lefts: Float, weights: Float) -> Flo
                 for beta, left in zip(betas, lefts, strict=True)
             ]
         )
-
-
-def record_slopes(p: Predictor, beta: Float) -> Float:
-    """`∂φ_i/∂β` (n, d, d)."""
-    with np.errstate(all="ignore"):
-        design = p.design.reshape(*p.weight.shape, p.d)
-        return np.asarray((design * p.at(beta).bend[:, :, None]).transpose(0, 2, 1) @ design)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import pramana as pr
-from pramana.estimating.equation import Equation
+from pramana.estimating.equation import Equation, central_slopes
 from randomizations import bound
 
 KINDS: dict[str, Any] = {
@@ -29,8 +29,8 @@ def test_there_are_few_hooks_and_each_says_what_it_is() -> None:
     members = {name: member for name, member in vars(Equation).items() if not name.startswith("_")}
     functions = {name: m.fget if isinstance(m, property) else m for name, m in members.items()}
     hooks = {name: f for name, f in functions.items() if not vars(f).get("__final__")}
-    assert set(functions) - set(hooks) == {"n", "d", "score", "softened", "at_node"}
-    assert len(hooks) <= 22
+    assert set(functions) - set(hooks) == {"n", "d", "score", "softened", "at_node", "means", "record_slopes"}
+    assert len(hooks) <= 19
     assert [name for name, f in hooks.items() if not f.__doc__] == ["about"]
 
 
@@ -60,6 +60,24 @@ def test_sums_of_two_blocks_add(equation: Equation, rng: np.random.Generator) ->
 
     for whole, first, second in zip(sums(equation), *(sums(*block) for block in blocks), strict=True):
         np.testing.assert_allclose(first + second, whole, rtol=1e-8, atol=1e-8 * (1 + np.abs(whole).max()))
+
+
+def test_slopes_of_records_add_up_to_the_slope(equation: Equation, rng: np.random.Generator) -> None:
+    if not equation.about.smooth or equation.about.sums or equation.about.shown:
+        pytest.skip("no slope of records' own: a step function, a sum, or a function of means in its linear form")
+    beta, w = value_of(equation, rng), rng.uniform(0.5, 2, equation.n)
+    slopes = equation.record_slopes(beta)
+    size = np.abs(slopes).max()
+    np.testing.assert_allclose(slopes, central_slopes(equation.influence, beta), rtol=1e-6, atol=1e-6 * size)
+    lefts, rights = rng.normal(size=(2, 3, equation.d))
+    plain = Equation.record_slopes_along(
+        equation, beta, lefts, rights
+    )  # by differences, unless nothing better is known
+    along = np.einsum("ki,nij,kj->kn", lefts, slopes, rights)
+    np.testing.assert_allclose(plain, along, rtol=1e-5, atol=1e-6 * np.abs(along).max())
+    np.testing.assert_allclose(
+        np.tensordot(w, slopes, 1), equation.slope(beta, w), rtol=1e-6, atol=1e-6 * size * equation.n
+    )
 
 
 def test_one_value_serves_all_draws(equation: Equation, rng: np.random.Generator) -> None:
