@@ -16,9 +16,9 @@ EDU = ("low", "mid", "high")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What compiles for a device, or asks a cluster, goes with the other engines: `make engines-test`."""
+    """What compiles for a device goes with the other engines: `make engines-test`."""
     for item in items:
-        if isinstance(item, pytest.Function) and {"as_if_gpu", "cluster"} & set(item.fixturenames):
+        if isinstance(item, pytest.Function) and "as_if_gpu" in item.fixturenames:
             item.add_marker("engines")
 
 
