@@ -7,10 +7,12 @@ import math
 import re
 from collections import Counter
 from dataclasses import asdict
+from functools import reduce
+from operator import or_
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError, create_model
 
 from pramana.errors import MechanismError, listing
 from pramana.frames import Variable
@@ -67,14 +69,18 @@ class _Model(BaseModel):
 
 
 class ChannelModel(_Model):
-    """What a description says of one channel. A new kind of channel has a subclass here, named in `Randomization`."""
+    """What a description says of one channel. A new kind of channel has a subclass here, with the word for it as `channel`."""
 
     def built(self) -> Channel:
         """The channel that is described."""
         return TransitionMatrix.from_document(self.model_dump())
 
 
-class MatrixModel(ChannelModel):
+class VaryingModel(ChannelModel):
+    """Of a channel that may be another one in each stratum."""
+
+
+class MatrixModel(VaryingModel):
     channel: Literal["transition_matrix"]
     kind: KindName | None = None
     levels: Levels
@@ -84,7 +90,7 @@ class MatrixModel(ChannelModel):
     matrix: Annotated[list[Annotated[list[float], FailFast()]], FailFast()]
 
 
-class MixtureModel(ChannelModel):
+class MixtureModel(VaryingModel):
     channel: Literal["mixture"]
     kind: KindName | None = None
     levels: Levels
@@ -106,7 +112,7 @@ class MeasuredModel(MatrixModel):
     internal: bool = False
 
 
-class BandModel(ChannelModel):
+class BandModel(VaryingModel):
     """Moves of at most `width` steps: `diagonals[width + i − j][j]` is the chance that level j is released as level i."""
 
     channel: Literal["band"]
@@ -210,27 +216,11 @@ class HadamardModel(EncodingModel):
         return HadamardResponse(self.levels, self.epsilon, columns=self.columns, kind=self.kind)
 
 
-class MatrixStratum(MatrixModel):
-    value: LevelValue
-
-
-class MixtureStratum(MixtureModel):
-    value: LevelValue
-
-
-class MeasuredStratum(MeasuredModel):
-    value: LevelValue
-
-
-class BandStratum(BandModel):
-    value: LevelValue
-
-
 Scale = Annotated[float, Field(gt=0)]
 Bounds = Annotated[list[float], Field(min_length=2, max_length=2)] | None
 
 
-class LaplaceModel(ChannelModel):
+class LaplaceModel(VaryingModel):
     """Noise of scale b, added to values that were clamped to the bounds; likewise those that follow."""
 
     channel: Literal["laplace_noise"]
@@ -252,7 +242,7 @@ class ClampedLaplaceModel(ChannelModel):
         return LaplaceNoise(self.scale, _pair(self.bounds)).clamped()
 
 
-class GeometricModel(ChannelModel):
+class GeometricModel(VaryingModel):
     channel: Literal["geometric_noise"]
     scale: Scale
     step: Scale
@@ -262,7 +252,7 @@ class GeometricModel(ChannelModel):
         return GeometricNoise(self.scale, step=self.step, bounds=self.bounds)
 
 
-class GaussianModel(ChannelModel):
+class GaussianModel(VaryingModel):
     channel: Literal["gaussian_noise"]
     sd: Scale
     bounds: Bounds = None
@@ -282,7 +272,7 @@ class JointGaussianModel(ChannelModel):
         return JointGaussianNoise(self.covariance, self.bounds)
 
 
-class DiscreteGaussianModel(ChannelModel):
+class DiscreteGaussianModel(VaryingModel):
     channel: Literal["discrete_gaussian_noise"]
     sd: Scale
     step: Scale
@@ -292,7 +282,7 @@ class DiscreteGaussianModel(ChannelModel):
         return DiscreteGaussianNoise(self.sd, self.step, _pair(self.bounds))
 
 
-class UniformModel(ChannelModel):
+class UniformModel(VaryingModel):
     channel: Literal["uniform_noise"]
     width: Scale
     bounds: Bounds = None
@@ -301,7 +291,7 @@ class UniformModel(ChannelModel):
         return UniformNoise(self.width, _pair(self.bounds))
 
 
-class KeepOrNoiseModel(ChannelModel):
+class KeepOrNoiseModel(VaryingModel):
     """The value stays with probability `keep`, else noise is added: Laplace by its scale, normal by its sd, uniform by its width, and in whole steps geometric
     or discrete normal."""
 
@@ -336,79 +326,45 @@ def _pair(bounds: list[float] | None) -> tuple[float, float] | None:
     return None if bounds is None else (bounds[0], bounds[1])
 
 
-class LaplaceStratum(LaplaceModel):
-    value: LevelValue
+def _kinds(of: type[ChannelModel]) -> list[type[ChannelModel]]:
+    """The subclasses, near and far, that are the model of some channel."""
+    found = [kind for child in of.__subclasses__() for kind in (child, *_kinds(child))]
+    return [kind for kind in found if "channel" in kind.__annotations__]
 
 
-class GeometricStratum(GeometricModel):
-    value: LevelValue
+def _one_of(models: list[type[ChannelModel]]) -> Any:
+    """Whichever of the models `channel` names."""
+    return Annotated[reduce(or_, models), Field(discriminator="channel")]
 
 
-class KeepOrNoiseStratum(KeepOrNoiseModel):
-    value: LevelValue
+def _in_a_stratum(model: type[ChannelModel]) -> type[ChannelModel]:
+    """The model with the value of the stratum."""
+    name = model.__name__.replace("Model", "Stratum")
+    return create_model(name, __base__=model, __module__=__name__, value=(LevelValue, ...))
 
 
-class GaussianStratum(GaussianModel):
-    value: LevelValue
+if TYPE_CHECKING:
 
-
-class DiscreteGaussianStratum(DiscreteGaussianModel):
-    value: LevelValue
-
-
-class UniformStratum(UniformModel):
-    value: LevelValue
+    class Stratum(ChannelModel):
+        value: LevelValue
+else:
+    Stratum = _one_of([_in_a_stratum(kind) for kind in _kinds(VaryingModel)])
 
 
 class StratifiedModel(ChannelModel):
     channel: Literal["stratified"]
     by: str
-    strata: Annotated[
-        list[
-            Annotated[
-                MatrixStratum
-                | MixtureStratum
-                | MeasuredStratum
-                | BandStratum
-                | LaplaceStratum
-                | GeometricStratum
-                | KeepOrNoiseStratum
-                | GaussianStratum
-                | DiscreteGaussianStratum
-                | UniformStratum,
-                Field(discriminator="channel"),
-            ]
-        ],
-        FailFast(),
-    ]
+    strata: Annotated[list[Stratum], FailFast()]
 
     def built(self) -> Channel:
         _refuse_twice([s.value for s in self.strata], f"strata of {self.by!r}")
         return Stratified(self.by, {s.value: s.built() for s in self.strata})
 
 
-Randomization = Annotated[
-    MatrixModel
-    | MixtureModel
-    | MeasuredModel
-    | BandModel
-    | StratifiedModel
-    | RectangularModel
-    | FreeModel
-    | UnaryModel
-    | SubsetModel
-    | HashingModel
-    | HadamardModel
-    | LaplaceModel
-    | ClampedLaplaceModel
-    | GeometricModel
-    | KeepOrNoiseModel
-    | GaussianModel
-    | JointGaussianModel
-    | DiscreteGaussianModel
-    | UniformModel,
-    Field(discriminator="channel"),
-]
+if TYPE_CHECKING:
+    Randomization = ChannelModel
+else:
+    Randomization = _one_of(_kinds(ChannelModel))
 
 
 class AssignmentModel(_Model):
