@@ -19,9 +19,8 @@ from pramana.errors import PramanaError
 from pramana.kernels.newton import ROUNDING, SETTLED, TOLERANCE
 from pramana.kernels.predictor import IDENTITY, LOGIT, NEGATIVE_BINOMIAL, POWER
 from pramana.kernels.products import Products
+from pramana.kernels.streams import fractions, words_of
 
-_WEYL, _MIX1, _MIX2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-_ONE = 0x3FF0000000000000
 BATCH_ENTRIES, BATCH_SHARE = 200_000_000, 0.1
 """Draws × rows in one launch, 1.6 GB of weights; on a device that says how large its memory is, what fills a share of it."""
 FIRST_STEPS, MORE_STEPS = 2, (6, 60)
@@ -388,13 +387,8 @@ def _descend(evaluate: Any, begin: Any, scale: Any, steps: int) -> tuple[Any, An
 
 def exponentials(keys: Any, n: int, low: Any = 0) -> Any:
     """The streams of `streams.uniforms` for n rows from `low` on, bit for bit, then −log."""
-    rows = jnp.arange(1, n + 1, dtype=jnp.uint64) + jnp.asarray(low, dtype=jnp.uint64)
-    words = keys[..., None] + rows * jnp.uint64(_WEYL)
-    words = (words ^ (words >> jnp.uint64(30))) * jnp.uint64(_MIX1)
-    words = (words ^ (words >> jnp.uint64(27))) * jnp.uint64(_MIX2)
-    words = words ^ (words >> jnp.uint64(31))
-    bits = (words >> jnp.uint64(12)) | jnp.uint64(_ONE)
-    return -jnp.log(jax.lax.bitcast_convert_type(bits, jnp.float64) - (1.0 - 2.0**-53))
+    rows = jnp.arange(n, dtype=jnp.uint64) + jnp.asarray(low, dtype=jnp.uint64)
+    return -jnp.log(fractions(words_of(keys, rows)))
 
 
 def _squared(sums: Any, layout: Layout) -> Any:
