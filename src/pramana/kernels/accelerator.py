@@ -152,12 +152,15 @@ class DeviceSets:
             beta, norm = _roots(self.arrays, begin, layout=self.layout)
             return np.array(beta), np.asarray(norm) <= ROUNDING
 
+    def fitted(self, betas: Float) -> Any:
+        """Fitted means (G, n, C) at one value a data set (G, d), on the device."""
+        with wide():
+            return _means(self.arrays, jnp.asarray(betas), layout=self.layout)
+
     def means(self, betas: Float) -> Float:
         """Fitted means (n, C) of all records at one value a data set (G, d)."""
-        with wide():
-            found = _means(self.arrays, jnp.asarray(betas), layout=self.layout)
-            size = int(self.arrays.size)
-            return np.asarray(found[:, :size]).reshape(-1, found.shape[2])
+        found = self.fitted(betas)
+        return np.asarray(found[:, : int(self.arrays.size)]).reshape(-1, found.shape[2])
 
     def sandwich(self, beta: Float) -> tuple[Float, Float]:
         """HC0 standard errors (G, d), and the inverse standard deviations of the scores (G, d)."""
@@ -387,7 +390,7 @@ def _descend(evaluate: Any, begin: Any, scale: Any, steps: int) -> tuple[Any, An
 
 def exponentials(keys: Any, n: int, low: Any = 0) -> Any:
     """The streams of `streams.uniforms` for n rows from `low` on, bit for bit, then −log."""
-    rows = jnp.arange(n, dtype=jnp.uint64) + jnp.asarray(low, dtype=jnp.uint64)
+    rows: Any = jnp.arange(n, dtype=jnp.uint64) + jnp.asarray(low, dtype=jnp.uint64)
     return -jnp.log(fractions(words_of(keys, rows)))
 
 

@@ -20,7 +20,6 @@ from pramana.mechanism.draws.keystream import Keystream, RandomnessKind, RowWord
 from pramana.mechanism.draws.perturbation import OneStream, Randomness, perturbed
 from pramana.mechanism.mechanism import refuse_measured
 
-
 Generate: TypeAlias = Callable[[np.random.Generator, int], Mapping[str, Any]]
 """(generator, n) ↦ columns of n true records."""
 

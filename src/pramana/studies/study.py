@@ -58,9 +58,7 @@ def _keeping(p00: float, p11: float) -> TransitionMatrix:
     return TransitionMatrix.binary(sensitivity=p11, specificity=p00)
 
 
-def _a(
-    p00: float, p11: float, n: int, label: Mapping[str, object], generate: Generate | Population = A
-) -> Scenario:
+def _a(p00: float, p11: float, n: int, label: Mapping[str, object], generate: Generate | Population = A) -> Scenario:
     return Scenario(generate, Mechanism({"y": _keeping(p00, p11)}), "y ~ x", (-1.0, 1.5), n, "binomial", label=label)
 
 

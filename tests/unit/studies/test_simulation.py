@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,12 @@ import pytest
 
 import pramana as pr
 from pramana.estimators import ModelDependent
+from pramana.frames import read
 from pramana.inference.many import DataSets
 from pramana.kernels import backend
-from pramana.studies import Scenario, run_replicates, simulate
-from pramana.studies.study import MODEL_1, linear, logistic, study_of
+from pramana.kernels.variates import CountedVariates, Variates
+from pramana.studies import Population, Scenario, run_replicates, simulate
+from pramana.studies.study import MODEL_1, A, B, study_of
 from pramana.studies.summary import jackknife, jackknife_pairs, summarize
 
 FIVE = ("reversion", "true data", "naive", "model1", "model2")
@@ -20,7 +23,7 @@ FIVE = ("reversion", "true data", "naive", "model1", "model2")
 
 def small(n: int = 300, keep: float = 0.85) -> Scenario:
     mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(keep, keep)})
-    return Scenario(logistic, mechanism, "y ~ x", (-1.0, 1.5), n, "binomial", label={"p": keep})
+    return Scenario(A, mechanism, "y ~ x", (-1.0, 1.5), n, "binomial", label={"p": keep})
 
 
 def test_a_subset_of_replicates_gives_the_same_bits() -> None:
@@ -88,15 +91,17 @@ def _bound(formula: str, frame: dict[str, np.ndarray], mechanism: pr.Mechanism, 
 
 def covariate(n: int, keep: float) -> Scenario:
     mechanism = pr.Mechanism({"x": pr.TransitionMatrix.binary(keep, keep)})
-    return Scenario(linear, mechanism, "y ~ x", (-1.0, 1.0), n, label={"p": keep})
+    return Scenario(B, mechanism, "y ~ x", (-1.0, 1.0), n, label={"p": keep})
 
 
 @pytest.mark.parametrize(
     ("scenario", "methods"),
     [
         (small(250, 0.7), (*FIVE, ModelDependent(clip=True), "likelihood")),
-        (covariate(300, 0.75), ("reversion", "model1")),
+        (replace(small(250, 0.7), generate=A.running), (*FIVE, "likelihood")),
+        (covariate(300, 0.75), (*FIVE, ModelDependent(clip=True))),
     ],
+    ids=["response", "response, data from generators", "covariate"],
 )
 def test_all_methods_on_a_device_give_what_the_cpu_gives(
     scenario: Scenario, methods: tuple[Any, ...], as_if_gpu: Any, monkeypatch: pytest.MonkeyPatch
@@ -112,6 +117,81 @@ def test_all_methods_on_a_device_give_what_the_cpu_gives(
             np.testing.assert_allclose(device.values[method][name], values, atol=1e-8, err_msg=f"{method} {name}")
     if scenario.n == 250:
         assert host.values["reversion"]["rootless"].sum() > 0
+
+
+def three_levels(draw: Variates) -> dict[str, Any]:
+    z, x = draw.coin(0.6) + draw.coin(0.5), draw.normal()
+    return {"z": z, "x": x, "y": 0.5 + x * (z == 2) - (z == 1) + draw.normal()}
+
+
+THREE = pr.Mechanism({"z": pr.TransitionMatrix.randomized_response([0, 1, 2], 0.8, kind="nominal")})
+DENSE = pr.Mechanism(
+    {
+        "z": pr.TransitionMatrix.from_columns(
+            [0, 1, 2], [[0.8, 0.15, 0.1], [0.1, 0.7, 0.1], [0.1, 0.15, 0.8]], kind="nominal"
+        )
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "formula", "made"),
+    [
+        (DENSE, "y ~ x * z", True),
+        (DENSE, "x ~ z + y:z + y", True),
+        (DENSE, "y ~ I(x**2) + z", False),
+        (DENSE, "y ~ offset(x) + z", False),
+        (THREE, "y ~ x + z", False),
+    ],
+)
+def test_what_a_device_cannot_make_is_made_for_it(
+    mechanism: pr.Mechanism, formula: str, made: bool, as_if_gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Levels that are multiplied with a column are made there; transforms, offsets and draws of two words are not, and give the
+    same answers."""
+    assert as_if_gpu is not None
+    names = pr.glm(formula).prepare(read(_some(three_levels)), mechanism.schema).parameters
+    scenario = Scenario(Population(three_levels), mechanism, formula, (0.0,) * len(names), 400, "gaussian")
+    host = run_replicates(scenario, ["reversion", "true data", "naive"], 5).values
+    asked: list[int] = []
+    data = Scenario.data
+
+    def counted(self: Scenario, seed: int, replicates: Any) -> Any:
+        asked.append(len(replicates))
+        return data(self, seed, replicates)
+
+    monkeypatch.setattr(Scenario, "data", counted)
+    device = run_replicates(scenario, ["reversion", "true data", "naive"], 5, device="gpu").values
+    assert (max(asked) == 1) == made
+    for method, numbers in host.items():
+        np.testing.assert_allclose(device[method]["estimate"], numbers["estimate"], rtol=1e-9, atol=1e-9)
+
+
+def _some(columns: Any, n: int = 50) -> dict[str, np.ndarray]:
+    return {name: v[0] for name, v in columns(CountedVariates.of([1], n)).items()}
+
+
+def test_a_study_on_a_device_sends_no_data_there(as_if_gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every estimator of the paper's studies is bound to records that were made there; of them all, one data set comes to the CPU."""
+    assert as_if_gpu is not None
+    monkeypatch.setattr(as_if_gpu.DeviceSets, "of", None)
+    monkeypatch.setattr("pramana.studies.simulation.DataSets", None)
+    for name, cell in (("a1", 17), ("b1", 17)):  # whose methods are those of a2 and b2, and more
+        study = study_of(name)
+        found = run_replicates(study.scenarios[cell], study.methods, 3, device="gpu")
+        assert len(found.values) == len(study.methods)
+        assert all(np.isfinite(numbers["estimate"]).all() for numbers in found.values.values())
+
+
+def test_generated_values_that_are_no_levels_are_refused_on_a_device_too(as_if_gpu: Any) -> None:
+    assert as_if_gpu is not None
+    wrong = replace(covariate(50, 0.8), generate=Population(lambda draw: {"x": 2 * draw.coin(0.5), "y": draw.normal()}))
+    with pytest.raises(pr.PramanaError):
+        run_replicates(wrong, ["naive"], 2)
+    from pramana.kernels.device_data import make
+
+    with pytest.raises(pr.PramanaError, match=r"values of 'x' .* none of its levels 0, 1: generate levels"):
+        make(wrong.generate.columns, [1, 2], 50, "x", (0, 1), np.array([[2**63], [2**62]], dtype=np.uint64))
 
 
 def test_data_sets_without_a_root_are_missing_on_a_device_too(as_if_gpu: Any) -> None:
@@ -170,18 +250,17 @@ def test_the_summary_counts_failures_and_divides_mean_squares() -> None:
 
 def test_the_papers_studies_have_the_papers_cells() -> None:
     assert [len(study_of(name).scenarios) for name in ("a1", "a2", "b1", "b2")] == [18, 441, 18, 441]
-    rng = np.random.default_rng(1)
-    data = linear(rng, 200_000)
+    data = B.running(np.random.default_rng(1), 200_000)
     assert np.mean(data["y"][data["x"] == 1]) == pytest.approx(0.0, abs=0.02)
 
 
 def test_wrong_truth_and_wrong_sizes_are_refused() -> None:
     mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(0.8, 0.8)})
     with pytest.raises(pr.PramanaError, match="truth has 1 values but the estimates are Intercept, x"):
-        run_replicates(Scenario(logistic, mechanism, "y ~ x", (1.0,), 50, "binomial"), ["naive"], 2)
+        run_replicates(Scenario(A, mechanism, "y ~ x", (1.0,), 50, "binomial"), ["naive"], 2)
     with pytest.raises(pr.PramanaError, match="where n=50 were asked for"):
         run_replicates(
-            Scenario(lambda rng, n: logistic(rng, n + 1), mechanism, "y ~ x", (1.0, 1.0), 50, "binomial"), ["naive"], 2
+            Scenario(lambda rng, n: A.running(rng, n + 1), mechanism, "y ~ x", (1.0, 1.0), 50, "binomial"), ["naive"], 2
         )
 
 
