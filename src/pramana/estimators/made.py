@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Float
+from pramana.arrays import Float, Words
 from pramana.estimating import EstimatingFunction, GeneralizedLinear
 from pramana.estimating.generalized_linear import NumericResponse
 from pramana.formulas.response import Response
@@ -41,10 +41,10 @@ class MadeRecords:
         function: EstimatingFunction,
         mechanism: Mechanism,
         columns: Callable[[Any], Mapping[str, Any]],
-        seeds: Sequence[int],
+        starts: Words,
         n: int,
     ) -> MadeRecords | None:
-        """Made from `columns`, n records for each seed; None where a device cannot follow the mechanism or the function."""
+        """Made from `columns`, n records for each starting word (G,); None where a device cannot follow the mechanism or the function."""
         if not isinstance(function, GeneralizedLinear) or len(mechanism.assignments) != 1 or mechanism.unit is not None:
             return None
         (assignment,) = mechanism.assignments
@@ -59,7 +59,7 @@ class MadeRecords:
             return None
         from pramana.kernels.device_data import make
 
-        truth, data = make(columns, seeds, n, column, channel.levels, channel.form.cuts)  # type: ignore[arg-type]
+        truth, data = make(columns, starts, n, column, channel.levels, channel.form.cuts)  # type: ignore[arg-type]
         return cls(function, column, channel, data, truth)
 
     @property

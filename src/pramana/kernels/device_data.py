@@ -20,7 +20,6 @@ import numpy as np
 from pramana.arrays import Float, Words
 from pramana.errors import PramanaError, listing
 from pramana.kernels.accelerator import FILLED, Arrays, DeviceSets, Layout, wide
-from pramana.kernels.streams import starts_of
 from pramana.kernels.variates import CountedVariates, Variates, perturbing
 
 _LAST = np.uint64(2**64 - 2)
@@ -95,13 +94,13 @@ class MadeSets:
 
 def make(
     columns: Callable[[Variates], Mapping[str, Any]],
-    seeds: Sequence[int],
+    starts: Words,
     size: int,
     column: str,
     levels: Sequence[float],
     cuts: Words,
 ) -> tuple[MadeSets, MadeSets]:
-    """Data sets of `size` records each, one a seed: true, and as released.
+    """Data sets of `size` records each, one for each starting word (G,): true, and as released.
 
     Parameters
     ----------
@@ -109,8 +108,7 @@ def make(
     cuts : (K, K − 1), cut points of the draws, a row for each true level.
     """
     with wide():
-        starts, known = jnp.asarray(starts_of(seeds)), np.asarray(levels, dtype=np.float64)
-        rows = size + -size % FILLED
+        known, rows = np.asarray(levels, dtype=np.float64), size + -size % FILLED
         found, true, released, strange = _made(starts, cuts, known, columns=columns, column=column, rows=rows)
         if int(strange):
             raise PramanaError(

@@ -7,14 +7,13 @@ place of its own in every stream and nothing depends on what else is drawn.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Float
-from pramana.kernels.streams import fractions, keys_from, starts_of, words_of
+from pramana.arrays import Float, Words
+from pramana.kernels.streams import fractions, keys_from, words_of
 
 
 class Variates(ABC):
@@ -47,7 +46,7 @@ class CountedVariates(Variates):
 
     Attributes
     ----------
-    starts : (G,), the mixed seeds of the data sets.
+    starts : (G,), the starting words of the data sets.
     rows : (n,), the places of the records, as words.
     functions : `scipy.special`, or `jax.scipy.special` for arrays of JAX, whose inverse normal may differ in the last bits.
     """
@@ -58,11 +57,11 @@ class CountedVariates(Variates):
     _used: int = field(default=0, init=False)
 
     @classmethod
-    def of(cls, seeds: Sequence[int], n: int) -> CountedVariates:
+    def of(cls, starts: Words, n: int) -> CountedVariates:
         """Of n records on the CPU."""
         from scipy import special
 
-        return cls(starts_of(seeds), np.arange(n, dtype=np.uint64), special)
+        return cls(starts, np.arange(n, dtype=np.uint64), special)
 
     def words(self, stream: int) -> Any:
         """64 bits a record (G, n) of one stream."""

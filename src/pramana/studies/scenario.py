@@ -14,6 +14,7 @@ from pramana.errors import PramanaError
 from pramana.estimating import Family
 from pramana.estimating.function import Question
 from pramana.frames import Table, read
+from pramana.kernels.streams import keys_from, starts_of
 from pramana.kernels.variates import CountedVariates, GeneratorVariates, Variates, perturbing
 from pramana.mechanism import Mechanism
 from pramana.mechanism.draws.keystream import Keystream, RandomnessKind, RowWords
@@ -97,7 +98,7 @@ class Scenario:
     def _counted(self, seed: int, replicates: Sequence[int]) -> tuple[list[Mapping[str, Any]], Randomness]:
         """One replicate after the other, whose numbers stay in the processor's cache."""
         assert isinstance(self.generate, Population)
-        each = [CountedVariates.of([self.data_seed(seed, r)], self.n) for r in replicates]
+        each = [CountedVariates.of(start, self.n) for start in self.starts(seed, replicates)[:, None]]
         return [self.generate.columns(variates) for variates in each], _CountedWords(each)
 
     def _run(self, seed: int, replicates: Sequence[int]) -> tuple[list[Mapping[str, Any]], Randomness]:
@@ -107,9 +108,10 @@ class Scenario:
         words = _Generators(streams, np.repeat(np.arange(len(streams)), self.n))
         return parts, OneStream("seeded (insecure)", words)
 
-    def data_seed(self, seed: int, replicate: int) -> int:
-        """The seed of a replicate's records and their perturbation, where both are made of counter-based bits."""
-        return int(_sequence(seed, self.key, replicate).generate_state(2, np.uint64)[0])
+    def starts(self, seed: int, replicates: Sequence[int]) -> Words:
+        """The starting words (R,) of replicates that are made of counter-based bits."""
+        word = np.random.SeedSequence([seed, *self.key.encode()]).generate_state(1, np.uint64)
+        return keys_from(starts_of(word.tolist()), np.asarray(replicates, dtype=np.int64))
 
     def draw_seed(self, seed: int, replicate: int) -> int:
         """The seed of a replicate's resampling draws."""

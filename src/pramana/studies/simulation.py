@@ -130,7 +130,7 @@ def _block(
     inferred: Sequence[str],
     device: str,
 ) -> ReplicateEstimates:
-    data = _Replicates(scenario, indices, seed, device)
+    data = ReplicateData(scenario, indices, seed, device)
     values: dict[str, Numbers] = {}
     parameters: tuple[str, ...] = ()
     for method in methods:
@@ -176,7 +176,7 @@ class _Prepared:
 
 
 @dataclass(frozen=True)
-class _Replicates:
+class ReplicateData:
     """The data sets of a block, true and released: on the CPU, or made on a device."""
 
     scenario: Scenario
@@ -190,12 +190,12 @@ class _Replicates:
         truth, released = self.scenario.data(self.seed, self.indices)
         return _Prepared(truth, self.scenario), _Prepared(released, self.scenario)
 
-    def alone(self, place: int) -> _Replicates:
+    def alone(self, place: int) -> ReplicateData:
         """One of them, made on the CPU."""
-        return _Replicates(self.scenario, [self.indices[place]], self.seed)
+        return ReplicateData(self.scenario, [self.indices[place]], self.seed)
 
     @cached_property
-    def first(self) -> _Replicates:
+    def first(self) -> ReplicateData:
         """The one on the CPU from which names are learned, and of which methods refuse what they cannot estimate."""
         return self.alone(0)
 
@@ -205,9 +205,8 @@ class _Replicates:
         population, scenario = self.scenario.generate, self.scenario
         if self.device == "cpu" or not isinstance(population, Population):
             return None
-        seeds = [scenario.data_seed(self.seed, r) for r in self.indices]
-        function = self.first.tables[1].function
-        return MadeRecords.of(function, scenario.mechanism, population.columns, seeds, scenario.n)
+        function, starts = self.first.tables[1].function, scenario.starts(self.seed, self.indices)
+        return MadeRecords.of(function, scenario.mechanism, population.columns, starts, scenario.n)
 
     def under(self, method: str | Method) -> ManySets:
         """The data sets under one method."""

@@ -12,8 +12,8 @@ from pramana.kernels.streams import starts_of, uniforms
 from pramana.kernels.variates import CountedVariates, perturbing
 
 WORD = 2**64
-SEEDS, N = range(1, 201), 500
-SIZE = len(SEEDS) * N
+STARTS, N = starts_of(range(1, 201)), 500
+SIZE = len(STARTS) * N
 # Bounds of 4.5 standard errors; the numbers are fixed by their seeds, so a pass cannot turn into a failure.
 
 
@@ -36,7 +36,7 @@ def fraction(word: int) -> float:
 
 
 def test_every_number_is_a_function_of_seed_stream_and_record() -> None:
-    draw = CountedVariates.of([7, 2**63 + 5], 4)
+    draw = CountedVariates.of(starts_of([7, 2**63 + 5]), 4)
     first, normal = draw.uniform(), draw.normal()
     for g, seed in enumerate((7, 2**63 + 5)):
         for i in range(4):
@@ -47,20 +47,20 @@ def test_every_number_is_a_function_of_seed_stream_and_record() -> None:
 
 
 def test_neither_other_data_sets_nor_more_records_change_a_number() -> None:
-    whole, one = CountedVariates.of([3, 4, 5], 100), CountedVariates.of([4], 30)
+    whole, one = CountedVariates.of(starts_of([3, 4, 5]), 100), CountedVariates.of(starts_of([4]), 30)
     for _ in range(3):
         np.testing.assert_array_equal(whole.normal()[1, :30], one.normal()[0])
 
 
 def test_records_share_no_bits_with_resampling_weights_of_another_seed() -> None:
     """One seed has one set of streams: the studies give data and weights seeds of their own."""
-    data = CountedVariates.of([11], 50).uniform()[0]
+    data = CountedVariates.of(starts_of([11]), 50).uniform()[0]
     np.testing.assert_array_equal(data, uniforms(11, np.array([0]), np.arange(50))[0])
     assert not np.isin(data, uniforms(12, np.arange(20), np.arange(50))).any()
 
 
 def test_the_laws() -> None:
-    draw = CountedVariates.of(SEEDS, N)
+    draw = CountedVariates.of(STARTS, N)
     u, z, y = draw.uniform(), draw.normal(), draw.coin(0.3)
     bound = 4.5 / np.sqrt(SIZE)
     assert abs(u.mean() - 0.5) < bound / np.sqrt(12)
@@ -74,14 +74,14 @@ def test_the_laws() -> None:
 
 
 def test_normals_have_the_right_distribution_in_the_tails() -> None:
-    z = CountedVariates.of(SEEDS, N).normal()
+    z = CountedVariates.of(STARTS, N).normal()
     for q in (-3.0, -2.0, -1.0, 0.5, 2.5, 3.2):
         p = NormalDist().cdf(q)
         assert abs((z < q).mean() - p) < 4.5 * np.sqrt(p * (1 - p) / SIZE)
 
 
 def test_coins_follow_chances_that_differ() -> None:
-    draw = CountedVariates.of(SEEDS, N)
+    draw = CountedVariates.of(STARTS, N)
     eta = draw.normal()
     chance = draw.expit(eta)
     np.testing.assert_allclose(chance, 1 / (1 + np.exp(-eta)), rtol=1e-14)
@@ -96,10 +96,10 @@ def test_a_device_has_the_same_bits(as_if_gpu: Any) -> None:
     import jax.numpy as jnp
     import jax.scipy.special
 
-    host = CountedVariates.of(SEEDS, N)
+    host = CountedVariates.of(STARTS, N)
     with as_if_gpu.wide():
         rows = jnp.arange(N, dtype=jnp.uint64)
-        device = CountedVariates(jnp.asarray(starts_of(SEEDS)), rows, jax.scipy.special)
+        device = CountedVariates(jnp.asarray(STARTS), rows, jax.scipy.special)
         np.testing.assert_array_equal(device.words(3), host.words(3))
         np.testing.assert_array_equal(device.uniform(), host.uniform())
         z = host.normal()
@@ -118,8 +118,8 @@ def test_a_device_makes_the_data_sets_of_the_papers_studies(name: str, cell: int
     truth, released = scenario.data(5, replicates)
     (assignment,) = scenario.mechanism.assignments
     (column,), form = assignment.columns, assignment.channel.form
-    seeds = [scenario.data_seed(5, r) for r in replicates]
-    found = make(scenario.generate.columns, seeds, scenario.n, column, assignment.channel.levels, form.cuts)
+    starts = scenario.starts(5, replicates)
+    found = make(scenario.generate.columns, starts, scenario.n, column, assignment.channel.levels, form.cuts)
     for made, table in zip(found, (truth, released), strict=True):
         codes = np.asarray(made.codes)[:, : scenario.n].ravel()
         np.testing.assert_array_equal(codes, table.column(column))
