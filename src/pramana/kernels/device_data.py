@@ -109,7 +109,13 @@ def make(
     """
     with wide():
         known, rows = np.asarray(levels, dtype=np.float64), size + -size % FILLED
-        found, true, released, strange = _made(starts, cuts, known, columns=columns, column=column, rows=rows)
+        try:
+            found, true, released, strange = _made(starts, cuts, known, columns=columns, column=column, rows=rows)
+        except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError) as error:
+            raise PramanaError(
+                f"the population cannot be made on a device, which says: {str(error).splitlines()[0]}; write it in arithmetic, comparisons "
+                "and the functions of Variates, without NumPy's and without if, or use device='cpu'"
+            ) from None
         if int(strange):
             raise PramanaError(
                 f"{int(strange)} values of {column!r} that were generated are none of its levels {listing(levels)}: "

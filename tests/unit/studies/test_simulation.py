@@ -207,6 +207,22 @@ def test_generated_values_that_are_no_levels_are_refused_on_a_device_too(as_if_g
         make(wrong.generate.columns, starts_of([1, 2]), 50, "x", (0, 1), np.array([[2**63], [2**62]], dtype=np.uint64))
 
 
+@pytest.mark.parametrize(
+    "y", [lambda x, draw: np.exp(x) + draw.normal(), lambda x, draw: draw.normal() if x.sum() > 0 else draw.uniform()]
+)
+def test_a_population_that_a_device_cannot_follow_is_refused(y: Any, as_if_gpu: Any) -> None:
+    assert as_if_gpu is not None
+
+    def columns(draw: Variates) -> dict[str, Any]:
+        x = draw.coin(0.5)
+        return {"x": x, "y": y(x, draw)}
+
+    scenario = replace(covariate(50, 0.8), generate=Population(columns))
+    assert np.isfinite(run_replicates(scenario, ["naive"], 2).values["naive"]["estimate"]).all()
+    with pytest.raises(pr.PramanaError, match=r"cannot be made on a device, which says: .*; write it in arithmetic"):
+        run_replicates(scenario, ["naive"], 2, device="gpu")
+
+
 def test_data_sets_without_a_root_are_missing_on_a_device_too(as_if_gpu: Any) -> None:
     assert as_if_gpu is not None
     scenario = small(25, 0.6)
