@@ -60,6 +60,8 @@ class MadeRecords:
         from pramana.kernels.device_data import make
 
         truth, data = make(columns, starts, n, column, channel.levels, channel.form.cuts)  # type: ignore[arg-type]
+        if function.response != column:
+            function.family.check_response(truth.limits(str(_numbers(function))), function.label or "response")
         return cls(function, column, channel, data, truth)
 
     @property

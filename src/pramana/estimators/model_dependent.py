@@ -83,7 +83,7 @@ class ModelDependent(EquationMethod):
         return equation.under(equation.records.reweighted(nuisance.posterior_from(fitted)))
 
     def bind_made(self, made: MadeRecords) -> Any | None:
-        """The nuisance fitted to each data set, and Bayes' rule, on the device; where no fit was found there, NaN lets `DataSets` look again
+        """The nuisance fitted to each data set, and Bayes' rule, on the device; where no fit was found there, NaN lets `MadeDataSets` look again
         on the CPU."""
         if self.link != "logit" or made.levels != 2:
             return None

@@ -53,6 +53,12 @@ class MadeSets:
     codes: Any
     size: int
 
+    def limits(self, name: str) -> Float:
+        """The smallest and the largest value of a column (2,)."""
+        with wide():
+            values = self.columns[name][:, : self.size]
+            return np.array([jnp.min(values), jnp.max(values)])
+
     def summed(self, outline: Outline, values: Float) -> DeviceSets:
         """With a response that is a function of the code, its values (K,) given: one node a record, of weight 1."""
         with wide():

@@ -82,31 +82,31 @@ class Scenario:
 
         Every replicate has bits of its own, keyed by seed, scenario and index.
         """
-        parts, words = self._counted(seed, replicates) if self.counted else self._run(seed, replicates)
-        columns = {name: np.concatenate([np.ravel(p[name]) for p in parts]) for name in parts[0]}
+        if isinstance(self.generate, Population):
+            parts, words = self._counted(self.generate, self.starts(seed, replicates))
+        else:
+            parts, words = self._run(self.generate, [_sequence(seed, self.key, r) for r in replicates])
+        columns = {name: np.concatenate([np.asarray(p[name]) for p in parts]) for name in parts[0]}
         truth = read(columns)
         if truth.n != self.n * len(parts):
             raise PramanaError(f"generate() gave {truth.n // len(parts)} records where n={self.n} were asked for")
         released = perturbed(self.mechanism, truth, words)
         return truth, self.mechanism.received(read(self.mechanism.replaced(columns, truth, released)))
 
-    @property
-    def counted(self) -> bool:
-        """Whether a replicate is a function of counter-based bits."""
-        return isinstance(self.generate, Population)
-
-    def _counted(self, seed: int, replicates: Sequence[int]) -> tuple[list[Mapping[str, Any]], Randomness]:
+    def _counted(self, population: Population, starts: Words) -> tuple[list[Mapping[str, Any]], Randomness]:
         """One replicate after the other, whose numbers stay in the processor's cache."""
-        assert isinstance(self.generate, Population)
-        each = [CountedVariates.of(start, self.n) for start in self.starts(seed, replicates)[:, None]]
-        return [self.generate.columns(variates) for variates in each], _CountedWords(each)
+        each = [CountedVariates.of(start, self.n) for start in starts[:, None]]
+        parts: list[Mapping[str, Any]] = [
+            {name: v[0] for name, v in population.columns(variates).items()} for variates in each
+        ]
+        return parts, _CountedWords(each)
 
-    def _run(self, seed: int, replicates: Sequence[int]) -> tuple[list[Mapping[str, Any]], Randomness]:
-        assert not isinstance(self.generate, Population)
-        streams = [np.random.default_rng(_sequence(seed, self.key, r)) for r in replicates]
-        parts = [self.generate(stream, self.n) for stream in streams]
+    def _run(
+        self, generate: Generate, sequences: Sequence[np.random.SeedSequence]
+    ) -> tuple[list[Mapping[str, Any]], Randomness]:
+        streams = [np.random.default_rng(sequence) for sequence in sequences]
         words = _Generators(streams, np.repeat(np.arange(len(streams)), self.n))
-        return parts, OneStream("seeded (insecure)", words)
+        return [generate(stream, self.n) for stream in streams], OneStream("seeded (insecure)", words)
 
     def starts(self, seed: int, replicates: Sequence[int]) -> Words:
         """The starting words (R,) of replicates that are made of counter-based bits."""

@@ -35,6 +35,8 @@ Way = str | Method | Analyst
 """A name or method as in `fit`, "true data" for the true data, or an analyst."""
 
 
+LEARNED = 1000
+"""Records from which names are learned where the others are made on a device."""
 Replicates: TypeAlias = Callable[[Scenario, Sequence[int], int], "ReplicateEstimates"]
 
 
@@ -190,14 +192,16 @@ class ReplicateData:
         truth, released = self.scenario.data(self.seed, self.indices)
         return _Prepared(truth, self.scenario), _Prepared(released, self.scenario)
 
-    def alone(self, place: int) -> ReplicateData:
-        """One of them, made on the CPU."""
-        return ReplicateData(self.scenario, [self.indices[place]], self.seed)
-
     @cached_property
     def first(self) -> ReplicateData:
-        """The one on the CPU from which names are learned, and of which methods refuse what they cannot estimate."""
-        return self.alone(0)
+        """The first few on the CPU, from which names are learned, and of which methods refuse what they cannot estimate."""
+        return ReplicateData(self.scenario, self.indices[: -(-LEARNED // self.scenario.n)], self.seed)
+
+    def alone(self, place: int, method: Method, oracle: bool) -> Equation:
+        """The equation of one of them, made on the CPU behind the first few, so that it is bound even where it has no root."""
+        few, n = [*self.first.indices, self.indices[place]], self.scenario.n
+        together = ReplicateData(self.scenario, few, self.seed).bound(method, oracle)
+        return together.rows(slice(n * (len(few) - 1), n * len(few)))
 
     @cached_property
     def made(self) -> MadeRecords | None:
@@ -212,13 +216,13 @@ class ReplicateData:
         """The data sets under one method."""
         oracle, made = method == "true data", self.made
         chosen = Naive() if oracle else method_of(method)
-        held = None if made is None else chosen.bind_made(made.unperturbed if oracle else made)
-        if made is None or held is None:
-            return DataSets(self.bound(chosen, oracle, self.device), len(self.indices), self.device)
-        self.first.bound(chosen, oracle)
-        return MadeDataSets(
-            made.function.parameters, len(self.indices), held, lambda g: self.alone(g).bound(chosen, oracle)
-        )
+        if made is not None:
+            self.first.bound(chosen, oracle)
+            held = chosen.bind_made(made.unperturbed if oracle else made)
+            if held is not None:
+                names = made.function.parameters
+                return MadeDataSets(names, len(self.indices), held, lambda g: self.alone(g, chosen, oracle))
+        return DataSets(self.bound(chosen, oracle, self.device), len(self.indices), self.device)
 
     def bound(self, method: Method, oracle: bool, device: str = "cpu") -> Equation:
         """The equation of all data sets, over records on the CPU; the oracle's of the true ones."""
