@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine
 from pramana.errors import PramanaError
 from pramana.estimating import Equation, EstimatingFunction
+from pramana.estimators.made import MadeRecords
 from pramana.formulas.subset import Subset
 from pramana.frames import Table
 from pramana.inference.hypotheses import SpecificationTest
@@ -108,6 +109,11 @@ class Method(ABC):
         """The equation of `groups` data sets of one size that lie one after the other, a nuisance fitted to each alone, where
         `DataSets` would be solved, so that a simulation solves them together."""
         raise PramanaError(f"the {self.label} estimator is not one equation: use fit, one data set at a time")
+
+    def bind_made(self, made: MadeRecords) -> Any | None:  # noqa: ARG002
+        """Data sets that a device made, as its solvers take them (`DeviceSets`); None where the method's equation is not known there,
+        and `bind_each` has the same records on the CPU."""
+        return None
 
     def with_covariate_model(self, text: str) -> Method:
         """The method with a model of the perturbed covariates."""

@@ -14,6 +14,7 @@ from pramana.engines import LocalEngine
 from pramana.errors import MechanismError, PramanaError, SolveError, suggestion
 from pramana.estimating import FAMILIES, Equation, EstimatingFunction, GeneralizedLinear, Records
 from pramana.estimating.products import ProductDesign
+from pramana.estimators.made import MadeRecords
 from pramana.estimators.method import Binding, EquationMethod
 from pramana.estimators.reversion import reverted_records
 from pramana.frames import Table
@@ -80,6 +81,16 @@ class ModelDependent(EquationMethod):
         mu = each.means(each.solve(np.zeros(nuisance.equation.d)))[:, 0]
         fitted = np.stack([1 - mu, mu]).T
         return equation.under(equation.records.reweighted(nuisance.posterior_from(fitted)))
+
+    def bind_made(self, made: MadeRecords) -> Any | None:
+        """The nuisance fitted to each data set, and Bayes' rule, on the device; where no fit was found there, NaN lets `MadeDataSets` look again
+        on the CPU."""
+        if self.link != "logit" or made.levels != 2:
+            return None
+        nuisance = made.regression(self.intercept)
+        alpha, found = nuisance.roots(np.zeros(nuisance.layout.d))
+        chances = nuisance.fitted(np.where(found[:, None], alpha, np.nan))[..., 0]
+        return made.spread(made.data.posterior(chances, made.matrix, made.inverse, clip=self.clip))
 
 
 def nuisance_of(

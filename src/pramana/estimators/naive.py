@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
 
 from pramana.arrays import Float
 from pramana.estimating import EstimatingFunction, Records
+from pramana.estimators.made import MadeRecords
 from pramana.estimators.method import Binding, EquationMethod
 from pramana.formulas.subset import Subset
 from pramana.frames import Table
@@ -34,6 +38,10 @@ class Naive(EquationMethod):
     @property
     def repeats(self) -> bool:
         return True
+
+    def bind_made(self, made: MadeRecords) -> Any | None:
+        """Reversion with a matrix that changes nothing."""
+        return None if self.subset is not None else made.reverted(np.eye(made.levels))
 
     def bind(
         self,

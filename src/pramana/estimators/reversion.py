@@ -18,6 +18,7 @@ from pramana.estimating.factored import FactoredRecords
 from pramana.estimating.records import ResponseNodes
 from pramana.estimators.factoring import factored_equation
 from pramana.estimators.free_parameters import Free
+from pramana.estimators.made import MadeRecords
 from pramana.estimators.method import Binding, EquationMethod
 from pramana.estimators.noise import Closed, closed_form, equation_of, undone, with_noise
 from pramana.formulas.subset import Subset
@@ -59,6 +60,9 @@ class Reversion(EquationMethod):
     @property
     def repeats(self) -> bool:
         return True
+
+    def bind_made(self, made: MadeRecords) -> Any | None:
+        return None if self.subset is not None else made.reverted(made.inverse)
 
     def bind(
         self,

@@ -43,6 +43,11 @@ class Response:
         response._refuse_coupled(schema)
         return response
 
+    @property
+    def column(self) -> str | None:
+        """The column of numbers that it is, as it stands; None for levels and expressions."""
+        return self.expression if self.levels is None and self.variables == (self.expression,) else None
+
     def _refuse_coupled(self, schema: Schema) -> None:
         """An expression of a perturbed response is a function of each level alone."""
         hidden = [schema[v].levels for v in self.variables if schema.perturbed(v)]
@@ -61,7 +66,7 @@ class Response:
         values = {v: broadcast(columns[v], n) for v in self.variables}
         if self.levels is not None:
             return encode(values[self.expression], self.levels, column=self.expression).astype(float)
-        if self.variables == (self.expression,):
+        if self.column is not None:
             return as_numbers(values[self.expression], self.expression)
         import pandas as pd
 

@@ -19,9 +19,8 @@ from pramana.errors import PramanaError
 from pramana.kernels.newton import ROUNDING, SETTLED, TOLERANCE
 from pramana.kernels.predictor import IDENTITY, LOGIT, NEGATIVE_BINOMIAL, POWER
 from pramana.kernels.products import Products
+from pramana.kernels.streams import fractions, words_of
 
-_WEYL, _MIX1, _MIX2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-_ONE = 0x3FF0000000000000
 BATCH_ENTRIES, BATCH_SHARE = 200_000_000, 0.1
 """Draws × rows in one launch, 1.6 GB of weights; on a device that says how large its memory is, what fills a share of it."""
 FIRST_STEPS, MORE_STEPS = 2, (6, 60)
@@ -153,12 +152,15 @@ class DeviceSets:
             beta, norm = _roots(self.arrays, begin, layout=self.layout)
             return np.array(beta), np.asarray(norm) <= ROUNDING
 
+    def fitted(self, betas: Float) -> Any:
+        """Fitted means (G, n, C) at one value a data set (G, d), on the device."""
+        with wide():
+            return _means(self.arrays, jnp.asarray(betas), layout=self.layout)
+
     def means(self, betas: Float) -> Float:
         """Fitted means (n, C) of all records at one value a data set (G, d)."""
-        with wide():
-            found = _means(self.arrays, jnp.asarray(betas), layout=self.layout)
-            size = int(self.arrays.size)
-            return np.asarray(found[:, :size]).reshape(-1, found.shape[2])
+        found = self.fitted(betas)
+        return np.asarray(found[:, : int(self.arrays.size)]).reshape(-1, found.shape[2])
 
     def sandwich(self, beta: Float) -> tuple[Float, Float]:
         """HC0 standard errors (G, d), and the inverse standard deviations of the scores (G, d)."""
@@ -388,13 +390,8 @@ def _descend(evaluate: Any, begin: Any, scale: Any, steps: int) -> tuple[Any, An
 
 def exponentials(keys: Any, n: int, low: Any = 0) -> Any:
     """The streams of `streams.uniforms` for n rows from `low` on, bit for bit, then −log."""
-    rows = jnp.arange(1, n + 1, dtype=jnp.uint64) + jnp.asarray(low, dtype=jnp.uint64)
-    words = keys[..., None] + rows * jnp.uint64(_WEYL)
-    words = (words ^ (words >> jnp.uint64(30))) * jnp.uint64(_MIX1)
-    words = (words ^ (words >> jnp.uint64(27))) * jnp.uint64(_MIX2)
-    words = words ^ (words >> jnp.uint64(31))
-    bits = (words >> jnp.uint64(12)) | jnp.uint64(_ONE)
-    return -jnp.log(jax.lax.bitcast_convert_type(bits, jnp.float64) - (1.0 - 2.0**-53))
+    rows: Any = jnp.arange(n, dtype=jnp.uint64) + jnp.asarray(low, dtype=jnp.uint64)
+    return -jnp.log(fractions(words_of(keys, rows)))
 
 
 def _squared(sums: Any, layout: Layout) -> Any:

@@ -1,7 +1,8 @@
-"""Weight draws for resampling, from counter-based bits: a draw belongs to its row, never to a chunk.
+"""Counter-based bits, and the weight draws for resampling made of them: a draw belongs to its row, never to a chunk.
 
 The uniform of draw m and row i is a hash of (seed, m, i), so rows can be visited in any order, in any blocks and by
-any number of threads. The hash is the finaliser of SplitMix64 applied to a Weyl sequence.
+any number of threads. The hash is the finaliser of SplitMix64 applied to a Weyl sequence. `mix`, `words_of` and `fractions`
+take arrays of JAX as well, with its 64-bit mode on: a device has the same bits from the same lines.
 """
 
 from __future__ import annotations
@@ -37,9 +38,28 @@ def keys(seed: int, draws: Int) -> Words:
 
 def keys_of(seeds: Sequence[int], draws: Int) -> Words:
     """Starting words (seeds, draws)."""
-    with np.errstate(over="ignore"):
-        start = mix(np.array([s % 2**64 for s in seeds], dtype=np.uint64) + _WEYL)
-        return mix(start[:, None] ^ mix(draws.astype(np.uint64) * _WEYL + _MIX1))
+    return keys_from(starts_of(seeds)[:, None], draws)
+
+
+def starts_of(seeds: Sequence[int]) -> Words:
+    """Seeds, mixed, as words (seeds,)."""
+    return mix(np.array([s % 2**64 for s in seeds], dtype=np.uint64) + _WEYL)
+
+
+def keys_from(starts: Words, draws: Int) -> Words:
+    """Starting words of draws from mixed seeds, their shapes broadcast."""
+    return mix(starts ^ mix(draws.astype(np.uint64) * _WEYL + _MIX1))
+
+
+def words_of(starts: Words, rows: Words) -> Words:
+    """64 bits for every starting word and row (…, rows)."""
+    return mix(starts[..., None] + (rows + np.uint64(1)) * _WEYL)
+
+
+def fractions(words: Words) -> Float:
+    """Uniforms in (0, 1), odd multiples of 2⁻⁵³: the first 52 bits of each word as the fraction of a number in [1, 2), and half a
+    step, which keeps them off 0 and 1."""
+    return ((words >> np.uint64(12)) | _ONE).view(np.float64) - (1.0 - 2.0**-53)
 
 
 def uniforms(seed: int, draws: Int, rows: Int) -> Float:
@@ -49,10 +69,7 @@ def uniforms(seed: int, draws: Int, rows: Int) -> Float:
 
 def uniforms_of(starts: Words, rows: Int) -> Float:
     """The same from the starting words of the draws."""
-    with np.errstate(over="ignore"):
-        words = mix(starts[:, None] + (rows.astype(np.uint64) + np.uint64(1))[None, :] * _WEYL)
-    # 52 random bits as the fraction of a number in [1, 2); half a step keeps the result off 0 and 1.
-    return ((words >> np.uint64(12)) | _ONE).view(np.float64) - (1.0 - 2.0**-53)
+    return fractions(words_of(starts, rows.astype(np.uint64)))
 
 
 def _exponential(u: Float, counts: Float | None) -> Float:

@@ -1,8 +1,8 @@
 """Simulation studies: scenarios, the paper's own, and the machinery that runs them."""
 
 from pramana.studies.analyst import Analyst
-from pramana.studies.scenario import Scenario
+from pramana.studies.scenario import Population, Scenario
 from pramana.studies.simulation import ReplicateEstimates, run_replicates
 from pramana.studies.summary import StudyResult, simulate
 
-__all__ = ["Analyst", "ReplicateEstimates", "Scenario", "StudyResult", "run_replicates", "simulate"]
+__all__ = ["Analyst", "Population", "ReplicateEstimates", "Scenario", "StudyResult", "run_replicates", "simulate"]

@@ -25,7 +25,7 @@ from pramana.studies.simulation import ReplicateEstimates, Study, run_replicates
 from pramana.studies.study import study_of
 from pramana.studies.summary import StudyResult, combine, summarize
 
-FORMAT = 2
+FORMAT = 3
 NOTE = "settings.json"
 """The file in which a run says what it was asked for."""
 DEVICE_BLOCK = 250

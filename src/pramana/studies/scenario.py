@@ -4,20 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from pramana.analysis.question import question
-from pramana.arrays import Float, Int, Words
+from pramana.arrays import Column, Float, Int, Words
 from pramana.errors import PramanaError
 from pramana.estimating import Family
 from pramana.estimating.function import Question
 from pramana.frames import Table, read
+from pramana.kernels.streams import keys_from, starts_of
+from pramana.kernels.variates import CountedVariates, GeneratorVariates, Variates, perturbing
 from pramana.mechanism import Mechanism
-from pramana.mechanism.draws.keystream import Keystream
-from pramana.mechanism.draws.perturbation import OneStream, perturbed
+from pramana.mechanism.draws.keystream import Keystream, RandomnessKind, RowWords
+from pramana.mechanism.draws.perturbation import OneStream, Randomness, perturbed
 from pramana.mechanism.mechanism import refuse_measured
+
+Generate: TypeAlias = Callable[[np.random.Generator, int], Mapping[str, Any]]
+"""(generator, n) ↦ columns of n true records."""
+
+
+@dataclass(frozen=True)
+class Population:
+    """True records as functions of counter-based bits, so that a record is the same wherever it is made, also on a device.
+
+    Attributes
+    ----------
+    columns : random variables ↦ columns, in arithmetic and the functions of `Variates` alone.
+    """
+
+    columns: Callable[[Variates], Mapping[str, Any]]
+
+    def running(self, rng: np.random.Generator, n: int) -> Mapping[str, Any]:
+        """The same law from a generator that runs forward: a `Generate`."""
+        return self.columns(GeneratorVariates(rng, n))
 
 
 @dataclass(frozen=True)
@@ -26,7 +47,7 @@ class Scenario:
 
     Parameters
     ----------
-    generate : (generator, n) ↦ columns of n true records.
+    generate : (generator, n) ↦ columns of n true records; or a `Population`, which a device can make.
     mechanism : what is done to them before release.
     what : a formula (with `family`), or an estimating function.
     truth : the parameter values, in the order of the estimates.
@@ -34,7 +55,7 @@ class Scenario:
     label : what distinguishes this scenario from others of the same study, such as {"p": 0.75}.
     """
 
-    generate: Callable[[np.random.Generator, int], Mapping[str, Any]]
+    generate: Generate | Population
     mechanism: Mechanism
     what: Any
     truth: Sequence[float]
@@ -59,17 +80,38 @@ class Scenario:
     def data(self, seed: int, replicates: Sequence[int]) -> tuple[Table, Table]:
         """True and released tables of some replicates, one below the other.
 
-        Every replicate has a generator of its own, keyed by seed, scenario and index.
+        Every replicate has bits of its own, keyed by seed, scenario and index.
         """
-        streams = [np.random.default_rng(_sequence(seed, self.key, r)) for r in replicates]
-        parts = [self.generate(stream, self.n) for stream in streams]
+        if isinstance(self.generate, Population):
+            parts, words = self._counted(self.generate, self.starts(seed, replicates))
+        else:
+            parts, words = self._run(self.generate, [_sequence(seed, self.key, r) for r in replicates])
         columns = {name: np.concatenate([np.asarray(p[name]) for p in parts]) for name in parts[0]}
         truth = read(columns)
-        if truth.n != self.n * len(streams):
-            raise PramanaError(f"generate() gave {truth.n // len(streams)} records where n={self.n} were asked for")
-        words = _Generators(streams, np.repeat(np.arange(len(streams)), self.n))
-        released = perturbed(self.mechanism, truth, OneStream("seeded (insecure)", words))
+        if truth.n != self.n * len(parts):
+            raise PramanaError(f"generate() gave {truth.n // len(parts)} records where n={self.n} were asked for")
+        released = perturbed(self.mechanism, truth, words)
         return truth, self.mechanism.received(read(self.mechanism.replaced(columns, truth, released)))
+
+    def _counted(self, population: Population, starts: Words) -> tuple[list[Mapping[str, Any]], Randomness]:
+        """One replicate after the other, whose numbers stay in the processor's cache."""
+        each = [CountedVariates.of(start, self.n) for start in starts[:, None]]
+        parts: list[Mapping[str, Any]] = [
+            {name: v[0] for name, v in population.columns(variates).items()} for variates in each
+        ]
+        return parts, _CountedWords(each)
+
+    def _run(
+        self, generate: Generate, sequences: Sequence[np.random.SeedSequence]
+    ) -> tuple[list[Mapping[str, Any]], Randomness]:
+        streams = [np.random.default_rng(sequence) for sequence in sequences]
+        words = _Generators(streams, np.repeat(np.arange(len(streams)), self.n))
+        return [generate(stream, self.n) for stream in streams], OneStream("seeded (insecure)", words)
+
+    def starts(self, seed: int, replicates: Sequence[int]) -> Words:
+        """The starting words (R,) of replicates that are made of counter-based bits."""
+        word = np.random.SeedSequence([seed, *self.key.encode()]).generate_state(1, np.uint64)
+        return keys_from(starts_of(word.tolist()), np.asarray(replicates, dtype=np.int64))
 
     def draw_seed(self, seed: int, replicate: int) -> int:
         """The seed of a replicate's resampling draws."""
@@ -78,6 +120,20 @@ class Scenario:
 
 def _sequence(seed: int, key: str, replicate: int) -> np.random.SeedSequence:
     return np.random.SeedSequence([seed, *key.encode(), replicate])
+
+
+@dataclass(frozen=True)
+class _CountedWords(Randomness):
+    """Words of the records of several replicates, which lie one below the other."""
+
+    each: Sequence[CountedVariates]
+    kind: RandomnessKind = "seeded (insecure)"
+
+    def stream(self, position: int, codes: Column, digests: Words | None, strata: Int | None) -> Keystream:  # noqa: ARG002
+        def lane(k: int) -> Words:
+            return np.concatenate([variates.words(perturbing(position, k))[0] for variates in self.each])
+
+        return RowWords(lane)
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,12 @@ import numpy as np
 from pramana.arrays import Bool, Float, Int
 from pramana.engines import Engine
 from pramana.errors import PramanaWarning, SolveError
-from pramana.estimating import EstimatingFunction
+from pramana.estimating import Equation, EstimatingFunction
 from pramana.estimators import Method, Naive, method_of
+from pramana.estimators.made import MadeRecords
 from pramana.frames import Table
 from pramana.inference import Resampling, Sandwich
-from pramana.inference.many import DataSets
+from pramana.inference.many import DataSets, MadeDataSets, ManySets
 from pramana.inference.resampling import NORMAL_IQR, resample, solve_draw
 from pramana.kernels import backend
 from pramana.kernels.newton import solve_each
@@ -27,13 +28,15 @@ from pramana.mechanism import Mechanism
 from pramana.pipeline import fit
 from pramana.result import Result
 from pramana.studies.analyst import Analyst
-from pramana.studies.scenario import Scenario, truth_of
+from pramana.studies.scenario import Population, Scenario, truth_of
 
 Numbers = dict[str, Float]
 Way = str | Method | Analyst
 """A name or method as in `fit`, "true data" for the true data, or an analyst."""
 
 
+LEARNED = 1000
+"""Records from which names are learned where the others are made on a device."""
 Replicates: TypeAlias = Callable[[Scenario, Sequence[int], int], "ReplicateEstimates"]
 
 
@@ -101,8 +104,8 @@ def run_replicates(
     methods : as in `fit`, "true data" for the estimate from the true data, and `Analyst`s.
     replicates : how many, or which indices; a replicate's numbers depend on its index alone.
     inference : how the methods named in `inferred` get standard errors; none by default.
-    device : "cpu", or "gpu" to solve every data set and its resamples through JAX; estimators that the device does not know
-        are solved on the CPU.
+    device : "cpu", or "gpu" to make every data set of a `Population`, and to solve it and its resamples, through JAX; what the device
+        does not know is made and solved on the CPU, from the same bits.
     """
     if device != "cpu":
         backend.accelerated(device)
@@ -129,7 +132,7 @@ def _block(
     inferred: Sequence[str],
     device: str,
 ) -> ReplicateEstimates:
-    truth, released = (_Prepared(table, scenario) for table in scenario.data(seed, indices))
+    data = ReplicateData(scenario, indices, seed, device)
     values: dict[str, Numbers] = {}
     parameters: tuple[str, ...] = ()
     for method in methods:
@@ -139,13 +142,13 @@ def _block(
             parameters = parameters or found
             continue
         assert not isinstance(method, Analyst)
-        sets = _sets(scenario, method, truth, released, len(indices), device)
+        sets = data.under(method)
         if not sets.together:
             found, values[label_of(method)] = _one_by_one(scenario, method, indices, seed)
             parameters = parameters or found
             continue
-        beta = sets.solve(truth_of(scenario, sets.equation.about.parameters))
-        parameters = sets.equation.about.parameters
+        parameters = sets.parameters
+        beta = sets.solve(truth_of(scenario, parameters))
         numbers: Numbers = {"estimate": beta}
         if inference is not None and label_of(method) in inferred:
             seeds = [scenario.draw_seed(seed, r) for r in indices]
@@ -174,14 +177,58 @@ class _Prepared:
         return self.scenario.plan.prepare(self.table, self.scenario.mechanism.schema)
 
 
-def _sets(
-    scenario: Scenario, method: str | Method, truth: _Prepared, released: _Prepared, groups: int, device: str = "cpu"
-) -> DataSets:
-    """The replicates under one method."""
-    oracle, mechanism = method == "true data", scenario.mechanism
-    of, chosen = (truth, Naive()) if oracle else (released, method_of(method))
-    bound = chosen.bind_each(of.function, mechanism.of_truth if oracle else mechanism, of.table, groups, device)
-    return DataSets(bound, groups, device)
+@dataclass(frozen=True)
+class ReplicateData:
+    """The data sets of a block, true and released: on the CPU, or made on a device."""
+
+    scenario: Scenario
+    indices: Sequence[int]
+    seed: int
+    device: str = "cpu"
+
+    @cached_property
+    def tables(self) -> tuple[_Prepared, _Prepared]:
+        """True and released, on the CPU."""
+        truth, released = self.scenario.data(self.seed, self.indices)
+        return _Prepared(truth, self.scenario), _Prepared(released, self.scenario)
+
+    @cached_property
+    def first(self) -> ReplicateData:
+        """The first few on the CPU, from which names are learned, and of which methods refuse what they cannot estimate."""
+        return ReplicateData(self.scenario, self.indices[: -(-LEARNED // self.scenario.n)], self.seed)
+
+    def alone(self, place: int, method: Method, oracle: bool) -> Equation:
+        """The equation of one of them, made on the CPU behind the first few, so that it is bound even where it has no root."""
+        few, n = [*self.first.indices, self.indices[place]], self.scenario.n
+        together = ReplicateData(self.scenario, few, self.seed).bound(method, oracle)
+        return together.rows(slice(n * (len(few) - 1), n * len(few)))
+
+    @cached_property
+    def made(self) -> MadeRecords | None:
+        """The data sets on the device; None where it cannot make them."""
+        population, scenario = self.scenario.generate, self.scenario
+        if self.device == "cpu" or not isinstance(population, Population):
+            return None
+        function, starts = self.first.tables[1].function, scenario.starts(self.seed, self.indices)
+        return MadeRecords.of(function, scenario.mechanism, population.columns, starts, scenario.n)
+
+    def under(self, method: str | Method) -> ManySets:
+        """The data sets under one method."""
+        oracle, made = method == "true data", self.made
+        chosen = Naive() if oracle else method_of(method)
+        if made is not None:
+            self.first.bound(chosen, oracle)
+            held = chosen.bind_made(made.unperturbed if oracle else made)
+            if held is not None:
+                names = made.function.parameters
+                return MadeDataSets(names, len(self.indices), held, lambda g: self.alone(g, chosen, oracle))
+        return DataSets(self.bound(chosen, oracle, self.device), len(self.indices), self.device)
+
+    def bound(self, method: Method, oracle: bool, device: str = "cpu") -> Equation:
+        """The equation of all data sets, over records on the CPU; the oracle's of the true ones."""
+        of, mechanism = self.tables[0 if oracle else 1], self.scenario.mechanism
+        known = mechanism.of_truth if oracle else mechanism
+        return method.bind_each(of.function, known, of.table, len(self.indices), device)
 
 
 def _one_by_one(
@@ -214,11 +261,12 @@ def _analysed(
         ]
         return _collected(given, fits)
     believed = replace(given, mechanism=analyst.idea(given, seeds[0]))
-    truth, released = (_Prepared(table, believed) for table in given.data(seed, indices))
-    sets = _sets(believed, "reversion", truth, released, len(indices))
-    beta = sets.solve(truth_of(believed, sets.equation.about.parameters))
+    released = _Prepared(given.data(seed, indices)[1], believed)
+    equation = method_of("reversion").bind_each(released.function, believed.mechanism, released.table, len(indices))
+    sets = DataSets(equation, len(indices))
+    beta = sets.solve(truth_of(believed, sets.parameters))
     errors = standard_errors(sets, beta, Sandwich(), seeds) if analyst.by == "wald" else {}
-    return sets.equation.about.parameters, {"estimate": beta, **errors}
+    return sets.parameters, {"estimate": beta, **errors}
 
 
 def _fitted(scenario: Scenario, released: Table, mechanism: Mechanism, method: str | Method) -> Result | None:
@@ -238,7 +286,7 @@ def _interval_numbers(result: Result | None, d: int) -> Numbers:
     return {"estimate": result.estimate, "se_fit": result.standard_errors, "low_fit": low, "high_fit": high}
 
 
-def standard_errors(sets: DataSets, beta: Float, inference: Sandwich | Resampling, seeds: Sequence[int]) -> Numbers:
+def standard_errors(sets: ManySets, beta: Float, inference: Sandwich | Resampling, seeds: Sequence[int]) -> Numbers:
     """Standard errors and what else the resamples say, in every data set that has an estimate; NaN in the others.
 
     Every data set has a sandwich; where `inference` is a `Resampling`, draws are added to it."""
@@ -257,7 +305,7 @@ def standard_errors(sets: DataSets, beta: Float, inference: Sandwich | Resamplin
     return _stacked(rows, beta.shape[1])
 
 
-def _one(engine: Engine, sets: DataSets, g: int, beta: Float, inference: Sandwich | Resampling, seed: int) -> Numbers:
+def _one(engine: Engine, sets: ManySets, g: int, beta: Float, inference: Sandwich | Resampling, seed: int) -> Numbers:
     from pramana.estimators.uncertainty import sandwich_errors
 
     out: Numbers = {"se_sandwich": sandwich_errors(engine, beta[g])}
@@ -270,7 +318,7 @@ def _one(engine: Engine, sets: DataSets, g: int, beta: Float, inference: Sandwic
     return out
 
 
-def _on_device(sets: DataSets, beta: Float, inference: Resampling, seeds: Sequence[int]) -> Numbers:
+def _on_device(sets: ManySets, beta: Float, inference: Resampling, seeds: Sequence[int]) -> Numbers:
     """The same numbers with every draw solved on the device; draws without a root there go to the careful solver."""
     assert sets.held is not None
     safe = np.where(np.isfinite(beta).all(axis=1, keepdims=True), beta, 0.0)

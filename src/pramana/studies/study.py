@@ -8,15 +8,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pramana.errors import PramanaError, suggestion
 from pramana.estimators import Method, ModelDependent, Naive, Reversion
 from pramana.frames.inputs import absence
+from pramana.kernels.variates import Variates
 from pramana.mechanism import Mechanism, TransitionMatrix
 from pramana.studies import noise, race
 from pramana.studies.analyst import Analyst
-from pramana.studies.scenario import Scenario
+from pramana.studies.scenario import Generate, Population, Scenario
 from pramana.studies.simulation import Study, Way
 
 SIZES = (1000, 1200, 1400, 1600, 1800, 2000)
@@ -40,28 +39,31 @@ NAMES = {
 GREEK = {"Intercept": "β₁", "x": "β₂"}
 
 
-def logistic(rng: np.random.Generator, n: int) -> Mapping[str, Any]:
+def logistic(draw: Variates) -> Mapping[str, Any]:
     """Simulation A: X ~ N(0.5, 1), Pr(Y = 1 | x) = expit(−1 + 1.5 x)."""
-    x = rng.normal(0.5, 1.0, n)
-    return {"x": x, "y": (rng.random(n) < 1 / (1 + np.exp(1 - 1.5 * x))).astype(np.int64)}
+    x = 0.5 + draw.normal()
+    return {"x": x, "y": draw.coin(draw.expit(-1 + 1.5 * x))}
 
 
-def linear(rng: np.random.Generator, n: int) -> Mapping[str, Any]:
+def linear(draw: Variates) -> Mapping[str, Any]:
     """Simulation B: Pr(X = 1) = 0.5, Y | x ~ N(−1 + x, 1)."""
-    x = (rng.random(n) < 0.5).astype(np.int64)
-    return {"x": x, "y": rng.normal(-1.0 + x, 1.0)}
+    x = draw.coin(0.5)
+    return {"x": x, "y": (-1.0 + x) + draw.normal()}
+
+
+A, B = Population(logistic), Population(linear)
 
 
 def _keeping(p00: float, p11: float) -> TransitionMatrix:
     return TransitionMatrix.binary(sensitivity=p11, specificity=p00)
 
 
-def _a(p00: float, p11: float, n: int, label: Mapping[str, object]) -> Scenario:
-    return Scenario(logistic, Mechanism({"y": _keeping(p00, p11)}), "y ~ x", (-1.0, 1.5), n, "binomial", label=label)
+def _a(p00: float, p11: float, n: int, label: Mapping[str, object], generate: Generate | Population = A) -> Scenario:
+    return Scenario(generate, Mechanism({"y": _keeping(p00, p11)}), "y ~ x", (-1.0, 1.5), n, "binomial", label=label)
 
 
 def _b(p00: float, p11: float, n: int, label: Mapping[str, object]) -> Scenario:
-    return Scenario(linear, Mechanism({"x": _keeping(p00, p11)}), "y ~ x", (-1.0, 1.0), n, label=label)
+    return Scenario(B, Mechanism({"x": _keeping(p00, p11)}), "y ~ x", (-1.0, 1.0), n, label=label)
 
 
 def _table(letter: str, make: Any) -> Study:
@@ -78,7 +80,7 @@ def _map(letter: str, make: Any) -> Study:
 
 
 def _table_again() -> Study:
-    cells = tuple(_a(p, p, n, {"p": p}) for p in KEEPS for n in SIZES)
+    cells = tuple(_a(p, p, n, {"p": p}, A.running) for p in KEEPS for n in SIZES)
     ways = (Analyst("reversion"), Analyst("stabilized", method="stabilized"))
     return Study("d2", "D2: Table 1 once more, with the stabilized estimator", cells, ways, page="table 1")
 

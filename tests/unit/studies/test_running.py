@@ -105,14 +105,24 @@ def test_an_unknown_study_suggests_the_nearest(tmp_path: Path) -> None:
         list(run_studies("a11", tmp_path, workers=1, resume=False, **OPTIONS))
 
 
+GENERATED = SCENARIO.replace("(200, 400)", "(200,)") + 'methods = ["reversion"]\nreference = None\n'
+MADE = """
+from dataclasses import replace
+from pramana.studies.study import FIVE as methods, MODEL_1, study_of
+scenarios, reference = [replace(study_of("a1").scenarios[0], n=300)], MODEL_1.label
+"""
+
+
 @pytest.mark.engines
-def test_workers_with_a_device_write_what_those_without_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("few", [GENERATED, MADE], ids=["data sent to the device", "data made on the device"])
+def test_workers_with_a_device_write_what_those_without_write(
+    few: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Workers run JAX on the CPU as if it were a GPU, since the scenario says so."""
     pytest.importorskip("jax")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     path = tmp_path / "scenario.py"
     as_if = "from pramana.kernels import accelerator\naccelerator.devices = lambda kind: [kind]\n"
-    few = SCENARIO.replace("(200, 400)", "(200,)") + 'methods = ["reversion"]\nreference = None\n'
     path.write_text(as_if + few, encoding="utf-8")
     results = []
     for device in ("cpu", "gpu"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,13 @@ import pytest
 
 import pramana as pr
 from pramana.estimators import ModelDependent
+from pramana.frames import read
 from pramana.inference.many import DataSets
 from pramana.kernels import backend
-from pramana.studies import Scenario, run_replicates, simulate
-from pramana.studies.study import MODEL_1, linear, logistic, study_of
+from pramana.kernels.streams import fractions, starts_of, uniforms
+from pramana.kernels.variates import CountedVariates, Variates, perturbing
+from pramana.studies import Population, Scenario, run_replicates, simulate
+from pramana.studies.study import MODEL_1, A, B, study_of
 from pramana.studies.summary import jackknife, jackknife_pairs, summarize
 
 FIVE = ("reversion", "true data", "naive", "model1", "model2")
@@ -20,7 +24,7 @@ FIVE = ("reversion", "true data", "naive", "model1", "model2")
 
 def small(n: int = 300, keep: float = 0.85) -> Scenario:
     mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(keep, keep)})
-    return Scenario(logistic, mechanism, "y ~ x", (-1.0, 1.5), n, "binomial", label={"p": keep})
+    return Scenario(A, mechanism, "y ~ x", (-1.0, 1.5), n, "binomial", label={"p": keep})
 
 
 def test_a_subset_of_replicates_gives_the_same_bits() -> None:
@@ -34,6 +38,18 @@ def test_a_subset_of_replicates_gives_the_same_bits() -> None:
 def test_another_seed_gives_other_data() -> None:
     one, two = (run_replicates(small(), ["naive"], 3, seed=s).values["naive"]["estimate"] for s in (1, 2))
     assert np.all(one != two)
+
+
+def test_replicates_scenarios_and_seeds_have_bits_of_their_own() -> None:
+    """Also apart from the words that perturb them, and from the weights of their resamples."""
+    first, second = small(300), small(300, 0.75)
+    starts = [int(s) for scenario in (first, second) for seed in (1, 2) for s in scenario.starts(seed, range(50))]
+    assert len(set(starts)) == 200
+    np.testing.assert_array_equal(first.starts(1, [7, 3]), first.starts(1, range(8))[[7, 3]])
+    draw = CountedVariates.of(first.starts(1, [3]), 300)
+    data, words = draw.uniform(), fractions(draw.words(perturbing(0, 0)))
+    weights = uniforms(first.draw_seed(1, 3), np.arange(40), np.arange(300))
+    assert np.unique(np.concatenate([data, words, weights])).size == 42 * 300
 
 
 @pytest.mark.parametrize("method", ["reversion", "naive", "model1", "model2"])
@@ -88,15 +104,17 @@ def _bound(formula: str, frame: dict[str, np.ndarray], mechanism: pr.Mechanism, 
 
 def covariate(n: int, keep: float) -> Scenario:
     mechanism = pr.Mechanism({"x": pr.TransitionMatrix.binary(keep, keep)})
-    return Scenario(linear, mechanism, "y ~ x", (-1.0, 1.0), n, label={"p": keep})
+    return Scenario(B, mechanism, "y ~ x", (-1.0, 1.0), n, label={"p": keep})
 
 
 @pytest.mark.parametrize(
     ("scenario", "methods"),
     [
         (small(250, 0.7), (*FIVE, ModelDependent(clip=True), "likelihood")),
-        (covariate(300, 0.75), ("reversion", "model1")),
+        (replace(small(250, 0.7), generate=A.running), (*FIVE, "likelihood")),
+        (covariate(300, 0.75), (*FIVE, ModelDependent(clip=True))),
     ],
+    ids=["response", "response, data from generators", "covariate"],
 )
 def test_all_methods_on_a_device_give_what_the_cpu_gives(
     scenario: Scenario, methods: tuple[Any, ...], as_if_gpu: Any, monkeypatch: pytest.MonkeyPatch
@@ -111,16 +129,123 @@ def test_all_methods_on_a_device_give_what_the_cpu_gives(
         for name, values in numbers.items():
             np.testing.assert_allclose(device.values[method][name], values, atol=1e-8, err_msg=f"{method} {name}")
     if scenario.n == 250:
-        assert host.values["reversion"]["rootless"].sum() > 0
+        assert np.nansum(host.values["reversion"]["rootless"]) > 0
 
 
-def test_data_sets_without_a_root_are_missing_on_a_device_too(as_if_gpu: Any) -> None:
+def three_levels(draw: Variates) -> dict[str, Any]:
+    z, x = draw.coin(0.6) + draw.coin(0.5), draw.normal()
+    return {"z": z, "x": x, "y": 0.5 + x * (z == 2) - (z == 1) + draw.normal()}
+
+
+THREE = pr.Mechanism({"z": pr.TransitionMatrix.randomized_response([0, 1, 2], 0.8, kind="nominal")})
+DENSE = pr.Mechanism(
+    {
+        "z": pr.TransitionMatrix.from_columns(
+            [0, 1, 2], [[0.8, 0.15, 0.1], [0.1, 0.7, 0.1], [0.1, 0.15, 0.8]], kind="nominal"
+        )
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "formula", "made"),
+    [
+        (DENSE, "y ~ x * z", True),
+        (DENSE, "x ~ z + y:z + y", True),
+        (DENSE, "y ~ I(x**2) + z", False),
+        (DENSE, "y ~ offset(x) + z", False),
+        (THREE, "y ~ x + z", False),
+    ],
+)
+def test_what_a_device_cannot_make_is_made_for_it(
+    mechanism: pr.Mechanism, formula: str, made: bool, as_if_gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Levels that are multiplied with a column are made there; transforms, offsets and draws of two words are not, and give the
+    same answers."""
     assert as_if_gpu is not None
-    scenario = small(25, 0.6)
-    host, device = (run_replicates(scenario, ["reversion"], 30, device=where).values for where in ("cpu", "gpu"))
-    found = host["reversion"]["estimate"]
-    assert np.isnan(found).any()
-    np.testing.assert_allclose(device["reversion"]["estimate"], found, rtol=1e-8, atol=1e-8)
+    names = pr.glm(formula).prepare(read(_some(three_levels)), mechanism.schema).parameters
+    scenario = Scenario(Population(three_levels), mechanism, formula, (0.0,) * len(names), 400, "gaussian")
+    host = run_replicates(scenario, ["reversion", "true data", "naive"], 5).values
+    asked: list[int] = []
+    data = Scenario.data
+
+    def counted(self: Scenario, seed: int, replicates: Any) -> Any:
+        asked.append(len(replicates))
+        return data(self, seed, replicates)
+
+    monkeypatch.setattr(Scenario, "data", counted)
+    device = run_replicates(scenario, ["reversion", "true data", "naive"], 5, device="gpu").values
+    assert (max(asked) < 5) == made
+    for method, numbers in host.items():
+        np.testing.assert_allclose(device[method]["estimate"], numbers["estimate"], rtol=1e-9, atol=1e-9)
+
+
+def _some(columns: Any, n: int = 50) -> dict[str, np.ndarray]:
+    return {name: v[0] for name, v in columns(CountedVariates.of(starts_of([1]), n)).items()}
+
+
+def test_a_study_on_a_device_sends_no_data_there(as_if_gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every estimator of the paper's studies is bound to records that were made there; of them all, one data set comes to the CPU."""
+    assert as_if_gpu is not None
+    monkeypatch.setattr(as_if_gpu.DeviceSets, "of", None)
+    monkeypatch.setattr("pramana.studies.simulation.DataSets", None)
+    for name, cell in (("a1", 17), ("b1", 17)):  # whose methods are those of a2 and b2, and more
+        study = study_of(name)
+        found = run_replicates(study.scenarios[cell], study.methods, 3, device="gpu")
+        assert len(found.values) == len(study.methods)
+        assert all(np.isfinite(numbers["estimate"]).all() for numbers in found.values.values())
+
+
+def test_generated_values_that_are_no_levels_are_refused_on_a_device_too(as_if_gpu: Any) -> None:
+    assert as_if_gpu is not None
+    wrong = replace(covariate(50, 0.8), generate=Population(lambda draw: {"x": 2 * draw.coin(0.5), "y": draw.normal()}))
+    with pytest.raises(pr.PramanaError):
+        run_replicates(wrong, ["naive"], 2)
+    from pramana.kernels.device_data import make
+
+    with pytest.raises(pr.PramanaError, match=r"values of 'x' .* none of its levels 0, 1: generate levels"):
+        make(wrong.generate.columns, starts_of([1, 2]), 50, "x", (0, 1), np.array([[2**63], [2**62]], dtype=np.uint64))
+
+
+@pytest.mark.parametrize(
+    "y", [lambda x, draw: np.exp(x) + draw.normal(), lambda x, draw: draw.normal() if x.sum() > 0 else draw.uniform()]
+)
+def test_a_population_that_a_device_cannot_follow_is_refused(y: Any, as_if_gpu: Any) -> None:
+    assert as_if_gpu is not None
+
+    def columns(draw: Variates) -> dict[str, Any]:
+        x = draw.coin(0.5)
+        return {"x": x, "y": y(x, draw)}
+
+    scenario = replace(covariate(50, 0.8), generate=Population(columns))
+    assert np.isfinite(run_replicates(scenario, ["naive"], 2).values["naive"]["estimate"]).all()
+    with pytest.raises(pr.PramanaError, match=r"cannot be made on a device, which says: .*; write it in arithmetic"):
+        run_replicates(scenario, ["naive"], 2, device="gpu")
+
+
+@pytest.mark.parametrize("scenario", [small(25, 0.6), covariate(6, 0.8)], ids=["response", "covariate"])
+def test_data_sets_without_a_root_are_missing_on_a_device_too(
+    scenario: Scenario, as_if_gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a covariate is the same in all records of a data set, which the design of a block must not mind."""
+    assert as_if_gpu is not None
+    monkeypatch.setattr("pramana.studies.simulation.LEARNED", 5 * scenario.n)
+    ways = ("reversion", "true data", "naive")
+    host, device = (run_replicates(scenario, ways, 60, device=where).values for where in ("cpu", "gpu"))
+    missing = [np.isnan(host[method]["estimate"]).mean() for method in ways]
+    assert 0 < max(missing) < 1
+    for method in ways:
+        np.testing.assert_allclose(device[method]["estimate"], host[method]["estimate"], rtol=1e-8, atol=1e-8)
+
+
+def test_responses_that_a_family_cannot_have_are_refused_on_a_device_too(as_if_gpu: Any) -> None:
+    """In whichever data set they are."""
+    assert as_if_gpu is not None
+    rare = Population(lambda draw: {"x": draw.coin(0.5), "y": 3.4 + draw.normal()})
+    scenario = replace(covariate(1000, 0.8), generate=rare, family="gamma")
+    for device in ("cpu", "gpu"):
+        with pytest.raises(pr.PramanaError, match=r"response 'y' has .* family 'gamma' cannot have"):
+            run_replicates(scenario, ["naive"], 40, device=device)
 
 
 def test_data_sets_one_after_the_other_are_solved_as_by_themselves() -> None:
@@ -156,10 +281,10 @@ def test_the_jackknife_equals_leaving_each_one_out() -> None:
 
 
 def test_the_summary_counts_failures_and_divides_mean_squares() -> None:
-    replicates = simulate(small(), ["reversion", "model1"], 30).replicates
+    replicates = simulate(small(600), ["reversion", "model1"], 30).replicates
     assert replicates is not None
     replicates.values["reversion"]["estimate"][2] = np.nan
-    rows = summarize(small(), replicates, MODEL_1.label).rows
+    rows = summarize(small(600), replicates, MODEL_1.label).rows
     first = rows[0]
     assert (first["failures"], first["replicates"]) == (1, 30)
     error = np.delete(replicates.values["reversion"]["estimate"][:, 0], 2) + 1
@@ -170,18 +295,17 @@ def test_the_summary_counts_failures_and_divides_mean_squares() -> None:
 
 def test_the_papers_studies_have_the_papers_cells() -> None:
     assert [len(study_of(name).scenarios) for name in ("a1", "a2", "b1", "b2")] == [18, 441, 18, 441]
-    rng = np.random.default_rng(1)
-    data = linear(rng, 200_000)
+    data = B.running(np.random.default_rng(1), 200_000)
     assert np.mean(data["y"][data["x"] == 1]) == pytest.approx(0.0, abs=0.02)
 
 
 def test_wrong_truth_and_wrong_sizes_are_refused() -> None:
     mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(0.8, 0.8)})
     with pytest.raises(pr.PramanaError, match="truth has 1 values but the estimates are Intercept, x"):
-        run_replicates(Scenario(logistic, mechanism, "y ~ x", (1.0,), 50, "binomial"), ["naive"], 2)
+        run_replicates(Scenario(A, mechanism, "y ~ x", (1.0,), 50, "binomial"), ["naive"], 2)
     with pytest.raises(pr.PramanaError, match="where n=50 were asked for"):
         run_replicates(
-            Scenario(lambda rng, n: logistic(rng, n + 1), mechanism, "y ~ x", (1.0, 1.0), 50, "binomial"), ["naive"], 2
+            Scenario(lambda rng, n: A.running(rng, n + 1), mechanism, "y ~ x", (1.0, 1.0), 50, "binomial"), ["naive"], 2
         )
 
 
