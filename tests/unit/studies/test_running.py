@@ -113,13 +113,12 @@ scenarios, reference = [replace(study_of("a1").scenarios[0], n=300)], MODEL_1.la
 """
 
 
-@pytest.mark.engines
+@pytest.mark.usefixtures("as_if_gpu")  # which also sets right what the scenario leaves behind in this process
 @pytest.mark.parametrize("few", [GENERATED, MADE], ids=["data sent to the device", "data made on the device"])
 def test_workers_with_a_device_write_what_those_without_write(
     few: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers run JAX on the CPU as if it were a GPU, since the scenario says so."""
-    pytest.importorskip("jax")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     path = tmp_path / "scenario.py"
     as_if = "from pramana.kernels import accelerator\naccelerator.devices = lambda kind: [kind]\n"
