@@ -138,6 +138,17 @@ def test_models(case: str, size: str, data: pd.DataFrame, folder: Path, in_block
     same(pr.fit(what, folder, MECHANISM, memory=1, **options), pr.fit(what, data, MECHANISM, **options))
 
 
+@pytest.mark.parametrize("size", ["one block", "seven blocks"])
+def test_score_intervals_that_look_far_out(size: str, data: pd.DataFrame, in_blocks: Callable[[str], None]) -> None:
+    """A mean of e¹²³ is tried on the way, and sums at the values after it do not begin from that one's."""
+    in_blocks(size)
+    some = data.iloc[:600].assign(time=np.random.default_rng(1).gamma(1.0, size=600))
+    source = dataset.dataset(pa.Table.from_pandas(some, preserve_index=False))
+    for formula in ("visits ~ edu", "visits ~ edu + offset(log(time))"):
+        options: dict[str, Any] = {"family": "poisson", "inference": pr.Sandwich(interval="score")}
+        same(pr.fit(formula, source, MECHANISM, memory=1, **options), pr.fit(formula, some, MECHANISM, **options))
+
+
 COUNTS = [[90, 8, 4], [6, 95, 9], [4, 7, 97]]
 MEASURED = pr.Mechanism(
     {

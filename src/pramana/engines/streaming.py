@@ -281,11 +281,13 @@ class StreamEngine(LocalEngine):
         found = known.moved(ends[0][0] + ends[1][0], ends[0][1] + ends[1][1], beta - last, each)
         try:
             apart = np.subtract(*(known.moved(*pair, beta - last, 2 * each).covariance for pair in ends))
-        except np.linalg.LinAlgError:
+            variances = np.diag(found.covariance)
+        except np.linalg.LinAlgError:  # far out, where score intervals look, a slope may vanish
             return None
         with np.errstate(all="ignore"):
-            errors = np.sqrt(np.diag(found.covariance))
-            return found if 0.5 * np.abs(apart / np.outer(errors, errors)).max() <= CARRIED else None
+            errors = np.sqrt(variances)
+            agree = 0.5 * np.abs(apart / np.outer(errors, errors)).max() <= CARRIED
+            return found if agree and found.stands_out(known) else None
 
     def spread(self, beta: Float, weights: Any) -> Float:  # noqa: ARG002 - the scale on which a score is zero
         few, each = self.sketch()
