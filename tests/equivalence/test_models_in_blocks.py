@@ -273,3 +273,14 @@ def test_a_bandwidth_of_the_sample_says_so(data: pd.DataFrame, folder: Path, in_
     np.testing.assert_allclose(found.standard_errors, whole.standard_errors, rtol=1e-5)
     found = pr.fit(pr.quantile_regression("income ~ x"), folder, MECHANISM, memory=1)
     assert "of a random sample of 4" in found.facts["Bandwidth"]
+
+
+def test_a_model_without_a_root_is_refused_as_in_memory() -> None:
+    """Where the sample has no root either, that of an easier equation over the sample is asked for, under the sample's weights."""
+    x = np.linspace(-2, 2, 150)
+    parted = pd.DataFrame({"ill": (x > 0).astype(int), "x": x})
+    what = pr.margins("ill ~ x", "x", "binomial")
+    mechanism = pr.Mechanism({"ill": pr.TransitionMatrix.binary(0.6, 0.6)})
+    for source in (parted, dataset.dataset(pa.Table.from_pandas(parted))):
+        with pytest.raises(pr.SolveError, match="no root was found for 'coefficient:Intercept'"):
+            pr.fit(what, source, mechanism, memory=1)

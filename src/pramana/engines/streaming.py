@@ -295,7 +295,7 @@ class StreamEngine(LocalEngine):
 
     # Starts and remarks come from some of the records.
 
-    def start(self, weights: Any, solve: Callable[[Engine], Float]) -> Float:  # noqa: ARG002
+    def start(self, weights: Any, solve: Callable[[Engine, Any], Float]) -> Float:  # noqa: ARG002
         assert self.few is not None
         return self.few.start(self.few.own, solve)
 
