@@ -288,3 +288,36 @@ def test_the_file_of_another_format_is_named(parts: Path) -> None:
     (parts / "README.txt").write_text("Made in May.\n", encoding="utf-8")
     with pytest.raises(pr.DataError, match=r"several formats \(csv: 'README\.txt'; parquet: 'part-0\.parquet'\)"):
         fitted(parts)
+
+
+@pytest.mark.parametrize("batch", [10_000, 40])
+def test_text_that_is_a_view_is_read_in_blocks(
+    batch: int, frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow cannot take rows of it, of which a sample is made."""
+    monkeypatch.setattr(sources, "BATCH", batch)
+    whole = pa.Table.from_pandas(frame, preserve_index=False)
+    texts = [
+        field.name for field in whole.schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+    ]
+    viewed = whole.cast(pa.schema([f.with_type(pa.string_view()) if f.name in texts else f for f in whole.schema]))
+    assert texts
+    found, known = (fitted(given) for given in (dataset.dataset(viewed), frame))
+    np.testing.assert_allclose(found.estimate, known.estimate, rtol=1e-9)
+    np.testing.assert_allclose(found.standard_errors, known.standard_errors, rtol=1e-9)
+
+
+@pytest.mark.parametrize("where", ["clusters", "strata"])
+@pytest.mark.parametrize("memory", ["1 GB", 1])
+def test_labels_that_were_rounded_tell_no_units_apart(
+    where: str, memory: str | float, frame: pd.DataFrame, tmp_path: Path
+) -> None:
+    """Twenty-five digits, in a text file, are read as numbers of which several are equal."""
+    long = frame.assign(person=[str(10**25 + k) for k in range(len(frame))], house=np.arange(len(frame)) % 20)
+    long.to_csv(tmp_path / "long.csv", index=False)
+    design = {"clusters": "house", where: "person"}
+    options: dict[str, Any] = {"clusters": "person"} if where == "clusters" else {"design": pr.SurveyDesign(**design)}
+    with pytest.raises(
+        pr.DataError, match=rf"{where} hold \d+ number\(s\) of 16 digits or more.*store the column as text"
+    ):
+        fitted(tmp_path / "long.csv", memory=memory, **options)

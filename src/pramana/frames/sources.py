@@ -120,6 +120,14 @@ def table_of(batch: pa.RecordBatch | pa.Table, kind: FrameKind, label: str) -> T
     return Table(whole, kind, label)
 
 
+def takeable(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same records, with text of which Arrow can take some rows; of views it cannot."""
+    plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    if not any(kind in plain for kind in batch.schema.types):
+        return batch
+    return batch.cast(pa.schema([field.with_type(plain.get(field.type, field.type)) for field in batch.schema]))
+
+
 class NarrowTypeError(DataError):
     """Fields further down a text file do not read as the type that the first ones have: `column` and that type are named."""
 
