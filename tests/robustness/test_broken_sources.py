@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,24 @@ def test_a_column_of_two_types_is_named_with_both(parts: Path) -> None:
     pd.read_parquet(parts / "part-1.parquet").astype({"x": str}).to_parquet(parts / "part-1.parquet", index=False)
     with pytest.raises(pr.DataError, match=r"column 'x' is of type .* in .*part-1\.parquet.* and of type double"):
         fitted(parts)
+
+
+@pytest.mark.parametrize(("first", "then"), [("int8", "int64"), ("uint8", "int16"), ("int32", "uint32")])
+@pytest.mark.parametrize("memory", [None, 1])
+def test_whole_numbers_have_the_widest_type_of_all_files(
+    memory: float | None, first: str, then: str, parts: Path, frame: pd.DataFrame
+) -> None:
+    """Programs store small numbers in few bits, and the first file need not hold the large ones."""
+    low, high = np.iinfo(then).min // 2, np.iinfo(then).max // 2
+    size = np.r_[np.arange(300) % 7, np.linspace(low, high, 600).astype(np.int64)]
+    whole = frame.assign(size=size)
+    for k, kind in enumerate((first, then, then)):
+        whole.iloc[300 * k : 300 * (k + 1)].astype({"size": kind}).to_parquet(parts / f"part-{k}.parquet", index=False)
+    formula = f"y ~ x + I(size / {high:.3e})"
+    found, known = fitted(parts, formula, memory=memory), fitted(whole, formula)
+    np.testing.assert_allclose(found.estimate, known.estimate, rtol=1e-8)
+    pieces = fitted(parts, formula, engine=ThreadPoolExecutor(1))
+    np.testing.assert_allclose(pieces.estimate, known.estimate, rtol=1e-8)
 
 
 def test_a_column_that_one_file_lacks_is_named(parts: Path) -> None:

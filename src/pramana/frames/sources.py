@@ -7,7 +7,7 @@ import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from glob import glob
 from pathlib import Path
@@ -190,28 +190,33 @@ class FileSource(Source):
             raise _broken(paths[0] if len(paths) == 1 else Path(label), error) from None
         check_header(names, paths[0])
         source = cls(found, tuple(paths), label, tuple(map(_stamp, paths)), text=text, types=types or {})
-        source._refuse_differing(kind)
-        return source
+        return source._agreeing(kind)
 
-    def _refuse_differing(self, kind: str) -> None:
-        """A column must have one type in all files; Arrow would fill a missing one with gaps."""
+    def _agreeing(self, kind: str) -> FileSource:
+        """A column must have one type in all files, whole numbers the widest of theirs; Arrow would fill a missing one with gaps, and refuse
+        numbers that the first file's type does not hold."""
         if kind == "csv":
             self._refuse_other_headers()
-            return
+            return self
+        known = schema = self.dataset.schema
         for path, fragment in zip(self.files, self.dataset.get_fragments(), strict=True):
             try:
                 own = fragment.physical_schema
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 raise _broken(path, error) from None
             check_header(own.names, path)
-            for column in self.dataset.schema:
+            for place, column in enumerate(schema):
                 if column.name not in own.names:
                     self._refuse_lacking(path, column.name)
-                elif _family(own.field(column.name).type) != _family(column.type):
+                    continue
+                wider = _common(own.field(column.name).type, column.type)
+                if wider is None:
                     raise DataError(
                         f"column {column.name!r} is of type {own.field(column.name).type} in {str(path)!r} and of type {column.type} in "
                         f"{str(self.files[0])!r}: convert it to one type"
                     )
+                schema = schema if wider == column.type else schema.set(place, column.with_type(wider))
+        return self if schema is known else replace(self, dataset=_with_schema(self.dataset, schema))
 
     def _refuse_other_headers(self) -> None:
         """Text files must have the columns of the first; their types are those in which all fields can be written."""
@@ -609,6 +614,25 @@ def _family(kind: Any) -> Any:
     """Types that are one to a fit: text in any form, and numbers of any width."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return "text" if is_text(kind) else "whole" if pa.types.is_integer(kind) else kind
+
+
+def _with_schema(files: Any, schema: pa.Schema) -> Any:
+    """The same files, read as these types."""
+    from pyarrow import dataset as ds
+
+    return ds.FileSystemDataset(list(files.get_fragments()), schema, files.format, files.filesystem)
+
+
+def _common(own: Any, known: Any) -> Any:
+    """The type for values of both, as the first file has them or wider; None where a fit takes them for different things."""
+    if _family(own) != _family(known):
+        return None
+    if own == known or not (pa.types.is_integer(own) and pa.types.is_integer(known)):
+        return known
+    signs = {pa.types.is_signed_integer(kind) for kind in (own, known)}
+    if len(signs) == 1:
+        return max(own, known, key=lambda kind: kind.bit_width)
+    return None if pa.uint64() in (own, known) else pa.int64()
 
 
 def _parquet_format(path: Path) -> Any:
