@@ -303,6 +303,15 @@ def test_the_file_with_two_columns_of_one_name_is_named(parts: Path) -> None:
         fitted(parts)
 
 
+@pytest.mark.parametrize("which", [0, 1])
+def test_the_text_file_with_two_columns_of_one_name_is_named(which: int, frame: pd.DataFrame, tmp_path: Path) -> None:
+    for k in range(2):
+        text = frame.iloc[450 * k : 450 * (k + 1)].to_csv(index=False)
+        (tmp_path / f"part-{k}.csv").write_text(text.replace("x,g,y", "x,x,y", 1) if k == which else text)
+    with pytest.raises(pr.DataError, match=rf"two columns of 'part-{which}\.csv' have the same name, 'x': rename"):
+        fitted(tmp_path, "y ~ x")
+
+
 def test_the_file_of_another_format_is_named(parts: Path) -> None:
     (parts / "README.txt").write_text("Made in May.\n", encoding="utf-8")
     with pytest.raises(pr.DataError, match=r"several formats \(csv: 'README\.txt'; parquet: 'part-0\.parquet'\)"):

@@ -7,6 +7,7 @@ import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from glob import glob
@@ -227,6 +228,7 @@ class FileSource(Source):
             try:
                 names = ds.dataset(str(path), format=form).schema.names
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+                _check_csv_header(path)
                 raise _broken(path, error) from None
             for name in self.names:
                 if name not in names:
@@ -673,8 +675,21 @@ def _blame(paths: Sequence[Path], form: Any) -> None:
         try:
             names = ds.dataset(str(path), format=form).schema.names
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            _check_csv_header(path)
             raise _broken(path, error) from None
         check_header(names, path)
+
+
+def _check_csv_header(path: Path) -> None:
+    """Arrow's dataset of a text file with two columns of one name does not say which; its plain reader knows them."""
+    from pyarrow import csv
+
+    if _format(path) != "csv":
+        return
+    with suppress(pa.ArrowException, OSError, UnicodeDecodeError):  # whoever asked says what else is wrong
+        dialect = dialect_of(path)
+        options = csv.ParseOptions(delimiter=dialect.delimiter, quote_char=dialect.quote or False)
+        check_header(csv.open_csv(path, csv.ReadOptions(encoding=dialect.encoding), options).schema.names, path)
 
 
 def _broken(path: Path, error: Exception, after: str = "") -> DataError:
