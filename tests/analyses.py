@@ -600,12 +600,14 @@ def compared_by_sandwich() -> pr.Comparison:
 @analysis("specification test")
 def specification() -> dict[str, Any]:
     return {
-        "response": pr.specification_test("employed ~ age", released("employed"), mechanism("employed")),
+        "response": pr.specification_test(
+            "employed ~ age", released("employed"), mechanism("employed"), family="binomial"
+        ),
         "covariate": pr.specification_test(
             "visits ~ age + edu", released("edu"), mechanism("edu"), family="poisson", covariate_model="age"
         ),
         "both, weighted": pr.specification_test(
-            "ill ~ age + edu", released("ill, edu"), mechanism("ill, edu"), weights="w"
+            "ill ~ age + edu", released("ill, edu"), mechanism("ill, edu"), family="binomial", weights="w"
         ),
         "gaussian": pr.specification_test("score ~ age + edu", released("edu"), mechanism("edu"), family="gaussian"),
     }
@@ -1052,7 +1054,7 @@ COMMANDS = {
     "fit design": "mean(cost, by=edu) | public.csv --weights w --strata stratum --clusters house",
     "fit likelihood": "score ~ age + edu | public.csv --method likelihood --covariate-model age",
     "compare": "employed ~ age + edu | public.csv --truth true.csv --family binomial --methods reversion,likelihood",
-    "specification": "employed ~ age + edu | public.csv",
+    "specification": "employed ~ age + edu | public.csv --family binomial",
     "risk": "true.csv | --mechanism m.json --keys region,edu --analysis income~age+edu",
     "plan": "true.csv | ill --analysis score~age+ill --se ill=0.15 --simulate 0",
     "plan optimal": "true.csv | ill --analysis score~age+ill --optimal --epsilon 1 --starts 2",

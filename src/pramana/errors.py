@@ -123,7 +123,7 @@ def _quoted_term(name: str) -> str:
 
 
 def released(function: Callable[P, R]) -> Callable[P, R]:
-    """A function on released data: its errors show the values that they quote."""
+    """A function on released data: its errors show the values that they quote, and what is wrong with a file is the user's to mend."""
 
     @wraps(function)
     def door(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -132,6 +132,10 @@ def released(function: Callable[P, R]) -> Callable[P, R]:
         except PramanaError as error:
             error.show()
             raise
+        except OSError as error:
+            if error.errno is None or error.filename is None:
+                raise
+            raise _of_a_file(error) from error
 
     return door
 
@@ -164,8 +168,7 @@ def confidential(function: Callable[P, R]) -> Callable[P, R]:
 def _without_values(error: BaseException) -> PramanaError:
     """Another library's error, of which only what holds no value is kept: its type and where it came from."""
     if isinstance(error, OSError) and error.errno is not None:
-        where = f": {os.fspath(error.filename)!r}" if isinstance(error.filename, str | os.PathLike) else ""
-        return PramanaError(f"{os.strerror(error.errno)}{where}")
+        return _of_a_file(error)
     places = []
     step = error.__traceback__
     while step is not None:
@@ -176,6 +179,12 @@ def _without_values(error: BaseException) -> PramanaError:
         f"{type(error).__name__} of {places[-1][0].split('.')[0]}, called in line {line} of {module}: its text is withheld, since it "
         "may quote confidential values; check the types of the columns, or repeat the call on invented data to read it"
     )
+
+
+def _of_a_file(error: OSError) -> PramanaError:
+    """What the system says of a file, such as a name that is too long for one or a folder that may not be looked into."""
+    where = f": {os.fspath(error.filename)!r}" if isinstance(error.filename, str | os.PathLike) else ""
+    return PramanaError(f"{os.strerror(error.errno or 0)}{where}")
 
 
 _UNDERNEATH = frozenset(

@@ -21,7 +21,6 @@ from pramana.estimators.measured import taken_as_known
 from pramana.estimators.two_way import estimated
 from pramana.formulas.functions import Functions, own_functions
 from pramana.formulas.subset import Subset
-from pramana.formulas.text import is_call
 from pramana.frames.sources import kept
 from pramana.frames.workers import Workers
 from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign, Woodruff
@@ -220,7 +219,7 @@ def specification_test(
     data: Any,
     mechanism: Mechanism | str | Path | None,
     *,
-    family: str | Family = "binomial",
+    family: str | Family | None = None,
     link: str | None = None,
     covariate_model: str | None = None,
     weights: ColumnLike = None,
@@ -234,7 +233,7 @@ def specification_test(
     Where the model holds, the reversion score at the maximum likelihood estimate is zero up to noise of known size.
     For every family with a likelihood, with perturbed response, covariates or both; refused where the model is
     saturated, because both estimators then coincide. The likelihood's whole model is tested, its error law and
-    `covariate_model` included. Other arguments as in `fit` and `Likelihood`.
+    `covariate_model` included. Other arguments as in `fit` and `Likelihood`, the family too: gaussian unless another is named.
 
     >>> import numpy as np, pramana as pr
     >>> k = np.arange(2000)
@@ -242,14 +241,13 @@ def specification_test(
     >>> y = (k * 0.618 % 1 < 1 / (1 + np.exp(1 - x - 0.5 * x**2))).astype(int)
     >>> released = np.where(k * 0.377 % 1 < 0.15, 1 - y, y)
     >>> mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(sensitivity=0.85, specificity=0.85)})
-    >>> print(pr.specification_test("y ~ x", {"x": x, "y": released}, mechanism))
+    >>> print(pr.specification_test("y ~ x", {"x": x, "y": released}, mechanism, family="binomial"))
     Specification test: chi2(2) = 52, p < 0.0001
     The released data contradict the model: prefer method='reversion', or enrich the formula and test again.
-    >>> pr.specification_test("y ~ x + I(x**2)", {"x": x, "y": released}, mechanism).p_value > 0.05
+    >>> pr.specification_test("y ~ x + I(x**2)", {"x": x, "y": released}, mechanism, family="binomial").p_value > 0.05
     True
     """
     beside = Beside(weights, frequencies)
-    asked = family if isinstance(formula, str) and not is_call(formula) else None
-    plan = question(formula, asked, link, functions)
+    plan = question(formula, family, link, functions)
     task = Task.read(plan, data, mechanism, beside, Options(missing=missing, verify=verify))
     return Likelihood(covariate_model=covariate_model).specification(task)

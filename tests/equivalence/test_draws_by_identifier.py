@@ -54,6 +54,23 @@ def test_blocks_and_queries_draw_the_same(data: pd.DataFrame, tmp_path: Path, mo
             np.testing.assert_allclose(errors(source, memory=1, **keyed), whole, rtol=1e-8)
 
 
+@pytest.mark.parametrize("held", [1000, 100])
+@pytest.mark.parametrize("column", ["number", "name"])
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_an_identifier_that_comes_back_in_another_block_is_refused(
+    ending: str, column: str, held: int, data: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where not all identifiers can be held: equal ones are held together, or not at all."""
+    monkeypatch.setattr(sources, "BATCH", 200)
+    monkeypatch.setattr(streaming, "KEYS", held)
+    again = pd.concat([data.iloc[:800], data.iloc[:700]])
+    again.to_parquet(tmp_path / "again.parquet", index=False, row_group_size=200)
+    again.to_csv(tmp_path / "again.csv", index=False)
+    keyed = pr.Resampling(draws=20, seed=1, id=column)
+    with pytest.raises(pr.DataError, match=rf"id='{column}' holds at least \d+ value\(s\) a second time"):
+        errors([tmp_path / f"again.{ending}"], inference=keyed, memory=1)
+
+
 @pytest.mark.parametrize(
     ("column", "options", "message"),
     [

@@ -138,6 +138,17 @@ def test_models(case: str, size: str, data: pd.DataFrame, folder: Path, in_block
     same(pr.fit(what, folder, MECHANISM, memory=1, **options), pr.fit(what, data, MECHANISM, **options))
 
 
+@pytest.mark.parametrize("size", ["one block", "seven blocks"])
+def test_score_intervals_that_look_far_out(size: str, data: pd.DataFrame, in_blocks: Callable[[str], None]) -> None:
+    """A mean of e¹²³ is tried on the way, and sums at the values after it do not begin from that one's."""
+    in_blocks(size)
+    some = data.iloc[:600].assign(time=np.random.default_rng(1).gamma(1.0, size=600))
+    source = dataset.dataset(pa.Table.from_pandas(some, preserve_index=False))
+    for formula in ("visits ~ edu", "visits ~ edu + offset(log(time))"):
+        options: dict[str, Any] = {"family": "poisson", "inference": pr.Sandwich(interval="score")}
+        same(pr.fit(formula, source, MECHANISM, memory=1, **options), pr.fit(formula, some, MECHANISM, **options))
+
+
 COUNTS = [[90, 8, 4], [6, 95, 9], [4, 7, 97]]
 MEASURED = pr.Mechanism(
     {
@@ -262,3 +273,14 @@ def test_a_bandwidth_of_the_sample_says_so(data: pd.DataFrame, folder: Path, in_
     np.testing.assert_allclose(found.standard_errors, whole.standard_errors, rtol=1e-5)
     found = pr.fit(pr.quantile_regression("income ~ x"), folder, MECHANISM, memory=1)
     assert "of a random sample of 4" in found.facts["Bandwidth"]
+
+
+def test_a_model_without_a_root_is_refused_as_in_memory() -> None:
+    """Where the sample has no root either, that of an easier equation over the sample is asked for, under the sample's weights."""
+    x = np.linspace(-2, 2, 150)
+    parted = pd.DataFrame({"ill": (x > 0).astype(int), "x": x})
+    what = pr.margins("ill ~ x", "x", "binomial")
+    mechanism = pr.Mechanism({"ill": pr.TransitionMatrix.binary(0.6, 0.6)})
+    for source in (parted, dataset.dataset(pa.Table.from_pandas(parted))):
+        with pytest.raises(pr.SolveError, match="no root was found for 'coefficient:Intercept'"):
+            pr.fit(what, source, mechanism, memory=1)

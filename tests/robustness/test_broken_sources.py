@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,24 @@ def test_a_column_of_two_types_is_named_with_both(parts: Path) -> None:
     pd.read_parquet(parts / "part-1.parquet").astype({"x": str}).to_parquet(parts / "part-1.parquet", index=False)
     with pytest.raises(pr.DataError, match=r"column 'x' is of type .* in .*part-1\.parquet.* and of type double"):
         fitted(parts)
+
+
+@pytest.mark.parametrize(("first", "then"), [("int8", "int64"), ("uint8", "int16"), ("int32", "uint32")])
+@pytest.mark.parametrize("memory", [None, 1])
+def test_whole_numbers_have_the_widest_type_of_all_files(
+    memory: float | None, first: str, then: str, parts: Path, frame: pd.DataFrame
+) -> None:
+    """Programs store small numbers in few bits, and the first file need not hold the large ones."""
+    low, high = np.iinfo(then).min // 2, np.iinfo(then).max // 2
+    size = np.r_[np.arange(300) % 7, np.linspace(low, high, 600).astype(np.int64)]
+    whole = frame.assign(size=size)
+    for k, kind in enumerate((first, then, then)):
+        whole.iloc[300 * k : 300 * (k + 1)].astype({"size": kind}).to_parquet(parts / f"part-{k}.parquet", index=False)
+    formula = f"y ~ x + I(size / {high:.3e})"
+    found, known = fitted(parts, formula, memory=memory), fitted(whole, formula)
+    np.testing.assert_allclose(found.estimate, known.estimate, rtol=1e-8)
+    pieces = fitted(parts, formula, engine=ThreadPoolExecutor(1))
+    np.testing.assert_allclose(pieces.estimate, known.estimate, rtol=1e-8)
 
 
 def test_a_column_that_one_file_lacks_is_named(parts: Path) -> None:
@@ -284,7 +303,49 @@ def test_the_file_with_two_columns_of_one_name_is_named(parts: Path) -> None:
         fitted(parts)
 
 
+@pytest.mark.parametrize("which", [0, 1])
+def test_the_text_file_with_two_columns_of_one_name_is_named(which: int, frame: pd.DataFrame, tmp_path: Path) -> None:
+    for k in range(2):
+        text = frame.iloc[450 * k : 450 * (k + 1)].to_csv(index=False)
+        (tmp_path / f"part-{k}.csv").write_text(text.replace("x,g,y", "x,x,y", 1) if k == which else text)
+    with pytest.raises(pr.DataError, match=rf"two columns of 'part-{which}\.csv' have the same name, 'x': rename"):
+        fitted(tmp_path, "y ~ x")
+
+
 def test_the_file_of_another_format_is_named(parts: Path) -> None:
     (parts / "README.txt").write_text("Made in May.\n", encoding="utf-8")
     with pytest.raises(pr.DataError, match=r"several formats \(csv: 'README\.txt'; parquet: 'part-0\.parquet'\)"):
         fitted(parts)
+
+
+@pytest.mark.parametrize("batch", [10_000, 40])
+def test_text_that_is_a_view_is_read_in_blocks(
+    batch: int, frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow cannot take rows of it, of which a sample is made."""
+    monkeypatch.setattr(sources, "BATCH", batch)
+    whole = pa.Table.from_pandas(frame, preserve_index=False)
+    texts = [
+        field.name for field in whole.schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+    ]
+    viewed = whole.cast(pa.schema([f.with_type(pa.string_view()) if f.name in texts else f for f in whole.schema]))
+    assert texts
+    found, known = (fitted(given) for given in (dataset.dataset(viewed), frame))
+    np.testing.assert_allclose(found.estimate, known.estimate, rtol=1e-9)
+    np.testing.assert_allclose(found.standard_errors, known.standard_errors, rtol=1e-9)
+
+
+@pytest.mark.parametrize("where", ["clusters", "strata"])
+@pytest.mark.parametrize("memory", ["1 GB", 1])
+def test_labels_that_were_rounded_tell_no_units_apart(
+    where: str, memory: str | float, frame: pd.DataFrame, tmp_path: Path
+) -> None:
+    """Twenty-five digits, in a text file, are read as numbers of which several are equal."""
+    long = frame.assign(person=[str(10**25 + k) for k in range(len(frame))], house=np.arange(len(frame)) % 20)
+    long.to_csv(tmp_path / "long.csv", index=False)
+    design = {"clusters": "house", where: "person"}
+    options: dict[str, Any] = {"clusters": "person"} if where == "clusters" else {"design": pr.SurveyDesign(**design)}
+    with pytest.raises(
+        pr.DataError, match=rf"{where} hold \d+ number\(s\) of 16 digits or more.*store the column as text"
+    ):
+        fitted(tmp_path / "long.csv", memory=memory, **options)

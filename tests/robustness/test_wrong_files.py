@@ -316,3 +316,15 @@ def test_names_that_steer_a_terminal_are_spelled_out(tmp_path: Path) -> None:
     )
     assert "\x1b" not in str(answer)
     assert "a\\x1b[2J" in str(answer)
+
+
+def test_a_table_given_as_text_is_refused_in_words(mechanism: pr.Mechanism) -> None:
+    """Its records in place of a file's name, which is too long for one."""
+    records = "age,income\n" + "1,2\n" * 2000
+    for ask in (
+        lambda: pr.fit("income ~ age", records, mechanism),
+        lambda: pr.fit("income ~ age", {"age": [1.0, 2.0], "income": [1.0, 2.0]}, records),
+        lambda: pr.audit(records),
+    ):
+        with pytest.raises(pr.PramanaError, match="File name too long"):
+            ask()

@@ -60,9 +60,9 @@ def hidden_level(family: str, n: int, interaction: float = 0.0) -> Setting:
     return Setting(generate, mechanism, mechanism, "y ~ x + g", (0.2, 0.3, 0.6))
 
 
-def rejections(setting: Setting, replicates: int, seed: int, **options: Any) -> float:
+def rejections(setting: Setting, replicates: int, seed: int, family: str = "binomial", **options: Any) -> float:
     tests = (
-        pr.specification_test(setting.what, released, setting.mechanism, **options)
+        pr.specification_test(setting.what, released, setting.mechanism, family=family, **options)
         for _, released in samples(setting, replicates, seed)
     )
     return float(np.mean([test.p_value < 0.05 for test in tests]))
@@ -144,7 +144,7 @@ def test_weights_and_frequencies() -> None:
 def test_compare_reports_the_test_when_it_holds_both_sides() -> None:
     setting = logistic(0.85, 500)
     _, released = next(iter(samples(setting, 1, 809)))
-    alone = pr.specification_test(setting.what, released, setting.mechanism)
+    alone = pr.specification_test(setting.what, released, setting.mechanism, family="binomial")
     both = pr.compare(setting.what, released, setting.mechanism, ["reversion", "likelihood"], family="binomial")
     assert both.specification == alone
     assert alone.advice in both.summary()

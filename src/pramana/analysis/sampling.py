@@ -22,6 +22,10 @@ ColumnLike = str | Sequence[Any] | Column | None
 
 SECOND = "clusters (second)"
 """The second of two columns of clusters."""
+LABELS = ("clusters", SECOND, "strata", "id")
+"""What tells units apart."""
+WHOLE = 2.0**53
+"""From which on numbers with a decimal point do not tell neighbouring whole numbers apart."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +175,7 @@ def _array(name: str, given: ColumnLike, table: Table, mechanism: Mechanism | No
     if isinstance(given, str):
         if mechanism is not None and given in mechanism.columns:
             raise DataError(f"{name}={given!r} is a perturbed column: {name} must be unperturbed")
-        return table.column(given)
+        return _telling(name, table.column(given))
     values = np.asarray(given)
     if values.shape != (table.n,):
         two = ", or for two-way clusters the names of two columns, as in clusters=('firm', 'year')"
@@ -179,7 +183,17 @@ def _array(name: str, given: ColumnLike, table: Table, mechanism: Mechanism | No
             f"{name} have shape {values.shape} but the data have {table.n} records: give one value a record"
             f"{two if name == 'clusters' and 2 in values.shape else ''}"
         )
-    return values
+    return _telling(name, values)
+
+
+def _telling(name: str, values: Column) -> Column:
+    """Labels that tell units apart: long identifiers, read as numbers with a decimal point, are rounded, and several are one."""
+    if name not in LABELS or values.dtype.kind != "f" or not np.any(rounded := np.abs(values) >= WHOLE):
+        return values
+    raise DataError(
+        f"{name} hold {int(rounded.sum())} number(s) of 16 digits or more that are no whole numbers to the computer, and were rounded when they were "
+        "read, so that several labels may have become one: store the column as text, or as 64-bit integers without gaps"
+    )
 
 
 def complete(
@@ -252,13 +266,20 @@ def record_keys(values: Column | None, name: str | None) -> Int | None:
     if not whole and not all(isinstance(v, str) for v in values):
         raise DataError(f"id={name!r} must hold whole numbers or text, which tell records apart")
     keys = np.asarray(values if whole else pd.util.hash_array(values)).astype(np.uint64).view(np.int64)
+    refuse_twice(keys, name)
+    return keys
+
+
+def refuse_twice(keys: Int, name: str | None, more: str = "") -> None:
+    """Refuse identifiers of which one occurs again; `more` goes before their number, where these are some of all."""
+    import pandas as pd
+
     twice = int(pd.Series(keys).duplicated().sum())
     if twice:
         raise DataError(
-            f"id={name!r} holds {twice} value(s) a second time, and records of one value would share their draws: name a column that tells "
+            f"id={name!r} holds {more}{twice} value(s) a second time, and records of one value would share their draws: name a column that tells "
             "records apart, or clusters="
         )
-    return keys
 
 
 def _cluster_codes(values: Column | None) -> Int | None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pramana.analysis.distinct import RECORDS, Distinct, value_counts
 from pramana.analysis.reading import Reading, Stream, Units, block_weights, numbered_units, unit_names
-from pramana.analysis.sampling import gaps_in_words
+from pramana.analysis.sampling import gaps_in_words, record_keys, refuse_twice
 from pramana.analysis.tampering import level_counts
 from pramana.arrays import Bool, Column, Float, Int
 from pramana.diagnostic import Diagnostic
@@ -20,7 +20,7 @@ from pramana.engines.sampling import SampledSums, Sampling, StreamedSampling
 from pramana.errors import DataError
 from pramana.frames import Table
 from pramana.frames.cells import cells
-from pramana.frames.sources import Source
+from pramana.frames.sources import Source, takeable
 from pramana.frames.table import is_missing
 from pramana.frames.workers import Part, Workers, batches_of
 from pramana.kernels.streams import keys, uniforms_of
@@ -34,9 +34,11 @@ ROOM = 6
 """Bytes that a fit in memory takes for each byte of the columns it uses."""
 WHOLE, TEXTS = 1000, 10_000
 """Distinct values of a column of whole numbers, and of text, that are all learned."""
+KEYS = 1 << 22
+"""Identifiers that are held to see whether one occurs twice: all of so many records, of more a random share, with all records of each."""
 RUN = 1 << 14
 """Records whose luck is drawn at once, within a cache."""
-_SALT = 0x5EED
+_SALT, _KEY_SALT = 0x5EED, 0x1DE5
 _LOW, _HIGH = object(), object()
 """The ends of a range, which no level of a column equals."""
 
@@ -101,6 +103,7 @@ def learn(source: Source, reading: Reading, missing: str, workers: Workers, aske
     if not rows:
         raise DataError(f"{source.label} has no records")
     notes = gaps_in_words(total.incomplete, rows, gaps, missing)
+    total.refuse_twice()
     if not total.sums.rows:
         raise DataError(f"no record of {source.label} is in the subset: nothing is left to fit")
     if not total.sums.total > 0:
@@ -163,11 +166,15 @@ class _Pass:
     sampled: list[tuple[Float, pa.RecordBatch]] = field(default_factory=list)
     threshold: float = 1.0
     wanted: int = PILOT
+    identified: list[Int] = field(default_factory=list)
+    share: float = 1.0
+    """Of the identifiers that are held."""
 
     def run(self, source: Source, workers: Workers) -> None:
         known = source.rows or 0
         self.wanted = min(max(PILOT, known // SHARE), LARGEST)
         self.threshold = min(1.0, 1.2 * self.wanted / known) if known else 1.0
+        self.share = min(1.0, KEYS / known) if known else 1.0
         with bar(f"Learning from {source.label}", unit="rows") as tell:
             for told in workers.answers(self.look, self._seats(source, workers)):
                 for batch in told:
@@ -179,7 +186,7 @@ class _Pass:
         """All parts with their places: a record's luck goes by its own, whoever reads it."""
         first = 0
         for part, rows in _sized(workers.parts(source, self.look.reading.columns), workers):
-            yield _Seat(part, first, self.threshold)
+            yield _Seat(part, first, self.threshold, self.share)
             first += rows
 
     def _add(self, told: _Told) -> None:
@@ -193,6 +200,7 @@ class _Pass:
         self.levels = [a + b for a, b in zip(self.levels, told.levels, strict=True)] if self.levels else told.levels
         for names, found in told.pairs.items():
             self._agree(names, found)
+        self._identify(told.identified)
         self.sampled.append((told.luck, told.sample))
         if sum(len(luck) for luck, _ in self.sampled) > 4 * self.wanted:
             self._thin()
@@ -208,6 +216,17 @@ class _Pass:
             self.pairs[names] = None
         elif matters or found[RECORDS].max() > 1:
             known.add(found)
+
+    def _identify(self, found: Int) -> None:
+        self.identified.append(found)
+        if sum(map(len, self.identified)) > 2 * KEYS:
+            self.share /= 2
+            self.identified = [_some(held, self.share) for held in self.identified]
+
+    def refuse_twice(self) -> None:
+        """Refuse identifiers of records that occur in several batches; within one they were refused already."""
+        held = [_some(held, self.share) for held in self.identified]
+        refuse_twice(np.concatenate([*held, np.zeros(0, dtype=np.int64)]), self.look.reading.beside.id, "at least ")
 
     def agreement(self, names: tuple[str, ...]) -> Any:
         """The combinations of all batches; None where records of a label differ and it does not matter how."""
@@ -279,11 +298,13 @@ def _sized(parts: Iterator[Part], workers: Workers) -> Iterator[tuple[Part, int]
 
 @dataclass(frozen=True)
 class _Seat:
-    """A part, the place of its first record among all, and the luck below which a record is taken into the sample."""
+    """A part, the place of its first record among all, the luck below which a record is taken into the sample, and the share of identifiers
+    that are told."""
 
     part: Part
     first: int
     threshold: float
+    share: float
 
 
 @dataclass(frozen=True)
@@ -298,12 +319,13 @@ class _Look:
         found: list[_Told] = []
         first = seat.first
         for batch in batches_of(seat.part, self.reading.columns):
-            found.append(self._told(batch, first, seat.threshold))
+            found.append(self._told(batch, first, seat.threshold, seat.share))
             first += batch.num_rows
         return found
 
-    def _told(self, batch: pa.RecordBatch, first: int, threshold: float) -> _Told:
+    def _told(self, batch: pa.RecordBatch, first: int, threshold: float, share: float) -> _Told:
         reading = self.reading
+        batch = takeable(batch)
         table = reading.table(batch)
         arrays = reading.arrays(table)
         gaps = reading.gaps(table, arrays)
@@ -330,6 +352,7 @@ class _Look:
             first + shown,
             [] if self.asked.levels is None else level_counts(table, self.asked.levels),
             {names: self._pairs(table, names, keep) for names in self.asked.pairs},
+            _some(record_keys(kept.get("id"), reading.beside.id), share),
         )
 
     def _pairs(self, table: Table, names: tuple[str, ...], keep: Bool) -> Any:
@@ -368,6 +391,7 @@ class _Told:
     places: Int
     levels: list[Float]
     pairs: dict[tuple[str, ...], Any]
+    identified: Int
 
 
 @dataclass(frozen=True)
@@ -394,6 +418,13 @@ def _lucky(first: int, keep: Bool, threshold: float) -> tuple[Int, Float]:
         found.append((low + picked, luck[picked]))
     places, lucks = zip(*found, strict=True)
     return np.concatenate(places), np.concatenate(lucks)
+
+
+def _some(found: Int | None, share: float) -> Int:
+    """Some of the keys of records, chosen by the key, so that equal ones stay together."""
+    if found is None:
+        return np.zeros(0, dtype=np.int64)
+    return found if share == 1 else found[uniforms_of(keys(_KEY_SALT, np.zeros(1, dtype=np.int64)), found)[0] < share]
 
 
 def _told_of(values: Column, rows: Int) -> _Range | dict[Any, int] | None:

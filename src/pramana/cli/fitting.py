@@ -414,7 +414,7 @@ def specification(
     formula: Annotated[str, typer.Argument(metavar="FORMULA", help="R-style formula, such as 'employed ~ age + edu'.")],
     data: Data,
     mechanism: MechanismOption = "auto",
-    family: Annotated[str, typer.Option(autocompletion=FAMILIES, help="Family of the formula.")] = "binomial",
+    family: FamilyOption = None,
     link: LinkOption = None,
     dispersion: DispersionOption = None,
     covariate_model: CovariateModelOption = None,

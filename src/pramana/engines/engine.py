@@ -149,8 +149,8 @@ class Engine(ABC):
         """β (k, d) at which Σ w φ takes given values (k, d); for equations that know."""
 
     @abstractmethod
-    def start(self, weights: Weights, solve: Callable[[Engine], Float]) -> Float:
-        """A starting value (d,)."""
+    def start(self, weights: Weights, solve: Callable[[Engine, Weights], Float]) -> Float:
+        """A starting value (d,). An equation may ask for the root of an easier one, over some of the records perhaps and under weights of theirs."""
 
     @abstractmethod
     def learned(self) -> Self:

@@ -334,8 +334,8 @@ class LocalEngine(Engine):
         assert self.equation.direct is not None
         return self.equation.direct.inverted(scores, self._moments(self.own)[0])
 
-    def start(self, weights: HeldWeights, solve: Callable[[Engine], Float]) -> Float:
-        easier: Solve = lambda equation: solve(self.over(equation))  # noqa: E731
+    def start(self, weights: HeldWeights, solve: Callable[[Engine, Any], Float]) -> Float:
+        easier: Solve = lambda equation: solve(self.over(equation), weights)  # noqa: E731
         return self.equation.start(weights.values[0], easier)
 
     def pilot(self) -> LocalEngine | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, NoReturn, TypeVar
@@ -279,13 +280,15 @@ class StreamEngine(LocalEngine):
         halves = [replace(self.few, runs=(half,)) for half in (slice(0, middle), slice(middle, None))]
         ends = [(half.totals(last), half.totals(beta)) for half in halves]
         found = known.moved(ends[0][0] + ends[1][0], ends[0][1] + ends[1][1], beta - last, each)
-        try:
+        with (
+            np.errstate(all="ignore"),
+            suppress(np.linalg.LinAlgError),
+        ):  # far out a slope may vanish, and a variance overflow
             apart = np.subtract(*(known.moved(*pair, beta - last, 2 * each).covariance for pair in ends))
-        except np.linalg.LinAlgError:
-            return None
-        with np.errstate(all="ignore"):
             errors = np.sqrt(np.diag(found.covariance))
-            return found if 0.5 * np.abs(apart / np.outer(errors, errors)).max() <= CARRIED else None
+            agree = 0.5 * np.abs(apart / np.outer(errors, errors)).max() <= CARRIED
+            return found if agree and found.stands_out(known) else None
+        return None
 
     def spread(self, beta: Float, weights: Any) -> Float:  # noqa: ARG002 - the scale on which a score is zero
         few, each = self.sketch()
@@ -293,7 +296,7 @@ class StreamEngine(LocalEngine):
 
     # Starts and remarks come from some of the records.
 
-    def start(self, weights: Any, solve: Callable[[Engine], Float]) -> Float:  # noqa: ARG002
+    def start(self, weights: Any, solve: Callable[[Engine, Any], Float]) -> Float:  # noqa: ARG002
         assert self.few is not None
         return self.few.start(self.few.own, solve)
 

@@ -10,6 +10,9 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.engines.sampling import Stratification
 
+LOST = 1e4
+"""Times by which sums may shrink where they are carried on by differences: of their 16 digits, 4 are lost."""
+
 
 @dataclass(frozen=True)
 class Totals:
@@ -70,6 +73,11 @@ class Totals:
         )
         bend = each * (there.score - here.score - here.slope @ step)
         return replace(self, score=self.score + self.slope @ step + bend, slope=slope, outer=outer, clean_outer=clean)
+
+    def stands_out(self, origin: Totals) -> bool:
+        """Whether these sums, moved from others, are more than the rounding of those: 1 + (2 - 1) is 2, and 10⁴² + (2 - 10⁴²) is not."""
+        pairs = ((self.outer, origin.outer), (self.clean_outer, origin.clean_outer), (self.slope, origin.slope))
+        return all((np.abs(np.diag(was)) <= LOST * np.abs(np.diag(now))).all() for now, was in pairs)
 
     @property
     def still(self) -> Totals:

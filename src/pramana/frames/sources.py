@@ -7,7 +7,8 @@ import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from glob import glob
 from pathlib import Path
@@ -120,6 +121,14 @@ def table_of(batch: pa.RecordBatch | pa.Table, kind: FrameKind, label: str) -> T
     return Table(whole, kind, label)
 
 
+def takeable(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same records, with text of which Arrow can take some rows; of views it cannot."""
+    plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    if not any(kind in plain for kind in batch.schema.types):
+        return batch
+    return batch.cast(pa.schema([field.with_type(plain.get(field.type, field.type)) for field in batch.schema]))
+
+
 class NarrowTypeError(DataError):
     """Fields further down a text file do not read as the type that the first ones have: `column` and that type are named."""
 
@@ -182,28 +191,33 @@ class FileSource(Source):
             raise _broken(paths[0] if len(paths) == 1 else Path(label), error) from None
         check_header(names, paths[0])
         source = cls(found, tuple(paths), label, tuple(map(_stamp, paths)), text=text, types=types or {})
-        source._refuse_differing(kind)
-        return source
+        return source._agreeing(kind)
 
-    def _refuse_differing(self, kind: str) -> None:
-        """A column must have one type in all files; Arrow would fill a missing one with gaps."""
+    def _agreeing(self, kind: str) -> FileSource:
+        """A column must have one type in all files, whole numbers the widest of theirs; Arrow would fill a missing one with gaps, and refuse
+        numbers that the first file's type does not hold."""
         if kind == "csv":
             self._refuse_other_headers()
-            return
+            return self
+        known = schema = self.dataset.schema
         for path, fragment in zip(self.files, self.dataset.get_fragments(), strict=True):
             try:
                 own = fragment.physical_schema
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 raise _broken(path, error) from None
             check_header(own.names, path)
-            for column in self.dataset.schema:
+            for place, column in enumerate(schema):
                 if column.name not in own.names:
                     self._refuse_lacking(path, column.name)
-                elif _family(own.field(column.name).type) != _family(column.type):
+                    continue
+                wider = _common(own.field(column.name).type, column.type)
+                if wider is None:
                     raise DataError(
                         f"column {column.name!r} is of type {own.field(column.name).type} in {str(path)!r} and of type {column.type} in "
                         f"{str(self.files[0])!r}: convert it to one type"
                     )
+                schema = schema if wider == column.type else schema.set(place, column.with_type(wider))
+        return self if schema is known else replace(self, dataset=_with_schema(self.dataset, schema))
 
     def _refuse_other_headers(self) -> None:
         """Text files must have the columns of the first; their types are those in which all fields can be written."""
@@ -214,6 +228,7 @@ class FileSource(Source):
             try:
                 names = ds.dataset(str(path), format=form).schema.names
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+                _check_csv_header(path)
                 raise _broken(path, error) from None
             for name in self.names:
                 if name not in names:
@@ -603,6 +618,25 @@ def _family(kind: Any) -> Any:
     return "text" if is_text(kind) else "whole" if pa.types.is_integer(kind) else kind
 
 
+def _with_schema(files: Any, schema: pa.Schema) -> Any:
+    """The same files, read as these types."""
+    from pyarrow import dataset as ds
+
+    return ds.FileSystemDataset(list(files.get_fragments()), schema, files.format, files.filesystem)
+
+
+def _common(own: Any, known: Any) -> Any:
+    """The type for values of both, as the first file has them or wider; None where a fit takes them for different things."""
+    if _family(own) != _family(known):
+        return None
+    if own == known or not (pa.types.is_integer(own) and pa.types.is_integer(known)):
+        return known
+    signs = {pa.types.is_signed_integer(kind) for kind in (own, known)}
+    if len(signs) == 1:
+        return max(own, known, key=lambda kind: kind.bit_width)
+    return None if pa.uint64() in (own, known) else pa.int64()
+
+
 def _parquet_format(path: Path) -> Any:
     """Text comes as codes straight from the pages."""
     from pyarrow import dataset as ds
@@ -641,8 +675,21 @@ def _blame(paths: Sequence[Path], form: Any) -> None:
         try:
             names = ds.dataset(str(path), format=form).schema.names
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            _check_csv_header(path)
             raise _broken(path, error) from None
         check_header(names, path)
+
+
+def _check_csv_header(path: Path) -> None:
+    """Arrow's dataset of a text file with two columns of one name does not say which; its plain reader knows them."""
+    from pyarrow import csv
+
+    if _format(path) != "csv":
+        return
+    with suppress(pa.ArrowException, OSError, UnicodeDecodeError):  # whoever asked says what else is wrong
+        dialect = dialect_of(path)
+        options = csv.ParseOptions(delimiter=dialect.delimiter, quote_char=dialect.quote or False)
+        check_header(csv.open_csv(path, csv.ReadOptions(encoding=dialect.encoding), options).schema.names, path)
 
 
 def _broken(path: Path, error: Exception, after: str = "") -> DataError:

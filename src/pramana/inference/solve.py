@@ -158,7 +158,7 @@ def _pilot_root(engine: Engine) -> Float | None:
 
 def _started(engine: Engine, weights: Weights, start: Float | None) -> Float:
     if start is None:
-        return engine.start(weights, lambda easier: solve(easier, weights).beta)
+        return engine.start(weights, lambda easier, under: solve(easier, under).beta)
     beta = np.asarray(start, dtype=float)
     _refuse_falling(engine, beta)
     return beta

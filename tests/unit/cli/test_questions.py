@@ -180,3 +180,14 @@ def test_the_specification_test(folder: Path, mechanism: pr.Mechanism) -> None:
     assert shown["p_value"] == pytest.approx(expected.p_value)
     assert expected.advice in run("specification", "income ~ age + edu", "--family", "gaussian")
     assert "is for a formula such as 'y ~ x'" in refused("specification", "mean(income)")
+
+
+def test_a_question_has_one_family_by_default(folder: Path, mechanism: pr.Mechanism) -> None:
+    """What is tested without a word on the family is what `fit` and `compare` fit without one."""
+    public = folder / "public.csv"
+    stated = pr.specification_test("income ~ age + edu", public, mechanism, family="gaussian")
+    assert pr.specification_test("income ~ age + edu", public, mechanism) == stated
+    assert pr.compare("income ~ age + edu", public, mechanism, ["reversion", "likelihood"]).specification == stated
+    assert found("specification", "income ~ age + edu")["p_value"] == pytest.approx(stated.p_value)
+    with pytest.raises(pr.FormulaError, match="family and link belong to a formula"):
+        pr.specification_test(pr.glm("income ~ age + edu"), public, mechanism, family="gaussian")  # type: ignore[arg-type]

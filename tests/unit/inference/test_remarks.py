@@ -118,4 +118,4 @@ def test_specification_names_the_values_that_a_family_cannot_have(rng: np.random
     frame = pd.DataFrame({"y": rng.normal(size=200), "e": rng.choice(["a", "b"], 200)})
     mechanism = pr.Mechanism({"e": pr.TransitionMatrix.randomized_response(["a", "b"], 0.8)})
     with pytest.raises(pr.DataError, match=r"outside \[0, 1\]"):
-        pr.specification_test("y ~ e", frame, mechanism)
+        pr.specification_test("y ~ e", frame, mechanism, family="binomial")

@@ -136,7 +136,7 @@ def _start(engine: Engine, task: Task) -> Float:
     """Where a search for the root would start: a value at which U can be asked."""
     if task.start is not None:
         return np.asarray(task.start, dtype=float)
-    return engine.start(engine.own, lambda easier: solve(easier).beta)
+    return engine.start(engine.own, lambda easier, under: solve(easier, under).beta)
 
 
 def _sandwich(task: Task) -> Sandwich:
