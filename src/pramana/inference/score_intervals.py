@@ -30,6 +30,8 @@ OUT = 32.0
 """Standard errors from which a statistic that does not change from one distance to the next is the same farther out."""
 SAME = 1e-4
 """Relative change of the statistic's root that counts as none."""
+SURE = 3.0
+"""Last changes of the statistic's root far out that a limit must be away from it: every change is less than a tenth of the one before."""
 JUMP = 0.3
 """Share of the way of the other parameters over a step by which they may be off their tangents: less than 0.2 on smooth ways, more
 than 0.45 where they were seen to jump to another of several roots."""
@@ -127,6 +129,16 @@ class _Point:
     tangent: Float
 
 
+@dataclass(frozen=True)
+class _Far:
+    """A point far out, how much the root changed since the last one, and whether it will stay as it is."""
+
+    distance: float
+    point: _Point
+    change: float = np.inf
+    still: bool = False
+
+
 class _Walk:
     """Out from the estimate on one side, by distances in standard errors that double; what was seen on the way serves every level."""
 
@@ -138,7 +150,7 @@ class _Walk:
         """The first value beyond the limit; infinite where values far out are not beyond it."""
         while self._highest(self.path[-1]) <= limit and not self._levelled:
             self._on(max(2 * self.path[-1], FIRST))
-        if min(self._highest(self.path[-1]), self.far) > limit:
+        if self._highest(self.path[-1]) > limit and self._ends_above(limit):
             return self._value(self._crossing(limit))
         return float(np.sign(self.step) * np.inf)
 
@@ -155,29 +167,44 @@ class _Walk:
             self._on(min(max(2 * self.path[-1], FIRST), away))
         if away < self.path[-1]:
             self._root(away)
-        return min(self._highest(away), self.far)
+        highest = self._highest(away)
+        return highest if self._ends_above(highest) else self._far_root()
+
+    def _ends_above(self, limit: float) -> bool:
+        """Whether the root of the statistic far out is above a limit: looked for farther out until what it still changes cannot matter."""
+        while not self._far.still and abs(self._far.point.root - limit) <= SURE * self._far.change:
+            self._far = self._stride(self._far)
+        return self._far.point.root > limit
+
+    def _far_root(self) -> float:
+        """The root of the statistic far out, where it stays."""
+        while not self._far.still:
+            self._far = self._stride(self._far)
+        return self._far.point.root
 
     @cached_property
-    def far(self) -> float:
-        """The root of the statistic far out, by one leap where the other parameters move along a line, and else by strides until it stays."""
+    def _far(self) -> _Far:
+        """The first look far out: by one leap where the other parameters move along a line; elsewhere from the first step."""
         if np.isinf(self._root(FIRST)):
-            return np.inf
-        distance, point, still = FIRST, self.points[FIRST], False
+            return _Far(FIRST, replace(self.points[0.0], root=np.inf), still=True)
+        point = self.points[FIRST]
         if self.profile.follows(self.points[0.0], point, STRAIGHT):
             leap = self.profile.at(self._value(FAR), self.points[0.0], LEAP)
             if np.isfinite(leap.root):
-                return leap.root
-        while distance < FAR and not still and np.isfinite(point.root):
-            distance, last = distance * STRIDE, point.root
-            point = self._seen(distance, point)
-            still = distance > OUT and abs(point.root - last) <= SAME * last
-        return point.root
+                return _Far(FAR, leap, still=True)
+        return _Far(FIRST, point)
+
+    def _stride(self, far: _Far) -> _Far:
+        """Farther out, until the statistic stays or the other parameters are lost."""
+        distance = far.distance * STRIDE
+        point = self.profile.at(self._value(distance), far.point)
+        if distance <= OUT or np.isinf(point.root):
+            return _Far(distance, point, still=np.isinf(point.root))
+        change = abs(point.root - far.point.root)
+        return _Far(distance, point, change, still=distance >= FAR or change <= SAME * far.point.root)
 
     def _value(self, distance: float) -> float:
         return float(self.profile.beta[self.profile.index] + self.step * distance)
-
-    def _seen(self, distance: float, near: _Point) -> _Point:
-        return self.profile.at(self._value(distance), near)
 
     def _highest(self, distance: float) -> float:
         """Infinite where a standard error that is no number gives no distances."""
