@@ -12,7 +12,7 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.engines import Engine
 from pramana.errors import SolveError
-from pramana.kernels.newton import ROUNDING, newton_alone
+from pramana.kernels.newton import ROUNDING, inverse_one, newton_alone
 
 FAR = 2.0**24
 """Standard errors from the estimate beyond which an end is infinite."""
@@ -335,6 +335,7 @@ class _Profile:
         self.errors = np.maximum(errors, 1e-12)
         self._others = np.delete(np.arange(engine.d), index)
         self._among = np.ix_(self._others, self._others)
+        self._units = 1 / self.errors[self._others]
         self._scale = 1 / np.maximum(engine.spread(beta, engine.own)[self._others], 1e-300)
         with np.errstate(all="ignore"):
             self.start = replace(self._point(beta), root=0.0)
@@ -350,12 +351,11 @@ class _Profile:
 
     def follows(self, near: _Point, point: _Point, share: float = JUMP) -> bool:
         """Whether the other parameters moved from one point to the next as their tangents say, or jumped to another of several roots."""
-        step = point.beta[self.index] - near.beta[self.index]
-        moved = point.beta[self._others] - near.beta[self._others]
+        moved = point.beta - near.beta
+        step = moved[self.index] * self._units
         ahead, back = step * near.tangent, step * point.tangent
-        off, size = moved - (ahead + back) / 2, (np.abs(ahead) + np.abs(back)) / 2
-        scale = 1 / self.errors[self._others]
-        return bool(np.linalg.norm(off * scale) <= share * np.linalg.norm(size * scale) + SAME)
+        off, size = moved[self._others] * self._units - (ahead + back) / 2, (np.abs(ahead) + np.abs(back)) / 2
+        return bool(np.sqrt(off @ off) <= share * np.sqrt(size @ size) + SAME)
 
     def _point(self, full: Float) -> _Point:
         totals = self.engine.totals(full)
@@ -363,9 +363,8 @@ class _Profile:
         contrast, tangent = np.zeros(self.engine.d), np.zeros(others.size)
         contrast[j] = 1.0
         if others.size:
-            try:
-                inverse = np.linalg.inv(totals.slope[self._among])
-            except np.linalg.LinAlgError:
+            inverse = inverse_one(totals.slope[self._among])
+            if inverse is None:
                 return _Point(np.inf, full, tangent)
             contrast[others], tangent = -(totals.slope[j, others] @ inverse), -(inverse @ totals.slope[others, j])
         meat = totals.meat if self.extra is None else totals.meat + self.extra(full)

@@ -237,3 +237,13 @@ def solve_one(slope: Float, score: Float) -> Float:
     if not abs(determinant) > SINGULAR * abs(a * d):
         return np.array([np.nan, np.nan])
     return np.array([(d * one - b * two) / determinant, (a * two - c * one) / determinant])
+
+
+def inverse_one(slope: Float) -> Float | None:
+    """slope⁻¹ (d, d) of one equation; None where it is singular."""
+    if len(slope) == 1:
+        return 1 / slope if slope[0, 0] != 0 else None
+    try:
+        return np.asarray(np.linalg.inv(slope))
+    except np.linalg.LinAlgError:
+        return None

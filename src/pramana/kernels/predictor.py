@@ -73,7 +73,7 @@ class Predictor:
         columns = self.design.T
         return (columns[rows] * columns[cols]).T
 
-    @property
+    @cached_property
     def keeps_pairs(self) -> bool:
         return self.d <= PAIRS_LIMIT and len(self.design) * self.d * (self.d + 1) <= 2 * PAIRS_ENTRIES
 
@@ -131,12 +131,13 @@ class Spot:
 
     @classmethod
     def of(cls, p: Predictor, beta: Float) -> Spot:
-        with np.errstate(all="ignore"):
-            mu, dmu, a, da = p.curve(p.eta(beta[None])[0])
-            residual = p.first - p.weight * mu
-            if isinstance(a, float) and a == 1.0:  # a canonical link
-                return cls(mu, a, residual, -dmu * p.weight)
-            return cls(mu, a, a * residual, da * residual - a * dmu * p.weight)
+        """To be called where overflow is ignored."""
+        eta = (p.design @ beta).reshape(p.weight.shape)
+        mu, dmu, a, da = p.curve(eta if p.offset is None else eta + p.offset)
+        residual = p.first - p.weight * mu
+        if isinstance(a, float) and a == 1.0:  # a canonical link
+            return cls(mu, a, residual, -dmu * p.weight)
+        return cls(mu, a, a * residual, da * residual - a * dmu * p.weight)
 
 
 def _by_group(values: Float, groups: int) -> Float:
@@ -152,8 +153,8 @@ def score_and_slope(p: Predictor, betas: Float, weights: Float, rows: Int | None
             return _compiled_totals(fast, p, betas, weights, np.arange(len(betas)) if rows is None else rows)
     weights = weights if rows is None else weights[rows]
     if len(betas) == 1:
-        spot, own = p.at(betas[0]), weights[0][:, None]
         with np.errstate(all="ignore"):
+            spot, own = p.at(betas[0]), weights[0][:, None]
             return (spot.force * own).reshape(1, -1) @ p.design, _slope(p, spot.bend * own)[None]
     with np.errstate(all="ignore"):
         mu, dmu, a, da = p.curve(p.eta(betas))
@@ -291,8 +292,8 @@ def _over_nodes(p: Predictor, values: Float) -> Float:
 
 def sums(p: Predictor, beta: Float, weights: Float, squares: Float) -> tuple[Float, Float, Float, Float, Float]:
     """Everything at one value (d,) with one evaluation of the curve, as `products.sums`."""
-    spot = p.at(beta)
     with np.errstate(all="ignore"):
+        spot = p.at(beta)
         phi = _over_nodes(p, spot.force)
         slope, clean = (_slope(p, v) for v in (spot.bend * weights[:, None], _squares(p, spot, squares)))
         fourth = np.sum((phi**2 * squares[:, None]) ** 2, axis=0)
