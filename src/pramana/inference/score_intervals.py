@@ -35,7 +35,7 @@ SURE = 3.0
 JUMP = 0.3
 """Share of the way of the other parameters over a step by which they may be off their tangents: less than 0.2 on smooth ways, more
 than 0.45 where they were seen to jump to another of several roots."""
-CURVE = 5
+CURVE = 7
 """Points that a curve goes through at most."""
 AGREED = 1e-10
 """Relative difference between the curves through all points and through all but one, from which the former leads to the end."""
