@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,7 @@ JUMP = 0.3
 than 0.45 where they were seen to jump to another of several roots."""
 CURVE = 7
 """Points that a curve goes through at most."""
-AGREED = 1e-10
+AGREED = 3e-11
 """Relative difference between the curves through all points and through all but one, from which the former leads to the end."""
 ROUGHLY = 1e-8
 """The same of all but two, since two curves alone may meet by chance."""
@@ -290,15 +291,15 @@ class _Walk:
     def _curve(self, limit: float, low: float, high: float) -> tuple[float, bool]:
         """Where distance, as a curve of the root through the points around the limit, meets it; and whether that is the end, since curves
         through one and through two points fewer meet it there too."""
-        nearest = sorted(self._rising(low, high), key=lambda point: abs(point[0] - limit))[:CURVE]
+        nearest = sorted(self._rising(high), key=lambda point: abs(point[0] - limit))[:CURVE]
         found = _met(limit, nearest)
         if not low < found < high:
             return (low + high) / 2, False
         fewer, fewest = (abs(_met(limit, nearest[:-k]) - found) / found for k in (1, 2))
         return found, len(nearest) > 3 and fewer <= AGREED and fewest <= ROUGHLY
 
-    def _rising(self, low: float, high: float) -> list[tuple[float, float]]:
-        """(root, distance) of the points around low and high as far as the root rises with the distance, which makes it a measure of it."""
+    def _rising(self, high: float) -> list[tuple[float, float]]:
+        """(root, distance) of the points on both sides of high as far as the root rises with the distance, which makes it a measure of it."""
         seen = [(self.points[d].root, d) for d in sorted(self.points)]
         first = last = next(k for k, (_, d) in enumerate(seen) if d == high)
         while first > 0 and seen[first - 1][0] < seen[first][0]:
@@ -320,6 +321,15 @@ def _met(limit: float, points: Sequence[tuple[float, float]]) -> float:
     return total
 
 
+def _without(index: int, d: int) -> tuple[Any, Any]:
+    """The places of all of d parameters but one, and of their slope's matrix: slices where they lie together, which take no copy."""
+    if index in (0, d - 1):
+        others = slice(1, d) if index == 0 else slice(0, d - 1)
+        return others, (others, others)
+    places = np.delete(np.arange(d), index)
+    return places, np.ix_(places, places)
+
+
 class _Profile:
     """The score statistic of one parameter, the others solved for at every value of it."""
 
@@ -333,8 +343,7 @@ class _Profile:
     ) -> None:
         self.engine, self.beta, self.index, self.extra = engine, beta, index, extra
         self.errors = np.maximum(errors, 1e-12)
-        self._others = np.delete(np.arange(engine.d), index)
-        self._among = np.ix_(self._others, self._others)
+        self._others, self._among = _without(index, engine.d)
         self._units = 1 / self.errors[self._others]
         self._scale = 1 / np.maximum(engine.spread(beta, engine.own)[self._others], 1e-300)
         with np.errstate(all="ignore"):
@@ -360,9 +369,9 @@ class _Profile:
     def _point(self, full: Float) -> _Point:
         totals = self.engine.totals(full)
         j, others = self.index, self._others
-        contrast, tangent = np.zeros(self.engine.d), np.zeros(others.size)
+        contrast, tangent = np.zeros(self.engine.d), np.zeros(self.engine.d - 1)
         contrast[j] = 1.0
-        if others.size:
+        if tangent.size:
             inverse = inverse_one(totals.slope[self._among])
             if inverse is None:
                 return _Point(np.inf, full, tangent)
@@ -376,7 +385,7 @@ class _Profile:
         """All parameters, the others from where they should be or from where they were."""
         full = near.beta.copy()
         full[self.index] = value
-        if not self._others.size:
+        if self.engine.d == 1:
             return full
         found = self._solve_others(full, self._expected(value, near, beyond), steps)
         if found is None and near.tangent.any() and steps > NEARBY:

@@ -135,9 +135,13 @@ class Spot:
         eta = (p.design @ beta).reshape(p.weight.shape)
         mu, dmu, a, da = p.curve(eta if p.offset is None else eta + p.offset)
         residual = p.first - p.weight * mu
-        if isinstance(a, float) and a == 1.0:  # a canonical link
+        if _is_one(a):  # a canonical link
             return cls(mu, a, residual, -dmu * p.weight)
         return cls(mu, a, a * residual, da * residual - a * dmu * p.weight)
+
+
+def _is_one(a: Float | float) -> bool:
+    return isinstance(a, float) and a == 1.0
 
 
 def _by_group(values: Float, groups: int) -> Float:
@@ -296,13 +300,16 @@ def sums(p: Predictor, beta: Float, weights: Float, squares: Float) -> tuple[Flo
         spot = p.at(beta)
         phi = _over_nodes(p, spot.force)
         slope, clean = (_slope(p, v) for v in (spot.bend * weights[:, None], _squares(p, spot, squares)))
-        fourth = np.sum((phi**2 * squares[:, None]) ** 2, axis=0)
-        return weights @ phi, slope, gram(phi, squares), clean, fourth
+        alone = spot.force.shape[1] == 1  # φφᵀ is then a multiple of xxᵀ
+        outer = _slope(p, spot.force**2 * squares[:, None]) if alone else gram(phi, squares)
+        each = phi**2 * squares[:, None]
+        return weights @ phi, slope, outer, clean, np.einsum("nd,nd->d", each, each)
 
 
 def _squares(p: Predictor, spot: Spot, weights: Float) -> Float:
     """Reverted squares of the residuals (n, C), times a²."""
-    return spot.a**2 * (p.second - 2 * spot.mu * p.first + spot.mu**2 * p.weight) * weights[:, None]
+    squares = p.second - spot.mu * (2 * p.first - spot.mu * p.weight)
+    return (squares if _is_one(spot.a) else spot.a**2 * squares) * weights[:, None]
 
 
 def clean_outer(p: Predictor, beta: Float, weights: Float) -> Float:
