@@ -21,8 +21,9 @@ Packed: TypeAlias = tuple[Float, Float, Float, Float]
 Moments: TypeAlias = tuple[Float, Float, Float | float, Float | float]
 PAIRS_LIMIT = 8
 """Coefficients up to which products of design columns are kept for the compiled kernels."""
-PAIRS_ENTRIES = 500_000
-"""Numbers up to which they are kept for single slopes too: a sum of what is at hand takes a fifth of the time of products made anew."""
+PAIRS_ENTRIES = 50_000
+"""Numbers up to which they are kept for single slopes too: a sum of what is at hand takes a fifth of the time of products made anew. Larger
+arrays are given back to the system after every fit, and taking their pages anew costs more than that."""
 IDENTITY, LOGIT, POWER, NEGATIVE_BINOMIAL = range(4)
 """Curves that the compiled kernels know."""
 
