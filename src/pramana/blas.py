@@ -1,4 +1,5 @@
-"""One BLAS thread for each of our own threads: matrix products that each wake further threads wait for one another.
+"""One BLAS thread for each of our own threads, and for matrices of few columns: matrix products that each wake further threads wait for one
+another, and those of a long matrix with few columns cannot be shared out, while the further threads keep their cores busy with waiting.
 
 NumPy's and SciPy's wheels bring an OpenBLAS each, whose number of threads is a setting of the whole process; it is changed while our
 threads run and put back afterwards. Where another BLAS is installed, nothing is changed.
@@ -11,7 +12,7 @@ import importlib.util
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,8 @@ from typing import Any
 
 SUFFIXES = ("64_", "")
 """Of the functions of a library with long and with short integers."""
+FEW = 32
+"""Columns up to which one thread is taken: a product of all columns of a block of two million numbers takes it less than 4 ms."""
 
 
 @dataclass
@@ -34,8 +37,7 @@ class _Cap:
             self.callers += 1
             if self.callers > 1:
                 return
-            for library in filter(None, map(_loaded, _files())):
-                read, write = library
+            for read, write in _libraries():
                 self.before.append((write, read()))
                 write(1)
 
@@ -58,6 +60,24 @@ def one_blas_thread() -> Iterator[None]:
         yield
     finally:
         _CAP.leave()
+
+
+def sparing(columns: int) -> AbstractContextManager[None]:
+    """One thread for work on matrices of so many columns where they are few; elsewhere as many as the caller has set."""
+    return one_blas_thread() if columns <= FEW else nullcontext()
+
+
+_KNOWN: dict[Path, tuple[Callable[[], int], Callable[[int], None]]] = {}
+"""Libraries that were found in use: they stay so, and need not be looked for again."""
+
+
+def _libraries() -> Iterator[tuple[Callable[[], int], Callable[[int], None]]]:
+    """How to read and to set the number of threads of each library that is in use."""
+    for file in _files():
+        found = _KNOWN.get(file) or _loaded(file)
+        if found is not None:
+            _KNOWN[file] = found
+            yield found
 
 
 @cache

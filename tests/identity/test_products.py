@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import pramana as pr
+from pramana.arrays import Float
 from pramana.engines import LocalEngine
 from pramana.estimating import Equation
 from pramana.estimating.generalized_linear import PredictorEquation
@@ -125,6 +126,29 @@ def test_compiled_sums_equal_the_expanded_ones(
         expected = Equation.left_slopes(block, betas, lefts, w[rows])
         np.testing.assert_allclose(predictor.left_slopes(block.data, betas, lefts, w[rows]), expected, **CLOSE)
         np.testing.assert_allclose(products.left_slopes(compact, betas, lefts, w[rows]), expected, **CLOSE)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("formula", FORMULAS.values(), ids=FORMULAS)
+def test_sums_by_kept_products_of_columns_equal_those_made_anew(
+    formula: str, family: str, data: tuple[pd.DataFrame, pr.Mechanism], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    equation = equation_of(formula, family, data)
+    rng = np.random.default_rng(5)
+    beta = 0.2 * rng.normal(size=equation.d)
+    w, w2 = rng.uniform(0, 2, (2, N))
+
+    def found() -> list[Float]:
+        block = equation.rows(slice(0, N, 1))  # arrays of its own
+        sums = predictor.sums(block.data, beta, w, w2)
+        return [*sums, *predictor.score_and_slope(block.data, beta[None], w[None]), block.clean_outer(beta, w2)]
+
+    kept = found()
+    monkeypatch.setattr(predictor, "PAIRS_ENTRIES", 0)
+    for one, other in zip(kept, found(), strict=True):
+        np.testing.assert_allclose(one, other, **CLOSE)
+    phi = equation.influence(beta)
+    np.testing.assert_allclose(kept[2], (phi * w2[:, None]).T @ phi, **CLOSE)
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -65,20 +65,43 @@ def test_callers_in_several_threads_share_the_cap(three: object) -> None:
     assert set(settings()) == {3}
 
 
-def test_a_fit_on_threads_asks_for_one(three: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def seen_in_a_fit(n: int, monkeypatch: pytest.MonkeyPatch) -> tuple[set[int], pr.Result]:
+    """The settings while blocks of records are added up, on whichever thread."""
     seen: set[int] = set()
     sums = local.SampledBlock.rows.fget
 
     def watched(block: local.SampledBlock) -> slice:
-        seen.update(settings())  # on the threads of the fit
+        seen.update(settings())
         return sums(block)  # type: ignore[misc]
 
     monkeypatch.setattr(local.SampledBlock, "rows", property(watched))
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
     rng = np.random.default_rng(1)
-    frame = pd.DataFrame({"x": rng.normal(size=40_000), "y": rng.integers(0, 2, 40_000)})
+    frame = pd.DataFrame({"x": rng.normal(size=n), "y": rng.integers(0, 2, n)})
     mechanism = pr.Mechanism({"y": pr.TransitionMatrix.randomized_response([0, 1], 0.8)})
+    result = pr.fit("y ~ x", frame, mechanism, family="binomial")
+    assert set(settings()) == {3}
+    return set(seen), result
+
+
+def test_a_fit_on_threads_asks_for_one(three: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
     monkeypatch.setattr(local, "BLOCK_ENTRIES", 1000)
-    pr.fit("y ~ x", frame, mechanism, family="binomial")
-    assert 1 in seen
+    monkeypatch.setattr(blas, "FEW", 0)  # as if there were many columns
+    assert 1 in seen_in_a_fit(40_000, monkeypatch)[0]
+
+
+def test_a_fit_of_few_columns_asks_for_one_and_one_of_many_does_not(
+    three: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few, one = seen_in_a_fit(4000, monkeypatch)
+    monkeypatch.setattr(blas, "FEW", 1)
+    many, other = seen_in_a_fit(4000, monkeypatch)
+    assert (few, many) == ({1}, {3})
+    np.testing.assert_allclose(one.estimate, other.estimate, rtol=1e-12)
+    np.testing.assert_allclose(one.covariance, other.covariance, rtol=1e-12)
+
+
+def test_a_fit_that_fails_gives_the_setting_back(three: object) -> None:
+    with pytest.raises(pr.PramanaError):
+        pr.fit("y ~ x", {"x": [1.0, 1.0, 1.0], "y": [0.0, 1.0, 0.0]}, None)
     assert set(settings()) == {3}

@@ -185,11 +185,12 @@ class LocalEngine(Engine):
             clusters = None
             if s.clusters is not None and groups is not None:
                 clusters = by_group(e.influence(beta) * w[:, None], s.clusters, groups)
-            return Totals(0.0, score, bend, outer, clean, clusters, strata, retained, sums, None, fourth)
+            return Totals(s.n, score, bend, outer, clean, clusters, strata, retained, sums, None, fourth)
 
         found = self._added(part)
         slope = -np.eye(self.d) if sums else found.slope if slope is None else slope
-        found = replace(found, n=whole.n, slope=slope)
+        if found.n != whole.n or found.slope is not slope:
+            found = replace(found, n=whole.n, slope=slope)
         if whole.sharing is None or strata is None or strata.target == "superpopulation":
             return found
         retained = self.privacy_by_unit(beta, whole.fractions) if finite else None

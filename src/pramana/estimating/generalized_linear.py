@@ -223,7 +223,7 @@ class PredictorEquation(Equation):
         first, second = (weight * moment.T for moment in self._moments())
         offset = None if not len(self.offset) else np.broadcast_to(self.offset.T, weight.shape)
         design = self.design.expanded().reshape(-1, self.d)
-        return Predictor(np.ascontiguousarray(design), weight, first, second, offset, self.family.curve)
+        return Predictor(design, weight, first, second, offset, self.family.curve)
 
     def _fast(self) -> Any | None:
         """The compiled kernels, where one equation over these records is worth it."""

@@ -97,14 +97,11 @@ class ProductDesign:
         return ProductDesign(self.clean, self.place, self.node[[node]], self.dense[node : node + 1])
 
     def expanded(self) -> Float:
-        """(n, C, d), for a block of records or a small sample."""
-        out = np.empty((self.n, self.nodes, self.d))
-        factored = np.flatnonzero(self.place >= 0)
-        clean = self.clean[self.place[factored]].T
-        for c in range(self.nodes):
-            out[:, c, factored] = clean * self.node[c, factored]
-            out[:, c, self.place < 0] = self.dense[c].T
-        return out
+        """(n, C, d), for a block of records or a small sample; a column lies together in memory, as sums over records want it."""
+        out, dense = np.empty((self.d, self.n, self.nodes)), iter(self.dense.transpose(1, 2, 0))
+        for j, place in enumerate(self.place.tolist()):
+            out[j] = next(dense) if place < 0 else self.clean[place][:, None] * self.node[:, j]
+        return out.transpose(1, 2, 0)
 
     def _parts(self) -> Iterator[ProductDesign]:
         """Blocks of records that can be expanded."""

@@ -11,6 +11,7 @@ import numpy as np
 from pramana.analysis.shared_draws import SHARED_DRAWS
 from pramana.analysis.task import Settings, Task
 from pramana.arrays import Float
+from pramana.blas import sparing
 from pramana.engines import Engine, LocalEngine
 from pramana.engines.sampling import Sampling
 from pramana.engines.streaming import StreamEngine
@@ -77,7 +78,8 @@ def _steadier(method: Method, task: Task, engine: Engine) -> bool:
 
 def estimate(method: EquationMethod, task: Task) -> Result:
     """Bind, solve, and attach the uncertainty."""
-    return answer(method, task, solved(method, task))
+    with sparing(len(task.function.parameters)):
+        return answer(method, task, solved(method, task))
 
 
 def answer(method: EquationMethod, task: Task, at: Solved) -> Result:

@@ -56,6 +56,11 @@ class Limits(ABC):
     kind: str
     level: float
 
+    @property
+    def limited(self) -> Bool:
+        """Which parameters have limits (d,)."""
+        return np.asarray(~np.isnan(self.at(self.level)).any(axis=1))
+
     def zero(self, df: Float) -> Float:  # noqa: ARG002
         """|t| (d,) of the hypothesis that a parameter is 0, by the test that gave the limits, on the scale of t with so many degrees
         of freedom (d,); NaN where that is Wald's."""

@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from pramana.arrays import Float
 from pramana.engines import Engine
 from pramana.errors import SolveError
-from pramana.kernels.newton import newton_alone
+from pramana.kernels.newton import ROUNDING, inverse_one, newton_alone
 
 FAR = 2.0**24
 """Standard errors from the estimate beyond which an end is infinite."""
@@ -22,17 +23,25 @@ NEARBY = 10
 """Steps of Newton to a point nearby."""
 LEAP = 4
 """Steps of Newton that a linear equation needs to follow any way at once."""
+STRAIGHT = 1e-6
+"""Share of the way of the other parameters over a step by which they are off their tangents where they move along a line."""
 STRIDE = 8.0
 """Factor between the distances at which the way far out is looked at."""
 OUT = 32.0
 """Standard errors from which a statistic that does not change from one distance to the next is the same farther out."""
 SAME = 1e-4
 """Relative change of the statistic's root that counts as none."""
+SURE = 3.0
+"""Last changes of the statistic's root far out that a limit must be away from it: every change is less than a tenth of the one before."""
 JUMP = 0.3
 """Share of the way of the other parameters over a step by which they may be off their tangents: less than 0.2 on smooth ways, more
 than 0.45 where they were seen to jump to another of several roots."""
-NEARLY = 1e-6
-"""Relative difference from the limit from which one more curve through three points leads there."""
+CURVE = 7
+"""Points that a curve goes through at most."""
+AGREED = 3e-11
+"""Relative difference between the curves through all points and through all but one, from which the former leads to the end."""
+ROUGHLY = 1e-8
+"""The same of all but two, since two curves alone may meet by chance."""
 CLOSE = 1e-6
 """Relative width within which an end is known where the statistic jumps."""
 ROOTLESS = 1e-3
@@ -121,6 +130,16 @@ class _Point:
     tangent: Float
 
 
+@dataclass(frozen=True)
+class _Far:
+    """A point far out, how much the root changed since the last one, and whether it will stay as it is."""
+
+    distance: float
+    point: _Point
+    change: float = np.inf
+    still: bool = False
+
+
 class _Walk:
     """Out from the estimate on one side, by distances in standard errors that double; what was seen on the way serves every level."""
 
@@ -132,7 +151,7 @@ class _Walk:
         """The first value beyond the limit; infinite where values far out are not beyond it."""
         while self._highest(self.path[-1]) <= limit and not self._levelled:
             self._on(max(2 * self.path[-1], FIRST))
-        if min(self._highest(self.path[-1]), self.far) > limit:
+        if self._highest(self.path[-1]) > limit and self._ends_above(limit):
             return self._value(self._crossing(limit))
         return float(np.sign(self.step) * np.inf)
 
@@ -149,28 +168,44 @@ class _Walk:
             self._on(min(max(2 * self.path[-1], FIRST), away))
         if away < self.path[-1]:
             self._root(away)
-        return min(self._highest(away), self.far)
+        highest = self._highest(away)
+        return highest if self._ends_above(highest) else self._far_root()
+
+    def _ends_above(self, limit: float) -> bool:
+        """Whether the root of the statistic far out is above a limit: looked for farther out until what it still changes cannot matter."""
+        while not self._far.still and abs(self._far.point.root - limit) <= SURE * self._far.change:
+            self._far = self._stride(self._far)
+        return self._far.point.root > limit
+
+    def _far_root(self) -> float:
+        """The root of the statistic far out, where it stays."""
+        while not self._far.still:
+            self._far = self._stride(self._far)
+        return self._far.point.root
 
     @cached_property
-    def far(self) -> float:
-        """The root of the statistic far out, by one leap or, where that loses the other parameters, by strides until it stays."""
-        leap = self.profile.at(self._value(FAR), self.points[0.0], LEAP)
-        if np.isfinite(leap.root):
-            return leap.root
+    def _far(self) -> _Far:
+        """The first look far out: by one leap where the other parameters move along a line; elsewhere from the first step."""
         if np.isinf(self._root(FIRST)):
-            return np.inf
-        distance, point, still = FIRST, self.points[FIRST], False
-        while distance < FAR and not still and np.isfinite(point.root):
-            distance, last = distance * STRIDE, point.root
-            point = self._seen(distance, point)
-            still = distance > OUT and abs(point.root - last) <= SAME * last
-        return point.root
+            return _Far(FIRST, replace(self.points[0.0], root=np.inf), still=True)
+        point = self.points[FIRST]
+        if self.profile.follows(self.points[0.0], point, STRAIGHT):
+            leap = self.profile.at(self._value(FAR), self.points[0.0], LEAP)
+            if np.isfinite(leap.root):
+                return _Far(FAR, leap, still=True)
+        return _Far(FIRST, point)
+
+    def _stride(self, far: _Far) -> _Far:
+        """Farther out, until the statistic stays or the other parameters are lost."""
+        distance = far.distance * STRIDE
+        point = self.profile.at(self._value(distance), far.point)
+        if distance <= OUT or np.isinf(point.root):
+            return _Far(distance, point, still=np.isinf(point.root))
+        change = abs(point.root - far.point.root)
+        return _Far(distance, point, change, still=distance >= FAR or change <= SAME * far.point.root)
 
     def _value(self, distance: float) -> float:
         return float(self.profile.beta[self.profile.index] + self.step * distance)
-
-    def _seen(self, distance: float, near: _Point) -> _Point:
-        return self.profile.at(self._value(distance), near)
 
     def _highest(self, distance: float) -> float:
         """Infinite where a standard error that is no number gives no distances."""
@@ -189,7 +224,7 @@ class _Walk:
         step, easy = distance - low, False
         for _ in range(WAY):
             high = min(low + step, distance)
-            point = self.profile.at(self._value(high), self.points[low], NEARBY)
+            point = self.profile.at(self._value(high), self.points[low], NEARBY, self._beyond(high))
             lost = np.isinf(point.root) or not self.profile.follows(self.points[low], point)
             if lost and step <= ROOTLESS * high:
                 break
@@ -200,6 +235,11 @@ class _Walk:
             step, easy = (step / 2 if lost else step * 2 if easy else step), not lost
         self.points[high if lost else distance] = replace(point, root=np.inf)
         return high if lost else distance
+
+    def _beyond(self, distance: float) -> _Point | None:
+        """The next known point farther out, towards which the other parameters can be followed; None where there is none."""
+        known = [d for d, point in self.points.items() if d > distance and np.isfinite(point.root)]
+        return self.points[min(known)] if known else None
 
     def _on(self, distance: float) -> None:
         """One step farther, or to where the other parameters end; and up to the peak where the statistic has fallen since the step before."""
@@ -233,10 +273,11 @@ class _Walk:
             low, high = self._around(limit)
             if np.isinf(self.points[high].root):  # the other parameters end here
                 break
-            guess = (low + high) / 2 if halve else self._curve(limit, low, high)
+            guess, agreed = self._curve(limit, low, high)
+            if agreed:
+                return guess
+            guess = (low + high) / 2 if halve else guess
             before, missed = missed, abs(self._root(guess) - limit)
-            if missed <= NEARLY * limit:  # one more curve leaves next to nothing
-                return self._curve(limit, *self._around(limit))
             if high - low <= CLOSE * high:
                 return guess
             halve = missed > before / 2  # the curve does not lead there
@@ -247,17 +288,46 @@ class _Walk:
         high = min(d for d, point in self.points.items() if point.root > limit)
         return max(d for d in self.points if d < high), high
 
-    def _curve(self, limit: float, low: float, high: float) -> float:
-        """Where distance, as a curve of the root through the two points around the limit and the next nearest to it, meets it."""
-        others = [d for d, point in self.points.items() if d not in (low, high) and np.isfinite(point.root)]
-        third = sorted(others, key=lambda d: abs(self.points[d].root - limit))[:1]
-        known = np.array([low, high, *third])
-        roots = np.array([self.points[d].root for d in known])
-        itself = np.eye(known.size, dtype=bool)
-        with np.errstate(all="ignore"):  # equal roots make no curve
-            parts = np.where(itself, 1.0, limit - roots) / np.where(itself, 1.0, roots[:, None] - roots)
-            found = float(np.prod(parts, axis=1) @ known)
-        return found if low < found < high else (low + high) / 2
+    def _curve(self, limit: float, low: float, high: float) -> tuple[float, bool]:
+        """Where distance, as a curve of the root through the points around the limit, meets it; and whether that is the end, since curves
+        through one and through two points fewer meet it there too."""
+        nearest = sorted(self._rising(high), key=lambda point: abs(point[0] - limit))[:CURVE]
+        found = _met(limit, nearest)
+        if not low < found < high:
+            return (low + high) / 2, False
+        fewer, fewest = (abs(_met(limit, nearest[:-k]) - found) / found for k in (1, 2))
+        return found, len(nearest) > 3 and fewer <= AGREED and fewest <= ROUGHLY
+
+    def _rising(self, high: float) -> list[tuple[float, float]]:
+        """(root, distance) of the points on both sides of high as far as the root rises with the distance, which makes it a measure of it."""
+        seen = [(self.points[d].root, d) for d in sorted(self.points)]
+        first = last = next(k for k, (_, d) in enumerate(seen) if d == high)
+        while first > 0 and seen[first - 1][0] < seen[first][0]:
+            first -= 1
+        while last + 1 < len(seen) and seen[last][0] < seen[last + 1][0] < np.inf:
+            last += 1
+        return seen[first : last + 1]
+
+
+def _met(limit: float, points: Sequence[tuple[float, float]]) -> float:
+    """The polynomial of distance by root through points (root, distance), no two of which have the same root, at the limit."""
+    total = 0.0
+    for root, distance in points:
+        share = 1.0
+        for other, _ in points:
+            if other != root:
+                share *= (limit - other) / (root - other)
+        total += share * distance
+    return total
+
+
+def _without(index: int, d: int) -> tuple[Any, Any]:
+    """The places of all of d parameters but one, and of their slope's matrix: slices where they lie together, which take no copy."""
+    if index in (0, d - 1):
+        others = slice(1, d) if index == 0 else slice(0, d - 1)
+        return others, (others, others)
+    places = np.delete(np.arange(d), index)
+    return places, np.ix_(places, places)
 
 
 class _Profile:
@@ -273,71 +343,78 @@ class _Profile:
     ) -> None:
         self.engine, self.beta, self.index, self.extra = engine, beta, index, extra
         self.errors = np.maximum(errors, 1e-12)
-        self._others = np.delete(np.arange(engine.d), index)
+        self._others, self._among = _without(index, engine.d)
+        self._units = 1 / self.errors[self._others]
         self._scale = 1 / np.maximum(engine.spread(beta, engine.own)[self._others], 1e-300)
         with np.errstate(all="ignore"):
             self.start = replace(self._point(beta), root=0.0)
 
-    def at(self, value: float, near: _Point, steps: int = 20) -> _Point:
-        """The point of this value, the other parameters looked for from those of a point nearby, in so many steps of Newton."""
+    def at(self, value: float, near: _Point, steps: int = 20, beyond: _Point | None = None) -> _Point:
+        """The point of this value, the other parameters looked for from where a point nearby leads, in so many steps of Newton; from
+        between that point and one beyond the value, where there is one."""
         with np.errstate(all="ignore"), suppress(SolveError):  # far out anything may overflow, or noise be out of reach
-            full = self._solved(value, near, steps)
+            full = self._solved(value, near, steps, beyond)
             if full is not None:
                 return self._point(full)
         return _Point(np.inf, near.beta, near.tangent)
 
-    def follows(self, near: _Point, point: _Point) -> bool:
+    def follows(self, near: _Point, point: _Point, share: float = JUMP) -> bool:
         """Whether the other parameters moved from one point to the next as their tangents say, or jumped to another of several roots."""
-        step = point.beta[self.index] - near.beta[self.index]
-        moved = point.beta[self._others] - near.beta[self._others]
+        moved = point.beta - near.beta
+        step = moved[self.index] * self._units
         ahead, back = step * near.tangent, step * point.tangent
-        off, size = moved - (ahead + back) / 2, (np.abs(ahead) + np.abs(back)) / 2
-        scale = 1 / self.errors[self._others]
-        return bool(np.linalg.norm(off * scale) <= JUMP * np.linalg.norm(size * scale) + SAME)
+        off, size = moved[self._others] * self._units - (ahead + back) / 2, (np.abs(ahead) + np.abs(back)) / 2
+        return bool(np.sqrt(off @ off) <= share * np.sqrt(size @ size) + SAME)
 
     def _point(self, full: Float) -> _Point:
         totals = self.engine.totals(full)
         j, others = self.index, self._others
-        contrast, tangent = np.zeros(self.engine.d), np.zeros(others.size)
+        contrast, tangent = np.zeros(self.engine.d), np.zeros(self.engine.d - 1)
         contrast[j] = 1.0
-        if others.size:
-            among = totals.slope[np.ix_(others, others)]
-            try:
-                contrast[others] = -np.linalg.solve(among.T, totals.slope[j, others])
-                tangent = -np.linalg.solve(among, totals.slope[others, j])
-            except np.linalg.LinAlgError:
+        if tangent.size:
+            inverse = inverse_one(totals.slope[self._among])
+            if inverse is None:
                 return _Point(np.inf, full, tangent)
+            contrast[others], tangent = -(totals.slope[j, others] @ inverse), -(inverse @ totals.slope[others, j])
         meat = totals.meat if self.extra is None else totals.meat + self.extra(full)
         variance = float(contrast @ meat @ contrast)
         root = abs(float(contrast @ totals.score)) / np.sqrt(variance) if variance > 0 else 0.0
         return _Point(float(root), full, tangent)
 
-    def _solved(self, value: float, near: _Point, steps: int) -> Float | None:
-        """All parameters, the others from where their tangent leads or from where they were."""
+    def _solved(self, value: float, near: _Point, steps: int, beyond: _Point | None) -> Float | None:
+        """All parameters, the others from where they should be or from where they were."""
         full = near.beta.copy()
         full[self.index] = value
-        if not self._others.size:
+        if self.engine.d == 1:
             return full
-        there = near.beta[self._others]
-        found = self._solve_others(full, there + near.tangent * (value - near.beta[self.index]), steps)
+        found = self._solve_others(full, self._expected(value, near, beyond), steps)
         if found is None and near.tangent.any() and steps > NEARBY:
-            found = self._solve_others(full, there, steps)
+            found = self._solve_others(full, near.beta[self._others], steps)
         if found is None:
             return None
         full[self._others] = found
         return full
 
+    def _expected(self, value: float, near: _Point, beyond: _Point | None) -> Float:
+        """Where the other parameters are at a value, by their tangent, or by the cubic curve through two points with their tangents."""
+        there, way = near.beta[self._others], value - near.beta[self.index]
+        if beyond is None:
+            return np.asarray(there + way * near.tangent)
+        step = beyond.beta[self.index] - near.beta[self.index]
+        t, moved = way / step, beyond.beta[self._others] - there
+        bend = (t - 1) * (near.tangent * step - moved) + t * (beyond.tangent * step - moved)
+        return np.asarray(there + t * moved + t * (t - 1) * bend)
+
     def _solve_others(self, full: Float, start: Float, steps: int) -> Float | None:
-        others, weights = self._others, self.engine.own
+        others, among, weights, point = self._others, self._among, self.engine.own, full.copy()
 
         def evaluate(nuisance: Float) -> tuple[Float, Float]:
-            point = full.copy()
             point[others] = nuisance
             score, slope = self.engine.score_and_slope(point[None], weights)
-            return score[:, others], slope[:, others][:, :, others]
+            return score[:, others], slope[0][among][None]
 
         try:
             roots = newton_alone(evaluate, start, self._scale, max_steps=steps, max_halvings=steps // 2)
         except SolveError:
             return None
-        return roots.beta[0] if roots.converged[0] else None
+        return roots.beta[0] if roots.norm[0] <= ROUNDING else None

@@ -148,9 +148,12 @@ class BinomialLimits(Limits):
     df: Float
     exact_below: float = SMALL
 
+    @property
+    def limited(self) -> Bool:
+        return np.isfinite(self.trials)
+
     def at(self, level: float) -> Float:
-        out = np.full((self.count.size, 2), np.nan)
-        held = np.isfinite(self.trials)
+        out, held = np.full((self.count.size, 2), np.nan), self.limited
         if not held.any():
             return out
         count, trials = self._worth(held, np.array(1 - level))

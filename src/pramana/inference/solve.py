@@ -12,7 +12,7 @@ from pramana.engines import Engine, Weights
 from pramana.errors import SolveError, quoted, quoted_terms
 from pramana.inference.derivative_free import solve_steps
 from pramana.inference.guided import guided
-from pramana.kernels.newton import ROUNDING, SETTLED, TOLERANCE, Roots, newton_alone, norm_of, predicted, solve_each
+from pramana.kernels.newton import ROUNDING, SETTLED, TOLERANCE, Roots, newton_alone, norm_of, predicted, solve_one
 
 LAST_DIGITS = 1e-12
 """Newton step, relative to the parameter, that rounding alone leaves: a root also where a part of the score is the same in every record, as that
@@ -203,7 +203,7 @@ def _newton(sums: _Sums, start: Float, scale: Float) -> Roots:
 
 def _settled(sums: _Sums, beta: Float, share: float = SETTLED) -> bool:
     score, slope = sums.at(beta)
-    return _small(solve_each(slope, score)[0], beta, share)
+    return _small(solve_one(slope[0], score[0]), beta, share)
 
 
 def _small(step: Float, beta: Float, share: float = SETTLED) -> bool:
@@ -217,7 +217,7 @@ def _ascend(sums: _Sums, beta: Float, scale: Float) -> Root:
     before = np.inf
     for step in range(200):
         norm = norm_of(score, scale)
-        direction = -solve_each(slope, score)[0]
+        direction = -solve_one(slope[0], score[0])
         if norm <= TOLERANCE and _small(direction, beta):
             return Root(beta, norm, step, "concave")
         if _small(direction, beta, LAST_DIGITS):

@@ -92,10 +92,10 @@ def limits_of(
 
 def interval_kinds(limits: Limits | None, about: About, interval: str) -> str:
     """Which intervals a result has."""
-    if limits is None or not _held(limits).any():
+    held = None if limits is None else limits.limited
+    if limits is None or held is None or not held.any():
         return f"{'wald' if interval == 'auto' else interval} intervals"
-    held, shown = _held(limits), _shown(about)
-    if held[shown].all():
+    if held[_shown(about)].all():
         return f"{limits.kind} intervals"
     kind = "score" if isinstance(limits, ScoreLimits) else limits.kind
     return f"wald intervals, {kind} intervals for {_listed(about.parameters, held)}"
@@ -106,7 +106,7 @@ def weakness(engine: Engine, judged: Identification, limits: Limits | None) -> l
     low = judged.signals < WANTED
     if not low.any():
         return []
-    shown = limits is not None and bool(_held(limits)[low & _shown(engine.about)].all())
+    shown = limits is not None and bool(limits.limited[low & _shown(engine.about)].all())
     score = "Sandwich(interval='score'), " if engine.about.profiled and not shown else ""
     remedy = f"use {score}more records, merged levels or fewer terms"
     trust = "Wald's interval" if shown else "this interval"
@@ -129,11 +129,6 @@ def weakness(engine: Engine, judged: Identification, limits: Limits | None) -> l
         f"{instead}{remedy}"
     )
     return [Diagnostic("weakly-identified", "warning", message)]
-
-
-def _held(limits: Limits) -> Bool:
-    """Which parameters have an interval of their own (d,)."""
-    return np.asarray(~np.isnan(limits.at(limits.level)).any(axis=1))
 
 
 def _shown(about: About) -> Bool:

@@ -18,6 +18,9 @@ ROUNDING = 1e-7
 SETTLED = 1e-6
 """Largest Newton step, relative to the parameter, that may be left at a root."""
 
+SINGULAR = 1e-15
+"""Determinant of two unknowns, relative to the product of the diagonal, that is none."""
+
 Evaluate: TypeAlias = Callable[[Float, Int], tuple[Float, Float]]
 """(betas (b, d), positions (b,) in the batch) ↦ score (b, d), slope (b, d, d)."""
 
@@ -86,35 +89,40 @@ def newton_alone(
     evaluate : β (d,) ↦ score (1, d), slope (1, d, d).
     start, scale : (d,).
     """
-    beta, steps, before = start, 0, np.inf
-    score, slope = evaluate(beta)
-    norm = norm_of(score, scale)
-    while norm > TOLERANCE and steps < max_steps:
-        direction = solve_each(slope, score)[0]
-        steps += 1
-        if not np.isfinite(direction).all():
-            break
-        if predicted(norm, before) < 0.1 * TOLERANCE:
-            beta, norm = beta - direction, 0.01 * TOLERANCE
-            break
-        before, size = norm, 1.0
-        for _ in range(max_halvings):
-            trial = beta - size * direction
-            score, slope = evaluate(trial)
-            there = norm_of(score, scale)
-            if there <= (1 - 1e-4 * size) * before:
-                beta, norm = trial, there
+    with np.errstate(all="ignore"):
+        beta, steps, before = start, 0, np.inf
+        score, slope = evaluate(beta)
+        norm = _size(score, scale)
+        while norm > TOLERANCE and steps < max_steps:
+            direction = solve_one(slope[0], score[0])
+            steps += 1
+            if not np.isfinite(direction).all():
                 break
-            size /= 2
-        else:
-            break
+            if predicted(norm, before) < 0.1 * TOLERANCE:
+                beta, norm = beta - direction, 0.01 * TOLERANCE
+                break
+            before, size = norm, 1.0
+            for _ in range(max_halvings):
+                trial = beta - size * direction
+                score, slope = evaluate(trial)
+                there = _size(score, scale)
+                if there <= (1 - 1e-4 * size) * before:
+                    beta, norm = trial, there
+                    break
+                size /= 2
+            else:
+                break
     return Roots(beta[None], np.array([norm]), np.array([steps]))
 
 
 def norm_of(score: Float, scale: Float) -> float:
     """Of one score (1, d); infinite where it is no number."""
     with np.errstate(all="ignore"):
-        norm = float(np.abs(score * scale).max())
+        return _size(score, scale)
+
+
+def _size(score: Float, scale: Float) -> float:
+    norm = float(np.abs(score * scale).max())
     return norm if norm < np.inf else np.inf
 
 
@@ -192,6 +200,9 @@ def _norm(score: Float, scale: Float) -> Float:
 
 def solve_each(slope: Float, score: Float) -> Float:
     """slope⁻¹ score for every equation; NaN where a slope is singular."""
+    if score.shape[1] == 1:
+        with np.errstate(all="ignore"):
+            return np.asarray(score / np.where(slope[:, 0] == 0, np.nan, slope[:, 0]))
     if score.shape[1] == 2:
         return _solve_pairs(slope, score)
     try:
@@ -208,7 +219,31 @@ def _solve_pairs(slope: Float, score: Float) -> Float:
     (a, b), (c, d) = slope.transpose(1, 2, 0)
     with np.errstate(all="ignore"):
         determinant = a * d - b * c
-        determinant = np.where(np.abs(determinant) > 1e-15 * np.abs(a * d), determinant, np.nan)
+        determinant = np.where(np.abs(determinant) > SINGULAR * np.abs(a * d), determinant, np.nan)
         first = (d * score[:, 0] - b * score[:, 1]) / determinant
         second = (a * score[:, 1] - c * score[:, 0]) / determinant
     return np.stack([first, second], axis=1)
+
+
+def solve_one(slope: Float, score: Float) -> Float:
+    """slope⁻¹ score (d,) of one equation, the same to the last bit: of one or two unknowns in plain numbers, for which arrays take ten times as long."""
+    if len(score) > 2:
+        return solve_each(slope[None], score[None])[0]
+    if len(score) == 1:
+        (a,), (one,) = slope.ravel().tolist(), score.tolist()
+        return np.array([one / a if a else np.nan])
+    (a, b, c, d), (one, two) = slope.ravel().tolist(), score.tolist()
+    determinant = a * d - b * c
+    if not abs(determinant) > SINGULAR * abs(a * d):
+        return np.array([np.nan, np.nan])
+    return np.array([(d * one - b * two) / determinant, (a * two - c * one) / determinant])
+
+
+def inverse_one(slope: Float) -> Float | None:
+    """slope⁻¹ (d, d) of one equation; None where it is singular."""
+    if len(slope) == 1:
+        return 1 / slope if slope[0, 0] != 0 else None
+    try:
+        return np.asarray(np.linalg.inv(slope))
+    except np.linalg.LinAlgError:
+        return None

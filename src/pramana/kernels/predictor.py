@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -24,6 +24,9 @@ Packed: TypeAlias = tuple[Float, Float, Float, Float]
 Moments: TypeAlias = tuple[Float, Float, Float | float, Float | float]
 PAIRS_LIMIT = 8
 """Coefficients up to which products of design columns are kept for the compiled kernels."""
+PAIRS_ENTRIES = 50_000
+"""Numbers up to which they are kept for single slopes too: a sum of what is at hand takes a fifth of the time of products made anew. Larger
+arrays are given back to the system after every fit, and taking their pages anew costs more than that."""
 IDENTITY, LOGIT, POWER, NEGATIVE_BINOMIAL = range(4)
 """Curves that the compiled kernels know."""
 
@@ -46,7 +49,7 @@ class Predictor:
 
     Attributes
     ----------
-    design : (n·C, d), node within record running fastest.
+    design : (n·C, d), node within record running fastest; best column by column in memory.
     weight, first, second : (n, C), the signed measure and its products with y and y².
     offset : (n, C) or None.
     """
@@ -70,8 +73,13 @@ class Predictor:
     @cached_property
     def pairs(self) -> Float:
         """Products of design columns (n·C, d(d+1)/2), so that batched slopes are one matrix product."""
-        rows, cols = np.triu_indices(self.d)
-        return self.design[:, rows] * self.design[:, cols]
+        rows, cols = _triangle(self.d)
+        columns = self.design.T
+        return (columns[rows] * columns[cols]).T
+
+    @cached_property
+    def keeps_pairs(self) -> bool:
+        return self.d <= PAIRS_LIMIT and len(self.design) * self.d * (self.d + 1) <= 2 * PAIRS_ENTRIES
 
     def rows(self, rows: slice) -> Predictor:
         """Some of the records."""
@@ -90,7 +98,7 @@ class Predictor:
         """Products of the packed design's columns (1, C, d(d+1)/2, n) where they are few, else empty."""
         if self.d > PAIRS_LIMIT:
             return np.empty((0, 0, 0, 0))
-        rows, cols = np.triu_indices(self.d)
+        rows, cols = _triangle(self.d)
         design = self.packed[0]
         return np.ascontiguousarray(design[:, :, rows] * design[:, :, cols])
 
@@ -127,10 +135,17 @@ class Spot:
 
     @classmethod
     def of(cls, p: Predictor, beta: Float) -> Spot:
-        with np.errstate(all="ignore"):
-            mu, dmu, a, da = p.curve(p.eta(beta[None])[0])
-            residual = p.first - p.weight * mu
-            return cls(mu, a, a * residual, da * residual - a * dmu * p.weight)
+        """To be called where overflow is ignored."""
+        eta = (p.design @ beta).reshape(p.weight.shape)
+        mu, dmu, a, da = p.curve(eta if p.offset is None else eta + p.offset)
+        residual = p.first - p.weight * mu
+        if _is_one(a):  # a canonical link
+            return cls(mu, a, residual, -dmu * p.weight)
+        return cls(mu, a, a * residual, da * residual - a * dmu * p.weight)
+
+
+def _is_one(a: Float | float) -> bool:
+    return isinstance(a, float) and a == 1.0
 
 
 def _by_group(values: Float, groups: int) -> Float:
@@ -146,16 +161,16 @@ def score_and_slope(p: Predictor, betas: Float, weights: Float, rows: Int | None
             return _compiled_totals(fast, p, betas, weights, np.arange(len(betas)) if rows is None else rows)
     weights = weights if rows is None else weights[rows]
     if len(betas) == 1:
-        spot, own = p.at(betas[0]), weights[0][:, None]
         with np.errstate(all="ignore"):
-            return (spot.force * own).reshape(1, -1) @ p.design, _slopes(p, (spot.bend * own).reshape(1, -1))
+            spot, own = p.at(betas[0]), weights[0][:, None]
+            return (spot.force * own).reshape(1, -1) @ p.design, _slope(p, spot.bend * own)[None]
     with np.errstate(all="ignore"):
         mu, dmu, a, da = p.curve(p.eta(betas))
         residual = p.first - p.weight * mu
         bend = (da * residual - a * dmu * p.weight) * weights[:, :, None]
         force = a * residual * weights[:, :, None]
         flat = (len(betas), -1)
-        return force.reshape(flat) @ p.design, _slopes(p, bend.reshape(flat))
+        return force.reshape(flat) @ p.design, _unpacked(bend.reshape(flat) @ p.pairs, p.d)
 
 
 def _compiled_totals(fast: Any, p: Predictor, betas: Float, weights: Float, row: Int) -> tuple[Float, Float]:
@@ -245,16 +260,29 @@ def score_and_slope_from_one(p: Predictor, beta: Float, weights: Float) -> tuple
 
 def _unpacked(pairs: Float, d: int) -> Float:
     """Symmetric matrices (B, d, d) from their upper triangles (B, d(d+1)/2)."""
-    rows, cols = np.triu_indices(d)
-    out = np.empty((len(pairs), d, d))
-    out[:, rows, cols] = out[:, cols, rows] = pairs
+    return pairs[:, _square(d)]
+
+
+@cache
+def _triangle(d: int) -> tuple[Int, Int]:
+    """Rows and columns of the upper triangle of a (d, d) matrix."""
+    return np.triu_indices(d)
+
+
+@cache
+def _square(d: int) -> Int:
+    """(d, d): where a symmetric matrix's entries are in its upper triangle."""
+    out = np.empty((d, d), dtype=np.int64)
+    rows, cols = _triangle(d)
+    out[rows, cols] = out[cols, rows] = np.arange(len(rows))
     return out
 
 
-def _slopes(p: Predictor, bend: Float) -> Float:
-    if len(bend) == 1:
-        return ((p.design * bend[0][:, None]).T @ p.design)[None]
-    return _unpacked(bend @ p.pairs, p.d)
+def _slope(p: Predictor, values: Float) -> Float:
+    """Σ v x xᵀ (d, d) for values (n, C)."""
+    if p.keeps_pairs:
+        return np.asarray(values.reshape(-1) @ p.pairs)[_square(p.d)]
+    return np.asarray((p.design * values.reshape(-1, 1)).T @ p.design)
 
 
 def influence(p: Predictor, beta: Float) -> Float:
@@ -278,24 +306,26 @@ def _over_nodes(p: Predictor, values: Float) -> Float:
 
 def sums(p: Predictor, beta: Float, weights: Float, squares: Float) -> tuple[Float, Float, Float, Float, Float]:
     """Everything at one value (d,) with one evaluation of the curve, as `products.sums`."""
-    spot = p.at(beta)
     with np.errstate(all="ignore"):
+        spot = p.at(beta)
         phi = _over_nodes(p, spot.force)
-        bend = spot.bend * weights[:, None]
-        slope, clean = ((p.design * v.reshape(-1, 1)).T @ p.design for v in (bend, _squares(p, spot, squares)))
-        fourth = np.sum((phi**2 * squares[:, None]) ** 2, axis=0)
-        return weights @ phi, slope, gram(phi, squares), clean, fourth
+        slope, clean = (_slope(p, v) for v in (spot.bend * weights[:, None], _squares(p, spot, squares)))
+        alone = spot.force.shape[1] == 1  # φφᵀ is then a multiple of xxᵀ
+        outer = _slope(p, spot.force**2 * squares[:, None]) if alone else gram(phi, squares)
+        each = phi**2 * squares[:, None]
+        return weights @ phi, slope, outer, clean, np.einsum("nd,nd->d", each, each)
 
 
 def _squares(p: Predictor, spot: Spot, weights: Float) -> Float:
     """Reverted squares of the residuals (n, C), times a²."""
-    return spot.a**2 * (p.second - 2 * spot.mu * p.first + spot.mu**2 * p.weight) * weights[:, None]
+    squares = p.second - spot.mu * (2 * p.first - spot.mu * p.weight)
+    return (squares if _is_one(spot.a) else spot.a**2 * squares) * weights[:, None]
 
 
 def clean_outer(p: Predictor, beta: Float, weights: Float) -> Float:
     """Reverted `Σ w U Uᵀ` (d, d)."""
     with np.errstate(all="ignore"):
-        return (p.design * _squares(p, p.at(beta), weights).reshape(-1, 1)).T @ p.design
+        return _slope(p, _squares(p, p.at(beta), weights))
 
 
 def record_slopes_along(p: Predictor, beta: Float, lefts: Float, rights: Float) -> Float:

@@ -17,7 +17,7 @@ from pramana.analysis.sampling import Beside
 from pramana.analysis.task import Options, Task
 from pramana.engines import Engine
 from pramana.estimators.reversion import Reversion
-from pramana.inference.score_intervals import _Profile, score_intervals
+from pramana.inference.score_intervals import FAR, _met, _Point, _Profile, _Walk, score_intervals
 
 SCORE = pr.Sandwich(interval="score")
 LARGE = pr.Sandwich("HC0", interval="score")
@@ -175,3 +175,76 @@ def test_the_ends_are_the_first_that_a_walk_in_small_steps_meets(data: pd.DataFr
         walked = result.estimate[j] + (2 * side - 1) * small * k * error
         found = limits[0.9][j, side]
         assert abs(found - walked) <= 1.01 * small * error or (k == 299 and abs(found) > abs(walked))
+
+
+def walked_and_halved(profile: _Profile, step: float, limit: float) -> float:
+    """The slow obvious version: small steps out from the estimate until the limit is crossed, and halves of the last one; NaN where the other
+    parameters end before that, or nothing is crossed."""
+
+    def followed(value: float, near: _Point) -> _Point:
+        point = profile.at(value, near)
+        return point if profile.follows(near, point) else _Point(np.inf, near.beta, near.tangent)
+
+    inside, low = profile.start, float(profile.beta[profile.index])
+    for _ in range(400):
+        point = followed(low + step, inside)
+        if point.root > limit:
+            break
+        inside, low = point, low + step
+    else:
+        return np.nan
+    if np.isinf(point.root):
+        return np.nan
+    high = low + step
+    for _ in range(60):
+        middle = (low + high) / 2
+        beyond = followed(middle, inside).root > limit
+        low, high = (low, middle) if beyond else (middle, high)
+    return high
+
+
+@pytest.mark.parametrize("data", [behind_a_coin(1), behind_a_coin(3), counts_behind_a_coin(0)])
+def test_the_ends_are_those_of_small_steps_and_halves(data: pd.DataFrame) -> None:
+    limits, _, result = scored(data, *LEVELS)
+    column, formula, family = ("g", "y ~ x + g", "poisson") if "g" in data else ("y", "y ~ x", "binomial")
+    engine = engine_of(formula, family, data, pr.Mechanism({column: pr.TransitionMatrix.binary(0.6, 0.6)}))
+    compared = 0
+    for j, side, level in itertools.product(range(engine.d), (0, 1), (0.8, 0.95)):
+        profile, error = _Profile(engine, result.estimate, result.standard_errors, j), result.standard_errors[j]
+        slow = walked_and_halved(profile, (2 * side - 1) * 0.05 * error, float(np.sqrt(chi2.ppf(level, 1))))
+        found = limits[level][j, side]
+        if np.isfinite(slow) and np.isfinite(found):
+            compared += 1
+            assert abs(found - slow) <= 1e-9 * (error + abs(slow))
+    assert compared >= 3
+
+
+def test_a_curve_of_distance_by_root_goes_through_its_points() -> None:
+    """A polynomial of degree three is its own curve through four points, and through five."""
+    roots = [0.0, 0.7, 1.5, 2.0, 3.1]
+    points = [(root, 1 + 2 * root - 0.3 * root**3) for root in roots]
+    for few in (points[:4], points):
+        assert _met(1.2, few) == pytest.approx(1 + 2 * 1.2 - 0.3 * 1.2**3, rel=1e-12)
+    assert _met(1.2, points[:3]) != pytest.approx(1 + 2 * 1.2 - 0.3 * 1.2**3, rel=1e-3)
+
+
+@pytest.mark.parametrize(("family", "leaps"), [("gaussian", True), ("binomial", False)])
+def test_one_leap_leads_far_out_only_where_the_other_parameters_move_along_a_line(family: str, leaps: bool) -> None:
+    """Newton may also end at a place where a saturated score vanishes, or not, as rounding has it."""
+    data = behind_a_coin(1)
+    mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(0.6, 0.6)})
+    result = pr.fit("y ~ x", data, mechanism, family=family, inference=pr.Sandwich("HC0", interval="wald"))
+    profile = _Profile(engine_of("y ~ x", family, data, mechanism), result.estimate, result.standard_errors, 1)
+    assert (_Walk(profile, 1.0)._far.distance == FAR) is leaps
+
+
+def test_an_end_is_infinite_where_numbers_run_out_far_behind_values_that_are_not_rejected() -> None:
+    """A probit's score is no number from 3000 on; the statistic has stayed below the limit from 16 standard errors on."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(0.5, 1.0, 300)
+    y = (rng.random(300) < 1 / (1 + np.exp(1 - 1.5 * x))).astype(int)
+    data = pd.DataFrame({"x": x, "y": np.where(rng.random(300) < 0.6, y, 1 - y)})
+    mechanism = pr.Mechanism({"y": pr.TransitionMatrix.binary(0.6, 0.6)})
+    result = pr.fit("y ~ x", data, mechanism, family="binomial", link="probit", inference=SCORE)
+    assert result.interval()[0, 0] == -np.inf
+    assert np.isfinite(result.interval()[0, 1])

@@ -338,3 +338,12 @@ def test_a_share_that_cannot_be_zero_is_not_called_so(interval):
     mechanism = pr.Mechanism({"a": measured if own else sure})
     [row] = pr.fit(pr.mean("a"), data, mechanism, inference=pr.Sandwich(interval=interval)).to_dicts()
     assert (row["conf_low"] <= 0) == (row["p_value"] > 0.05) == own
+
+
+def test_which_shares_have_limits_is_known_without_them():
+    trials = np.array([40.0, np.nan, 9.0])
+    limits = BinomialLimits(
+        "mid-p", 0.95, np.array([3.0, np.nan, 0.0]), trials, np.zeros(3), np.ones(3), np.full(3, np.inf)
+    )
+    assert limits.limited.tolist() == [True, False, True]
+    assert np.array_equal(limits.limited, ~np.isnan(limits.at(0.95)).any(axis=1))

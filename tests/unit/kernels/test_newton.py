@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pramana.arrays import Float
-from pramana.kernels.newton import newton, newton_alone, solve_each
+from pramana.kernels.newton import inverse_one, newton, newton_alone, solve_each, solve_one
 
 
 def scalar(function: Any, derivative: Any) -> Any:
@@ -120,3 +120,14 @@ def test_one_equation_alone_takes_the_same_steps() -> None:
         assert np.array_equal(alone.steps, together.steps)
         solved += int(alone.converged[0])
     assert 20 < solved < 190
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 5])
+def test_one_system_is_solved_and_inverted_as_by_a_factorisation(d: int) -> None:
+    rng = np.random.default_rng(d)
+    slope, score = rng.normal(size=(d, d)), rng.normal(size=d)
+    np.testing.assert_allclose(solve_one(slope, score), np.linalg.solve(slope, score), rtol=1e-10)
+    np.testing.assert_array_equal(solve_one(slope, score), solve_each(slope[None], score[None])[0])
+    np.testing.assert_allclose(inverse_one(slope), np.linalg.inv(slope), rtol=1e-10)  # type: ignore[arg-type]
+    assert np.isnan(solve_one(np.zeros((d, d)), score)).all()
+    assert inverse_one(np.zeros((d, d))) is None
