@@ -117,6 +117,8 @@ def fit(
         way.by_blocks,
         checked_passes(passes),
         way.streams,
+        way.formulas,
+        way.columns,
     )
     plan = question(what, family, link, functions)
     plan = plan if absorb is None else absorbing(plan, absorb)

@@ -172,6 +172,24 @@ class ObservedLikelihood:
         cross = [self.covariates.gradient(spread * self.weights[:, None], free) for spread in spreads]
         return square[0] - square[1], -np.stack(cross)
 
+    def complete_information(self, state: State) -> Float:
+        """Information (q, q) that the records would have were nothing hidden, that of the coefficients expected given the covariates.
+
+        It is positive definite wherever the model is identified, and score over it an ascent direction: a step of EM (Lange 1995).
+        """
+        d = len(state.theta.beta)
+        own = d + int(self.data.density.dispersed)
+        share = state.posterior * self.weights[:, None]
+        out = np.zeros((self.size(state.theta),) * 2)
+        out[:d, :d] = -self.curvature(np.broadcast_to(share * self.expected_bend(state), share.shape))
+        if self.data.density.derivatives is not None:
+            out[d, d] = abs(float(np.sum(share * self._dispersion_scores(state)[1])))
+        if self.data.hides_covariates:
+            gamma = state.theta.gamma
+            before = np.exp(self.covariates.log_density(gamma))
+            out[own:, own:] = self.covariates.information(before, self.covariates.free(gamma), self.weights)
+        return out
+
     def _dispersion_scores(self, state: State) -> tuple[Float, Float]:
         """First and second derivative of log f in log φ at every node, (n, C)."""
         data = self.data

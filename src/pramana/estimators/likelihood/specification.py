@@ -101,9 +101,9 @@ def moments(
 
     The expectation is given what is not hidden: a clean response that has no list of outcomes enters as it is.
     """
-    theta, d = found.theta, len(found.theta.beta)
-    force = model.force(found.state)
-    log = model.log_complete(theta, found.state.curve[0])
+    theta, d, state = found.theta, len(found.theta.beta), model.evaluate(found.theta)
+    force = model.force(state)
+    log = model.log_complete(theta, state.curve[0])
     complete = np.exp(log - log.max(axis=1, keepdims=True))
     complete /= complete.sum(axis=1, keepdims=True)
     contexts = [a.context(table) for a in used]
@@ -114,7 +114,7 @@ def moments(
         joint = _channel_at(used, contexts, outcome, table.n) * complete
         chance = joint.sum(axis=1)
         posterior = joint / np.maximum(chance, 1e-300)[:, None]
-        s = model.scores(replace(found.state, posterior=posterior))
+        s = model.scores(replace(state, posterior=posterior))
         phi = model.regression_scores(reversion_at(used, contexts, outcome, table.n) * force)
         seen, share = released == outcome, (chance * weights)[:, None]
         score += weights[seen] @ phi[seen]
