@@ -43,6 +43,8 @@ SIZES = (0.5, 0.25, 0.125, 1 / 16, 1 / 64, 1 / 256)
 """Parts of a step that are tried together where the full one leads down."""
 BLENDS = (0.03, 0.1, 0.3, 1.0)
 """Shares of the complete information in the metric of a step where the observed one is not positive definite."""
+FARTHEST = 3.0
+"""Largest change of a logit, or of the logarithm of a dispersion, in one step."""
 ENTRIES = 1 << 21
 """Numbers in the largest array of records that are worked on at once."""
 OPENED = (-2.0, -4.0, -6.0, -8.0, -10.0)
@@ -290,10 +292,9 @@ class Climber:
         """A step that raises the likelihood; None where there is none."""
         sums = here.sums
         for metric, observed in _metrics(sums):
-            step = newton_step(metric, sums.score)
-            if step is None:
+            step = _cautious(newton_step(metric, sums.score), len(here.theta.beta))
+            if step is None or not (gain := float(sums.score @ step)) >= 0:
                 continue
-            gain = float(sums.score @ step)
             done = observed and gain <= DECREMENT * max(1.0, abs(sums.value) * 1e-3) and settled(here.theta, step)
             full = self._moved(here, step)
             (there,) = yield [full]
@@ -350,6 +351,11 @@ def _metrics(sums: LikelihoodSums) -> Iterator[tuple[Float, bool]]:
     yield sums.information, True
     for share in BLENDS:
         yield (1 - share) * sums.information + share * sums.complete, False
+
+
+def _cautious(step: Float | None, d: int) -> Float | None:
+    """With no parameter after the first d that jumps to where it could not be told from infinity."""
+    return None if step is None else np.concatenate([step[:d], np.clip(step[d:], -FARTHEST, FARTHEST)])
 
 
 def _rises(here: LikelihoodSums, there: LikelihoodSums, gain: float) -> bool:

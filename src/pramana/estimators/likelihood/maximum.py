@@ -17,10 +17,10 @@ from pramana.estimators.corrections import ForwardCorrection
 from pramana.estimators.likelihood.climbing import BlockLikelihood, Climber
 from pramana.estimators.likelihood.covariate_model import ABSENT, CovariatePlan, Seen, covariate_plan, parsed_terms
 from pramana.estimators.likelihood.hidden_data import HiddenData, checked_model, entries_of_record, hidden_data
-from pramana.estimators.likelihood.maximization import Maximum, StalledError
+from pramana.estimators.likelihood.maximization import Maximum
 from pramana.estimators.likelihood.observed import ObservedLikelihood
 from pramana.estimators.likelihood.outcome import LikelihoodResult
-from pramana.estimators.likelihood.starts import LARGE, Search, maximize, other_maxima
+from pramana.estimators.likelihood.starts import LARGE, Search, explored, maximize, other_maxima
 from pramana.estimators.likelihood.variance import (
     FaceValue,
     Robust,
@@ -214,25 +214,25 @@ def fitted_in_blocks(method: Likelihood, task: Task, robust: Sandwich | None) ->
     few = sampled(method, task)
     climber, places = streamed(method, task, few, robust is not None)
     model = climber.sample
-    try:
-        search = searched(model, few)
-        starts, tried = search.finalists(worth(few.sampling)), search.tried
-    except StalledError as failure:  # of the sample, which need not be one of all records
-        search, starts, tried = None, [failure.reached.theta], 1
+    tried = explored(model, few.start, root=lambda: _reverted(few), scale=worth(few.sampling))
     sizes = model.weights @ model.covariates.design
-    spread_out = [replace(t, gamma=climber.block.plan.spread(t.gamma, sizes, places)) for t in starts]
-    tops, ends = climber.climbed(spread_out)
+    starts = [
+        replace(theta, gamma=climber.block.plan.spread(theta.gamma, sizes, places))
+        for theta in tried.finalists(worth(few.sampling))
+    ]
+    tops, ends = climber.climbed(starts)
     if not tops:
         raise climber.refusal(max(ends, key=lambda reached: reached.value))
-    found = Search.of([top.maximum for top in tops], ends, tried)
+    found = Search.of([top.maximum for top in tops], ends, tried.tried)
     best = climber.finished(next(top for top in tops if top.theta is found.best.theta))
     inverse = inverse_information(best.sums.information)
     spread = Robust(inverse, None)
     if robust is not None:
         spread = robust_covariance(climber.score_sums(best), inverse, task.sampling, robust, len(best.theta.beta))
-    climbed = 1 if search is None else search.climbed
-    where = f"on a random sample of {few.table.n} records, then {len(starts)} of all records in {climber.passes} passes"
-    told = replace(found, climbed=climbed, where=f", {where}")
+    where = (
+        f"on a random sample of {few.table.n} records, then {len(starts)} over all records in {climber.passes} passes"
+    )
+    told = replace(found, climbed=len(tried.maxima) + len(tried.failures), where=f", {where}")
     return Fitted(model, told, inverse, spread, best.sums.face.information)
 
 

@@ -80,19 +80,6 @@ class Search:
         higher = [reached for reached in endless if reached.value > best.value + 1e-3]
         return cls(best, tried, len(maxima) + len(endless), tuple(others), min(higher, key=_depth, default=None))
 
-    def finalists(self, scale: float) -> list[Theta]:
-        """Where climbs over more records begin: the best maximum, others that these records can hardly tell from it, and a climb without end.
-
-        Of two models of which the sample prefers the wrong one by g, the likelihood ratio has a standard deviation of about √(2g) and a mean
-        of −g at best: with g = `MARGIN` that takes √(2g) = 4.5 standard deviations.
-
-        Parameters
-        ----------
-        scale : records that a unit of weight is worth.
-        """
-        near = [m for m in self.others if (self.best.value - m.value) * scale <= MARGIN][: FINALISTS - 1]
-        return [place.theta for place in (self.best, *near, *(() if self.endless is None else (self.endless,)))]
-
     @property
     def facts(self) -> dict[str, str]:
         climbed = f", {self.climbed} of them to the end" if self.tried > 1 else ""
@@ -117,21 +104,32 @@ def maximize(
     root : gives the coefficients of another start, such as reversion's, or None; asked where several are tried.
     scale : records that a unit of weight is worth.
     """
-    first = model.evaluate(at_face_value(model, beta))
-    if beta is not None or signal(model) * np.sqrt(scale) >= CLEAR:
-        return Search(climb(model, first))
-    count, swaps, rounds = (SCATTERED, SWAPS, SWAP_ROUNDS) if model.data.design.size <= LARGE else (0, 2, 1)
-    found = _Found(model)
+    found = explored(model, beta, root=root, scale=scale)
+    if found.refusal is not None:
+        raise found.refusal
+    return found.search()
+
+
+def explored(
+    model: ObservedLikelihood, beta: Float | None, *, root: Callable[[], Float | None], scale: float
+) -> Explored:
+    """All that was found from these starts, as in `maximize`."""
+    first, found = model.evaluate(at_face_value(model, beta)), Explored(model)
     failure = found.climb(first)
+    if beta is not None or signal(model) * np.sqrt(scale) >= CLEAR:
+        found.refusal = failure
+        return found
+    count, swaps, rounds = (SCATTERED, SWAPS, SWAP_ROUNDS) if model.data.design.size <= LARGE else (0, 2, 1)
     found.climb_best([*_started(model, root()), *islice(scattered(model, first), count)])
     if failure is not None and not found.height > failure.reached.value:
-        raise failure
+        found.refusal = failure
+        return found
     for _ in range(rounds):
         before = found.height
         found.climb_best(sorted(relabeled(model, found.best.theta), key=_depth)[:swaps])
         if found.height <= before + 1e-6:
             break
-    return found.search()
+    return found
 
 
 def _started(model: ObservedLikelihood, beta: Float | None) -> list[State]:
@@ -145,8 +143,15 @@ def _depth(place: State | Reached) -> float:
     return -place.value
 
 
-class _Found:
-    """Starts tried so far, and where they led."""
+class Explored:
+    """Starts tried so far, and where they led.
+
+    Attributes
+    ----------
+    refusal : the failure of the first start, where no maximum lies higher.
+    """
+
+    refusal: StalledError | None = None
 
     def __init__(self, model: ObservedLikelihood) -> None:
         self.model = model
@@ -197,6 +202,27 @@ class _Found:
 
     def search(self) -> Search:
         return Search.of(self.maxima, [failure.reached for failure in self.failures], self.tried)
+
+    def finalists(self, scale: float) -> list[Theta]:
+        """Where climbs over more records begin: the best maximum, others that these records can hardly tell from it, and a climb without end;
+        where they have no maximum that counts, every maximum, where that climb ended, and their face value.
+
+        Of two models of which a sample prefers the wrong one by g, the likelihood ratio has a mean of −g at best, and a standard deviation of
+        about √(2g): with g = `MARGIN`, that takes √(2g) = 4.5 standard deviations.
+
+        Parameters
+        ----------
+        scale : records that a unit of weight is worth.
+        """
+        best: list[Reached] = []
+        endless: list[Reached] = [] if self.refusal is None else [self.refusal.reached]
+        if self.maxima:
+            search = self.search()
+            margin = MARGIN if self.refusal is None else np.inf
+            best = [m for m in (search.best, *search.others) if (search.best.value - m.value) * scale <= margin]
+            endless = endless or ([] if search.endless is None else [search.endless])
+        plain = [] if self.refusal is None else [at_face_value(self.model)]
+        return [*(place.theta for place in (*best[:FINALISTS], *endless)), *plain]
 
 
 def _differ(one: Maximum, other: Maximum, best: Maximum) -> bool:
