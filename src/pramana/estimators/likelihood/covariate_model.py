@@ -57,9 +57,13 @@ class CovariateModel:
     def free(self, gamma: Float) -> Bool:
         """Coefficients (Q, M) that are parameters: neither the reference of their row nor absent."""
         reference = np.argmax(gamma, axis=1) if self.saturated else np.zeros(len(gamma), dtype=int)
-        open_ = gamma > ABSENT
+        open_ = ~self.absent(gamma)
         open_[np.arange(len(gamma)), reference] = False
         return open_
+
+    def absent(self, gamma: Float) -> Bool:
+        """Entries (Q, M) of a table that are held at zero. A coefficient of a logit is none, however far out."""
+        return np.asarray(gamma <= ABSENT) if self.saturated else np.zeros(gamma.shape, dtype=bool)
 
     def start(self) -> Float:
         return np.zeros((self.design.shape[1], self.combinations))

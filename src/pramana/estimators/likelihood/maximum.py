@@ -15,7 +15,7 @@ from pramana.errors import PramanaError, SolveError
 from pramana.estimating import Equation, EstimatingFunction
 from pramana.estimators.corrections import ForwardCorrection
 from pramana.estimators.likelihood.climbing import BlockLikelihood, Climber
-from pramana.estimators.likelihood.covariate_model import ABSENT, CovariatePlan, Seen, covariate_plan, parsed_terms
+from pramana.estimators.likelihood.covariate_model import CovariatePlan, Seen, covariate_plan, parsed_terms
 from pramana.estimators.likelihood.hidden_data import HiddenData, checked_model, entries_of_record, hidden_data
 from pramana.estimators.likelihood.maximization import Maximum
 from pramana.estimators.likelihood.observed import ObservedLikelihood
@@ -340,7 +340,7 @@ def _perturbed(task: Task) -> tuple[str, ...]:
 
 def _diagnostics(method: Likelihood, model: ObservedLikelihood, found: Maximum, task: Task) -> list[Diagnostic]:
     out = []
-    absent = int(np.sum(found.theta.gamma <= ABSENT)) if model.data.hides_covariates else 0
+    absent = int(model.covariates.absent(found.theta.gamma).sum()) if model.data.hides_covariates else 0
     if absent:
         message = (
             f"{absent} probabilit{'ies' if absent > 1 else 'y'} of the covariate model lie at zero, the edge of what is possible; "
