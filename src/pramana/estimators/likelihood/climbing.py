@@ -152,8 +152,8 @@ class BlockLikelihood:
     also: tuple[str, ...]
     records: float
 
-    def models(self, table: Table, sampling: Sampling) -> Iterator[tuple[ObservedLikelihood, Sampling]]:
-        """Of the records with a positive weight, some at a time."""
+    def models(self, table: Table, sampling: Sampling) -> Iterator[tuple[ObservedLikelihood, Table, Sampling]]:
+        """Of the records with a positive weight, some at a time, and these."""
         live = np.flatnonzero(sampling.row_weights > 0)
         widest = max(entries_of_record(self.function, self.mechanism, self.also), self.plan.coefficients)
         size = max(1, ENTRIES // widest)
@@ -161,9 +161,10 @@ class BlockLikelihood:
             rows = live[low : low + size]
             whole = rows.size == table.n
             some = sampling if whole else _of_rows(sampling, rows)
-            yield self.model(table if whole else table.take(rows), some.row_weights), some
+            part = table if whole else table.take(rows)
+            yield self._model(part, some.row_weights), part, some
 
-    def model(self, table: Table, weights: Float) -> ObservedLikelihood:
+    def _model(self, table: Table, weights: Float) -> ObservedLikelihood:
         with unjudged():  # the design of the sample has full rank
             data = hidden_data(self.function, self.mechanism, table, self.also, self.records)
             return ObservedLikelihood(data, self.plan.of(table), weights)
@@ -171,7 +172,7 @@ class BlockLikelihood:
     def sums(self, asked: Asked, table: Table, sampling: Sampling) -> _Several | None:
         found: _Several | None = added(
             _Several(tuple(_sums_at(model, some, theta, asked) for theta in asked.thetas))
-            for model, some in self.models(table, sampling)
+            for model, _, some in self.models(table, sampling)
         )
         return found
 
@@ -179,7 +180,7 @@ class BlockLikelihood:
         """Σ w² s sᵀ by cluster (G, q, q), in a frame."""
         found: Float | None = added(
             score_sums(model, model.evaluate(theta), some, groups).shares(frame)
-            for model, some in self.models(table, sampling)
+            for model, _, some in self.models(table, sampling)
         )
         return found
 

@@ -14,7 +14,7 @@ from pramana.engines import Sampling
 from pramana.errors import PramanaError, SolveError
 from pramana.estimating import Equation, EstimatingFunction
 from pramana.estimators.corrections import ForwardCorrection
-from pramana.estimators.likelihood.climbing import BlockLikelihood, Climber
+from pramana.estimators.likelihood.climbing import BlockLikelihood, Climber, Top
 from pramana.estimators.likelihood.covariate_model import CovariatePlan, Seen, covariate_plan, parsed_terms
 from pramana.estimators.likelihood.hidden_data import HiddenData, checked_model, entries_of_record, hidden_data
 from pramana.estimators.likelihood.maximization import Maximum
@@ -209,10 +209,19 @@ def fitted_in_memory(method: Likelihood, task: Task, robust: Sandwich | None) ->
 
 
 def fitted_in_blocks(method: Likelihood, task: Task, robust: Sandwich | None) -> Fitted:
-    """All starts are tried on a sample of the records; the best of its maxima are climbed to over all records, together."""
-    assert task.learned is not None
+    climber, search, top = climbed(method, task, robust is not None)
+    inverse = inverse_information(top.sums.information)
+    spread = Robust(inverse, None)
+    if robust is not None:
+        spread = robust_covariance(climber.score_sums(top), inverse, task.sampling, robust, len(top.theta.beta))
+    return Fitted(climber.sample, search, inverse, spread, top.sums.face.information)
+
+
+def climbed(method: Likelihood, task: Task, robust: bool) -> tuple[Climber, Search, Top]:
+    """The maximum of records that are read in blocks, whether scores are summed there or not: all starts are tried on a sample of the
+    records, and the best of its maxima are climbed to over all of them, together."""
     few = sampled(method, task)
-    climber, places = streamed(method, task, few, robust is not None)
+    climber, places = streamed(method, task, few, robust)
     model = climber.sample
     tried = explored(model, few.start, root=lambda: _reverted(few), scale=worth(few.sampling))
     sizes = model.weights @ model.covariates.design
@@ -224,16 +233,10 @@ def fitted_in_blocks(method: Likelihood, task: Task, robust: Sandwich | None) ->
     if not tops:
         raise climber.refusal(max(ends, key=lambda reached: reached.value))
     found = Search.of([top.maximum for top in tops], ends, tried.tried)
-    best = climber.finished(next(top for top in tops if top.theta is found.best.theta))
-    inverse = inverse_information(best.sums.information)
-    spread = Robust(inverse, None)
-    if robust is not None:
-        spread = robust_covariance(climber.score_sums(best), inverse, task.sampling, robust, len(best.theta.beta))
-    where = (
-        f"on a random sample of {few.table.n} records, then {len(starts)} over all records in {climber.passes} passes"
-    )
-    told = replace(found, climbed=len(tried.maxima) + len(tried.failures), where=f", {where}")
-    return Fitted(model, told, inverse, spread, best.sums.face.information)
+    top = climber.finished(next(top for top in tops if top.theta is found.best.theta))
+    passes = f"{len(starts)} over all records in {climber.passes} passes"
+    where = f", on a random sample of {few.table.n} records, then {passes}"
+    return climber, replace(found, climbed=len(tried.maxima) + len(tried.failures), where=where), top
 
 
 def sampled(method: Likelihood, task: Task) -> Task:
