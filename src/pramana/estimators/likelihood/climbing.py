@@ -49,6 +49,8 @@ ENTRIES = 1 << 21
 """Numbers in the largest array of records that are worked on at once."""
 OPENED = (-2.0, -4.0, -6.0, -8.0, -10.0)
 """Logits at which an entry of a table that was held at zero is tried."""
+OPENINGS = 3
+"""Times that a climb lets such entries go: one whose maximum is all but zero would be held and let go for ever."""
 
 
 @dataclass(frozen=True)
@@ -273,9 +275,7 @@ class Climber:
         """Newton steps, in a metric that is blended with that of EM where the likelihood is not concave, from which entries of a table
         that were held at zero are let go where the records ask for it."""
         (sums,) = yield [theta]
-        here = Place(theta, sums)
-        here = (yield from self._opened(here)) or here
-        once = False
+        here, openings = Place(theta, sums), 0
         for _ in range(STEPS):
             there = yield from self._step(here)
             if there is None or runs_away(self.sample, there.theta.beta, there.sums.value - here.sums.value):
@@ -283,10 +283,10 @@ class Climber:
             here = there
             if not here.settled:
                 continue
-            opened = None if once else (yield from self._opened(here))
+            opened = (yield from self._opened(here)) if openings < OPENINGS else None
             if opened is None:
                 return Top(here.theta, here.sums)
-            here, once = opened, True
+            here, openings = opened, openings + 1
         return Reached(here.theta, here.sums.value)
 
     def _step(self, here: Place) -> Trial:

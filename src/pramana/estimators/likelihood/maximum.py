@@ -227,7 +227,7 @@ def climbed(method: Likelihood, task: Task, robust: bool) -> tuple[Climber, Sear
     sizes = model.weights @ model.covariates.design
     starts = [
         replace(theta, gamma=climber.block.plan.spread(theta.gamma, sizes, places))
-        for theta in tried.finalists(worth(few.sampling))
+        for theta in tried.finalists(worth(few.sampling), task.sampling.effective_n / few.sampling.effective_n)
     ]
     tops, ends = climber.climbed(starts)
     if not tops:

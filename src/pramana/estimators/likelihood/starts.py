@@ -203,9 +203,9 @@ class Explored:
     def search(self) -> Search:
         return Search.of(self.maxima, [failure.reached for failure in self.failures], self.tried)
 
-    def finalists(self, scale: float) -> list[Theta]:
-        """Where climbs over more records begin: the best maximum, others that these records can hardly tell from it, and a climb without end;
-        where they have no maximum that counts, every maximum, where that climb ended, and their face value.
+    def finalists(self, scale: float, more: float) -> list[Theta]:
+        """Where climbs over more records begin: the best maximum, others that these records can hardly tell from it, and a climb without end.
+        Where those records would leave a doubt as well, or these have no maximum that counts, it is every maximum, and the face value.
 
         Of two models of which a sample prefers the wrong one by g, the likelihood ratio has a mean of −g at best, and a standard deviation of
         about √(2g): with g = `MARGIN`, that takes √(2g) = 4.5 standard deviations.
@@ -213,16 +213,20 @@ class Explored:
         Parameters
         ----------
         scale : records that a unit of weight is worth.
+        more : how many times as many records there are.
         """
+        clear = self.refusal is None and signal(self.model) * np.sqrt(scale * more) >= CLEAR
         best: list[Reached] = []
         endless: list[Reached] = [] if self.refusal is None else [self.refusal.reached]
         if self.maxima:
             search = self.search()
-            margin = MARGIN if self.refusal is None else np.inf
+            margin = MARGIN if clear else np.inf
             best = [m for m in (search.best, *search.others) if (search.best.value - m.value) * scale <= margin]
             endless = endless or ([] if search.endless is None else [search.endless])
-        plain = [] if self.refusal is None else [at_face_value(self.model)]
-        return [*(place.theta for place in (*best[:FINALISTS], *endless)), *plain]
+        return [
+            *(place.theta for place in (*best[:FINALISTS], *endless)),
+            *([] if clear else [at_face_value(self.model)]),
+        ]
 
 
 def _differ(one: Maximum, other: Maximum, best: Maximum) -> bool:
