@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,40 @@ def test_score_and_information_are_derivatives_of_the_log_likelihood(
         assert (up.value - down.value) / (2 * step) == pytest.approx(score[j], rel=1e-5, abs=1e-4)
         bend = (model.score_and_information(up)[0] - model.score_and_information(down)[0]) / (2 * step)
         np.testing.assert_allclose(-bend, information[:, j], rtol=1e-4, atol=1e-3)
+
+
+@every
+def test_the_complete_information_is_an_ascent_metric_and_what_is_left_when_nothing_is_hidden(
+    formula: str, mechanism: pr.Mechanism, family: str, options: dict[str, Any], data: dict[str, Any]
+) -> None:
+    """The observed information is the complete one less what is missing, a variance given the released data. Where the posterior is certain
+    nothing is missing: under a canonical link, where expected and observed bends agree, so do the two."""
+    model = model_of(formula, data, mechanism, family, **options)
+    top = maximize(model).best
+    state = model.evaluate(top.theta)
+    observed = model.score_and_information(state)[1]
+    complete = model.complete_information(state)
+    assert np.linalg.eigvalsh(complete)[0] > 0
+    d = len(top.theta.beta)
+    missing = np.linalg.eigvalsh(complete[d:, d:] - observed[d:, d:])
+    assert missing.min(initial=0) > -1e-8 * np.abs(complete).max(), (
+        "more is known of the covariates than if they were seen"
+    )
+    away = model.evaluate(replace(top.theta, beta=top.theta.beta + 0.01))
+    score = model.score_and_information(away)[0]
+    step = np.linalg.solve(model.complete_information(away), score)
+    assert model.evaluate(model.moved(away.theta, step)).value > away.value
+    certain = np.zeros_like(state.posterior)
+    certain[np.arange(model.data.n), state.posterior.argmax(axis=1)] = 1.0
+    sure = replace(state, posterior=certain)
+    if (family, model.data.function.family.link) in (
+        ("binomial", "logit"),
+        ("gaussian", "identity"),
+        ("poisson", "log"),
+    ):
+        np.testing.assert_allclose(
+            model.complete_information(sure)[:d, :d], model.score_and_information(sure)[1][:d, :d], rtol=1e-9, atol=1e-9
+        )
 
 
 @every
