@@ -91,10 +91,32 @@ def test_main_effects_of_a_part_are_those_of_all() -> None:
     assert plan.regressors.names[:3] == ("Intercept", "sex[T.m]", "age")
     assert plan.coefficients == whole.shape[1]
     rows = [plan.regressors(part(clean, slice(k, k + 1)), 1) for k in range(120)]
-    np.testing.assert_array_equal(np.concatenate(rows), whole)
+    np.testing.assert_array_equal((np.concatenate(rows) - plan.middle) / plan.spread, whole)
+    np.testing.assert_array_equal(whole[:, 0], 1.0)
+    assert set(np.unique(whole[:, 1])) == {0.0, 1.0}, "indicators stay as they are"
+    assert abs(whole[:, 2].mean()) < 1e-12
 
 
-def test_tables_of_some_cells_are_spread_over_all() -> None:
+@pytest.mark.parametrize(("unit", "origin"), [(1e-3, 0.0), (1e-3, 5.0), (40.0, -9000.0)])
+def test_unit_and_origin_of_a_clean_covariate_change_nothing(unit: float, origin: float) -> None:
+    """Coefficients of the covariates' model below -40 were once taken for probabilities at zero."""
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=800)
+    edu = (rng.random(800) < 1 / (1 + np.exp(1.5 * x))).astype(int)
+    mechanism = pr.Mechanism({"edu": pr.TransitionMatrix.binary(0.9, 0.85)})
+    true = {"edu": edu, "x": x, "y": edu + 0.5 * x + rng.normal(size=800)}
+    data = mechanism.perturb(true, seed=1)
+    plain, other = (
+        pr.fit("y ~ edu + x", data | {"x": values}, mechanism, method="likelihood") for values in (x, origin + unit * x)
+    )
+    assert isinstance(plain, pr.LikelihoodResult)
+    assert isinstance(other, pr.LikelihoodResult)
+    assert other.log_likelihood == pytest.approx(plain.log_likelihood, abs=1e-7)
+    np.testing.assert_allclose(other["edu"].estimate, plain["edu"].estimate, rtol=1e-7)
+    assert (other.parameter_count, other.diagnostics) == (plain.parameter_count, plain.diagnostics)
+
+
+def test_tables_of_some_cells_fill_all() -> None:
     clean = {"g": np.repeat([1, 2, 3], 4)}
     plan = CovariatePlan(Seen.of(clean, 12).by_cell(), 2, "saturated given g")
     few = read({"g": [1, 3, 3]})
@@ -103,7 +125,7 @@ def test_tables_of_some_cells_are_spread_over_all() -> None:
     np.testing.assert_array_equal(places, [0, 2])
     np.testing.assert_array_equal(own.of(few).design, [[1, 0], [0, 1], [0, 1]])
     gamma = np.log(np.array([[0.5, 0.5], [0.2, 0.8]]))
-    found = plan.spread(gamma, np.array([1.0, 2.0]), places)
+    found = plan.filled(gamma, np.array([1.0, 2.0]), places)
     np.testing.assert_array_equal(found[places], gamma)
     shares = np.exp(found[1]) / np.exp(found[1]).sum()
     np.testing.assert_allclose(shares, (np.array([0.5, 0.5]) + 2 * np.array([0.2, 0.8])) / 3)

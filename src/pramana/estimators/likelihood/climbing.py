@@ -20,7 +20,7 @@ from pramana.engines.sampling import Sampling, StreamedSampling
 from pramana.errors import SolveError
 from pramana.estimating import EstimatingFunction
 from pramana.estimating.collinearity import unjudged
-from pramana.estimators.likelihood.covariate_model import ABSENT, CovariatePlan
+from pramana.estimators.likelihood.covariate_model import ABSENT, CovariatePlan, torn
 from pramana.estimators.likelihood.hidden_data import entries_of_record, hidden_data
 from pramana.estimators.likelihood.maximization import (
     DECREMENT,
@@ -70,6 +70,7 @@ class LikelihoodSums:
     ----------
     complete : the information were nothing hidden (q, q).
     entries : Σ w of each cell (Q, 1), and of the posterior of each combination in it (Q, M); None where the covariates have no table.
+    pull : of a logit (Q, M), as in `CovariateModel.pull`; None where the covariates have none.
     outer, clusters : as in `ScoreSums`; None where they were not asked for.
     """
 
@@ -79,22 +80,28 @@ class LikelihoodSums:
     complete: Float
     face: FaceValue
     entries: tuple[Float, Float] | None
+    pull: Float | None
     outer: Float | None
     clusters: Float | None
 
     @classmethod
     def of(cls, model: ObservedLikelihood, state: State, scores: ScoreSums | None) -> LikelihoodSums:
         covariates = model.covariates
-        entries = None
-        if model.data.hides_covariates and covariates.saturated:
-            posterior = model.gathered(state.posterior) * model.weights[:, None]
-            entries = (covariates.design.T @ model.weights)[:, None], covariates.design.T @ posterior
+        entries, pull = None, None
+        if model.data.hides_covariates:
+            posterior = model.gathered(state.posterior)
+            if covariates.saturated:
+                size = covariates.design.T @ model.weights
+                entries = size[:, None], covariates.design.T @ (posterior * model.weights[:, None])
+            else:
+                pull = covariates.pull(state.theta.gamma, posterior, model.weights)
         return cls(
             state.value,
             *model.score_and_information(state),
             model.complete_information(state),
             FaceValue.of(model, state),
             entries,
+            pull,
             None if scores is None else scores.outer,
             None if scores is None else scores.clusters,
         )
@@ -107,6 +114,7 @@ class LikelihoodSums:
             self.complete + other.complete,
             self.face + other.face,
             None if self.entries is None or other.entries is None else _pairwise(self.entries, other.entries),
+            None if self.pull is None or other.pull is None else self.pull + other.pull,
             None if self.outer is None or other.outer is None else self.outer + other.outer,
             None if self.clusters is None or other.clusters is None else self.clusters + other.clusters,
         )
@@ -284,6 +292,8 @@ class Climber:
             if not here.settled:
                 continue
             opened = (yield from self._opened(here)) if openings < OPENINGS else None
+            if opened is None and _torn(here):
+                break
             if opened is None:
                 return Top(here.theta, here.sums)
             here, openings = opened, openings + 1
@@ -352,6 +362,10 @@ def _metrics(sums: LikelihoodSums) -> Iterator[tuple[Float, bool]]:
     yield sums.information, True
     for share in BLENDS:
         yield (1 - share) * sums.information + share * sums.complete, False
+
+
+def _torn(here: Place) -> bool:
+    return here.sums.pull is not None and torn(here.theta.gamma, here.sums.pull, here.sums.face.weight)
 
 
 def _cautious(step: Float | None, d: int) -> Float | None:

@@ -57,13 +57,13 @@ class CovariateModel:
     def free(self, gamma: Float) -> Bool:
         """Coefficients (Q, M) that are parameters: neither the reference of their row nor absent."""
         reference = np.argmax(gamma, axis=1) if self.saturated else np.zeros(len(gamma), dtype=int)
-        open_ = ~self.absent(gamma)
+        open_ = gamma > ABSENT
         open_[np.arange(len(gamma)), reference] = False
         return open_
 
-    def absent(self, gamma: Float) -> Bool:
-        """Entries (Q, M) of a table that are held at zero. A coefficient of a logit is none, however far out."""
-        return np.asarray(gamma <= ABSENT) if self.saturated else np.zeros(gamma.shape, dtype=bool)
+    def pull(self, gamma: Float, posterior: Float, weights: Float) -> Float:
+        """Derivative (Q, M) of Σ w log g, averaged over the posterior (n, M), in every coefficient, also those that are held."""
+        return np.asarray(self.design.T @ ((posterior - np.exp(self.log_density(gamma))) * weights[:, None]))
 
     def start(self) -> Float:
         return np.zeros((self.design.shape[1], self.combinations))
@@ -131,6 +131,12 @@ class CovariateModel:
         return moved
 
 
+def torn(gamma: Float, pull: Float, weight: float) -> bool:
+    """Whether records of so much weight pull at a coefficient of a logit that is held where a probability would have vanished: then none has, and
+    what was found is no maximum."""
+    return bool(np.any(np.abs(pull[gamma <= ABSENT]) > 1e-9 * weight))
+
+
 def _log_softmax(eta: Float) -> Float:
     largest = eta.max(axis=1, keepdims=True)
     return np.asarray(eta - largest - np.log(np.sum(np.exp(eta - largest), axis=1, keepdims=True)))
@@ -153,13 +159,26 @@ def covariate_plan(
     if formula is not None and formula != "saturated":
         terms = terms_of(formula)
         design = _designed(formula, table, forbidden)
-        return CovariatePlan(design, combinations, f"multinomial logit, ~ {terms}").affordable(table.n, seen.records)
+        return _logit(design, combinations, f"multinomial logit, ~ {terms}", table, seen.records)
     names = ", ".join(seen.variables)
     if formula == "saturated" or _few(seen, combinations):
         _refuse_many_cells(seen, combinations, names)
         return CovariatePlan(seen.by_cell(), combinations, f"saturated given {names}" if names else "saturated")
     effects = MainEffects(seen.variables, {name: sorted(found, key=str) for name, found in seen.levels.items()})
-    return CovariatePlan(effects, combinations, f"multinomial logit on {names}").affordable(table.n, seen.records)
+    return _logit(effects, combinations, f"multinomial logit on {names}", table, seen.records)
+
+
+def _logit(
+    regressors: MainEffects | FormulaDesign, combinations: int, description: str, table: Table, records: float
+) -> CovariatePlan:
+    """Numbers around their middle and in units of their spread in this table, so that a coefficient far out means a probability that vanishes
+    and not a small unit or a large origin. The model stays the same, for they have an intercept."""
+    plan = CovariatePlan(regressors, combinations, description).affordable(table.n, records)
+    found = regressors({name: table.column(name) for name in regressors.variables}, table.n)
+    constant = np.ptp(found, axis=0) == 0
+    plain = constant | np.all((found == 0) | (found == 1), axis=0)
+    middle = np.where(plain | ~constant.any(), 0.0, found.mean(axis=0))
+    return replace(plan, middle=middle, spread=np.where(plain, 1.0, found.std(axis=0)))
 
 
 @dataclass(frozen=True)
@@ -171,17 +190,21 @@ class CovariatePlan:
     regressors : clean columns of some records and their number n ↦ (n, Q).
     combinations : M.
     description : as shown in the result.
+    middle, spread : what is taken from the regressors (Q,), and what they are divided by.
     """
 
     regressors: Cells | MainEffects | FormulaDesign
     combinations: int
     description: str
+    middle: Float | float = 0.0
+    spread: Float | float = 1.0
 
     def of(self, table: Table) -> CovariateModel:
         """The model of these records."""
         found = self.regressors({name: table.column(name) for name in self.regressors.variables}, table.n)
         if not isinstance(self.regressors, Cells):
             refuse_collinear([found], self.regressors.names)
+            found = (found - self.middle) / self.spread
         return CovariateModel(found, self.combinations, isinstance(self.regressors, Cells), self.description)
 
     @property
@@ -213,7 +236,7 @@ class CovariatePlan:
         found = np.unique(self.regressors.place({k: table.column(k) for k in self.regressors.variables}, table.n))
         return replace(self, regressors=replace(self.regressors, kept=found)), found
 
-    def spread(self, gamma: Float, sizes: Float, places: Int) -> Float:
+    def filled(self, gamma: Float, sizes: Float, places: Int) -> Float:
         """Logits (Q, M) of all cells from those of some (·, M), of so many records each: what the others lack is the average of these."""
         if not isinstance(self.regressors, Cells) or len(places) == len(self.regressors.kept):
             return gamma

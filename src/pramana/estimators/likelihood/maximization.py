@@ -8,6 +8,7 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import SolveError
+from pramana.estimators.likelihood.covariate_model import torn
 from pramana.estimators.likelihood.observed import ObservedLikelihood, State, Theta
 
 ROUNDS = 30
@@ -57,9 +58,9 @@ def climb(model: ObservedLikelihood, state: State) -> Maximum:
             climbed += 1
         state, information, steps = _newton(model, state)
         stepped += steps
-        if information is not None:
+        if information is not None and not _torn(model, state):
             return Maximum(state.theta, state.value, information)
-        if runs_away(model, state.theta.beta, state.value - before):
+        if information is not None or runs_away(model, state.theta.beta, state.value - before):
             break
     effort = f"{climbed} EM and {stepped} Newton steps"
     raise StalledError(stalled(model, state.theta.beta, effort), Reached(state.theta, state.value))
@@ -199,6 +200,14 @@ def _ascent(model: ObservedLikelihood, state: State, step: Float, gain: float) -
             return trial
         size /= 2
     return None
+
+
+def _torn(model: ObservedLikelihood, state: State) -> bool:
+    covariates, gamma = model.covariates, state.theta.gamma
+    if not model.data.hides_covariates or covariates.saturated:
+        return False
+    pull = covariates.pull(gamma, model.gathered(state.posterior), model.weights)
+    return torn(gamma, pull, float(model.weights.sum()))
 
 
 def runs_away(model: ObservedLikelihood, beta: Float, gain: float) -> bool:

@@ -15,7 +15,7 @@ from pramana.errors import PramanaError, SolveError
 from pramana.estimating import Equation, EstimatingFunction
 from pramana.estimators.corrections import ForwardCorrection
 from pramana.estimators.likelihood.climbing import BlockLikelihood, Climber, Top
-from pramana.estimators.likelihood.covariate_model import CovariatePlan, Seen, covariate_plan, parsed_terms
+from pramana.estimators.likelihood.covariate_model import ABSENT, CovariatePlan, Seen, covariate_plan, parsed_terms
 from pramana.estimators.likelihood.hidden_data import HiddenData, checked_model, entries_of_record, hidden_data
 from pramana.estimators.likelihood.maximization import Maximum
 from pramana.estimators.likelihood.observed import ObservedLikelihood
@@ -226,7 +226,7 @@ def climbed(method: Likelihood, task: Task, robust: bool) -> tuple[Climber, Sear
     tried = explored(model, few.start, root=lambda: _reverted(few), scale=worth(few.sampling))
     sizes = model.weights @ model.covariates.design
     starts = [
-        replace(theta, gamma=climber.block.plan.spread(theta.gamma, sizes, places))
+        replace(theta, gamma=climber.block.plan.filled(theta.gamma, sizes, places))
         for theta in tried.finalists(worth(few.sampling), task.sampling.effective_n / few.sampling.effective_n)
     ]
     tops, ends = climber.climbed(starts)
@@ -343,7 +343,7 @@ def _perturbed(task: Task) -> tuple[str, ...]:
 
 def _diagnostics(method: Likelihood, model: ObservedLikelihood, found: Maximum, task: Task) -> list[Diagnostic]:
     out = []
-    absent = int(model.covariates.absent(found.theta.gamma).sum()) if model.data.hides_covariates else 0
+    absent = int(np.sum(found.theta.gamma <= ABSENT)) if model.data.hides_covariates else 0
     if absent:
         message = (
             f"{absent} probabilit{'ies' if absent > 1 else 'y'} of the covariate model lie at zero, the edge of what is possible; "
