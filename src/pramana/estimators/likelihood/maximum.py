@@ -166,7 +166,7 @@ class Likelihood(Method):
                     or faint_channels(model, task.mechanism.assignments if task.mechanism else (), sampling.n)
                 ),
             ),
-            facts={**task.plan.facts, **task.facts, **model_of, **dispersion, **figures, **search.facts},
+            facts={**task.plan.facts, **fitted.read.facts, **model_of, **dispersion, **figures, **search.facts},
             frame_kind=task.table.kind,
             log_likelihood=value,
             parameter_count=count,
@@ -184,12 +184,13 @@ class Fitted:
 
     Attributes
     ----------
-    model : of the records in memory, all of them or a sample.
+    read, model : of the records in memory, all of them or a sample.
     search : the maxima of all records.
     inverse : of the observed information.
     face : the information of the released values at face value (d, d).
     """
 
+    read: Task
     model: ObservedLikelihood
     search: Search
     inverse: Float
@@ -206,22 +207,22 @@ def fitted_in_memory(method: Likelihood, task: Task, robust: Sandwich | None) ->
     if robust is not None:
         sums = score_sums(model, state, task.sampling, task.sampling.groups or 0)
         spread = robust_covariance(sums, inverse, task.sampling, robust, len(found.theta.beta))
-    return Fitted(model, search, inverse, spread, FaceValue.of(model, state).information)
+    return Fitted(task, model, search, inverse, spread, FaceValue.of(model, state).information)
 
 
 def fitted_in_blocks(method: Likelihood, task: Task, robust: Sandwich | None) -> Fitted:
-    climber, search, top = climbed(method, task, robust is not None)
+    few = sampled(method, task)
+    climber, search, top = climbed(method, task, few, robust is not None)
     inverse = inverse_information(top.sums.information)
     spread = Robust(inverse, None)
     if robust is not None:
         spread = robust_covariance(climber.score_sums(top), inverse, task.sampling, robust, len(top.theta.beta))
-    return Fitted(climber.sample, search, inverse, spread, top.sums.face.information)
+    return Fitted(few, climber.sample, search, inverse, spread, top.sums.face.information)
 
 
-def climbed(method: Likelihood, task: Task, robust: bool) -> tuple[Climber, Search, Top]:
+def climbed(method: Likelihood, task: Task, few: Task, robust: bool) -> tuple[Climber, Search, Top]:
     """The maximum of records that are read in blocks, whether scores are summed there or not: all starts are tried on a sample of the
-    records, and the best of its maxima are climbed to over all of them, together."""
-    few = sampled(method, task)
+    records, the task `few`, and the best of its maxima are climbed to over all of them, together."""
     climber, places = streamed(method, task, few, robust)
     model = climber.sample
     tried = explored(model, few.start, root=lambda: _reverted(few), scale=worth(few.sampling))

@@ -13,7 +13,7 @@ from pramana.engines.local import added
 from pramana.errors import FormulaError, MechanismError, PramanaError
 from pramana.estimating import EstimatingFunction
 from pramana.estimators.likelihood.hidden_data import checked_model
-from pramana.estimators.likelihood.maximum import Likelihood, climbed, observed_likelihood, searched
+from pramana.estimators.likelihood.maximum import Likelihood, climbed, observed_likelihood, sampled, searched
 from pramana.estimators.likelihood.observed import ObservedLikelihood, Theta
 from pramana.estimators.model_dependent import reversion_at
 from pramana.frames import Table
@@ -104,12 +104,12 @@ def _summed(method: Likelihood, task: Task, used: list[Assignment]) -> _Both:
     if task.learned is None:
         model = observed_likelihood(method, task)
         return _Both.of(model, searched(model, task).best.theta, used, task.table, task.sampling)
-    climber, search, _ = climbed(method, task, robust=False)
+    climber, search, _ = climbed(method, task, sampled(method, task), robust=False)
     block, theta = climber.block, search.best.theta
 
     def part(table: Table, sampling: Sampling) -> _Both | None:
         found: _Both | None = added(
-            _Both.of(model, theta, used, some, sampled) for model, some, sampled in block.models(table, sampling)
+            _Both.of(model, theta, used, some, own) for model, some, own in block.models(table, sampling)
         )
         return found
 
