@@ -94,7 +94,7 @@ class LikelihoodSums:
                 size = covariates.design.T @ model.weights
                 entries = size[:, None], covariates.design.T @ (posterior * model.weights[:, None])
             else:
-                pull = covariates.pull(state.theta.gamma, posterior, model.weights)
+                pull = covariates.pull(np.exp(state.prior), posterior, model.weights)
         return cls(
             state.value,
             *model.score_and_information(state),

@@ -61,9 +61,9 @@ class CovariateModel:
         open_[np.arange(len(gamma)), reference] = False
         return open_
 
-    def pull(self, gamma: Float, posterior: Float, weights: Float) -> Float:
-        """Derivative (Q, M) of Σ w log g, averaged over the posterior (n, M), in every coefficient, also those that are held."""
-        return np.asarray(self.design.T @ ((posterior - np.exp(self.log_density(gamma))) * weights[:, None]))
+    def pull(self, share: Float, posterior: Float, weights: Float) -> Float:
+        """Derivative (Q, M) of Σ w log g, averaged over the posterior (n, M), at g = share (n, M), in every coefficient, also those that are held."""
+        return np.asarray(self.design.T @ ((posterior - share) * weights[:, None]))
 
     def start(self) -> Float:
         return np.zeros((self.design.shape[1], self.combinations))
@@ -89,10 +89,10 @@ class CovariateModel:
         growth = self.design.T @ (posterior * weights[:, None]) / np.maximum(share * size[:, None], 1e-300)
         return np.where((share < 1e-5) & (growth < 1), ABSENT, gamma)
 
-    def scores(self, gamma: Float, free: Bool, posterior: Float) -> Float:
-        """Derivatives of log g, averaged over the posterior (n, M) of the combinations: (n, q)."""
+    def scores(self, share: Float, free: Bool, posterior: Float) -> Float:
+        """Derivatives of log g at g = share (n, M), averaged over the posterior (n, M) of the combinations: (n, q)."""
         rows, columns = np.nonzero(free)
-        residual = posterior - np.exp(self.log_density(gamma))
+        residual = posterior - share
         return np.asarray(self.design[:, rows] * residual[:, columns])
 
     def gradient(self, values: Float, free: Bool) -> Float:
@@ -137,9 +137,17 @@ def torn(gamma: Float, pull: Float, weight: float) -> bool:
     return bool(np.any(np.abs(pull[gamma <= ABSENT]) > 1e-9 * weight))
 
 
+def largest(values: Float) -> Float:
+    """Row maxima (n, 1); NumPy's own reduction is slow along a short axis."""
+    out = values[:, :1].copy()
+    for column in range(1, values.shape[1]):
+        np.maximum(out, values[:, column : column + 1], out=out)
+    return out
+
+
 def _log_softmax(eta: Float) -> Float:
-    largest = eta.max(axis=1, keepdims=True)
-    return np.asarray(eta - largest - np.log(np.sum(np.exp(eta - largest), axis=1, keepdims=True)))
+    centred = eta - largest(eta)
+    return np.asarray(centred - np.log(np.einsum("nm->n", np.exp(centred)))[:, None])
 
 
 def covariate_plan(

@@ -206,7 +206,7 @@ def _torn(model: ObservedLikelihood, state: State) -> bool:
     covariates, gamma = model.covariates, state.theta.gamma
     if not model.data.hides_covariates or covariates.saturated:
         return False
-    pull = covariates.pull(gamma, model.gathered(state.posterior), model.weights)
+    pull = covariates.pull(np.exp(state.prior), model.gathered(state.posterior), model.weights)
     return torn(gamma, pull, float(model.weights.sum()))
 
 

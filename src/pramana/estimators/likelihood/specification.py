@@ -144,7 +144,7 @@ def moments(
     """
     d, state = len(theta.beta), model.evaluate(theta)
     force = model.force(state)
-    log = model.log_complete(theta, state.curve[0])
+    log = model.log_complete(theta, state.curve[0], state.prior)
     complete = np.exp(log - log.max(axis=1, keepdims=True))
     complete /= complete.sum(axis=1, keepdims=True)
     contexts = [a.context(table) for a in used]
