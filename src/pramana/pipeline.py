@@ -116,6 +116,8 @@ def fit(
         way.by_blocks,
         checked_passes(passes),
         way.streams,
+        way.formulas,
+        way.columns,
     )
     plan = question(what, family, link, functions)
     plan = plan if absorb is None else absorbing(plan, absorb)
@@ -196,11 +198,19 @@ def _tested(
         raise PramanaError(f"the specification test knows no absorbed effects: write C({absorb}) into the formula")
     plan = question(what, family, link, functions)
     chosen = _subset(subset, what, functions)
-    options = Options(missing=missing, verify=verify, subset=chosen, memory=bytes_of(memory))
+    options = _of_test(method, missing, verify, memory, chosen)
     task = Task.read(plan, data, mechanism, Beside(**beside), options)
     if task.sampling.crossed is not None:
         raise PramanaError("the specification test knows one column of clusters, not two")
     return _suited(method, task).specification(task)
+
+
+def _of_test(
+    method: Method, missing: str, verify: bool, memory: float | str | None, subset: Subset | None = None
+) -> Options:
+    """How the records of a specification test are read."""
+    read = {"streams": method.streams, "formulas": method.formulas, "columns": method.columns}
+    return Options(missing=missing, verify=verify, subset=subset, memory=bytes_of(memory), **read)  # type: ignore[arg-type]
 
 
 @confidential
@@ -227,6 +237,7 @@ def specification_test(
     missing: Literal["error", "drop"] = "error",
     functions: Functions | None = None,
     verify: bool = True,
+    memory: float | str | None = None,
 ) -> SpecificationTest:
     """Test the model of `method="likelihood"` against reversion, which does not need it.
 
@@ -249,5 +260,5 @@ def specification_test(
     """
     beside = Beside(weights, frequencies)
     plan = question(formula, family, link, functions)
-    task = Task.read(plan, data, mechanism, beside, Options(missing=missing, verify=verify))
-    return Likelihood(covariate_model=covariate_model).specification(task)
+    method = Likelihood(covariate_model=covariate_model)
+    return method.specification(Task.read(plan, data, mechanism, beside, _of_test(method, missing, verify, memory)))

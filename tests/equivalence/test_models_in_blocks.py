@@ -17,7 +17,6 @@ import pramana as pr
 from pramana.analysis import streaming
 from pramana.engines import ranked
 from pramana.estimating import binned
-from pramana.estimators.likelihood.outcome import LikelihoodResult
 from pramana.frames import sources
 
 N = 3000
@@ -183,34 +182,6 @@ def test_a_measured_matrix_and_the_forward_correction(
     same(pr.fit(what, folder, mechanism, memory=1, **options), pr.fit(what, data, mechanism, **options))
 
 
-LIKELIHOODS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "response": ("ill ~ x + region", {"family": "binomial"}),
-    "weights": ("ill ~ x", {"family": "binomial", "weights": "w"}),
-    "clusters": ("ill ~ x", {"family": "binomial", "clusters": "firm"}),
-    "frequencies": ("ill ~ x", {"family": "binomial", "frequencies": "times", "inference": pr.Sandwich("HC1")}),
-    "design": (
-        "ill ~ x",
-        {"family": "binomial", "design": pr.SurveyDesign(weights="w", strata="region", clusters="firm")},
-    ),
-    "clean": ("income ~ x + center(w)", {}),
-}
-
-
-@pytest.mark.parametrize(("case", "size"), covered(LIKELIHOODS))
-def test_the_likelihood_of_a_perturbed_response(
-    case: str, size: str, data: pd.DataFrame, folder: Path, in_blocks: Callable[[str], None]
-) -> None:
-    in_blocks(size)
-    what, options = LIKELIHOODS[case]
-    found = pr.fit(what, folder, MECHANISM, method="likelihood", memory=1, **options)
-    whole = pr.fit(what, data, MECHANISM, method="likelihood", **options)
-    same(replace(found, facts={}), replace(whole, facts={}))
-    assert isinstance(found, LikelihoodResult)
-    assert isinstance(whole, LikelihoodResult)
-    assert found.log_likelihood == pytest.approx(whole.log_likelihood, rel=1e-12)
-    assert found.parameter_count == whole.parameter_count
-
-
 def test_gaps_and_a_level_of_the_last_file(
     data: pd.DataFrame, tmp_path: Path, in_blocks: Callable[[str], None]
 ) -> None:
@@ -241,10 +212,6 @@ def test_what_cannot_be_added_up_is_refused_with_a_way_out(folder: Path) -> None
     cases: list[tuple[Callable[[], pr.Result], str]] = [
         (lambda: pr.fit(pr.gini("income"), folder, MECHANISM, memory=1), "gini.*raise memory="),
         (lambda: pr.fit(pr.poverty_rate("income"), folder, MECHANISM, memory=1), "poverty.*raise memory="),
-        (
-            lambda: pr.fit("income ~ edu", folder, MECHANISM, memory=1, method="likelihood"),
-            "perturbed covariates 'edu' needs all records at once.*method='reversion'",
-        ),
         (
             lambda: pr.fit(pr.crosstab("edu", "ill"), folder, MECHANISM, memory=1, method="likelihood"),
             "a maximum-likelihood table is counted in memory",

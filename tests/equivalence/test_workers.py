@@ -133,6 +133,7 @@ def test_quantiles_knots_and_likelihoods_travel(folder: Path, processes: Process
     both(pr.median("inc"), folder / "parts", processes)
     both("inc ~ bs(x, df=4)", folder / "parts", processes)
     both("y ~ x", folder / "parts", processes, method="likelihood", family="binomial")
+    both("inc ~ x + edu", folder / "parts", processes, method="likelihood", clusters="firm")
 
 
 def test_a_result_can_be_saved_whoever_added_up(folder: Path) -> None:
@@ -215,6 +216,7 @@ def test_what_travels_holds_no_records(folder: Path, monkeypatch: pytest.MonkeyP
             (pr.median("inc"), {}),
             (pr.quantile_regression("inc ~ x"), {}),
             ("y ~ x", {"family": "binomial", "method": "likelihood"}),
+            ("inc ~ g + edu", {"method": "likelihood"}),
         ]
         for what, options in asked:
             pr.fit(what, folder / "parts", MECHANISM, memory=1, engine=engine, **options)

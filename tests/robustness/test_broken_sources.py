@@ -169,7 +169,6 @@ def test_folders_without_records(parts: Path, frame: pd.DataFrame, tmp_path: Pat
     [
         (pr.median("x"), {"inference": "jackknife"}, "jackknife leaves out one unit"),
         (pr.gini("x"), {}, "cannot be added up over blocks|needs"),
-        ("y ~ x", {"method": pr.Likelihood(covariate_model="x")}, "needs them all at once"),
         ("y ~ x", {"method": "model-dependent"}, "needs them all at once"),
         ("y ~ x", {"inference": "jackknife"}, "jackknife"),
         ("y ~ x", {"weights": np.ones(900)}, "name a column"),

@@ -118,8 +118,11 @@ def test_too_few_records_and_missing_values_of_the_covariate_model(data: dict[st
     with pytest.raises(pr.PramanaError):
         fitted("y ~ x", few, RESPONSE)
     data["age"] = np.where(np.arange(300) == 5, np.nan, 1.0 * np.arange(300))
-    with pytest.raises(pr.DataError, match="'age' of covariate_model has missing values"):
-        fitted("y ~ x + edu", data, COVARIATE, method=pr.Likelihood(covariate_model="age"))
+    method = pr.Likelihood(covariate_model="age")
+    with pytest.raises(pr.DataError, match=r"1 of 300 records have missing values, in 'age' \(1\): use missing='drop'"):
+        fitted("y ~ x + edu", data, COVARIATE, method=method)
+    found = fitted("y ~ x + edu", data, COVARIATE, method=method, missing="drop")
+    assert (found.n, [d.code for d in found.diagnostics]) == (299, ["missing-dropped"])
 
 
 def test_likelihood_ratio_tests_that_mean_nothing_are_refused(data: dict[str, Any]) -> None:

@@ -78,6 +78,7 @@ class Learned:
     Attributes
     ----------
     table : a random sample of the records, and records that show every level and the range of every number.
+    shown : how many of the last records of the table are there to show a level or an end of a range.
     few : how the records of the table were sampled.
     sampling : sums over all records.
     levels : records of every released level, by assignment, where that was asked.
@@ -92,6 +93,7 @@ class Learned:
     rows: int
     levels: tuple[Float, ...]
     agreements: dict[tuple[str, ...], Any]
+    shown: int
 
 
 def learn(source: Source, reading: Reading, missing: str, workers: Workers, asked: Checks | None = None) -> Learned:
@@ -110,7 +112,8 @@ def learn(source: Source, reading: Reading, missing: str, workers: Workers, aske
         raise DataError("weights are zero throughout: at least one must be positive")
     units = numbered_units(names, total.units.together(), reading.beside)
     stream = Stream(source, reading, tuple(total.sizes), units, workers)
-    table = reading.table(total.sample())
+    sample, shown = total.sample()
+    table = reading.table(sample)
     arrays = reading.arrays(table)
     weights, counts = (block_weights(arrays.get(name), name) for name in ("weights", "frequencies"))
     live = None if units.count is None else total.live(units)
@@ -127,7 +130,7 @@ def learn(source: Source, reading: Reading, missing: str, workers: Workers, aske
     )
     agreements = {names: total.agreement(names) for names in asked.pairs}
     few = Sampling(table.n, weights, counts)
-    return Learned(stream, table, few, sampling, notes, rows, tuple(total.levels), agreements)
+    return Learned(stream, table, few, sampling, notes, rows, tuple(total.levels), agreements, shown)
 
 
 @dataclass(frozen=True)
@@ -264,11 +267,13 @@ class _Pass:
         if new:
             self.held.append(told.shown)
 
-    def sample(self) -> pa.Table:
+    def sample(self) -> tuple[pa.Table, int]:
+        """The records of the sample, and how many stand after them to show levels and ends."""
         self._thin()
         some = [batch for _, batch in self.sampled]
         whole = sum(batch.num_rows for batch in some) == self.sums.rows
-        return pa.Table.from_batches(some if whole else [*some, *self._shown()])
+        shown = [] if whole else list(self._shown())
+        return pa.Table.from_batches([*some, *shown]), sum(batch.num_rows for batch in shown)
 
     def _shown(self) -> Iterator[pa.RecordBatch]:
         """In the order of the records, each of them once."""

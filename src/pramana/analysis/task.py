@@ -28,7 +28,7 @@ from pramana.errors import DataError, FormulaError, PramanaError, suggestion
 from pramana.estimating import Equation
 from pramana.estimating.collinearity import unjudged
 from pramana.estimating.function import EstimatingFunction, Question
-from pramana.formulas.parsed import learning_calls
+from pramana.formulas.parsed import ParsedFormula, learning_calls
 from pramana.formulas.subset import Subset
 from pramana.frames import Schema, Table, read
 from pramana.frames.sources import NarrowTypeError, Source, source_of
@@ -62,6 +62,10 @@ class Options:
     """1: one Newton step over records that are read block by block; None: as many as the root takes."""
     streams: bool = False
     """Whether the method answers where records do not fit into memory."""
+    formulas: tuple[ParsedFormula, ...] = ()
+    """Formulas of the method, beside those of the question."""
+    columns: tuple[str, ...] = ()
+    """Further columns that the method reads."""
 
     @property
     def workers(self) -> Workers:
@@ -136,7 +140,7 @@ class Task:
         known = resolved.mechanism
         used = _columns_used(plan, known, options)
         beside = _by_unit(beside, known, used)
-        columns = _read_columns(source, known, used, beside) if options.by_blocks else source.names
+        columns = _read_columns(source, known, used, beside) if options.streams else source.names
         # Draws of clusters go by the order in which these appear, which a collapse would change.
         ordered = beside.clusters is not None and isinstance(options.inference, Resampling)
         collapsible = _collapsible(plan, options) and beside.design is None and not ordered
@@ -177,7 +181,9 @@ class Task:
             notes += other_records(learned.rows, learned.levels, known, resolved.told if described else None)
             notes += agreed(learned.agreements, known, used, learned.sampling)
         # Methods with sums of their own leave records without a weight out before anything is learned.
-        state, left = learned_states(plan.formulas, learned.stream, learned.table, weighing=not options.by_blocks)
+        state, left = learned_states(
+            (*plan.formulas, *options.formulas), learned.stream, learned.table, weighing=not options.by_blocks
+        )
         table = replace(learned.table, learned=state)
         return cls(plan, table, known, learned.sampling, options, notes, beside, domain, learned, tuple(left))
 
@@ -366,8 +372,9 @@ def inference_of(inference: Inference | str | None) -> Inference | None:
 
 
 def _collapsible(plan: Question, options: Options) -> bool:
-    """Cells will do: other methods may read more columns than the question does, and functions that learn count every record once."""
-    return options.by_blocks and _id_of(options.inference) is None and not learning_calls(plan.formulas)
+    """Cells will do: methods that need all records may read other columns too, and functions that learn count every record once."""
+    formulas = (*plan.formulas, *options.formulas)
+    return options.streams and _id_of(options.inference) is None and not learning_calls(formulas)
 
 
 def _refuse_unordered(source: Source, beside: Beside, inference: Inference | None) -> None:
@@ -445,7 +452,8 @@ def _read_columns(source: Source, known: Mechanism | None, used: Sequence[str], 
 
 
 def _columns_used(plan: Question, mechanism: Mechanism | None, options: Options) -> list[str]:
-    used = [*plan.variables, *(() if options.subset is None else options.subset.variables)]
+    used = [*plan.variables, *(() if options.subset is None else options.subset.variables), *options.columns]
+    used += [name for formula in options.formulas for name in formula.covariates]
     if mechanism is not None:
         _refuse_reports(mechanism, used)
         for assignment in mechanism.used_by(used):

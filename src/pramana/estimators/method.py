@@ -16,6 +16,7 @@ from pramana.engines import Engine
 from pramana.errors import PramanaError
 from pramana.estimating import Equation, EstimatingFunction
 from pramana.estimators.made import MadeRecords
+from pramana.formulas.parsed import ParsedFormula
 from pramana.formulas.subset import Subset
 from pramana.frames import Table
 from pramana.inference.hypotheses import SpecificationTest
@@ -77,6 +78,16 @@ class Method(ABC):
     def streams(self) -> bool:
         """Whether it answers, by sums of its own, where records do not fit into memory."""
         return self.by_blocks
+
+    @property
+    def formulas(self) -> tuple[ParsedFormula, ...]:
+        """Formulas of its own, whose covariates it reads beside the question's."""
+        return ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Further columns that it reads."""
+        return ()
 
     @property
     def one_by_one(self) -> bool:

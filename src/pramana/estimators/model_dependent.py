@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -189,18 +189,25 @@ def reversion_at(used: list[Assignment], contexts: list[Columns], node: int, n: 
     return _product([p if len(p) == n else np.broadcast_to(p, (n, p.shape[1])) for p in parts])
 
 
-def nuisance_regressors(columns: Columns, intercept: bool, n: int) -> tuple[Float, tuple[str, ...]]:
-    """Numbers as they are, text as indicators without the first level."""
+def nuisance_regressors(
+    columns: Columns, intercept: bool, n: int, known: Mapping[str, Sequence[Any]] | None = None
+) -> tuple[Float, tuple[str, ...]]:
+    """Numbers as they are, text as indicators without the first level; `known` are the levels of text that is in blocks."""
     parts: list[tuple[str, Any]] = [("Intercept", np.ones(n))] if intercept else []
     for name, values in columns.items():
-        parts += _indicators(name, values) if values.dtype.kind not in "iufb" else [(name, values.astype(float))]
+        levels = _levels(values) if known is None else known.get(name)
+        parts += [(name, values.astype(float))] if levels is None else _indicators(name, values, levels)
     if not parts:
         raise PramanaError("the model-dependent estimator without intercept needs at least one unperturbed variable")
     return np.column_stack([v for _, v in parts]), tuple(k for k, _ in parts)
 
 
-def _indicators(name: str, values: Column) -> list[tuple[str, Float]]:
-    levels = sorted(set(values.tolist()), key=str)
+def _levels(values: Column) -> list[Any] | None:
+    """In their order; None for numbers."""
+    return None if values.dtype.kind in "iufb" else sorted(set(values.tolist()), key=str)
+
+
+def _indicators(name: str, values: Column, levels: Sequence[Any]) -> list[tuple[str, Float]]:
     return [(f"{name}[T.{level}]", (values == level).astype(float)) for level in levels[1:]]
 
 

@@ -269,6 +269,10 @@ class NumbersDesign(FormulaDesign):
     def _kept(self) -> dict[tuple[Any, ...], Float]:
         return {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is kept is quick to make again, and does not travel to workers."""
+        return {name: value for name, value in vars(self).items() if name != "_kept"}
+
     def __call__(self, columns: Mapping[str, object], n: int) -> Float:
         hidden = [name for name, v in self.described.items() if v is not None and v.levels is not None]
         numbers = {name: broadcast(columns[name], n) for name in self.described if name not in hidden}

@@ -159,7 +159,7 @@ def test_exchanged_labels_are_the_same_distribution() -> None:
         gamma = rng.normal(size=model.covariates.start().shape)
         beta = rng.normal(size=model.data.design.shape[2])
         state = model.evaluate(Theta(beta, 0.3, gamma))
-        values = [s.value for s in relabeled(model, state)]
+        values = [s.value for s in relabeled(model, state.theta)]
         assert len(values) == 5
         np.testing.assert_allclose(values, state.value, rtol=1e-5)
 

@@ -1,28 +1,65 @@
-"""The climb to the maximum of a likelihood of records that are read in blocks: a pass of sums for every Newton step."""
+"""The climb to the maximum of a likelihood of records that are read in blocks: sums of all records, pass by pass.
+
+Each climb is a generator: it asks for the sums at some parameter values, is given them, and asks on or returns where it ended. Several climbs
+are asked in the same passes.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TypeAlias
 
 import numpy as np
 
 from pramana.analysis.reading import Stream
-from pramana.arrays import Float
+from pramana.arrays import Float, Int
+from pramana.engines.local import added
 from pramana.engines.sampling import Sampling, StreamedSampling
 from pramana.errors import SolveError
 from pramana.estimating import EstimatingFunction
 from pramana.estimating.collinearity import unjudged
-from pramana.estimators.likelihood.covariate_model import CovariateModel
-from pramana.estimators.likelihood.hidden_data import hidden_data
-from pramana.estimators.likelihood.maximization import DECREMENT, newton_step, settled
+from pramana.estimators.likelihood.covariate_model import ABSENT, CovariatePlan, torn
+from pramana.estimators.likelihood.hidden_data import entries_of_record, hidden_data
+from pramana.estimators.likelihood.maximization import (
+    DECREMENT,
+    Maximum,
+    Reached,
+    newton_step,
+    runs_away,
+    settled,
+    stalled,
+)
 from pramana.estimators.likelihood.observed import ObservedLikelihood, State, Theta
 from pramana.estimators.likelihood.variance import FaceValue, ScoreSums, score_sums
 from pramana.frames import Table
 from pramana.kernels.leverage import Frame
 from pramana.mechanism import Mechanism
 
-PASSES, HALVINGS = 30, 10
-"""Newton steps, and halvings of each, after which the climb is given up."""
+STEPS = 40
+"""Steps after which a climb is given up; each is a pass, or two where a full step leads down."""
+SIZES = (0.5, 0.25, 0.125, 1 / 16, 1 / 64, 1 / 256)
+"""Parts of a step that are tried together where the full one leads down."""
+BLENDS = (0.03, 0.1, 0.3, 1.0)
+"""Shares of the complete information in the metric of a step where the observed one is not positive definite."""
+FARTHEST = 3.0
+"""Largest change of a logit, or of the logarithm of a dispersion, in one step."""
+ENTRIES = 1 << 21
+"""Numbers in the largest array of records that are worked on at once."""
+OPENED = (-2.0, -4.0, -6.0, -8.0, -10.0)
+"""Logits at which an entry of a table that was held at zero is tried."""
+OPENINGS = 3
+"""Times that a climb lets such entries go: one whose maximum is all but zero would be held and let go for ever."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What sums are of: values of the parameter, and whether scores are summed for a robust covariance, by so many clusters."""
+
+    thetas: tuple[Theta, ...]
+    robust: bool
+    groups: int
 
 
 @dataclass(frozen=True)
@@ -31,123 +68,310 @@ class LikelihoodSums:
 
     Attributes
     ----------
-    outer, clusters : as in `ScoreSums`.
+    complete : the information were nothing hidden (q, q).
+    entries : Σ w of each cell (Q, 1), and of the posterior of each combination in it (Q, M); None where the covariates have no table.
+    pull : of a logit (Q, M), as in `CovariateModel.pull`; None where the covariates have none.
+    outer, clusters : as in `ScoreSums`; None where they were not asked for.
     """
 
     value: float
     score: Float
     information: Float
-    outer: Float
-    clusters: Float | None
+    complete: Float
     face: FaceValue
+    entries: tuple[Float, Float] | None
+    pull: Float | None
+    outer: Float | None
+    clusters: Float | None
+
+    @classmethod
+    def of(cls, model: ObservedLikelihood, state: State, scores: ScoreSums | None) -> LikelihoodSums:
+        covariates = model.covariates
+        entries, pull = None, None
+        if model.data.hides_covariates:
+            posterior = model.gathered(state.posterior)
+            if covariates.saturated:
+                size = covariates.design.T @ model.weights
+                entries = size[:, None], covariates.design.T @ (posterior * model.weights[:, None])
+            else:
+                pull = covariates.pull(np.exp(state.prior), posterior, model.weights)
+        return cls(
+            state.value,
+            *model.score_and_information(state),
+            model.complete_information(state),
+            FaceValue.of(model, state),
+            entries,
+            pull,
+            None if scores is None else scores.outer,
+            None if scores is None else scores.clusters,
+        )
 
     def __add__(self, other: LikelihoodSums) -> LikelihoodSums:
         return LikelihoodSums(
             self.value + other.value,
             self.score + other.score,
             self.information + other.information,
-            self.outer + other.outer,
-            None if self.clusters is None or other.clusters is None else self.clusters + other.clusters,
+            self.complete + other.complete,
             self.face + other.face,
+            None if self.entries is None or other.entries is None else _pairwise(self.entries, other.entries),
+            None if self.pull is None or other.pull is None else self.pull + other.pull,
+            None if self.outer is None or other.outer is None else self.outer + other.outer,
+            None if self.clusters is None or other.clusters is None else self.clusters + other.clusters,
         )
+
+    def growth(self, theta: Theta) -> Float:
+        """By how much a step of EM would multiply each entry of the table (Q, M): below 1 at zero where zero is the maximum."""
+        assert self.entries is not None
+        size, after = self.entries
+        return np.asarray(after / (size * _shares(theta.gamma)))
+
+
+def _pairwise(one: tuple[Float, Float], other: tuple[Float, Float]) -> tuple[Float, Float]:
+    return one[0] + other[0], one[1] + other[1]
+
+
+def _shares(gamma: Float) -> Float:
+    """Probabilities (Q, M) of a table of logits."""
+    weight = np.exp(gamma - gamma.max(axis=1, keepdims=True))
+    return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True)
-class AtTheta:
-    """The likelihood of whichever records at one parameter value. It travels to whoever reads them, and holds none."""
+class _Several:
+    """Sums at several parameter values."""
+
+    sums: tuple[LikelihoodSums, ...]
+
+    def __add__(self, other: _Several) -> _Several:
+        return _Several(tuple(a + b for a, b in zip(self.sums, other.sums, strict=True)))
+
+
+@dataclass(frozen=True)
+class BlockLikelihood:
+    """The likelihood of whichever records. It travels to whoever reads them, and holds none.
+
+    Attributes
+    ----------
+    also : perturbed columns outside the formula that are part of the likelihood.
+    records : that there are in all.
+    """
 
     function: EstimatingFunction
     mechanism: Mechanism | None
-    covariates: CovariateModel
-    theta: Theta
-    groups: int
+    plan: CovariatePlan
+    also: tuple[str, ...]
+    records: float
 
-    def __call__(self, table: Table, sampling: Sampling) -> LikelihoodSums | None:
-        found = self.bound(table, sampling)
-        if found is None:
-            return None
-        model, state, own = found
-        return LikelihoodSums(
-            state.value, *model.score_and_information(state), own.outer, own.clusters, FaceValue.of(model, state)
-        )
+    def models(self, table: Table, sampling: Sampling) -> Iterator[tuple[ObservedLikelihood, Table, Sampling]]:
+        """Of the records with a positive weight, some at a time, and these."""
+        live = np.flatnonzero(sampling.row_weights > 0)
+        widest = max(entries_of_record(self.function, self.mechanism, self.also), self.plan.coefficients)
+        size = max(1, ENTRIES // widest)
+        for low in range(0, live.size, size):
+            rows = live[low : low + size]
+            whole = rows.size == table.n
+            some = sampling if whole else _of_rows(sampling, rows)
+            part = table if whole else table.take(rows)
+            yield self._model(part, some.row_weights), part, some
 
-    def bound(self, table: Table, sampling: Sampling) -> tuple[ObservedLikelihood, State, ScoreSums] | None:
-        """The likelihood of the records with a positive weight, and sums of their scores; None where there are none."""
-        live = sampling.row_weights > 0
-        if not live.any():
-            return None
-        if not live.all():
-            weights, counts = (None if v is None else v[live] for v in (sampling.weights, sampling.frequencies))
-            clusters = None if sampling.clusters is None else sampling.clusters[live]
-            table, sampling = table.where(live), Sampling(int(live.sum()), weights, counts, clusters)
+    def _model(self, table: Table, weights: Float) -> ObservedLikelihood:
         with unjudged():  # the design of the sample has full rank
-            data = hidden_data(self.function, self.mechanism, table)
-        model = ObservedLikelihood(data, self.covariates, sampling.row_weights)
-        state = model.evaluate(self.theta)
-        return model, state, score_sums(model, state, sampling, self.groups)
+            data = hidden_data(self.function, self.mechanism, table, self.also, self.records)
+            return ObservedLikelihood(data, self.plan.of(table), weights)
+
+    def sums(self, asked: Asked, table: Table, sampling: Sampling) -> _Several | None:
+        found: _Several | None = added(
+            _Several(tuple(_sums_at(model, some, theta, asked) for theta in asked.thetas))
+            for model, _, some in self.models(table, sampling)
+        )
+        return found
+
+    def shares(self, theta: Theta, groups: int, frame: Frame, table: Table, sampling: Sampling) -> Float | None:
+        """Σ w² s sᵀ by cluster (G, q, q), in a frame."""
+        found: Float | None = added(
+            score_sums(model, model.evaluate(theta), some, groups).shares(frame)
+            for model, _, some in self.models(table, sampling)
+        )
+        return found
+
+
+def _sums_at(model: ObservedLikelihood, sampling: Sampling, theta: Theta, asked: Asked) -> LikelihoodSums:
+    state = model.evaluate(theta)
+    return LikelihoodSums.of(model, state, score_sums(model, state, sampling, asked.groups) if asked.robust else None)
+
+
+def _of_rows(sampling: Sampling, rows: Int) -> Sampling:
+    """What the likelihood needs to know of some records."""
+    weights, counts = (None if v is None else v[rows] for v in (sampling.weights, sampling.frequencies))
+    return Sampling(rows.size, weights, counts, None if sampling.clusters is None else sampling.clusters[rows])
+
+
+Climb: TypeAlias = Generator[list[Theta], Sequence[LikelihoodSums], "Top | Reached"]
+Trial: TypeAlias = Generator[list[Theta], Sequence[LikelihoodSums], "Place | None"]
 
 
 @dataclass(frozen=True)
-class Climber:
-    """All records, and the likelihood of a sample of them."""
+class Place:
+    """A parameter value with the sums there, and whether nothing was left to be done after the step to it."""
 
-    model: ObservedLikelihood
-    function: EstimatingFunction
-    mechanism: Mechanism | None
+    theta: Theta
+    sums: LikelihoodSums
+    settled: bool = False
+
+
+@dataclass(frozen=True)
+class Top:
+    """A maximum of all records."""
+
+    theta: Theta
+    sums: LikelihoodSums
+
+    @property
+    def maximum(self) -> Maximum:
+        return Maximum(self.theta, self.sums.value, self.sums.information)
+
+
+@dataclass
+class Climber:
+    """All records, and the likelihood of a sample of them, of which it asks what does not depend on the records.
+
+    Attributes
+    ----------
+    robust : whether scores are summed on the way for a robust covariance.
+    passes : over all records, so far.
+    """
+
+    sample: ObservedLikelihood
+    block: BlockLikelihood
     stream: Stream
     sampling: StreamedSampling
+    robust: bool
+    passes: int = field(default=0, init=False)
 
-    def climbed(self, theta: Theta) -> tuple[Theta, LikelihoodSums]:
-        """The maximum of all records, from that of the sample."""
-        here = self._sums(theta)
-        for _ in range(PASSES):
-            step = newton_step(here.information, here.score)
-            if step is None:
-                break
-            gain = float(here.score @ step)
-            done = gain <= DECREMENT * max(1.0, abs(here.value) * 1e-3) and settled(theta, step)
-            found = self._moved(theta, here, step, gain)
-            if found is None:
-                break
-            theta, here = found
-            if done:
-                return theta, here
-        raise SolveError(
-            "the likelihood of all records has no maximum next to that of the sample: try start=, fewer terms or method='reversion'"
-        )
+    def climbed(self, starts: Sequence[Theta]) -> tuple[list[Top], list[Reached]]:
+        """The maxima to which the starts lead, and where climbs ended that found none."""
+        climbs = [self._climb(theta) for theta in starts]
+        asked = {k: next(climb) for k, climb in enumerate(climbs)}
+        ends: list[Top | Reached] = []
+        while asked:
+            sums = iter(self._sums([theta for thetas in asked.values() for theta in thetas]))
+            before, asked = asked, {}
+            for k, thetas in before.items():
+                try:
+                    asked[k] = climbs[k].send(list(islice(sums, len(thetas))))
+                except StopIteration as end:
+                    ends.append(end.value)
+        return [e for e in ends if isinstance(e, Top)], [e for e in ends if isinstance(e, Reached)]
 
-    def _moved(
-        self, theta: Theta, here: LikelihoodSums, step: Float, gain: float
-    ) -> tuple[Theta, LikelihoodSums] | None:
+    def finished(self, top: Top) -> Top:
+        """With what a robust covariance needs, where the last pass was shared with other climbs."""
+        if not self.robust or top.sums.outer is not None:
+            return top
+        return replace(top, sums=self._sums([top.theta])[0])
+
+    def refusal(self, highest: Reached) -> SolveError:
+        effort = f"{self.passes} passes over all records"
+        return SolveError(stalled(self.sample, highest.theta.beta, effort))
+
+    def _sums(self, thetas: Sequence[Theta]) -> tuple[LikelihoodSums, ...]:
+        """At several values in one pass; scores are summed where there is one value."""
+        self.passes += 1
+        asked, block = Asked(tuple(thetas), self.robust and len(thetas) == 1, self.sampling.groups or 0), self.block
+        return self.stream.summed(lambda table, sampling: block.sums(asked, table, sampling)).sums
+
+    def _climb(self, theta: Theta) -> Climb:
+        """Newton steps, in a metric that is blended with that of EM where the likelihood is not concave, from which entries of a table
+        that were held at zero are let go where the records ask for it."""
+        (sums,) = yield [theta]
+        here, openings = Place(theta, sums), 0
+        for _ in range(STEPS):
+            there = yield from self._step(here)
+            if there is None or runs_away(self.sample, there.theta.beta, there.sums.value - here.sums.value):
+                break
+            here = there
+            if not here.settled:
+                continue
+            opened = (yield from self._opened(here)) if openings < OPENINGS else None
+            if opened is None and _torn(here):
+                break
+            if opened is None:
+                return Top(here.theta, here.sums)
+            here, openings = opened, openings + 1
+        return Reached(here.theta, here.sums.value)
+
+    def _step(self, here: Place) -> Trial:
         """A step that raises the likelihood; None where there is none."""
-        size = 1.0
-        for _ in range(HALVINGS):
-            trial = self.model.moved(theta, size * step)
-            there = self._sums(trial)
-            if np.isfinite(there.value) and there.value >= here.value + 1e-4 * size * gain - 1e-12 * abs(here.value):
-                return trial, there
-            size /= 2
+        sums = here.sums
+        for metric, observed in _metrics(sums):
+            step = _cautious(newton_step(metric, sums.score), len(here.theta.beta))
+            if step is None or not (gain := float(sums.score @ step)) >= 0:
+                continue
+            done = observed and gain <= DECREMENT * max(1.0, abs(sums.value) * 1e-3) and settled(here.theta, step)
+            full = self._moved(here, step)
+            (there,) = yield [full]
+            if done or _rises(sums, there, gain):  # the gain of the last step is below rounding
+                return Place(full, there, done)
+            parts = [self._moved(here, size * step) for size in SIZES]
+            found = yield parts
+            for size, theta, there in zip(SIZES, parts, found, strict=True):
+                if _rises(sums, there, size * gain):
+                    return Place(theta, there)
         return None
 
-    def _sums(self, theta: Theta) -> LikelihoodSums:
-        return self.stream.summed(self._at(theta))
+    def _moved(self, here: Place, step: Float) -> Theta:
+        """θ + step; entries of a table that shrink towards zero are set there, as in `CovariateModel.without_absent`."""
+        theta = self.sample.moved(here.theta, step)
+        if here.sums.entries is None:
+            return theta
+        fading = (_shares(theta.gamma) < 1e-5) & (here.sums.growth(here.theta) < 1)
+        return replace(theta, gamma=np.where(fading, ABSENT, theta.gamma))
 
-    def _at(self, theta: Theta) -> AtTheta:
-        empty = replace(
-            self.model.covariates, design=self.model.covariates.design[:0]
-        )  # of which a likelihood without hidden ones asks nothing
-        return AtTheta(self.function, self.mechanism, empty, theta, self.sampling.groups or 0)
+    def _opened(self, here: Place) -> Trial:
+        """Entries of a table that are held at zero, where a sample has none of them, and would grow: at the logit that raises the likelihood
+        most; None where there are none."""
+        if here.sums.entries is None:
+            return None
+        held = (here.theta.gamma <= ABSENT) & (here.sums.growth(here.theta) > 1 + 1e-6)
+        if not held.any():
+            return None
+        tried = [
+            replace(
+                here.theta, gamma=np.where(held, here.theta.gamma.max(axis=1, keepdims=True) + logit, here.theta.gamma)
+            )
+            for logit in OPENED
+        ]
+        found = yield tried
+        best = int(np.argmax([sums.value for sums in found]))
+        return Place(tried[best], found[best]) if found[best].value > here.sums.value else None
 
-    def score_sums(self, theta: Theta, sums: LikelihoodSums) -> ScoreSums:
+    def score_sums(self, top: Top) -> ScoreSums:
         """Of the clusters with a record that weighs something; under a design of all units."""
-        at, stream, sampling = self._at(theta), self.stream, self.sampling
+        stream, sampling, block = self.stream, self.sampling, self.block
         live = slice(None) if sampling.live_units is None or sampling.strata is not None else sampling.live_units
+        groups, theta = sampling.groups or 0, top.theta
 
         def shares(frame: Frame) -> Float:
-            def part(table: Table, sampling: Sampling) -> Float | None:
-                found = at.bound(table, sampling)
-                return None if found is None else found[2].shares(frame)
+            return stream.summed(lambda table, part: block.shares(theta, groups, frame, table, part))[live]
 
-            return stream.summed(part)[live]
+        assert top.sums.outer is not None
+        return ScoreSums(top.sums.outer, None if top.sums.clusters is None else top.sums.clusters[live], shares)
 
-        return ScoreSums(sums.outer, None if sums.clusters is None else sums.clusters[live], shares)
+
+def _metrics(sums: LikelihoodSums) -> Iterator[tuple[Float, bool]]:
+    """The observed information, then blends of it with the complete one, and whether it is the observed one alone."""
+    yield sums.information, True
+    for share in BLENDS:
+        yield (1 - share) * sums.information + share * sums.complete, False
+
+
+def _torn(here: Place) -> bool:
+    return here.sums.pull is not None and torn(here.theta.gamma, here.sums.pull, here.sums.face.weight)
+
+
+def _cautious(step: Float | None, d: int) -> Float | None:
+    """With no parameter after the first d that jumps to where it could not be told from infinity."""
+    return None if step is None else np.concatenate([step[:d], np.clip(step[d:], -FARTHEST, FARTHEST)])
+
+
+def _rises(here: LikelihoodSums, there: LikelihoodSums, gain: float) -> bool:
+    return bool(np.isfinite(there.value)) and there.value >= here.value + 1e-4 * gain - 1e-12 * abs(here.value)

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Bool, Column, Columns, Float
+from pramana.arrays import Bool, Column, Columns, Float, Int
 from pramana.errors import DataError, FormulaError
 from pramana.estimating.collinearity import refuse_collinear
 from pramana.estimators.model_dependent import nuisance_regressors
 from pramana.formulas.design import FormulaDesign
-from pramana.formulas.parsed import parse
+from pramana.formulas.parsed import ParsedFormula, parse
 from pramana.frames import Schema, Table
-from pramana.frames.table import is_missing
 from pramana.numbers import count
 
 ABSENT = -40.0
 """Logit of a combination that a cell does not have: a probability of 4e-18, so that arithmetic stays finite."""
 CELL_LIMIT = 24
 VALUE_LIMIT = 10
+"""Cells, and values of a column, up to which a table of probabilities is the default."""
+MOST_CELLS = 1000
+"""Cells that are counted."""
 RECORDS_PER_ENTRY = 5
 """A saturated table needs so many records for each of its entries, in the smallest cell; a logit for each coefficient."""
 EFFORT_LIMIT = 1e10
@@ -57,6 +61,10 @@ class CovariateModel:
         open_[np.arange(len(gamma)), reference] = False
         return open_
 
+    def pull(self, share: Float, posterior: Float, weights: Float) -> Float:
+        """Derivative (Q, M) of Σ w log g, averaged over the posterior (n, M), at g = share (n, M), in every coefficient, also those that are held."""
+        return np.asarray(self.design.T @ ((posterior - share) * weights[:, None]))
+
     def start(self) -> Float:
         return np.zeros((self.design.shape[1], self.combinations))
 
@@ -81,10 +89,10 @@ class CovariateModel:
         growth = self.design.T @ (posterior * weights[:, None]) / np.maximum(share * size[:, None], 1e-300)
         return np.where((share < 1e-5) & (growth < 1), ABSENT, gamma)
 
-    def scores(self, gamma: Float, free: Bool, posterior: Float) -> Float:
-        """Derivatives of log g, averaged over the posterior (n, M) of the combinations: (n, q)."""
+    def scores(self, share: Float, free: Bool, posterior: Float) -> Float:
+        """Derivatives of log g at g = share (n, M), averaged over the posterior (n, M) of the combinations: (n, q)."""
         rows, columns = np.nonzero(free)
-        residual = posterior - np.exp(self.log_density(gamma))
+        residual = posterior - share
         return np.asarray(self.design[:, rows] * residual[:, columns])
 
     def gradient(self, values: Float, free: Bool) -> Float:
@@ -123,60 +131,298 @@ class CovariateModel:
         return moved
 
 
+def torn(gamma: Float, pull: Float, weight: float) -> bool:
+    """Whether records of so much weight pull at a coefficient of a logit that is held where a probability would have vanished: then none has, and
+    what was found is no maximum."""
+    return bool(np.any(np.abs(pull[gamma <= ABSENT]) > 1e-9 * weight))
+
+
+def largest(values: Float) -> Float:
+    """Row maxima (n, 1); NumPy's own reduction is slow along a short axis."""
+    out = values[:, :1].copy()
+    for column in range(1, values.shape[1]):
+        np.maximum(out, values[:, column : column + 1], out=out)
+    return out
+
+
 def _log_softmax(eta: Float) -> Float:
-    largest = eta.max(axis=1, keepdims=True)
-    return np.asarray(eta - largest - np.log(np.sum(np.exp(eta - largest), axis=1, keepdims=True)))
+    centred = eta - largest(eta)
+    return np.asarray(centred - np.log(np.einsum("nm->n", np.exp(centred)))[:, None])
 
 
-def covariate_model(
-    formula: str | None,
-    clean: Columns,
-    combinations: int,
-    table: Table,
-    forbidden: tuple[str, ...],
-    counts: Float | None = None,
-) -> CovariateModel:
+def covariate_plan(
+    formula: str | None, seen: Seen, combinations: int, table: Table, forbidden: tuple[str, ...]
+) -> CovariatePlan:
     """Saturated when the clean covariates form few cells, multinomial logit in their main effects otherwise.
 
     Parameters
     ----------
     formula : None for that rule, "saturated", or terms such as "age + sex".
+    seen : what all records tell of the clean covariates.
+    table : records of which the terms learn their levels.
     forbidden : the response and the perturbed columns, which the formula may not use.
-    counts : records that each row stands for, one by default.
     """
     if combinations == 1:
-        return CovariateModel(np.ones((table.n, 1)), 1, True, "none")
+        return CovariatePlan(Seen.of({}, 1).by_cell(), 1, "none")
     if formula is not None and formula != "saturated":
-        return _affordable(_by_formula(formula, combinations, table, forbidden), counts)
-    cells = _cells(clean, table.n)
-    sizes = (np.ones(table.n) if counts is None else counts) @ cells
-    if formula == "saturated" or _few(clean, sizes, combinations):
-        names = ", ".join(clean)
-        _refuse_many_cells(sizes, combinations, names)
-        return CovariateModel(cells, combinations, True, f"saturated given {names}" if names else "saturated")
-    design, names_ = nuisance_regressors(clean, True, table.n)
-    refuse_collinear([design], names_)
-    return _affordable(CovariateModel(design, combinations, False, f"multinomial logit on {', '.join(clean)}"), counts)
+        terms = terms_of(formula)
+        design = _designed(formula, table, forbidden)
+        return _logit(design, combinations, f"multinomial logit, ~ {terms}", table, seen.records)
+    names = ", ".join(seen.variables)
+    if formula == "saturated" or _few(seen, combinations):
+        _refuse_many_cells(seen, combinations, names)
+        return CovariatePlan(seen.by_cell(), combinations, f"saturated given {names}" if names else "saturated")
+    effects = MainEffects(seen.variables, {name: sorted(found, key=str) for name, found in seen.levels.items()})
+    return _logit(effects, combinations, f"multinomial logit on {names}", table, seen.records)
 
 
-def _affordable(model: CovariateModel, counts: Float | None) -> CovariateModel:
-    n, size = len(model.design), model.design.shape[1] * (model.combinations - 1)
-    records = n if counts is None else float(counts.sum())
-    start = (
-        f"the model of the perturbed covariates ({model.description}) has {size} coefficients for {model.combinations}"
-    )
-    remedy = "merge levels, give covariate_model fewer terms, such as '1', or use method='reversion'"
-    if RECORDS_PER_ENTRY * size > records:
-        raise DataError(
-            f"{start} combinations of levels, too many for {count(records)} records (the limit is {RECORDS_PER_ENTRY} records a "
-            f"coefficient): {remedy}"
+def _logit(
+    regressors: MainEffects | FormulaDesign, combinations: int, description: str, table: Table, records: float
+) -> CovariatePlan:
+    """Numbers around their middle and in units of their spread in this table, so that a coefficient far out means a probability that vanishes
+    and not a small unit or a large origin. The model stays the same, for they have an intercept."""
+    plan = CovariatePlan(regressors, combinations, description).affordable(table.n, records)
+    found = regressors({name: table.column(name) for name in regressors.variables}, table.n)
+    constant = np.ptp(found, axis=0) == 0
+    plain = constant | np.all((found == 0) | (found == 1), axis=0)
+    middle = np.where(plain | ~constant.any(), 0.0, found.mean(axis=0))
+    return replace(plan, middle=middle, spread=np.where(plain, 1.0, found.std(axis=0)))
+
+
+@dataclass(frozen=True)
+class CovariatePlan:
+    """How the perturbed covariates may depend on the clean ones, decided from all records; it holds none.
+
+    Attributes
+    ----------
+    regressors : clean columns of some records and their number n ↦ (n, Q).
+    combinations : M.
+    description : as shown in the result.
+    middle, spread : what is taken from the regressors (Q,), and what they are divided by.
+    """
+
+    regressors: Cells | MainEffects | FormulaDesign
+    combinations: int
+    description: str
+    middle: Float | float = 0.0
+    spread: Float | float = 1.0
+
+    def of(self, table: Table) -> CovariateModel:
+        """The model of these records."""
+        found = self.regressors({name: table.column(name) for name in self.regressors.variables}, table.n)
+        if not isinstance(self.regressors, Cells):
+            refuse_collinear([found], self.regressors.names)
+            found = (found - self.middle) / self.spread
+        return CovariateModel(found, self.combinations, isinstance(self.regressors, Cells), self.description)
+
+    @property
+    def coefficients(self) -> int:
+        """Of the model, those of a reference left out."""
+        return len(self.regressors.names) * (self.combinations - 1)
+
+    def affordable(self, rows: int, records: float) -> CovariatePlan:
+        """This plan, where so many records tell its coefficients, and so many rows can be added up."""
+        size = self.coefficients
+        start = f"the model of the perturbed covariates ({self.description}) has {size} coefficients for {self.combinations}"
+        remedy = "merge levels, give covariate_model fewer terms, such as '1', or use method='reversion'"
+        if RECORDS_PER_ENTRY * size > records:
+            raise DataError(
+                f"{start} combinations of levels, too many for {count(records)} records (the limit is {RECORDS_PER_ENTRY} records a "
+                f"coefficient): {remedy}"
+            )
+        if rows * size**2 > EFFORT_LIMIT:
+            raise DataError(
+                f"{start} combinations of levels: {rows * size**2:.0e} multiplications a step exceed the limit of "
+                f"{EFFORT_LIMIT:.0e}; {remedy}"
+            )
+        return self
+
+    def among(self, table: Table) -> tuple[CovariatePlan, Int]:
+        """The plan for the cells that these records have, and their places among all; where there are no cells, of all coefficients."""
+        if not isinstance(self.regressors, Cells):
+            return self, np.arange(len(self.regressors.names))
+        found = np.unique(self.regressors.place({k: table.column(k) for k in self.regressors.variables}, table.n))
+        return replace(self, regressors=replace(self.regressors, kept=found)), found
+
+    def filled(self, gamma: Float, sizes: Float, places: Int) -> Float:
+        """Logits (Q, M) of all cells from those of some (·, M), of so many records each: what the others lack is the average of these."""
+        if not isinstance(self.regressors, Cells) or len(places) == len(self.regressors.kept):
+            return gamma
+        pooled = np.log(np.maximum(sizes @ np.exp(_log_softmax(gamma)) / sizes.sum(), np.exp(ABSENT / 8)))
+        out = np.tile(pooled - pooled.max(), (len(self.regressors.kept), 1))
+        out[places] = gamma
+        return out
+
+
+@dataclass(frozen=True)
+class MainEffects:
+    """Clean columns as they are, text as indicators of its levels."""
+
+    variables: tuple[str, ...]
+    levels: Mapping[str, Sequence[Any]]
+
+    def __call__(self, columns: Columns, n: int) -> Float:
+        return nuisance_regressors({name: columns[name] for name in self.variables}, True, n, self.levels)[0]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        known = ([f"{v}[T.{k}]" for k in self.levels[v][1:]] if v in self.levels else [v] for v in self.variables)
+        return ("Intercept", *(name for part in known for name in part))
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Combinations of clean values, by which a record is found in its cell.
+
+    Attributes
+    ----------
+    values : of each variable, in their order.
+    prefixes : for each variable the combinations of the variables up to it that occur, (place of the combination before) × (number of
+        values) + (place of the value), ascending: so many numbers as there are cells at most, however many variables there are.
+    kept : the cells that have a row of the table, ascending.
+    """
+
+    variables: tuple[str, ...]
+    values: tuple[Column, ...]
+    prefixes: tuple[Int, ...]
+    kept: Int
+
+    def place(self, columns: Columns, n: int) -> Int:
+        """The cell of each record (n,), among all."""
+        place = np.zeros(n, dtype=np.int64)
+        for name, values, known in zip(self.variables, self.values, self.prefixes, strict=True):
+            found, own = _distinct(columns[name])
+            found = found.astype(str) if values.dtype.kind == "U" else found
+            code = place * len(values) + _found_in(values, found)[own]
+            place = _found_in(known, code)
+        return place
+
+    def __call__(self, columns: Columns, n: int) -> Float:
+        """Indicators (n, V) of the cells that are kept."""
+        return np.asarray(
+            _found_in(self.kept, self.place(columns, n))[:, None] == np.arange(len(self.kept)), dtype=float
         )
-    if n * size**2 > EFFORT_LIMIT:
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"cell {k}" for k in self.kept)
+
+
+def _found_in(known: Column, values: Column) -> Int:
+    """Places of values among ascending known ones, where all of them are."""
+    place = np.minimum(np.searchsorted(known, values), len(known) - 1)
+    if not np.array_equal(known[place], values):
         raise DataError(
-            f"{start} combinations of levels: {n * size**2:.0e} multiplications a step exceed the limit of "
-            f"{EFFORT_LIMIT:.0e}; {remedy}"
+            "the source gave other values of the clean covariates than in the pass before: did it change? Fit again"
         )
-    return model
+    return place
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What records tell of the clean covariates; what two parts tell adds.
+
+    Attributes
+    ----------
+    levels : the values of each column that holds no numbers.
+    values : of each column, ascending, text as text; none where cells are not counted.
+    cells : places (V, k) of the values in each combination that occurs, in their order; None where there are more than `MOST_CELLS`.
+    sizes : records of each cell (V,).
+    """
+
+    variables: tuple[str, ...]
+    records: float
+    levels: Mapping[str, frozenset[Any]]
+    values: tuple[Column, ...] = ()
+    cells: Int | None = None
+    sizes: Float = field(default_factory=lambda: np.zeros(0))
+
+    @classmethod
+    def of(cls, clean: Columns, n: int, counts: Float | None = None, *, cells: bool = True) -> Seen:
+        """Of n records, which stand for so many each (n,); whether their cells are counted too."""
+        records = float(n if counts is None else counts.sum())
+        levels = {name: frozenset(_levels(v)) for name, v in clean.items() if v.dtype.kind not in "iufb"}
+        told = cls(tuple(clean), records, levels)
+        if not cells:
+            return told
+        found = [_distinct(values) for values in clean.values()]
+        each = np.ones(n) if counts is None else counts
+        return told._counted([v for v, _ in found], [place for _, place in found], each)
+
+    def __add__(self, other: Seen) -> Seen:
+        names = dict.fromkeys([*self.levels, *other.levels])
+        none: frozenset[Any] = frozenset()
+        levels = {name: self.levels.get(name, none) | other.levels.get(name, none) for name in names}
+        told = Seen(self.variables, self.records + other.records, levels)
+        if self.cells is None or other.cells is None:
+            return told
+        values = [np.unique(np.concatenate(pair)) for pair in zip(self.values, other.values, strict=True)]
+        parts = [(part.values, part.cells) for part in (self, other) if part.cells is not None]
+        places = [
+            np.concatenate([np.searchsorted(v, own[k].astype(v.dtype))[cells[:, k]] for own, cells in parts])
+            for k, v in enumerate(values)
+        ]
+        return told._counted(values, places, np.concatenate([self.sizes, other.sizes]))
+
+    def _counted(self, values: Sequence[Column], places: Sequence[Int], counts: Float) -> Seen:
+        """With the combinations of places (n,) among the values of each column."""
+        cell = np.zeros(len(counts), dtype=np.int64)
+        for found, place in zip(values, places, strict=True):
+            known, cell = np.unique(cell * len(found) + place, return_inverse=True)
+            if len(known) > MOST_CELLS:
+                return self
+        size = int(cell.max(initial=0)) + 1
+        first = np.full(size, len(cell))
+        np.minimum.at(first, cell, np.arange(len(cell)))
+        table = np.stack([place[first] for place in places], axis=1) if places else np.zeros((size, 0), dtype=np.int64)
+        sizes = np.asarray(np.bincount(cell, weights=counts, minlength=size), dtype=float)
+        return replace(self, values=tuple(values), cells=table, sizes=sizes)
+
+    def by_cell(self) -> Cells:
+        assert self.cells is not None
+        place, prefixes = np.zeros(len(self.cells), dtype=np.int64), []
+        for values, column in zip(self.values, self.cells.T, strict=True):
+            known, place = np.unique(place * len(values) + column, return_inverse=True)
+            prefixes.append(known)
+        return Cells(self.variables, self.values, tuple(prefixes), np.arange(len(self.cells)))
+
+    @property
+    def many_valued(self) -> bool:
+        """Too many cells, or values of some column, for a table of probabilities by default; more records do not make them fewer."""
+        return self.cells is None or len(self.cells) > CELL_LIMIT or any(len(v) > VALUE_LIMIT for v in self.values)
+
+
+def _levels(values: Column) -> Sequence[Any]:
+    import pandas as pd
+
+    found: list[Any] = pd.unique(values).tolist()
+    return found
+
+
+def _distinct(values: Column) -> tuple[Column, Int]:
+    """Distinct values, ascending, text as text, and the place of each record's (n,)."""
+    if values.dtype.kind != "O":
+        found, place = np.unique(values, return_inverse=True)
+        return found, place
+    import pandas as pd
+
+    codes, labels = pd.factorize(values)  # a few labels are sorted sooner than all records
+    found, place = np.unique(np.asarray(labels).astype(str), return_inverse=True)
+    return found, place[codes]
+
+
+def _few(seen: Seen, combinations: int) -> bool:
+    return not seen.many_valued and bool(seen.sizes.min() >= RECORDS_PER_ENTRY * combinations)
+
+
+def _refuse_many_cells(seen: Seen, combinations: int, names: str) -> None:
+    size = len(seen.sizes)
+    if not size or RECORDS_PER_ENTRY * size * (combinations - 1) > seen.records:
+        raise FormulaError(
+            f"{names} form {size or f'more than {MOST_CELLS}'} cells, too many for so few records and {combinations} combinations of "
+            f"perturbed levels (the limit is {RECORDS_PER_ENTRY} records a free probability): give covariate_model a formula, "
+            "such as 'age + sex'"
+        )
 
 
 def terms_of(text: str) -> str:
@@ -184,52 +430,15 @@ def terms_of(text: str) -> str:
     return text.strip().removeprefix("~").strip()
 
 
-def _by_formula(text: str, combinations: int, table: Table, forbidden: tuple[str, ...]) -> CovariateModel:
-    terms = terms_of(text)
-    parsed = parse(f"{forbidden[0]} ~ {terms}")
+def parsed_terms(text: str) -> ParsedFormula:
+    """A covariate model as a formula, whose response is nothing."""
+    return parse(f"any ~ {terms_of(text)}")
+
+
+def _designed(text: str, table: Table, forbidden: tuple[str, ...]) -> FormulaDesign:
+    parsed = parsed_terms(text)
     hidden = [name for name in parsed.covariates if name in forbidden]
     if hidden or parsed.offsets:
         wrong = repr(hidden[0]) if hidden else "an offset"
         raise FormulaError(f"covariate_model={text!r} uses {wrong}: it may hold unperturbed covariates alone")
-    for name in parsed.covariates:
-        if is_missing(table.column(name)).any():
-            raise DataError(
-                f"column {name!r} of covariate_model has missing values: leave those records out beforehand"
-            )
-    design = FormulaDesign.fit(parsed, table, Schema())
-    matrix = design({name: table.column(name) for name in design.variables}, table.n)
-    refuse_collinear([matrix], design.names)
-    return CovariateModel(matrix, combinations, False, f"multinomial logit, ~ {terms}")
-
-
-def _cells(clean: Columns, n: int) -> Float:
-    """Indicators (n, V) of the distinct combinations of clean covariates."""
-    codes = np.zeros(n, dtype=np.int64)
-    for values in clean.values():
-        part = np.unique(_sortable(values), return_inverse=True)[1]
-        codes = np.unique(codes * (int(part.max()) + 1) + part, return_inverse=True)[1]
-    size = int(codes.max()) + 1
-    if size > max(CELL_LIMIT, 1000):
-        return np.empty((n, 0))
-    return np.asarray(codes[:, None] == np.arange(size), dtype=float)
-
-
-def _sortable(values: Column) -> Column:
-    return values.astype(str) if values.dtype.kind == "O" else values
-
-
-def _few(clean: Columns, sizes: Float, combinations: int) -> bool:
-    counted = all(len(np.unique(_sortable(v))) <= VALUE_LIMIT for v in clean.values())
-    if not counted or not 0 < sizes.size <= CELL_LIMIT:
-        return False
-    return bool(sizes.min() >= RECORDS_PER_ENTRY * combinations)
-
-
-def _refuse_many_cells(sizes: Float, combinations: int, names: str) -> None:
-    count = sizes.size
-    if not count or RECORDS_PER_ENTRY * count * (combinations - 1) > sizes.sum():
-        raise FormulaError(
-            f"{names} form {count or 'more than 1000'} cells, too many for so few records and {combinations} combinations of "
-            f"perturbed levels (the limit is {RECORDS_PER_ENTRY} records a free probability): give covariate_model a formula, "
-            "such as 'age + sex'"
-        )
+    return FormulaDesign.fit(parsed, table, Schema())

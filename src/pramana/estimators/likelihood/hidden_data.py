@@ -87,13 +87,9 @@ def hidden_data(
     records : that the rows stand for, one each by default.
     """
     model, answers = checked_model(function)
-    variables = (*model.variables, *also)
-    used = mechanism.used_by(variables) if mechanism is not None else []
-    for assignment in used:
-        _refuse_unsupported(assignment, variables)
+    used, covariates = _hidden(model, answers, mechanism, also)
     perturbed = {c for a in used for c in a.columns}
     _refuse_perturbed_density(model, perturbed.intersection(answers))
-    covariates = [c for c in dict.fromkeys(variables) if c in perturbed and c not in answers]
     _refuse_too_many(table.n, table.n if records is None else records, used, covariates, len(model.parameters))
     nodes = joint_nodes(used)
     combinations, place = _distinct(nodes, covariates)
@@ -112,6 +108,31 @@ def hidden_data(
         combinations=combinations,
         clean={k: v for k, v in {**observed, **contexts}.items() if k not in answers},
     )
+
+
+def _hidden(
+    model: GeneralizedLinear, answers: tuple[str, ...], mechanism: Mechanism | None, also: tuple[str, ...]
+) -> tuple[list[Assignment], list[str]]:
+    """The channels of a likelihood, and the perturbed covariates."""
+    variables = (*model.variables, *also)
+    used = mechanism.used_by(variables) if mechanism is not None else []
+    for assignment in used:
+        _refuse_unsupported(assignment, variables)
+    perturbed = {c for a in used for c in a.columns}
+    return used, [c for c in dict.fromkeys(variables) if c in perturbed and c not in answers]
+
+
+def entries_of_record(function: EstimatingFunction, mechanism: Mechanism | None, also: tuple[str, ...] = ()) -> int:
+    """Numbers that the largest array holds of every record."""
+    model, answers = checked_model(function)
+    combinations, nodes = _sizes(*_hidden(model, answers, mechanism, also))
+    return max(combinations * len(model.parameters), nodes)
+
+
+def _sizes(used: list[Assignment], names: list[str]) -> tuple[int, int]:
+    """Combinations of the covariates' levels, and nodes."""
+    combinations = prod(len({tuple(node[c] for c in names if c in node) for node in joint_nodes([a])}) for a in used)
+    return combinations, prod(len(a.channel.levels or ()) for a in used)
 
 
 def checked_model(function: EstimatingFunction) -> tuple[GeneralizedLinear, tuple[str, ...]]:
@@ -189,13 +210,12 @@ def _refuse_perturbed_density(model: GeneralizedLinear, answers: set[str]) -> No
 
 def _refuse_too_many(n: int, records: float, used: list[Assignment], names: list[str], d: int) -> None:
     """Before anything is laid out by combination: a few columns more, and the list of them would not end."""
-    combinations = prod(len({tuple(node[c] for c in names if c in node) for node in joint_nodes([a])}) for a in used)
-    nodes = prod(len(a.channel.levels or ()) for a in used)
+    combinations, nodes = _sizes(used, names)
     size = f"the perturbed covariates {', '.join(names)} have {combinations} combinations of levels"
     if n * max(combinations * d, nodes) > NODE_LIMIT:
         raise DataError(
-            f"{size}: {n} records with {d} coefficients exceed the limit of {NODE_LIMIT:.0e} entries; merge levels, or use "
-            "method='reversion'"
+            f"{size}: {n} records with {d} coefficients exceed the limit of {NODE_LIMIT:.0e} entries; merge levels, give the "
+            "file with a smaller memory=, so that it is read in blocks, or use method='reversion'"
         )
     if RECORDS_PER_ENTRY * (combinations - 1) > records:
         raise DataError(

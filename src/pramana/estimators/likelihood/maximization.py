@@ -8,6 +8,7 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import SolveError
+from pramana.estimators.likelihood.covariate_model import torn
 from pramana.estimators.likelihood.observed import ObservedLikelihood, State, Theta
 
 ROUNDS = 30
@@ -21,23 +22,26 @@ DECREMENT = 1e-12
 
 
 @dataclass(frozen=True)
-class Maximum:
+class Reached:
+    """Where a climb ended, and the log-likelihood there."""
+
+    theta: Theta
+    value: float
+
+
+@dataclass(frozen=True)
+class Maximum(Reached):
     """A maximum with its observed information (q, q)."""
 
-    state: State
     information: Float
-
-    @property
-    def theta(self) -> Theta:
-        return self.state.theta
 
 
 class StalledError(SolveError):
     """A climb that ended without a maximum, and where."""
 
-    def __init__(self, message: str, state: State) -> None:
+    def __init__(self, message: str, reached: Reached) -> None:
         super().__init__(message)
-        self.state = state
+        self.reached = reached
 
 
 def climb(model: ObservedLikelihood, state: State) -> Maximum:
@@ -54,11 +58,12 @@ def climb(model: ObservedLikelihood, state: State) -> Maximum:
             climbed += 1
         state, information, steps = _newton(model, state)
         stepped += steps
-        if information is not None:
-            return Maximum(state, information)
-        if _runs_away(model, state, state.value - before):
+        if information is not None and not _torn(model, state):
+            return Maximum(state.theta, state.value, information)
+        if information is not None or runs_away(model, state.theta.beta, state.value - before):
             break
-    raise StalledError(_stalled(model, state, climbed, stepped), state)
+    effort = f"{climbed} EM and {stepped} Newton steps"
+    raise StalledError(stalled(model, state.theta.beta, effort), Reached(state.theta, state.value))
 
 
 def at_face_value(model: ObservedLikelihood, beta: Float | None = None) -> Theta:
@@ -197,22 +202,31 @@ def _ascent(model: ObservedLikelihood, state: State, step: Float, gain: float) -
     return None
 
 
-def _runs_away(model: ObservedLikelihood, state: State, gain: float) -> bool:
+def _torn(model: ObservedLikelihood, state: State) -> bool:
+    covariates, gamma = model.covariates, state.theta.gamma
+    if not model.data.hides_covariates or covariates.saturated:
+        return False
+    pull = covariates.pull(np.exp(state.prior), model.gathered(state.posterior), model.weights)
+    return torn(gamma, pull, float(model.weights.sum()))
+
+
+def runs_away(model: ObservedLikelihood, beta: Float, gain: float) -> bool:
     """Linear predictors far out, where nothing is gained any more: the likelihood rises for ever, towards a limit."""
-    reach = float(np.abs(model.predictor(state.theta.beta)).max())
+    reach = float(np.abs(model.predictor(beta)).max())
     return model.data.density.discrete and (reach > 200 or (reach > 30 and gain < 1e-6))
 
 
-def far_out(model: ObservedLikelihood, state: State) -> list[str]:
+def far_out(model: ObservedLikelihood, beta: Float) -> list[str]:
     """Coefficients of a discrete response that have grown so far that they seem to have no end."""
     names = model.data.function.parameters
-    reach = np.abs(model.data.design).reshape(-1, len(names)).max(axis=0) * np.abs(state.theta.beta)
+    reach = np.abs(model.data.design).reshape(-1, len(names)).max(axis=0) * np.abs(beta)
     return [repr(p) for p, r in zip(names, reach, strict=True) if r > 10 and model.data.density.discrete]
 
 
-def _stalled(model: ObservedLikelihood, state: State, climbed: int, stepped: int) -> str:
-    far = far_out(model, state)
-    start = f"the likelihood has no maximum that could be found after {climbed} EM and {stepped} Newton steps"
+def stalled(model: ObservedLikelihood, beta: Float, effort: str) -> str:
+    """Why so much effort found no maximum, and what to do."""
+    far = far_out(model, beta)
+    start = f"the likelihood has no maximum that could be found after {effort}"
     if far:
         return (
             f"{start}: it rises as {', '.join(far)} grow without bound (perfect separation, or too few records for this much "

@@ -6,20 +6,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pramana.analysis.reading import Stream
 from pramana.analysis.task import Inference, Task
-from pramana.arrays import Float
+from pramana.arrays import Float, Int
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Sampling
-from pramana.errors import PramanaError, SolveError, listing
+from pramana.errors import PramanaError, SolveError
 from pramana.estimating import Equation, EstimatingFunction
 from pramana.estimators.corrections import ForwardCorrection
-from pramana.estimators.likelihood.climbing import Climber
-from pramana.estimators.likelihood.covariate_model import ABSENT, covariate_model, terms_of
-from pramana.estimators.likelihood.hidden_data import HiddenData, checked_model, hidden_data
+from pramana.estimators.likelihood.climbing import BlockLikelihood, Climber, Top
+from pramana.estimators.likelihood.covariate_model import ABSENT, CovariatePlan, Seen, covariate_plan, parsed_terms
+from pramana.estimators.likelihood.hidden_data import HiddenData, checked_model, entries_of_record, hidden_data
 from pramana.estimators.likelihood.maximization import Maximum
-from pramana.estimators.likelihood.observed import ObservedLikelihood, Theta
+from pramana.estimators.likelihood.observed import ObservedLikelihood
 from pramana.estimators.likelihood.outcome import LikelihoodResult
-from pramana.estimators.likelihood.starts import Search, maximize, other_maxima
+from pramana.estimators.likelihood.starts import LARGE, Search, explored, maximize, other_maxima
 from pramana.estimators.likelihood.variance import (
     FaceValue,
     Robust,
@@ -37,7 +38,7 @@ from pramana.estimators.method import Method
 from pramana.estimators.reversion import Reversion
 from pramana.estimators.tables.outcome import as_table, table_result
 from pramana.formulas.design import Offset
-from pramana.formulas.parsed import parse
+from pramana.formulas.parsed import ParsedFormula
 from pramana.frames import Table
 from pramana.inference import Jackknife, Sandwich, solve
 from pramana.inference.hypotheses import SpecificationTest
@@ -56,7 +57,8 @@ class Likelihood(Method):
     are linearised for it, around the superpopulation. The distribution g of
     perturbed covariates is estimated along; a perturbed response alone needs none. Under strong noise the likelihood can
     have several maxima: then up to 54 starts are tried (`starts.py`), the best maximum is kept, and another within reach is
-    named in a diagnostic. With `start=` in `fit` the climb begins there alone. After Woo and Slavković (2012, 2015),
+    named in a diagnostic. With `start=` in `fit` the climb begins there alone. Of records that are read in blocks, starts are tried on a
+    sample, and the best of its maxima are climbed to over all records (`climbing.py`). After Woo and Slavković (2012, 2015),
     and for linear models van den Hout and Kooiman (2006).
 
     Parameters
@@ -86,8 +88,7 @@ class Likelihood(Method):
             raise PramanaError(
                 f"covariate_model={self.covariate_model!r} must be 'saturated' or terms such as 'age + sex'"
             )
-        if self.covariate_model not in (None, "saturated"):
-            parse(f"any ~ {terms_of(self.covariate_model)}")  # its terms are read at the door
+        _ = self.formulas  # its terms are read at the door
         names = (self.covariates,) if isinstance(self.covariates, str) else tuple(self.covariates)
         object.__setattr__(self, "covariates", names)
 
@@ -101,7 +102,15 @@ class Likelihood(Method):
 
     @property
     def streams(self) -> bool:
-        return self.covariate_model is None and not self.covariates
+        return True
+
+    @property
+    def formulas(self) -> tuple[ParsedFormula, ...]:
+        return () if self.covariate_model in (None, "saturated") else (parsed_terms(self.covariate_model),)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.covariates
 
     def with_covariate_model(self, text: str) -> Likelihood:
         return replace(self, covariate_model=text)
@@ -130,10 +139,11 @@ class Likelihood(Method):
         refuse_few(sampling, len(function.parameters))
         fitted = fitted_in_memory(self, task, robust) if task.learned is None else fitted_in_blocks(self, task, robust)
         model, search, spread = fitted.model, fitted.search, fitted.spread
-        d, theta = len(function.parameters), fitted.theta
+        function, theta = model.data.function, search.best.theta
+        d = len(function.parameters)
         dispersion = {"Dispersion": f"{theta.dispersion:.6g}"} if model.data.density.dispersed else {}
         model_of = {"Covariate model": model.covariates.description} if model.data.hides_covariates else {}
-        value, count = fitted.value, model.size(theta)
+        value, count = search.best.value, model.size(theta)
         named = "Pseudo-log-likelihood" if sampling.pseudo else "Log-likelihood"
         figures = {named: f"{value:.4f} ({count} parameters)"} | (
             {} if sampling.pseudo else {"AIC": f"{2 * (count - value):.4f}"}
@@ -156,7 +166,7 @@ class Likelihood(Method):
                     or faint_channels(model, task.mechanism.assignments if task.mechanism else (), sampling.n)
                 ),
             ),
-            facts={**task.plan.facts, **task.facts, **model_of, **dispersion, **figures, **search.facts},
+            facts={**task.plan.facts, **fitted.read.facts, **model_of, **dispersion, **figures, **search.facts},
             frame_kind=task.table.kind,
             log_likelihood=value,
             parameter_count=count,
@@ -174,16 +184,15 @@ class Fitted:
 
     Attributes
     ----------
-    model, search : of the records in memory, all of them or a sample.
-    value : log-likelihood of all records.
+    read, model : of the records in memory, all of them or a sample.
+    search : the maxima of all records.
     inverse : of the observed information.
     face : the information of the released values at face value (d, d).
     """
 
+    read: Task
     model: ObservedLikelihood
     search: Search
-    theta: Theta
-    value: float
     inverse: Float
     spread: Robust
     face: Float
@@ -194,34 +203,88 @@ def fitted_in_memory(method: Likelihood, task: Task, robust: Sandwich | None) ->
     search = searched(model, task)
     found = search.best
     inverse = inverse_information(found.information)
-    spread = Robust(inverse, None)
+    spread, state = Robust(inverse, None), model.evaluate(found.theta)
     if robust is not None:
-        sums = score_sums(model, found.state, task.sampling, task.sampling.groups or 0)
+        sums = score_sums(model, state, task.sampling, task.sampling.groups or 0)
         spread = robust_covariance(sums, inverse, task.sampling, robust, len(found.theta.beta))
-    face = FaceValue.of(model, found.state).information
-    return Fitted(model, search, found.theta, found.state.value, inverse, spread, face)
+    return Fitted(task, model, search, inverse, spread, FaceValue.of(model, state).information)
 
 
 def fitted_in_blocks(method: Likelihood, task: Task, robust: Sandwich | None) -> Fitted:
-    """From the maximum of the sample, by Newton passes over all records."""
-    learned = task.learned
-    assert learned is not None
-    few = replace(task, sampling=learned.few, learned=None)
-    few = replace(few.weighing(), sampled=task.sampled)
-    model = observed_likelihood(method, few)
-    if model.data.hides_covariates:
-        raise PramanaError(
-            f"the likelihood of the perturbed covariates {listing(sorted(model.data.combinations[0]))} needs all records at once, to model what they depend "
-            "on, and these do not fit into memory: raise memory=, fit a sample of the records, or use method='reversion'"
-        )
-    search = searched(model, few)
-    climber = Climber(model, task.function, task.mechanism, learned.stream, learned.sampling)
-    theta, sums = climber.climbed(search.best.theta)
-    inverse = inverse_information(sums.information)
+    few = sampled(method, task)
+    climber, search, top = climbed(method, task, few, robust is not None)
+    inverse = inverse_information(top.sums.information)
     spread = Robust(inverse, None)
     if robust is not None:
-        spread = robust_covariance(climber.score_sums(theta, sums), inverse, task.sampling, robust, len(theta.beta))
-    return Fitted(model, search, theta, sums.value, inverse, spread, sums.face.information)
+        spread = robust_covariance(climber.score_sums(top), inverse, task.sampling, robust, len(top.theta.beta))
+    return Fitted(few, climber.sample, search, inverse, spread, top.sums.face.information)
+
+
+def climbed(method: Likelihood, task: Task, few: Task, robust: bool) -> tuple[Climber, Search, Top]:
+    """The maximum of records that are read in blocks, whether scores are summed there or not: all starts are tried on a sample of the
+    records, the task `few`, and the best of its maxima are climbed to over all of them, together."""
+    climber, places = streamed(method, task, few, robust)
+    model = climber.sample
+    tried = explored(model, few.start, root=lambda: _reverted(few), scale=worth(few.sampling))
+    sizes = model.weights @ model.covariates.design
+    starts = [
+        replace(theta, gamma=climber.block.plan.filled(theta.gamma, sizes, places))
+        for theta in tried.finalists(worth(few.sampling), task.sampling.effective_n / few.sampling.effective_n)
+    ]
+    tops, ends = climber.climbed(starts)
+    if not tops:
+        raise climber.refusal(max(ends, key=lambda reached: reached.value))
+    found = Search.of([top.maximum for top in tops], ends, tried.tried)
+    top = climber.finished(next(top for top in tops if top.theta is found.best.theta))
+    passes = f"{len(starts)} over all records in {climber.passes} passes"
+    where = f", on a random sample of {few.table.n} records, then {passes}"
+    return climber, replace(found, climbed=len(tried.maxima) + len(tried.failures), where=where), top
+
+
+def sampled(method: Likelihood, task: Task) -> Task:
+    """The sample of records that are read in blocks as a task of its own, of no more records than all starts can be tried on; those that show a
+    level stay in it."""
+    learned = task.learned
+    assert learned is not None
+    n, shown = learned.table.n, learned.shown
+    most = max(1, int(LARGE // entries_of_record(task.function, task.mechanism, method.covariates)))
+    rows = np.concatenate([np.arange(0, n - shown, max(1, -(-n // most))), np.arange(n - shown, n)])
+    weights, counts = (None if v is None else v[rows] for v in (learned.few.weights, learned.few.frequencies))
+    sampling = Sampling(rows.size, weights, counts)
+    few = replace(task, table=task.table.take(rows), sampling=sampling, learned=None).weighing()
+    return replace(few, table=replace(few.table, learned=task.table.learned))
+
+
+def streamed(method: Likelihood, task: Task, few: Task, robust: bool) -> tuple[Climber, Int]:
+    """The likelihood of all records, and that of a sample of them, with the places of its cells among those of all."""
+    learned = task.learned
+    assert learned is not None
+    data = _hidden_data(method, few, task.sampling.n)
+    seen = _seen_in_blocks(method, data, learned.stream, task.sampling.n)
+    plan = _plan(method, data, seen, few)
+    own, places = plan.among(few.table)
+    block = BlockLikelihood(data.function, task.mechanism, plan, method.covariates, task.sampling.n)
+    sample = ObservedLikelihood(data, own.of(few.table), few.sampling.row_weights)
+    return Climber(sample, block, learned.stream, learned.sampling, robust), places
+
+
+def _seen_in_blocks(method: Likelihood, data: HiddenData, stream: Stream, records: float) -> Seen:
+    """What all records tell of the clean covariates: a pass, unless a formula says how they matter, or they are numbers of many values."""
+    seen, names = Seen.of(data.clean, data.n), tuple(data.clean)
+    saturated = method.covariate_model == "saturated"
+    if not data.hides_covariates or method.formulas or (seen.many_valued and not seen.levels and not saturated):
+        return replace(seen, records=records)
+    cells = saturated or not seen.many_valued
+
+    def told(table: Table, sampling: Sampling) -> Seen | None:
+        live = sampling.row_weights > 0
+        if not live.any():
+            return None
+        clean = {name: table.column(name)[live] for name in names}
+        counts = None if sampling.frequencies is None else sampling.frequencies[live]
+        return Seen.of(clean, int(live.sum()), counts, cells=cells)
+
+    return stream.summed(told)
 
 
 def _tabulated(function: CrossTableFunction, task: Task) -> LikelihoodResult:
@@ -258,16 +321,26 @@ def _reverted(task: Task) -> Float | None:
 
 def observed_likelihood(method: Likelihood, task: Task) -> ObservedLikelihood:
     """The likelihood of a table under a formula's model."""
-    function, mechanism, table, counts = task.function, task.mechanism, task.table, task.sampling.frequencies
-    _, answers = checked_model(function)
-    known = tuple(mechanism.columns) if mechanism is not None else ()
-    strange = [c for c in method.covariates if c not in known]
+    counts = task.sampling.frequencies
+    data = _hidden_data(method, task, task.table.n if counts is None else float(counts.sum()))
+    plan = _plan(method, data, Seen.of(data.clean, data.n, counts), task)
+    return ObservedLikelihood(data, plan.of(task.table), task.sampling.row_weights)
+
+
+def _hidden_data(method: Likelihood, task: Task, records: float) -> HiddenData:
+    strange = [c for c in method.covariates if c not in _perturbed(task)]
     if strange:
         raise PramanaError(f"covariates={method.covariates!r}: {strange[0]!r} is not a perturbed column")
-    data = hidden_data(function, mechanism, table, method.covariates, None if counts is None else float(counts.sum()))
-    size, forbidden = len(data.combinations), (*answers, *known)
-    covariates = covariate_model(method.covariate_model, data.clean, size, table, forbidden, counts)
-    return ObservedLikelihood(data, covariates, task.sampling.row_weights)
+    return hidden_data(task.function, task.mechanism, task.table, method.covariates, records)
+
+
+def _plan(method: Likelihood, data: HiddenData, seen: Seen, task: Task) -> CovariatePlan:
+    forbidden = (*checked_model(data.function)[1], *_perturbed(task))
+    return covariate_plan(method.covariate_model, seen, len(data.combinations), task.table, forbidden)
+
+
+def _perturbed(task: Task) -> tuple[str, ...]:
+    return () if task.mechanism is None else tuple(task.mechanism.columns)
 
 
 def _diagnostics(method: Likelihood, model: ObservedLikelihood, found: Maximum, task: Task) -> list[Diagnostic]:
@@ -291,7 +364,7 @@ def _regards(covariate_model: str | None, column: str) -> bool:
     """Whether perturbed covariates may depend on a clean column: all but a list of terms without it let them."""
     if covariate_model is None or covariate_model == "saturated":
         return True
-    return column in parse(f"any ~ {terms_of(covariate_model)}").covariates
+    return column in parsed_terms(covariate_model).covariates
 
 
 def _content(data: HiddenData, description: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.estimators.likelihood.covariate_model import CovariateModel
+from pramana.estimators.likelihood.covariate_model import CovariateModel, largest
 from pramana.estimators.likelihood.hidden_data import HiddenData
 from pramana.kernels.predictor import Moments
 
@@ -34,12 +34,14 @@ class State:
     value : Σ w log L.
     posterior : Pr(node | released, rest), (n, C).
     curve : μ, μ′, a, a′ at every combination of covariates, (n, M).
+    prior : log g at every combination of covariates, (n, M).
     """
 
     theta: Theta
     value: float
     posterior: Float
     curve: Moments
+    prior: Float
 
 
 @dataclass(frozen=True)
@@ -66,22 +68,23 @@ class ObservedLikelihood:
         """Posterior weights and value; the E step."""
         with np.errstate(all="ignore"):
             curve = self.data.function.family.curve(self.predictor(theta.beta))
-            log = self.log_complete(theta, curve[0]) + self.data.log_channel
-            largest = _largest(log)
-            joint = np.exp(log - largest)
+            prior = self.covariates.log_density(theta.gamma)
+            log = self.log_complete(theta, curve[0], prior) + self.data.log_channel
+            highest = largest(log)
+            joint = np.exp(log - highest)
             total = np.einsum("nc->n", joint)[:, None]
-            value = float(self.weights @ (largest + np.log(total))[:, 0])
+            value = float(self.weights @ (highest + np.log(total))[:, 0])
             posterior = joint / total
-        return State(theta, value if np.isfinite(value) else -np.inf, posterior, curve)
+        return State(theta, value if np.isfinite(value) else -np.inf, posterior, curve, prior)
 
-    def log_complete(self, theta: Theta, mu: Float) -> Float:
-        """log f + log g at every node, (n, C), for means (n, M)."""
+    def log_complete(self, theta: Theta, mu: Float, prior: Float) -> Float:
+        """log f + log g at every node, (n, C), for means and log g (n, M)."""
         data = self.data
         with np.errstate(all="ignore"):
             log: Float = data.density.log(data.responses, data.at_nodes(mu), theta.dispersion)
         if not data.hides_covariates:
             return log
-        return np.asarray(log + data.at_nodes(self.covariates.log_density(theta.gamma)))
+        return np.asarray(log + data.at_nodes(prior))
 
     def force(self, state: State) -> Float:
         """a(y − μ)/φ at every node, (n, C)."""
@@ -127,8 +130,8 @@ class ObservedLikelihood:
         if self.data.density.derivatives is not None:
             parts.append(np.einsum("nc,nc->n", state.posterior, self._dispersion_scores(state)[0])[:, None])
         if self.data.hides_covariates:
-            gamma = state.theta.gamma
-            parts.append(self.covariates.scores(gamma, self.covariates.free(gamma), self.gathered(state.posterior)))
+            free = self.covariates.free(state.theta.gamma)
+            parts.append(self.covariates.scores(np.exp(state.prior), free, self.gathered(state.posterior)))
         return np.concatenate(parts, axis=1)
 
     def regression_scores(self, forces: Float) -> Float:
@@ -162,7 +165,7 @@ class ObservedLikelihood:
         """The blocks of γ with itself, and of (β, φ) with γ, for their observed-data scores `seen` (n, ·)."""
         gamma, after = state.theta.gamma, self.gathered(state.posterior)
         free = self.covariates.free(gamma)
-        before = np.exp(self.covariates.log_density(gamma))
+        before = np.exp(state.prior)
         square = [self.covariates.information(share, free, self.weights) for share in (before, after)]
         forces = self.gathered(state.posterior * self.force(state))
         joint = [forces * self.data.design[:, :, j] for j in range(self.data.design.shape[2])]
@@ -171,6 +174,23 @@ class ObservedLikelihood:
         spreads = (part - after * mean[:, None] for part, mean in zip(joint, seen.T, strict=True))
         cross = [self.covariates.gradient(spread * self.weights[:, None], free) for spread in spreads]
         return square[0] - square[1], -np.stack(cross)
+
+    def complete_information(self, state: State) -> Float:
+        """Information (q, q) that the records would have were nothing hidden, that of the coefficients expected given the covariates.
+
+        It is positive definite wherever the model is identified, and score over it an ascent direction: a step of EM (Lange 1995).
+        """
+        d = len(state.theta.beta)
+        own = d + int(self.data.density.dispersed)
+        share = state.posterior * self.weights[:, None]
+        out = np.zeros((self.size(state.theta),) * 2)
+        out[:d, :d] = -self.curvature(np.broadcast_to(share * self.expected_bend(state), share.shape))
+        if self.data.density.derivatives is not None:
+            out[d, d] = abs(float(np.sum(share * self._dispersion_scores(state)[1])))
+        if self.data.hides_covariates:
+            free = self.covariates.free(state.theta.gamma)
+            out[own:, own:] = self.covariates.information(np.exp(state.prior), free, self.weights)
+        return out
 
     def _dispersion_scores(self, state: State) -> tuple[Float, Float]:
         """First and second derivative of log f in log φ at every node, (n, C)."""
@@ -193,11 +213,3 @@ class ObservedLikelihood:
             gamma = gamma.copy()
             gamma[self.covariates.free(theta.gamma)] += step[last:]
         return Theta(theta.beta + step[:d], theta.log_dispersion + float(np.sum(step[d:last])), gamma)
-
-
-def _largest(values: Float) -> Float:
-    """Row maxima (n, 1); NumPy's own reduction is slow along a short axis."""
-    out = values[:, :1].copy()
-    for column in range(1, values.shape[1]):
-        np.maximum(out, values[:, column : column + 1], out=out)
-    return out

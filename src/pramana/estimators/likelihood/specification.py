@@ -8,12 +8,13 @@ import numpy as np
 
 from pramana.analysis.task import Task
 from pramana.arrays import Columns, Float, Int
+from pramana.engines import Sampling
+from pramana.engines.local import added
 from pramana.errors import FormulaError, MechanismError, PramanaError
 from pramana.estimating import EstimatingFunction
 from pramana.estimators.likelihood.hidden_data import checked_model
-from pramana.estimators.likelihood.maximization import Maximum
-from pramana.estimators.likelihood.maximum import Likelihood, observed_likelihood, searched
-from pramana.estimators.likelihood.observed import ObservedLikelihood
+from pramana.estimators.likelihood.maximum import Likelihood, climbed, observed_likelihood, sampled, searched
+from pramana.estimators.likelihood.observed import ObservedLikelihood, Theta
 from pramana.estimators.model_dependent import reversion_at
 from pramana.frames import Table
 from pramana.inference.hypotheses import SpecificationTest
@@ -43,13 +44,40 @@ class ScoreMoments:
     cross: Float
     information: Float
 
+    def __add__(self, other: ScoreMoments) -> ScoreMoments:
+        return ScoreMoments(
+            self.score + other.score,
+            self.variance + other.variance,
+            self.cross + other.cross,
+            self.information + other.information,
+        )
+
+
+@dataclass(frozen=True)
+class _Both:
+    """Sums with the weights, and with their squares where they are sampling weights."""
+
+    plain: ScoreMoments
+    squared: ScoreMoments
+
+    @classmethod
+    def of(
+        cls, model: ObservedLikelihood, theta: Theta, used: list[Assignment], table: Table, sampling: Sampling
+    ) -> _Both:
+        rows, weights = sampling.row_weights, sampling.weights
+        plain = moments(model, theta, used, table, rows)
+        return cls(plain, plain if weights is None else moments(model, theta, used, table, rows * weights))
+
+    def __add__(self, other: _Both) -> _Both:
+        return _Both(self.plain + other.plain, self.squared + other.squared)
+
 
 def specification(method: Likelihood, task: Task) -> SpecificationTest:
     """Sᵀ (A − H I⁻¹ Hᵀ)⁻¹ S, with S the reversion score at the maximum likelihood estimate.
 
     The score form: the difference of the two covariance matrices of Hausman's form need not be positive definite.
     """
-    table, mechanism, weights = task.table, task.mechanism, task.sampling.weights
+    table, mechanism = task.table, task.mechanism
     model_of, answers = checked_model(_checked(task))
     used = mechanism.used_by(model_of.variables) if mechanism is not None else []
     if mechanism is None or not used:
@@ -67,17 +95,30 @@ def specification(method: Likelihood, task: Task) -> SpecificationTest:
             values = model_of.response_of({answers[0]: table.column(answers[0])}, table.n)
             model_of.family.check_response(values, answers[0])
         known = _with_response(mechanism, used, answers[0], table)
-    rows = task.sampling.row_weights
-    model = observed_likelihood(method, replace(task, mechanism=known))
-    found, channels = searched(model, task).best, known.used_by(model_of.variables)
-    plain = moments(model, found, channels, table, rows)
-    squared = plain if weights is None else moments(model, found, channels, table, rows * weights)
-    return judged(plain, squared, task.sampling.n)
+    both = _summed(method, replace(task, mechanism=known), known.used_by(model_of.variables))
+    return judged(both.plain, both.squared, task.sampling.n)
+
+
+def _summed(method: Likelihood, task: Task, used: list[Assignment]) -> _Both:
+    """At the maximum, over all records."""
+    if task.learned is None:
+        model = observed_likelihood(method, task)
+        return _Both.of(model, searched(model, task).best.theta, used, task.table, task.sampling)
+    climber, search, _ = climbed(method, task, sampled(method, task), robust=False)
+    block, theta = climber.block, search.best.theta
+
+    def part(table: Table, sampling: Sampling) -> _Both | None:
+        found: _Both | None = added(
+            _Both.of(model, theta, used, some, own) for model, some, own in block.models(table, sampling)
+        )
+        return found
+
+    return climber.stream.summed(part)
 
 
 def _checked(task: Task) -> EstimatingFunction:
     """The function of a formula with a likelihood, whose records are independent."""
-    if task.sampling.clusters is not None or task.sampling.strata is not None or task.sampling.replicates is not None:
+    if task.sampling.clustered or task.sampling.strata is not None or task.sampling.replications:
         given = "design" if task.beside.design is not None else "clusters"
         raise PramanaError(f"it takes records as independent, and {given}= was given")
     if not isinstance(task.plan.likelihood, Glm):
@@ -95,15 +136,15 @@ def _with_response(mechanism: Mechanism, used: list[Assignment], answer: str, ta
 
 
 def moments(
-    model: ObservedLikelihood, found: Maximum, used: list[Assignment], table: Table, weights: Float
+    model: ObservedLikelihood, theta: Theta, used: list[Assignment], table: Table, weights: Float
 ) -> ScoreMoments:
     """Sums over records of expectations over everything that could have been released of them.
 
     The expectation is given what is not hidden: a clean response that has no list of outcomes enters as it is.
     """
-    theta, d = found.theta, len(found.theta.beta)
-    force = model.force(found.state)
-    log = model.log_complete(theta, found.state.curve[0])
+    d, state = len(theta.beta), model.evaluate(theta)
+    force = model.force(state)
+    log = model.log_complete(theta, state.curve[0], state.prior)
     complete = np.exp(log - log.max(axis=1, keepdims=True))
     complete /= complete.sum(axis=1, keepdims=True)
     contexts = [a.context(table) for a in used]
@@ -114,7 +155,7 @@ def moments(
         joint = _channel_at(used, contexts, outcome, table.n) * complete
         chance = joint.sum(axis=1)
         posterior = joint / np.maximum(chance, 1e-300)[:, None]
-        s = model.scores(replace(found.state, posterior=posterior))
+        s = model.scores(replace(state, posterior=posterior))
         phi = model.regression_scores(reversion_at(used, contexts, outcome, table.n) * force)
         seen, share = released == outcome, (chance * weights)[:, None]
         score += weights[seen] @ phi[seen]

@@ -14,6 +14,7 @@ from pramana.diagnostic import Diagnostic
 from pramana.errors import SolveError
 from pramana.estimators.likelihood.maximization import (
     Maximum,
+    Reached,
     StalledError,
     at_face_value,
     climb,
@@ -43,6 +44,8 @@ RARE = -5.0
 """Smallest logit of a relabeled table: what was absent may come back."""
 SEED = 20120
 """Of the random starts: a fit gives one answer."""
+MARGIN = 10.0
+"""Log-likelihood by which a maximum of a sample may be lower and still be the best one of all records."""
 REACH = 2.0
 """A maximum whose log-likelihood is lower by no more than this is reported."""
 
@@ -54,19 +57,33 @@ class Search:
     Attributes
     ----------
     tried : starts, of which `climbed` went to the end; the others were left behind after a few EM steps.
-    rival : the best maximum with other coefficients, or None.
+    others : maxima with other coefficients than the best and each other, the highest first.
     endless : the highest climb that found no maximum, or None.
+    where : what is said of the records that were climbed, where these were not all of them.
     """
 
     best: Maximum
     tried: int = 1
     climbed: int = 1
-    rival: Maximum | None = None
-    endless: State | None = None
+    others: tuple[Maximum, ...] = ()
+    endless: Reached | None = None
+    where: str = ""
+
+    @classmethod
+    def of(cls, maxima: Sequence[Maximum], endless: Sequence[Reached], tried: int) -> Search:
+        """From all maxima that were found, and where other climbs ended."""
+        best, *rest = sorted(maxima, key=_depth)
+        others: list[Maximum] = []
+        for found in rest:
+            if all(_differ(found, known, best) for known in (best, *others)):
+                others.append(found)
+        higher = [reached for reached in endless if reached.value > best.value + 1e-3]
+        return cls(best, tried, len(maxima) + len(endless), tuple(others), min(higher, key=_depth, default=None))
 
     @property
     def facts(self) -> dict[str, str]:
-        return {"Starts": str(self.tried) + (f", {self.climbed} of them to the end" if self.tried > 1 else "")}
+        climbed = f", {self.climbed} of them to the end" if self.tried > 1 else ""
+        return {"Starts": f"{self.tried}{climbed}{self.where}"}
 
 
 def maximize(
@@ -87,21 +104,32 @@ def maximize(
     root : gives the coefficients of another start, such as reversion's, or None; asked where several are tried.
     scale : records that a unit of weight is worth.
     """
-    first = model.evaluate(at_face_value(model, beta))
-    if beta is not None or signal(model) * np.sqrt(scale) >= CLEAR:
-        return Search(climb(model, first))
-    count, swaps, rounds = (SCATTERED, SWAPS, SWAP_ROUNDS) if model.data.design.size <= LARGE else (0, 2, 1)
-    found = _Found(model)
+    found = explored(model, beta, root=root, scale=scale)
+    if found.refusal is not None:
+        raise found.refusal
+    return found.search()
+
+
+def explored(
+    model: ObservedLikelihood, beta: Float | None, *, root: Callable[[], Float | None], scale: float
+) -> Explored:
+    """All that was found from these starts, as in `maximize`."""
+    first, found = model.evaluate(at_face_value(model, beta)), Explored(model)
     failure = found.climb(first)
+    if beta is not None or signal(model) * np.sqrt(scale) >= CLEAR:
+        found.refusal = failure
+        return found
+    count, swaps, rounds = (SCATTERED, SWAPS, SWAP_ROUNDS) if model.data.design.size <= LARGE else (0, 2, 1)
     found.climb_best([*_started(model, root()), *islice(scattered(model, first), count)])
-    if failure is not None and not found.height > failure.state.value:
-        raise failure
+    if failure is not None and not found.height > failure.reached.value:
+        found.refusal = failure
+        return found
     for _ in range(rounds):
         before = found.height
-        found.climb_best(sorted(relabeled(model, found.best.state), key=_depth)[:swaps])
+        found.climb_best(sorted(relabeled(model, found.best.theta), key=_depth)[:swaps])
         if found.height <= before + 1e-6:
             break
-    return found.search()
+    return found
 
 
 def _started(model: ObservedLikelihood, beta: Float | None) -> list[State]:
@@ -111,12 +139,19 @@ def _started(model: ObservedLikelihood, beta: Float | None) -> list[State]:
         return []
 
 
-def _depth(state: State) -> float:
-    return -state.value
+def _depth(place: State | Reached) -> float:
+    return -place.value
 
 
-class _Found:
-    """Starts tried so far, and where they led."""
+class Explored:
+    """Starts tried so far, and where they led.
+
+    Attributes
+    ----------
+    refusal : the failure of the first start, where no maximum lies higher.
+    """
+
+    refusal: StalledError | None = None
 
     def __init__(self, model: ObservedLikelihood) -> None:
         self.model = model
@@ -159,47 +194,66 @@ class _Found:
 
     @property
     def best(self) -> Maximum:
-        return max(self.maxima, key=lambda m: m.state.value)
+        return max(self.maxima, key=lambda m: m.value)
 
     @property
     def height(self) -> float:
-        return max((m.state.value for m in self.maxima), default=-np.inf)
+        return max((m.value for m in self.maxima), default=-np.inf)
 
     def search(self) -> Search:
-        best = self.best
-        others = [m for m in self.maxima if _differ(m, best)]
-        rival = max(others, key=lambda m: m.state.value, default=None)
-        higher = [f.state for f in self.failures if f.state.value > best.state.value + 1e-3]
-        return Search(
-            best, self.tried, len(self.maxima) + len(self.failures), rival, min(higher, key=_depth, default=None)
-        )
+        return Search.of(self.maxima, [failure.reached for failure in self.failures], self.tried)
+
+    def finalists(self, scale: float, more: float) -> list[Theta]:
+        """Where climbs over more records begin: the best maximum, others that these records can hardly tell from it, and a climb without end.
+        Where those records would leave a doubt as well, or these have no maximum that counts, it is every maximum, and the face value.
+
+        Of two models of which a sample prefers the wrong one by g, the likelihood ratio has a mean of −g at best, and a standard deviation of
+        about √(2g): with g = `MARGIN`, that takes √(2g) = 4.5 standard deviations.
+
+        Parameters
+        ----------
+        scale : records that a unit of weight is worth.
+        more : how many times as many records there are.
+        """
+        clear = self.refusal is None and signal(self.model) * np.sqrt(scale * more) >= CLEAR
+        best: list[Reached] = []
+        endless: list[Reached] = [] if self.refusal is None else [self.refusal.reached]
+        if self.maxima:
+            search = self.search()
+            margin = MARGIN if clear else np.inf
+            best = [m for m in (search.best, *search.others) if (search.best.value - m.value) * scale <= margin]
+            endless = endless or ([] if search.endless is None else [search.endless])
+        return [
+            *(place.theta for place in (*best[:FINALISTS], *endless)),
+            *([] if clear else [at_face_value(self.model)]),
+        ]
 
 
-def _differ(one: Maximum, best: Maximum) -> bool:
-    """A coefficient apart by a tenth of the standard error that it would have were all others known."""
+def _differ(one: Maximum, other: Maximum, best: Maximum) -> bool:
+    """A coefficient apart by a tenth of the standard error that it would have at the best one were all others known."""
     d = len(best.theta.beta)
-    return bool(np.any(np.abs(one.theta.beta - best.theta.beta) > 0.1 / np.sqrt(np.diag(best.information)[:d])))
+    return bool(np.any(np.abs(one.theta.beta - other.theta.beta) > 0.1 / np.sqrt(np.diag(best.information)[:d])))
 
 
 def other_maxima(model: ObservedLikelihood, found: Search, scale: float) -> list[Diagnostic]:
     """A diagnostic where the likelihood is as high elsewhere, or nearly so."""
-    value, names = found.best.state.value, model.data.function.parameters
+    value, names = found.best.value, model.data.function.parameters
     start = f"the best of {found.tried} starts is shown (log-likelihood {value:.2f}), but"
     if found.endless is not None:
-        far = far_out(model, found.endless)
+        far = far_out(model, found.endless.theta.beta)
         grows = f" as {', '.join(far)} grow without bound" if far else ""
         message = (
             f"{start} from another one the likelihood rises to {found.endless.value:.2f} and no maximum was found there{grows}: "
             "this one is local, and its standard errors do not tell; use more records, merge levels, or fewer terms"
         )
         return [Diagnostic("several-maxima", "warning", message)]
-    rival = found.rival
-    if rival is None or (value - rival.state.value) * scale > REACH:
+    rival = found.others[0] if found.others else None
+    if rival is None or (value - rival.value) * scale > REACH:
         return []
     both = zip(names, rival.theta.beta, found.best.theta.beta, strict=True)
     there = ", ".join(f"{name!r} is {a:.4g} instead of {b:.4g}" for name, a, b in both)
     message = (
-        f"{start} a second maximum lies only {value - rival.state.value:.2g} lower, where {there}: the data can hardly tell "
+        f"{start} a second maximum lies only {value - rival.value:.2g} lower, where {there}: the data can hardly tell "
         "them apart, and the standard errors hold for one of them alone; use more records, merge levels, or look at the other "
         f"with start={np.round(rival.theta.beta, 4).tolist()}"
     )
@@ -243,11 +297,11 @@ def _levels(model: ObservedLikelihood) -> Int:
     return np.array([[place[node[name]] for node in nodes] for name, place in zip(nodes[0], places, strict=True)])
 
 
-def relabeled(model: ObservedLikelihood, state: State) -> Iterator[State]:
+def relabeled(model: ObservedLikelihood, theta: Theta) -> Iterator[State]:
     """The same distribution with the levels of a hidden covariate exchanged: all permutations of three, pairs of more."""
     if not model.data.hides_covariates:
         return
-    levels, theta = _levels(model), state.theta
+    levels = _levels(model)
     place = {tuple(node): m for m, node in enumerate(levels.T)}
     eta = model.data.design @ theta.beta
     gamma = np.maximum(theta.gamma, RARE) if model.covariates.saturated else theta.gamma
