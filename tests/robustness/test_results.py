@@ -103,6 +103,16 @@ def test_an_exact_fit_has_no_variance_and_no_price(
         assert "exact-fit" in [note.code for note in result.diagnostics]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_perfect_correlation_has_no_error(seed: int) -> None:
+    """What rounding leaves of it is no variance, and depends on the processor."""
+    x = np.random.default_rng(seed).normal(size=300)
+    result = pr.fit(pr.correlation("x", "y"), {"x": x, "y": 2 * x + 1}, None)
+    assert result.estimate[0] == pytest.approx(1, abs=1e-14)
+    assert result.standard_errors[0] == 0
+    assert "no-variation" not in [note.code for note in result.diagnostics]
+
+
 def test_json_follows_the_options_of_the_table(survey: pd.DataFrame, mechanism: pr.Mechanism) -> None:
     result = pr.fit("employed ~ age", survey, mechanism, family="binomial")
     shown = json.loads(result.summary("json", exponentiate=True))["coefficients"][1]["estimate"]

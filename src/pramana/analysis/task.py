@@ -35,7 +35,7 @@ from pramana.frames.sources import NarrowTypeError, Source, source_of
 from pramana.frames.table import require_columns
 from pramana.frames.workers import Threads, Workers
 from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign, Woodruff
-from pramana.mechanism import Mechanism
+from pramana.mechanism import Assignment, Mechanism
 from pramana.mechanism.description.argument import Resolved, resolve_mechanism
 
 Inference: TypeAlias = Sandwich | Resampling | Jackknife | Woodruff
@@ -241,6 +241,11 @@ class Task:
     def function(self) -> EstimatingFunction:
         """The question with its levels, knots and scales learned from the records."""
         return self.plan.prepare(self.table, self.schema)
+
+    @property
+    def perturbed(self) -> list[Assignment]:
+        """What was done to the columns that the question uses."""
+        return [] if self.mechanism is None else self.mechanism.used_by(self.function.variables)
 
     @property
     def shares_draws(self) -> bool:

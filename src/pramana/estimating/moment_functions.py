@@ -252,11 +252,11 @@ class SmoothEquation(Equation, Direct):
         return np.concatenate([gap, np.zeros(mu.size)]), rows, mu
 
     def influence(self, beta: Float) -> Float:
+        """Where the terms of a record cancel, as in a perfect correlation, nothing is left of them, not their rounding."""
         gap, rows, mu = self._parts(beta)
-        member = self.records.membership
-        if member is None:
-            return np.asarray(gap + (self.features.values - mu) @ rows.T)
-        return np.asarray(np.outer(member, gap) + (self.features.values - np.outer(member, mu)) @ rows.T)
+        member = np.ones(self.n) if self.records.membership is None else self.records.membership
+        away = self.features.values - np.outer(member, mu)
+        return np.outer(member, gap) + settled(away @ rows.T, np.abs(away) @ np.abs(rows.T))
 
     def slope(self, beta: Float, weights: Float) -> Float:
         return np.asarray(-self._counted(weights[None])[0] * np.eye(beta.size))

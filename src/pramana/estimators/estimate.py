@@ -68,9 +68,9 @@ def solved(method: EquationMethod, task: Task) -> Solved:
 
 def _steadier(method: Method, task: Task, engine: Engine) -> bool:
     """Whether method 'stabilized' answers the same question: perturbed columns with levels, and a smooth equation that adds up over records."""
-    if not method.reverts or task.mechanism is None or task.domain is not None or not engine.resident:
+    if not method.reverts or task.domain is not None or not engine.resident:
         return False
-    used = task.mechanism.used_by(task.function.variables)
+    used = task.perturbed
     leveled = all(a.channel.levels is not None and not a.reports for a in used)
     known = not engine.about.free and not engine.sampling.replications
     return bool(used) and leveled and known and engine.about.smooth and not engine.about.whole

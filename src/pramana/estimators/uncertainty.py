@@ -121,7 +121,7 @@ def uncertainty(
     limits = linear.limits if isinstance(linear, Inverted) else _limits(interval, own, chosen, judged, small, measured)
     covariance = covariance if small is None else small.blanked(covariance)
     mute = np.zeros(engine.d, dtype=bool)
-    if linear is not None and method.reverts and not known:
+    if linear is not None and method.reverts and not known and task.perturbed:
         mute = _mute(linear) & ~own.still
     covariance = np.where(mute[:, None] | mute, np.nan, covariance)
     return RootUncertainty(
@@ -342,8 +342,7 @@ def _judged(task: Task, engine: Engine, root: Root, linear: Linear | None, covar
     """What the noise has left to estimate; None where no noise is undone, or the equation is a step function."""
     if linear is None or not engine.about.smooth or not any_perturbed(linear.totals):
         return None
-    used = [] if task.mechanism is None else task.mechanism.used_by(task.function.variables)
-    additive = any(_counts(margin, task) for a in used if a.channel.levels is None for margin in a.margins)
+    additive = any(_counts(margin, task) for a in task.perturbed if a.channel.levels is None for margin in a.margins)
     return identification(engine, root.beta, linear.totals, covariance, additive=additive)
 
 
