@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from pramana.arrays import Bool, Column, Int
+from pramana.arrays import Bool, Column, Float, Int
 from pramana.disclosure.release.handling import Asked, Handling, asked
 from pramana.disclosure.release.link import read_link
 from pramana.disclosure.release.streaming import Coding
@@ -27,6 +27,52 @@ from pramana.mechanism.draws.perturbation import Cells
 Missing = Literal["keep", "error", "drop"]
 Gaps = Literal["error", "drop"]
 """What an analysis can do with missing values; it has no use for them."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """True records, of which equal ones may stand together, and what was released of them.
+
+    Attributes
+    ----------
+    table : true values, one row for some equal records.
+    counts : how many records a row stands for (m,).
+    rows : where the first of them is in the file (m,).
+    released : their released values, or None.
+    """
+
+    table: Table
+    counts: Int
+    rows: Int
+    released: Table | None = None
+
+    @classmethod
+    def of(cls, table: Table, rows: Int | None = None, released: Table | None = None) -> Counted:
+        """Every record by itself."""
+        return cls(table, np.ones(table.n, dtype=np.int64), np.arange(table.n) if rows is None else rows, released)
+
+    @property
+    def n(self) -> int:
+        """Records in all."""
+        return int(self.counts.sum())
+
+    def where(self, chosen: Bool) -> Counted:
+        released = None if self.released is None else self.released.where(chosen)
+        return Counted(self.table.where(chosen), self.counts[chosen], self.rows[chosen], released)
+
+    def first_of_most(self, values: Float) -> int:
+        """The place of the largest value (m,), that of the record which comes first in the file where several have it."""
+        most = np.flatnonzero(values == values.max())
+        return int(most[np.argmin(self.rows[most])])
+
+
+Margins: TypeAlias = Callable[[Sequence[str]], Counted | None]
+"""From some columns to the records with these, equal ones together; None where there are too many to be put into a table."""
+
+
+def touched(assignment: Assignment) -> tuple[str, ...]:
+    """The columns of an assignment, and those that decide its matrix."""
+    return (*assignment.columns, *assignment.channel.context)
 
 
 def read_confidential(
@@ -97,7 +143,7 @@ def text_levels(mechanism: Mechanism | None) -> dict[str, tuple[Level, ...]]:
 def _touched(mechanism: Mechanism | None) -> list[str]:
     if mechanism is None:
         return []
-    return [c for a in mechanism.assignments for c in (*a.columns, *a.channel.context)]
+    return [c for a in mechanism.assignments for c in touched(a)]
 
 
 def aligned(

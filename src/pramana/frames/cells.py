@@ -89,11 +89,15 @@ class CellPart:
     @classmethod
     def of(cls, columns: Sequence[Coded], n: int) -> CellPart:
         """Of n records."""
-        return cls([c.values for c in columns], [c.places for c in columns], np.ones(n, dtype=np.int64), np.arange(n)).collapsed()
+        return cls(
+            [c.values for c in columns], [c.places for c in columns], np.ones(n, dtype=np.int64), np.arange(n)
+        ).collapsed()
 
     def of_columns(self, which: Sequence[int]) -> CellPart:
         """The combinations of some of the columns, by their numbers."""
-        return CellPart([self.values[k] for k in which], [self.codes[k] for k in which], self.counts, self.first).collapsed()
+        return CellPart(
+            [self.values[k] for k in which], [self.codes[k] for k in which], self.counts, self.first
+        ).collapsed()
 
     def collapsed(self) -> CellPart:
         """With each combination once."""

@@ -52,7 +52,10 @@ def test_counts_and_first_places_are_those_of_the_rows(size: int, repeats: int) 
     found = collapsed(table, size)
     order = found.by_value()
     rows = found.table(table.schema, order).to_pylist()
-    own = {tuple(map(plain, row.values())): pair for row, *pair in zip(rows, found.counts[order].tolist(), found.first[order].tolist(), strict=True)}
+    own = {
+        tuple(map(plain, row.values())): pair
+        for row, *pair in zip(rows, found.counts[order].tolist(), found.first[order].tolist(), strict=True)
+    }
     assert {k: tuple(v) for k, v in own.items()} == slowly(columns)
     assert len(own) == found.size
 

@@ -17,6 +17,7 @@ from pramana.disclosure.risk.posterior import ColumnRisk, LevelRisk, column_risk
 from pramana.disclosure.risk.reidentification import Linkage
 from pramana.disclosure.risk.reidentification import link as links
 from pramana.disclosure.true_records import (
+    Counted,
     Missing,
     aligned,
     given_mechanism,
@@ -25,7 +26,7 @@ from pramana.disclosure.true_records import (
     told_of_release,
     unreleased,
 )
-from pramana.disclosure.utility.costs import AnalysisCost, TableChange, Utility, rows_of_analysis, utility_of
+from pramana.disclosure.utility.costs import AnalysisCost, TableChange, Utility, rows_of_analysis, table_changes
 from pramana.disclosure.utility.expected_variance import pilot_of
 from pramana.errors import PramanaError, confidential
 from pramana.frames import Table, read
@@ -334,16 +335,17 @@ def risk(
     linked = None if link is None else Path(link)
     shown = None if public is None else aligned(public, linked, kept, table, known, clear)
     _check_prior(prior, known)
-    columns = tuple(c for a in known.assignments for c in column_risks(a, table, _given(prior, a.columns), shown))
+    records = Counted.of(table, np.flatnonzero(kept), shown)
+    columns = tuple(c for a in known.assignments for c in column_risks(a, records, _given(prior, a.columns)))
     pilots = [pilot_of(p, table, known, weights) for p in plans]
-    cost = utility_of(table, known, pilots, clear, shown)
-    found = links(table, known, names, shown, tell) if names else None
-    rows = np.flatnonzero(kept)
+    analyses = tuple(AnalysisCost(p.label, p.expected(known), table.n - p.n) for p in pilots)
+    cost = Utility(tuple(table_changes(lambda _: records, known, clear)), analyses)
+    found = links(records, known, names, tell) if names else None
     return Risk(
         table.n,
         known.epsilon,
-        tuple(replace(c, exposure=replace(c.exposure, row=int(rows[c.exposure.row]))) for c in columns),
-        None if found is None else replace(found, row=int(rows[found.row])),
+        columns,
+        found,
         cost,
         None if ledger is None else compose(ledger, known, data, dataset, released),
         kept.size - table.n,

@@ -68,19 +68,20 @@ class Numbers:
     prior: Float
 
     @classmethod
-    def of(cls, noise: GridNoise, values: Float, prior: Any, columns: tuple[str, ...]) -> Numbers:
-        """With the shares of the values themselves (n,), or those that an attacker is taken to know, by value."""
+    def of(
+        cls, noise: GridNoise, values: Float, prior: Any, columns: tuple[str, ...], counts: Int | None = None
+    ) -> Numbers:
+        """With the shares of the values themselves (m,), each of so many records (m,), or those that an attacker is taken to know, by value."""
         kind = ClampedNumbers if noise.clamps else cls
         steps = noise.true_steps(values)
         known = None if prior is None else _given(noise, prior, columns)
         held = steps if known is None else np.concatenate([steps, known[0]])
-        steps_of_noise = int(noise.spread / noise.grid)
-        fine = 1 if noise.on_grid and steps_of_noise <= EXACT else max(steps_of_noise // FINE, 1)
-        merged = max(fine, -(-int(np.ptp(held)) // WIDEST))
+        merged = _merging(noise, int(held.min()), int(held.max()))
         places = np.floor_divide(held + merged // 2, merged)
         lowest = int(places.min())
         if known is None:
-            shares = np.bincount(places - lowest) / places.size
+            shares = np.bincount(places - lowest, counts)
+            shares = shares / shares.sum()
         else:
             shares = np.bincount(places[steps.size :] - lowest, known[1], int(np.ptp(places)) + 1)
         return kind(noise, merged * noise.grid, lowest, shares)
@@ -222,6 +223,13 @@ class ClampedNumbers(Numbers):
             posterior = _ratio(self.prior[places] * chance, self.released[end])
             expected, largest = expected + posterior * chance, np.maximum(largest, posterior)
         return expected, largest
+
+
+def _merging(noise: GridNoise, low: int, high: int) -> int:
+    """Steps of the noise's grid that count as one, where true values lie between two, in steps."""
+    spread = int(noise.spread / noise.grid)
+    fine = 1 if noise.on_grid and spread <= EXACT else max(spread // FINE, 1)
+    return max(fine, -(-(high - low) // WIDEST))
 
 
 def _ratio(above: Float, below: Float) -> Float:
