@@ -139,14 +139,14 @@ def coded_columns(arrays: Iterable[pa.Array], most: int) -> list[Coded] | None:
     """The columns of a batch; None where one of them has more values."""
     found = []
     for array in arrays:
-        coded = None if _varied(array, most) else Coded.of(array)
+        coded = None if varied(array, most) else Coded.of(array)
         if coded is None or len(coded.values) > most + 1:
             return None
         found.append(coded)
     return found
 
 
-def _varied(array: pa.Array, most: int) -> bool:
+def varied(array: pa.Array, most: int) -> bool:
     """Whether the first of many numbers alone are too many different ones, which would take long to list."""
     number = pa.types.is_floating(array.type) or pa.types.is_integer(array.type)
     return number and pc.count_distinct(array.slice(0, 2 * most)).as_py() > most

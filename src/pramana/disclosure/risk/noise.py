@@ -183,6 +183,39 @@ class Numbers:
 
 
 @dataclass(frozen=True)
+class Coarse:
+    """Numbers of many records under one noise, in the steps that count as one: `Numbers` of what it gives are those of the numbers themselves.
+
+    Attributes
+    ----------
+    merged : steps of the noise's grid that count as one. low, high : the smallest and the largest true value, in steps of the grid.
+    """
+
+    noise: GridNoise
+    merged: int
+    low: int
+    high: int
+
+    @classmethod
+    def of(cls, noise: GridNoise, ends: tuple[int, int], prior: Any, columns: tuple[str, ...]) -> Coarse:
+        """From the ends of the true values, and the frequencies that an attacker is taken to know."""
+        known = [] if prior is None else _given(noise, prior, columns)[0].tolist()
+        return cls(noise, _merging(noise, min([ends[0], *known]), max([ends[1], *known])), *ends)
+
+    def true(self, values: Float) -> Float:
+        """The middle of each value's step, but for the ends, which decide how many there are."""
+        steps = self.noise.true_steps(values)
+        middle = np.clip(self._middle(steps), self.low, self.high)
+        return np.where((steps == self.low) | (steps == self.high), steps, middle) * self.noise.grid
+
+    def released(self, values: Float) -> Float:
+        return self._middle(self.noise.released_steps(values)) * self.noise.grid
+
+    def _middle(self, steps: Int) -> Int:
+        return np.floor_divide(steps + self.merged // 2, self.merged) * self.merged
+
+
+@dataclass(frozen=True)
 class ClampedNumbers(Numbers):
     """The same where what is released is clamped to the bounds: either end stands for all draws beyond it."""
 

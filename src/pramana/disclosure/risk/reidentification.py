@@ -9,7 +9,7 @@ import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.disclosure.risk import link_chances
-from pramana.disclosure.true_records import Counted, groups_of, strata_of
+from pramana.disclosure.true_records import Counted, groups_of, strata_of, touched
 from pramana.errors import DataError, listing, quoted
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism
@@ -109,14 +109,12 @@ class KeyFile:
         return out
 
 
-def key_file(table: Table, mechanism: Mechanism, keys: Sequence[str]) -> KeyFile:
-    """Codes of the keys of every record."""
-    if isinstance(keys, str):
-        keys = (keys,)
-    absent = [k for k in keys if k not in table.names]
+def keys_through(mechanism: Mechanism, keys: Sequence[str], names: Sequence[str]) -> tuple[Assignment, ...]:
+    """What perturbs some of the keys, which are columns of the data; refused where links cannot be weighed through it."""
+    absent = [k for k in keys if k not in names]
     if absent or not keys or len(set(keys)) < len(keys):
         raise DataError(
-            f"keys {listing(keys)} must name columns of the data, each once: the columns are {quoted(listing(table.names, 20))}"
+            f"keys {listing(keys)} must name columns of the data, each once: the columns are {quoted(listing(names, 20))}"
         )
     assignments = tuple(mechanism.used_by(keys))
     noisy = [c for a in assignments if a.numeric for c in a.columns]
@@ -125,15 +123,27 @@ def key_file(table: Table, mechanism: Mechanism, keys: Sequence[str]) -> KeyFile
             f"the key {noisy[0]!r} gets noise, and links are weighed through transition matrices alone: leave it out of the keys, or "
             "release it on a clamped grid, as the matrix of GeometricNoise(..., bounds=...).clamped()"
         )
-    hidden_names = {c for a in assignments for c in a.columns}
-    context = [c for a in assignments for c in a.channel.context]
-    clear_names = tuple(dict.fromkeys([*(k for k in keys if k not in hidden_names), *context]))
-    sizes = tuple(len(a.channel.levels or ()) for a in assignments)
+    sizes = [len(a.channel.levels or ()) for a in assignments]
     if np.prod(sizes, dtype=float) > COMBINATIONS_LIMIT:
         raise DataError(
             f"the perturbed keys have {np.prod(sizes, dtype=float):.3g} combinations of levels; the limit is {COMBINATIONS_LIMIT}: use fewer keys or "
             "merge levels"
         )
+    return assignments
+
+
+def linking_columns(mechanism: Mechanism, keys: Sequence[str]) -> tuple[str, ...]:
+    """The columns by which records are linked: keys, columns that are perturbed together with one, and those that decide a matrix."""
+    return tuple(dict.fromkeys([*keys, *(c for a in mechanism.used_by(keys) for c in touched(a))]))
+
+
+def key_file(table: Table, mechanism: Mechanism, keys: Sequence[str]) -> KeyFile:
+    """Codes of the keys of every row."""
+    assignments = keys_through(mechanism, keys, table.names)
+    hidden_names = {c for a in assignments for c in a.columns}
+    context = [c for a in assignments for c in a.channel.context]
+    clear_names = tuple(dict.fromkeys([*(k for k in keys if k not in hidden_names), *context]))
+    sizes = tuple(len(a.channel.levels or ()) for a in assignments)
     cells = [cells_in(table, a) for a in assignments]
     codes = tuple(c.codes for c in cells)
     hidden = np.ravel_multi_index(codes, sizes) if sizes else np.zeros(table.n, dtype=np.int64)

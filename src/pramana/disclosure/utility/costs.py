@@ -61,11 +61,13 @@ class TableChange:
 
 @dataclass(frozen=True)
 class AnalysisCost:
-    """An analysis and the variance to expect of it; `left_out` are records with a missing value, of which it has no use."""
+    """An analysis and the variance to expect of it; `left_out` are records with a missing value, of which it has no use, `sampled` parts of
+    its formula that were learned from some of the records."""
 
     label: str
     variance: ExpectedVariance
     left_out: int = 0
+    sampled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
