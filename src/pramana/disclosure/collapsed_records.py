@@ -39,6 +39,7 @@ from pramana.frames.cells import CellPart, Coded, Combinations, Values, varied
 from pramana.frames.dialects import CsvFile
 from pramana.frames.files import format_of
 from pramana.frames.folders import files_of
+from pramana.frames.metadata import is_text
 from pramana.frames.sources import SPREAD, FileSource, HeldSource, NarrowTypeError, Source, source_of, table_of
 from pramana.frames.table import FrameKind
 from pramana.frames.workers import Part, Threads, batches_of
@@ -99,7 +100,7 @@ class TrueSource(Source):
     """True records as a release takes them, those alone that are complete in some columns."""
 
     source: Source
-    asked: Asked
+    given: Asked
     complete: tuple[str, ...] = ()
 
     @property
@@ -124,7 +125,7 @@ class TrueSource(Source):
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for batch in self.source.batches(list(dict.fromkeys([*columns, *self.complete]))):
-            found = recoded_batch(batch, self.asked)
+            found = recoded_batch(batch, self.given)
             gaps = self.table(found).missing(self.complete)
             found = found.filter(pa.array(~gaps)) if gaps.any() else found
             if found.num_rows:
@@ -205,12 +206,13 @@ def rearranged(source: Source, columns: Sequence[str], link: Path, memory: float
 
 
 def _listed(codes: Any, values: list[Any], kind: pa.DataType) -> pa.Array:
-    gaps = np.array([v is None for v in values], dtype=bool)
-    indices = pa.array(codes, mask=gaps[codes] if gaps.any() else None)
-    stand_in = next((v for v in values if v is not None), None)
-    return pa.DictionaryArray.from_arrays(
-        indices, pa.array([stand_in if v is None else v for v in values], _plain(kind))
-    )
+    """Values by their codes (n,): text as a dictionary, anything else written out."""
+    plain = _plain(kind)
+    gap = values.index(None) if None in values else None
+    if not is_text(plain):
+        return pa.array(values, plain).take(pa.array(codes))
+    known = pa.array(["" if v is None else v for v in values], plain)
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=None if gap is None else codes == gap), known)
 
 
 class _NarrowReleasedError(Exception):
@@ -387,14 +389,12 @@ class Look:
             told.apart = {key: tallied(rows) for key, rows in differing.items() if rows.any()}
         if not keep.any():
             return told
-        kept = keep.all()
-        table, seen = (t if t is None or kept else t.where(keep) for t in (table, seen))
-        assert table is not None
+        if not keep.all():
+            table, seen = table.where(keep), None if seen is None else seen.where(keep)
         if self.margins:
-            found = self._cells(table, seen, job.live)
-            rows = np.flatnonzero(keep)
+            found, places = self._cells(table, seen, job.live), np.flatnonzero(keep)
             told.cells = [
-                (0, {k: p if isinstance(p, str) else replace(p, first=rows[p.first]) for k, p in found.items()})
+                (0, {k: p if isinstance(p, str) else replace(p, first=places[p.first]) for k, p in found.items()})
             ]
         else:
             told.ends = dict(self._ends(table))

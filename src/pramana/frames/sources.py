@@ -482,9 +482,9 @@ def _split(fragment: Any, path: Path, schema: pa.Schema) -> Iterator[Any]:
 def _neighbours(groups: Sequence[Any]) -> list[list[int]]:
     """Numbers of row groups that are read together."""
     out: list[list[int]] = []
-    size = PIECE
+    size = 0
     for group in groups:
-        if size + group.num_rows > PIECE:
+        if not out or size + group.num_rows > PIECE:
             out, size = [*out, []], 0
         out[-1].append(group.id)
         size += group.num_rows

@@ -80,8 +80,8 @@ class Numbers:
         places = np.floor_divide(held + merged // 2, merged)
         lowest = int(places.min())
         if known is None:
-            shares = np.bincount(places - lowest, counts)
-            shares = shares / shares.sum()
+            held_by = np.bincount(places - lowest, counts)
+            shares = np.asarray(held_by / held_by.sum(), dtype=float)
         else:
             shares = np.bincount(places[steps.size :] - lowest, known[1], int(np.ptp(places)) + 1)
         return kind(noise, merged * noise.grid, lowest, shares)
@@ -206,10 +206,10 @@ class Coarse:
         """The middle of each value's step, but for the ends, which decide how many there are."""
         steps = self.noise.true_steps(values)
         middle = np.clip(self._middle(steps), self.low, self.high)
-        return np.where((steps == self.low) | (steps == self.high), steps, middle) * self.noise.grid
+        return np.asarray(np.where((steps == self.low) | (steps == self.high), steps, middle) * self.noise.grid)
 
     def released(self, values: Float) -> Float:
-        return self._middle(self.noise.released_steps(values)) * self.noise.grid
+        return np.asarray(self._middle(self.noise.released_steps(values)) * self.noise.grid)
 
     def _middle(self, steps: Int) -> Int:
         return np.floor_divide(steps + self.merged // 2, self.merged) * self.merged

@@ -247,7 +247,7 @@ def _exposure(records: Counted, expected: Float, largest: Float, present: Bool) 
     return Exposure(mean, float(expected[worst]), float(largest[worst]), int(records.rows[worst]), alike)
 
 
-def _prior(given: Any, matrix: TransitionMatrix, counts: Float, assignment: Assignment) -> Float:
+def _prior(given: Any, matrix: TransitionMatrix, counts: Any, assignment: Assignment) -> Float:
     """Frequencies an attacker is taken to know: those of the file, whose records of each level these are (K,), unless others are given."""
     if given is None:
         return np.asarray(counts / counts.sum(), dtype=float)

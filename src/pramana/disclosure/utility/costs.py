@@ -88,7 +88,8 @@ def table_sides(mechanism: Mechanism, crossed: Sequence[str]) -> Iterator[tuple[
     clear = [name for name in crossed if name not in mechanism.columns]
     yield from ((a,) for a in perturbed)
     for i, a in enumerate(perturbed):
-        yield from ((a, b) for b in (*perturbed[i + 1 :], *clear))
+        yield from ((a, b) for b in perturbed[i + 1 :])
+        yield from ((a, name) for name in clear)
 
 
 def columns_of(sides: Sequence[Side]) -> tuple[str, ...]:

@@ -82,8 +82,8 @@ def summed_variance(plan: Question, source: Source, mechanism: Mechanism, weight
     spread = replace(engine, blocks=learned.stream.blocks(partial(_spread, function, mechanism)))
     sums = spread.summed(partial(_sums, oracle, plan, function, mechanism))
     clean = sums.around_mean if oracle.sums else sums.around_mean + sums.n * np.outer(sums.mean, sums.mean)
-    parts = [oracle.inverse @ meat @ oracle.inverse.T for meat in (clean, sums.privacy)]
-    return Summed(ExpectedVariance(oracle.parameters, sums.n, *parts), tuple(sampled))
+    own, added_to_it = (oracle.inverse @ meat @ oracle.inverse.T for meat in (clean, sums.privacy))
+    return Summed(ExpectedVariance(oracle.parameters, sums.n, own, added_to_it), tuple(sampled))
 
 
 def _clean(function: EstimatingFunction, table: Table, weights: Float) -> Equation:  # noqa: ARG001 - as a method binds
