@@ -48,10 +48,10 @@ from pramana.mechanism.draws.perturbation import cells_in
 from pramana.numbers import count
 from pramana.progress import bar
 
-VALUE = 100
-"""Bytes that a value of a record takes while risk is weighed in memory, codes and chances included."""
-CELL = 500
-"""The same of a combination of values."""
+RECORD, VALUE = 300, 60
+"""Bytes that a record and each of its values take while risk is weighed in memory, codes and chances included; as measured."""
+CELL = 1000
+"""The same of a combination of values of which one is text that no other has; most take less."""
 LINKED = 24
 """Bytes that a record takes where a link file says which one it is, without its released values."""
 TRUE, RELEASED, STEPS, SEEN = "true", "released", "steps", "released steps"
@@ -75,13 +75,18 @@ def source_in_blocks(data: Any, text: Mapping[str, Any], columns: int, memory: f
     if files:
         paths = [Path(file) for file in files]
         label = str(data) if isinstance(data, str | os.PathLike) else f"the {len(paths)} files"
-        return None if _held_bytes(paths, columns) <= memory else FileSource.open(paths, label, text)
+        return None if _file_bytes(paths, columns) <= memory else FileSource.open(paths, label, text)
     source = source_of(data, text, np.inf)
     rows = None if source is None else source.rows
-    return None if rows is not None and rows * columns * VALUE <= memory else source
+    return None if rows is not None and held_bytes(rows, columns) <= memory else source
 
 
-def _held_bytes(paths: Sequence[Path], columns: int) -> float:
+def held_bytes(rows: int, columns: int) -> float:
+    """What records with so many columns take in memory."""
+    return float(rows) * (RECORD + columns * VALUE)
+
+
+def _file_bytes(paths: Sequence[Path], columns: int) -> float:
     """What the records take in memory, as far as files tell; whoever reads a file that cannot be opened says so."""
     total = 0.0
     for path in paths:
@@ -89,7 +94,7 @@ def _held_bytes(paths: Sequence[Path], columns: int) -> float:
             total += SPREAD * path.stat().st_size
             continue
         try:
-            total += parquet.read_metadata(path).num_rows * columns * VALUE
+            total += held_bytes(parquet.read_metadata(path).num_rows, columns)
         except (pa.ArrowException, OSError):
             return 0.0
     return total

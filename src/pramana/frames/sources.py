@@ -106,7 +106,7 @@ class Source(ABC):
             kind = self.schema.field(name).type
             if pa.types.is_nested(kind):
                 raise DataError(
-                    f"column {name!r} of {self.label} is of type {kind} and cannot be used: give numbers, text or true and false"
+                    f"column {name!r} of {self.label} is of type {_in_words(kind)} and cannot be used: give numbers, text or true and false"
                 )
 
     def table(self, batch: pa.RecordBatch | pa.Table) -> Table:
@@ -201,7 +201,7 @@ class FileSource(Source):
                     self._refuse_lacking(path, column.name)
                 elif _family(own.field(column.name).type) != _family(column.type):
                     raise DataError(
-                        f"column {column.name!r} is of type {own.field(column.name).type} in {str(path)!r} and of type {column.type} in "
+                        f"column {column.name!r} is of type {_in_words(own.field(column.name).type)} in {str(path)!r} and of type {_in_words(column.type)} in "
                         f"{str(self.files[0])!r}: convert it to one type"
                     )
 
@@ -595,6 +595,11 @@ def _named(data: Any) -> str:
 def _stamp(path: Path) -> tuple[int, int]:
     found = path.stat()
     return found.st_size, found.st_mtime_ns
+
+
+def _in_words(kind: Any) -> str:
+    """A type in a message; names of the fields of a nested one may be values."""
+    return quoted(str(kind)) if pa.types.is_nested(kind) else str(kind)
 
 
 def _family(kind: Any) -> Any:

@@ -15,13 +15,13 @@ from pramana.analysis.question import question
 from pramana.analysis.task import bytes_of
 from pramana.disclosure.collapsed_records import (
     CELL,
-    VALUE,
     Collapsed,
     Look,
     Margin,
     Published,
     TrueSource,
     collapsed,
+    held_bytes,
     published_source,
     rearranged,
     source_in_blocks,
@@ -550,7 +550,7 @@ class _Asked:
 
 def _held_columns(source: Source, columns: Sequence[str], n: int, label: str, memory: float) -> Table:
     """Records of an analysis that draws noise, each of them several times."""
-    needed = n * len(columns) * VALUE * FEWEST
+    needed = held_bytes(n, len(columns)) * FEWEST
     if needed > memory:
         raise DataError(
             f"the analysis {label!r} uses numbers with noise, for which each of {n} records is drawn {FEWEST} times in memory, about "
