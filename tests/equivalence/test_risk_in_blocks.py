@@ -15,7 +15,7 @@ from pyarrow import dataset as ds
 from pyarrow import parquet
 
 import pramana as pr
-from pramana.disclosure import collapsed_records
+from pramana.disclosure import collapsed_records, true_records
 from pramana.disclosure.risk import assessment
 from pramana.errors import DataError
 from pramana.frames import sources
@@ -80,8 +80,9 @@ def written(frame: pd.DataFrame, folder: Path, sizes: list[int], ending: str = "
 @pytest.fixture(autouse=True)
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if files were large."""
-    monkeypatch.setattr(collapsed_records, "held_bytes", lambda *_: np.inf)
-    monkeypatch.setattr(collapsed_records, "SPREAD", np.inf)
+    for module in (collapsed_records, true_records):
+        monkeypatch.setattr(module, "held_bytes", lambda *_: np.inf)
+    monkeypatch.setattr(true_records, "SPREAD", np.inf)
 
 
 @pytest.fixture(params=[7, 100, 1 << 18], ids=lambda size: f"blocks of {size}")

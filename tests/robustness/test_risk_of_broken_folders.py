@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import pramana as pr
-from pramana.disclosure import collapsed_records
+from pramana.disclosure import collapsed_records, true_records
 from pramana.disclosure.collapsed_records import Look
 
 SECRET = "zqx" + "secret"
@@ -51,8 +51,9 @@ def written(parts: list[pd.DataFrame], folder: Path, ending: str = "parquet") ->
 @pytest.fixture(autouse=True)
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if files were large."""
-    monkeypatch.setattr(collapsed_records, "held_bytes", lambda *_: np.inf)
-    monkeypatch.setattr(collapsed_records, "SPREAD", np.inf)
+    for module in (collapsed_records, true_records):
+        monkeypatch.setattr(module, "held_bytes", lambda *_: np.inf)
+    monkeypatch.setattr(true_records, "SPREAD", np.inf)
 
 
 def refused(data: Any, mechanism: pr.Mechanism = MECHANISM, **options: Any) -> str:
@@ -242,3 +243,16 @@ def test_an_interrupt_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Look, "__call__", interrupted)
     with pytest.raises(KeyboardInterrupt):
         pr.risk(written(people(), tmp_path / "in"), MECHANISM, keys=["town"], memory="4 MB")
+
+
+def test_plans_of_folders_beyond_memory_are_refused_in_words(tmp_path: Path) -> None:
+    folder = written(people(), tmp_path / "in")
+    for call in (
+        lambda: pr.plan(folder, "edu", "income ~ edu", se=0.1),
+        lambda: pr.frontier(folder, "edu", keys=["town"]),
+        lambda: pr.optimal_design("income ~ edu", folder, "edu", epsilon=1.0),
+    ):
+        with pytest.raises(
+            pr.PramanaError, match=r"of the 3 files take about inf GB .* the limit is 4 GB: take a random part"
+        ):
+            call()

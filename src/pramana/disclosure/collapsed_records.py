@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet
 
+from pramana.arrays import Bool
 from pramana.disclosure.release.handling import Asked
 from pramana.disclosure.release.link import read_link
 from pramana.disclosure.risk.noise import Coarse
@@ -26,6 +26,8 @@ from pramana.disclosure.true_records import (
     Missing,
     Tally,
     apart,
+    file_bytes,
+    held_bytes,
     recoded,
     refuse_gaps,
     refuse_other_number,
@@ -37,10 +39,9 @@ from pramana.errors import DataError, listing
 from pramana.frames import Level, Table, read
 from pramana.frames.cells import CellPart, Coded, Combinations, Values, varied
 from pramana.frames.dialects import CsvFile
-from pramana.frames.files import format_of
 from pramana.frames.folders import files_of
 from pramana.frames.metadata import is_text
-from pramana.frames.sources import SPREAD, FileSource, HeldSource, NarrowTypeError, Source, source_of, table_of
+from pramana.frames.sources import FileSource, HeldSource, NarrowTypeError, Source, source_of, table_of
 from pramana.frames.table import FrameKind
 from pramana.frames.workers import Part, Threads, batches_of
 from pramana.mechanism import Assignment, JointGaussianNoise, Mechanism
@@ -48,10 +49,8 @@ from pramana.mechanism.draws.perturbation import cells_in
 from pramana.numbers import count
 from pramana.progress import bar
 
-RECORD, VALUE = 300, 60
-"""Bytes that a record and each of its values take while risk is weighed in memory, codes and chances included; as measured."""
 CELL = 1000
-"""The same of a combination of values of which one is text that no other has; most take less."""
+"""Bytes that a combination of values takes of which one is text that no other has; most take less."""
 LINKED = 24
 """Bytes that a record takes where a link file says which one it is, without its released values."""
 TRUE, RELEASED, STEPS, SEEN = "true", "released", "steps", "released steps"
@@ -75,29 +74,10 @@ def source_in_blocks(data: Any, text: Mapping[str, Any], columns: int, memory: f
     if files:
         paths = [Path(file) for file in files]
         label = str(data) if isinstance(data, str | os.PathLike) else f"the {len(paths)} files"
-        return None if _file_bytes(paths, columns) <= memory else FileSource.open(paths, label, text)
+        return None if file_bytes(paths, columns) <= memory else FileSource.open(paths, label, text)
     source = source_of(data, text, np.inf)
     rows = None if source is None else source.rows
     return None if rows is not None and held_bytes(rows, columns) <= memory else source
-
-
-def held_bytes(rows: int, columns: int) -> float:
-    """What records with so many columns take in memory."""
-    return float(rows) * (RECORD + columns * VALUE)
-
-
-def _file_bytes(paths: Sequence[Path], columns: int) -> float:
-    """What the records take in memory, as far as files tell; whoever reads a file that cannot be opened says so."""
-    total = 0.0
-    for path in paths:
-        if format_of(path) == "csv":
-            total += SPREAD * path.stat().st_size
-            continue
-        try:
-            total += held_bytes(parquet.read_metadata(path).num_rows, columns)
-        except (pa.ArrowException, OSError):
-            return 0.0
-    return total
 
 
 @dataclass(frozen=True)
@@ -390,7 +370,9 @@ class Look:
         seen = None
         if job.released is not None:
             seen = table_of(job.released.slice(first, table.n), "pyarrow", "the released file")
-            differing = {key: rows & keep for key, rows in apart(table, seen, self.asked.mechanism, self.clear).items()}
+            differing = {
+                key: rows & keep for key, rows in apart(table, seen, self.asked.mechanism, self.clear, _differ).items()
+            }
             told.apart = {key: tallied(rows) for key, rows in differing.items() if rows.any()}
         if not keep.any():
             return told
@@ -494,6 +476,14 @@ class Look:
             except DataError:
                 _encoded(side, assignment)
                 raise
+
+
+def _differ(table: Table, other: Table, name: str) -> Bool:
+    """Where a column of two tables of Arrow differs (n,): its distinct values are compared, not those of every record."""
+    own, others = (Coded.of(side.native.column(name).combine_chunks()) for side in (table, other))
+    values = Values()
+    codes = [values.codes(name, coded.values, coded.places)[coded.places] for coded in (own, others)]
+    return np.asarray(codes[0] != codes[1])
 
 
 def _encoded(table: Table, assignment: Assignment) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
 
 from pramana.arrays import Bool, Column, Float, Int
 from pramana.disclosure.release.handling import Asked, Handling, asked
@@ -16,8 +18,10 @@ from pramana.disclosure.release.link import read_link
 from pramana.disclosure.release.streaming import Coding
 from pramana.errors import DataError, MechanismError, PramanaError, listing, suggestion
 from pramana.frames import Level, Table, encode, read
+from pramana.frames.files import format_of
 from pramana.frames.folders import files_of, read_files
 from pramana.frames.marks import refuse_undeclared, with_gaps
+from pramana.frames.sources import SPREAD
 from pramana.frames.table import is_missing, require_columns
 from pramana.mechanism import Assignment, Mechanism
 from pramana.mechanism.description.reading import find_description
@@ -27,6 +31,11 @@ from pramana.mechanism.draws.perturbation import Cells
 Missing = Literal["keep", "error", "drop"]
 Gaps = Literal["error", "drop"]
 """What an analysis can do with missing values; it has no use for them."""
+
+RECORD, VALUE = 300, 60
+"""Bytes that a record and each of its values take while risk is weighed in memory, codes and chances included; as measured."""
+HELD = 4e9
+"""Bytes that the records of a plan may take, which needs them all at once."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +85,25 @@ def touched(assignment: Assignment) -> tuple[str, ...]:
 
 
 def read_confidential(
-    data: Any, known: Asked | None, columns: Collection[str], missing: Missing, choices: Any = Missing
+    data: Any,
+    known: Asked | None,
+    columns: Collection[str],
+    missing: Missing,
+    choices: Any = Missing,
+    memory: float = HELD,
 ) -> tuple[Table, Bool]:
-    """The true records that are assessed, and which of all records they are: those complete in every column, or all of them."""
+    """The true records that are assessed, and which of all records they are: those complete in every column, or all of them. Files that would
+    take more memory are refused."""
     mechanism = None if known is None else known.mechanism
     check_missing(missing, choices)
     used = used_columns(columns, mechanism)
     files, text = files_of(data), text_levels(mechanism)
+    needed = file_bytes([Path(file) for file in files], len(used))
+    if needed > memory:
+        raise DataError(
+            f"the {len(used)} column(s) in use of the {len(files)} files take about {needed / 1e9:.2g} GB in memory, where this needs all records "
+            f"at once; the limit is {memory / 1e9:g} GB: take a random part of the records as the pilot, or some of the files"
+        )
     table = read_files(files, text, used) if files else read(data, text=text)
     if known is not None:
         require_columns(table, known.mechanism.columns, "the mechanism")
@@ -93,6 +114,25 @@ def read_confidential(
     if table.n == 0:
         raise DataError(f"{table.source} has no records")
     return (table, np.ones(table.n, dtype=bool)) if missing == "keep" else _complete(table, used, missing)
+
+
+def held_bytes(rows: int, columns: int) -> float:
+    """What records with so many columns take in memory."""
+    return float(rows) * (RECORD + columns * VALUE)
+
+
+def file_bytes(paths: Sequence[Path], columns: int) -> float:
+    """What the records take in memory, as far as files tell; whoever reads a file that cannot be opened says so."""
+    total = 0.0
+    for path in paths:
+        if format_of(path) == "csv":
+            total += SPREAD * path.stat().st_size
+            continue
+        try:
+            total += held_bytes(parquet.read_metadata(path).num_rows, columns)
+        except (pa.ArrowException, OSError):
+            return 0.0
+    return total
 
 
 def given_mechanism(mechanism: Any, data: Any, released: Mapping[str, Any] | None = None) -> Asked:
@@ -183,17 +223,31 @@ def tallied(rows: Bool, first: int = 0) -> Tally:
     return int(rows.sum()), first + int(np.argmax(rows))
 
 
-def apart(table: Table, other: Table, mechanism: Mechanism, clear: Collection[str]) -> dict[Differing, Bool]:
+def apart(
+    table: Table,
+    other: Table,
+    mechanism: Mechanism,
+    clear: Collection[str],
+    differ: Callable[[Table, Table, str], Bool] | None = None,
+) -> dict[Differing, Bool]:
     """Records (n,) that cannot be each other's counterparts, by what shows it: columns that are not perturbed differ, or values are
-    missing in one of the two alone."""
-    found: dict[Differing, Bool] = {}
-    for name in clear:
-        codes = groups_of(np.concatenate([table.column(name), other.column(name)]))
-        found[False, (name,)] = codes[: table.n] != codes[table.n :]
+    missing in one of the two alone. `differ` says where a column does."""
+    found: dict[Differing, Bool] = {(False, (name,)): (differ or _differ)(table, other, name) for name in clear}
     for assignment in mechanism.assignments:
         # Where one of the columns of a draw is missing, none of them is released.
-        found[True, assignment.columns] = table.missing(assignment.columns) != other.missing(assignment.columns)
+        found[True, assignment.columns] = _gaps(table, assignment.columns) != _gaps(other, assignment.columns)
     return found
+
+
+def _differ(table: Table, other: Table, name: str) -> Bool:
+    codes = groups_of(np.concatenate([table.column(name), other.column(name)]))
+    return np.asarray(codes[: table.n] != codes[table.n :])
+
+
+def _gaps(table: Table, columns: Collection[str]) -> Bool:
+    """Records in which one of the columns is missing (n,); columns without gaps are not looked at."""
+    found = [rows for name in columns if (rows := table.gaps(name)) is not None]
+    return np.logical_or.reduce([*found, np.zeros(table.n, dtype=bool)])
 
 
 def refuse_other_number(released: int, true: int) -> None:

@@ -21,7 +21,6 @@ from pramana.disclosure.collapsed_records import (
     Published,
     TrueSource,
     collapsed,
-    held_bytes,
     published_source,
     rearranged,
     source_in_blocks,
@@ -40,6 +39,7 @@ from pramana.disclosure.true_records import (
     aligned,
     check_missing,
     given_mechanism,
+    held_bytes,
     read_confidential,
     text_levels,
     told_of_release,
@@ -473,7 +473,7 @@ class _Asked:
             wanted = {*known.columns, *known.file_columns, *self.keys}
             public = read_files(files, text, wanted) if files else read(self.released, text=text)
         names, clear = self._matched(self.keys if public is None else public.names)
-        table, kept = read_confidential(self.data, self.given, self.columns, self.missing)
+        table, kept = read_confidential(self.data, self.given, self.columns, self.missing, memory=np.inf)
         shown = None if public is None else aligned(public, self.link, kept, table, known, clear)
         records = Counted.of(table, np.flatnonzero(kept), shown)
 
