@@ -1,4 +1,5 @@
-"""Cells of records in batches, against a count of tuples."""
+"""Cells of records in batches, against a count of tuples. Whether records are collapsed to cells depends on all of their values, and not on
+which of them come first."""
 
 from __future__ import annotations
 
@@ -7,10 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
+from pyarrow import dataset
 
+from pramana.frames import cells, sources
 from pramana.frames.cells import CellPart, Combinations, Values, coded_columns, grouped
+from pramana.frames.sources import DatasetSource
 
 COLUMNS = {
     "text": ["b", "a", None, "b", "b", None, "a", "c"],
@@ -88,3 +93,24 @@ def test_columns_with_many_values_are_given_up() -> None:
     assert coded_columns([pa.array(range(11))], 10) is None
     assert coded_columns([pa.array([str(k) for k in range(11)])], 10) is None
     assert coded_columns([pa.array([str(k % 10) for k in range(11)])], 10) is not None
+
+
+@pytest.mark.parametrize("varied", ["first", "last", "nowhere"])
+@pytest.mark.parametrize("batch", [300, 5000])
+def test_many_values_are_seen_wherever_they_stand(varied: str, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cells, "LEVELS", 50)
+    monkeypatch.setattr(cells, "ROWS", 100)
+    monkeypatch.setattr(sources, "BATCH", batch)
+    n = 2000
+    values = np.arange(n) % 4
+    if varied == "first":
+        values[:200] = np.arange(200)
+    if varied == "last":
+        values[-200:] = np.arange(200)
+    table = pa.table({"x": values.astype(float), "g": pd.Categorical(np.array(["a", "b"])[values % 2])})
+    found = cells.cells(DatasetSource(dataset.dataset(table)), ["x", "g"])
+    if varied != "nowhere":
+        assert found is None
+    else:
+        assert found is not None
+        assert found[1].tolist() == [500] * 4
