@@ -10,10 +10,11 @@ import difflib
 import logging
 import os
 import re
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -145,7 +146,7 @@ def confidential(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def door(*args: P.args, **kwargs: P.kwargs) -> R:
-        with _told_without_values():
+        with _told_without_values(), _workers_without_values([*args, *kwargs.values()]):
             try:
                 return function(*args, **kwargs)
             except (PramanaError, PramanaWarning, KeyboardInterrupt, SystemExit, GeneratorExit) as error:
@@ -222,6 +223,14 @@ def _told_without_values() -> Iterator[None]:
     of a call that still runs their text back. So calls are counted, and what is replaced is the function that every
     warning passes and that nobody else puts back.
     """
+    _withhold()
+    try:
+        yield
+    finally:
+        _withhold_no_more()
+
+
+def _withhold() -> None:
     global _running, _make_record
     with _counting:
         _running += 1
@@ -229,15 +238,42 @@ def _told_without_values() -> Iterator[None]:
         if logging.getLogRecordFactory() is not _recorded:
             _make_record = logging.getLogRecordFactory()
             logging.setLogRecordFactory(_recorded)
+
+
+def _withhold_no_more() -> None:
+    global _running
+    with _counting:
+        _running = max(_running - 1, 0)  # a worker may have come after the call began
+        if not _running:
+            warnings._showwarnmsg = _show_warning  # type: ignore[attr-defined]
+            if logging.getLogRecordFactory() is _recorded:
+                logging.setLogRecordFactory(_make_record)
+
+
+@contextmanager
+def _workers_without_values(given: Iterable[object]) -> Iterator[None]:
+    """The same in the processes of a Dask cluster that computes a frame among the arguments: a worker writes the text of an error into a log of
+    its own, before anybody here sees it."""
+    distributed = sys.modules.get("distributed")
+    client = None
+    if distributed is not None and any(type(one).__module__.partition(".")[0].startswith("dask") for one in given):
+        with suppress(ValueError):  # no cluster: the frame is computed in this process
+            client = distributed.default_client()
+    if client is None:
+        yield
+        return
+    try:
+        client.run(_withhold)
+    except Exception:
+        raise PramanaError(
+            "the workers of the Dask cluster do not answer, or cannot import pramana, so that errors in their logs might quote confidential values: "
+            "install it there, or write the frame to Parquet files and give these"
+        ) from None
     try:
         yield
     finally:
-        with _counting:
-            _running -= 1
-            if not _running:
-                warnings._showwarnmsg = _show_warning  # type: ignore[attr-defined]
-                if logging.getLogRecordFactory() is _recorded:
-                    logging.setLogRecordFactory(_make_record)
+        with suppress(Exception):  # a cluster that is gone writes no logs
+            client.run(_withhold_no_more)
 
 
 def _shown(found: warnings.WarningMessage) -> None:

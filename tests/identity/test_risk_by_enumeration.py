@@ -12,6 +12,7 @@ import pytest
 import pramana as pr
 from pramana.disclosure.risk.link_chances import expected_links, rule_for
 from pramana.disclosure.risk.reidentification import link
+from pramana.disclosure.true_records import Counted
 from pramana.frames import read
 
 EDU = ("low", "mid", "high")
@@ -79,7 +80,7 @@ def test_expected_linkage_is_the_mean_over_all_releases(name: str) -> None:
             uniques[j] += chance * (
                 sum(CLEAR[i] == CLEAR[j] and released[i] == released[j] for i in range(len(TRUE))) == 1
             )
-    found = link(read({"clear": CLEAR, "edu": true}), pr.Mechanism({"edu": P}), ["clear", "edu"])
+    found = link(Counted.of(read({"clear": CLEAR, "edu": true})), pr.Mechanism({"edu": P}), ["clear", "edu"])
     assert found.after_mean == pytest.approx(links.mean(), abs=1e-12)
     assert found.after_largest == pytest.approx(links.max(), abs=1e-12)
     assert links[found.row] == pytest.approx(links.max(), abs=1e-12)
@@ -123,12 +124,13 @@ def test_strata_of_keys_are_linked_with_their_own_matrix() -> None:
     strata = {"n": asymmetric(), "s": pr.TransitionMatrix.randomized_response(EDU, 0.5)}
     region = ["n"] * len(TRUE) + ["s"] * len(TRUE)
     whole = link(
-        read({"clear": CLEAR * 2, "edu": TRUE * 2, "region": region}),
+        Counted.of(read({"clear": CLEAR * 2, "edu": TRUE * 2, "region": region})),
         pr.Mechanism({"edu": pr.Stratified("region", strata)}),
         ["clear", "edu"],
     )
     parts = [
-        link(read({"clear": CLEAR, "edu": TRUE}), pr.Mechanism({"edu": P}), ["clear", "edu"]) for P in strata.values()
+        link(Counted.of(read({"clear": CLEAR, "edu": TRUE})), pr.Mechanism({"edu": P}), ["clear", "edu"])
+        for P in strata.values()
     ]
     assert whole.clear == ("clear", "region")
     assert whole.after_mean == pytest.approx(np.mean([p.after_mean for p in parts]), abs=1e-12)

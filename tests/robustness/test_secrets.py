@@ -287,6 +287,12 @@ DOORS: dict[str, Callable[[Any, Path], Any]] = {
         parts_of(data, folder), folder / "out", MECHANISM, key=b"k" * 32, id="id"
     ),
     "risk of a folder": lambda data, folder: pr.risk(parts_of(data, folder), MECHANISM, keys=["w"]),
+    "risk in blocks": lambda data, folder: pr.risk(
+        parts_of(data, folder), BY_STRATUM, keys=["w", "b"], analyses="x ~ z + v", memory=3e4
+    ),
+    "risk in blocks of many values": lambda data, folder: pr.risk(
+        parts_of(data, folder), MECHANISM, keys=["x", "id", "d"], missing="drop", memory=2e4
+    ),
     "read_design": lambda data, folder: design(data, folder, INVARIANT.format("w", "mixture")),
     "read_design equal": lambda data, folder: design(data, folder, INVARIANT.format("w", "equal-diagonal")),
     "read_design of numbers": lambda data, folder: design(data, folder, "[columns.x]\nkeep = 0.0001\n"),

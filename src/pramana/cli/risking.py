@@ -10,7 +10,7 @@ import typer
 
 from pramana.cli.choices import names
 from pramana.cli.completion import among, columns, parameters
-from pramana.cli.fitting import FAMILIES
+from pramana.cli.fitting import FAMILIES, MemoryOption
 from pramana.cli.output import Force, FormatOption, ReportOption, check_output, save_figure, save_report, say
 from pramana.cli.reading import reading
 from pramana.errors import PramanaError
@@ -68,6 +68,7 @@ def risk(
     missing: Annotated[
         str, typer.Option(help="keep, as the release does; error; drop: weigh a release of the complete records alone.")
     ] = "keep",
+    memory: MemoryOption = None,
     style: FormatOption = "text",
     figure: Annotated[
         Path | None, typer.Option("--figure", help="Also draw risk against utility (.png, .svg or .pdf).")
@@ -93,6 +94,7 @@ def risk(
             link=link,
             ledger=ledger,
             dataset=dataset,
+            memory=memory,
             tell=tell,
             **options,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -25,6 +25,8 @@ SAVING = 8
 ROWS = 100_000
 """Records from which on a collapse is tried."""
 _DENSE = 1 << 20
+_WAITING = 1 << 16
+"""Cells of batches that wait to be put together, at least."""
 
 
 def cells(source: Source, columns: Sequence[str], workers: Workers | None = None) -> tuple[pa.Table, Int] | None:
@@ -33,133 +35,219 @@ def cells(source: Source, columns: Sequence[str], workers: Workers | None = None
     None where the combinations are too many, or the records too few. Neither that nor the order depends on the batches that the
     records come in. Missing values are values here.
     """
-    if any(
-        pa.types.is_dictionary(source.schema.field(c).type) and source.schema.field(c).type.ordered for c in columns
-    ):
+    if ordered_among(source.schema, columns):
         return None  # whose order a collapsed column would lose
-    found = _Combinations(list(columns))
+    known = Values()
+    found = Combinations(tuple(columns), known)
     workers, done = workers or Threads(), 0
     with bar(f"Counting combinations in {source.label}", unit="rows") as tell:
         for parts in workers.answers(partial(_counted, tuple(columns)), workers.parts(source, columns)):
-            if parts is None or not all(map(found.add, parts)):
+            if parts is None:
                 return None
-            done += sum(int(part.counts.sum()) for part in parts)
+            for part in parts:
+                found.add(part, done)
+                done += int(part.counts.sum())
+                if known.most(columns) > LEVELS or (len(found) > CELLS and found.size > CELLS):
+                    return None
             tell(done, source.rows or 0)
-    total = int(sum(found.counts))
-    if total < ROWS or len(found.counts) * SAVING > total:
+    if found.size > CELLS or done < ROWS or found.size * SAVING > done:
         return None
-    order, codes = found.sorted()
-    return found.table(source.schema, codes), np.asarray(found.counts, dtype=np.int64)[order]
+    order = found.by_value()
+    return found.table(source.schema, order), found.counts[order]
+
+
+def ordered_among(schema: pa.Schema, columns: Iterable[str]) -> bool:
+    """Whether one of the columns has categories in an order of their own."""
+    kinds = [schema.field(name).type for name in columns]
+    return any(pa.types.is_dictionary(kind) and kind.ordered for kind in kinds)
 
 
 @dataclass(frozen=True)
-class _Part:
-    """The combinations of one batch: values of each column, codes of the combinations (m,) among them, and their counts (m,)."""
+class Coded:
+    """One column of a batch: values, a gap as None, and the place of every record's among them (n,)."""
+
+    values: list[Any]
+    places: Int
+
+    @classmethod
+    def of(cls, array: pa.Array) -> Coded:
+        listed = array if pa.types.is_dictionary(array.type) else pc.dictionary_encode(array, null_encoding="encode")
+        own = listed.dictionary.to_pylist()
+        return cls([*own, None], listed.indices.fill_null(len(own)).to_numpy(zero_copy_only=False))
+
+
+@dataclass(frozen=True)
+class CellPart:
+    """The combinations of one batch: values of each column, codes of the combinations (m,) among them, their counts (m,) and the
+    places of the first record of each (m,), which ascend."""
 
     values: list[list[Any]]
     codes: list[Int]
     counts: Int
+    first: Int
+
+    @classmethod
+    def of(cls, columns: Sequence[Coded], n: int) -> CellPart:
+        """Of n records."""
+        return cls(
+            [c.values for c in columns], [c.places for c in columns], np.ones(n, dtype=np.int64), np.arange(n)
+        ).collapsed()
+
+    def of_columns(self, which: Sequence[int]) -> CellPart:
+        """The combinations of some of the columns, by their numbers."""
+        return CellPart(
+            [self.values[k] for k in which], [self.codes[k] for k in which], self.counts, self.first
+        ).collapsed()
+
+    def collapsed(self) -> CellPart:
+        """With each combination once."""
+        place, counts = grouped(self.codes, [len(v) for v in self.values], self.counts)
+        order = np.argsort(self.first[place], kind="stable")
+        place = place[order]
+        return CellPart(self.values, [c[place] for c in self.codes], counts[order], self.first[place])
 
 
-def _counted(columns: Sequence[str], part: Part) -> list[_Part] | None:
+def grouped(codes: Sequence[Int], sizes: Sequence[int], counts: Int) -> tuple[Int, Int]:
+    """Of every combination of codes that occurs the place at which it does first (m,), and the sum of its counts (m,)."""
+    key, radix = np.zeros(counts.size, dtype=np.int64), 1
+    for own, size in zip(codes, sizes, strict=True):
+        if radix * size > 1 << 62:
+            seen, key = np.unique(key, return_inverse=True)
+            radix = seen.size
+        key, radix = key * size + own, radix * size
+    if radix > max(_DENSE, 4 * counts.size):
+        first, place = np.unique(key, return_index=True, return_inverse=True)[1:]
+        return first, np.bincount(place.ravel(), counts, first.size).astype(np.int64)
+    first = np.full(radix, -1)
+    first[key[::-1]] = np.arange(key.size)[::-1]  # the last one that is written stays
+    held = np.flatnonzero(first >= 0)
+    return first[held], np.bincount(key, counts, radix)[held].astype(np.int64)
+
+
+def _counted(columns: Sequence[str], part: Part) -> list[CellPart] | None:
     """The combinations of every batch of a part; None where a column has too many values."""
-    found: list[_Part] = []
+    found: list[CellPart] = []
     for batch in batches_of(part, columns):
-        own = _combinations(batch)
-        if own is None:
+        coded = coded_columns(batch.columns, LEVELS)
+        if coded is None:
             return None
-        found.append(own)
+        found.append(CellPart.of(coded, batch.num_rows))
     return found
 
 
-def _combinations(batch: pa.RecordBatch) -> _Part | None:
-    """None where a column has too many values."""
-    values: list[list[Any]] = []
-    codes: list[Int] = []
-    if any(map(_varied, batch.columns)):
-        return None
-    for array in batch.columns:
-        listed = array if pa.types.is_dictionary(array.type) else pc.dictionary_encode(array, null_encoding="encode")
-        if len(listed.dictionary) > LEVELS:
+def coded_columns(arrays: Iterable[pa.Array], most: int) -> list[Coded] | None:
+    """The columns of a batch; None where one of them has more values."""
+    found = []
+    for array in arrays:
+        coded = None if varied(array, most) else Coded.of(array)
+        if coded is None or len(coded.values) > most + 1:
             return None
-        own = listed.dictionary.to_pylist()
-        places = listed.indices.fill_null(len(own)).to_numpy(zero_copy_only=False)
-        values.append([*own, None])
-        codes.append(places)
-    sizes = [len(v) for v in values]
-    if float(np.prod([float(s) for s in sizes])) > 2.0**62:
-        return None
-    key = np.zeros(batch.num_rows, dtype=np.int64)
-    for size, place in zip(sizes, codes, strict=True):
-        key = key * size + place
-    whole = int(np.prod(sizes))
-    if whole <= _DENSE:
-        counts = np.bincount(key, minlength=whole)
-        distinct = np.flatnonzero(counts)
-        counts = counts[distinct]
-    else:
-        distinct, counts = np.unique(key, return_counts=True)
-    out: list[Int] = []
-    for size in reversed(sizes):
-        distinct, place = np.divmod(distinct, size)
-        out.append(place)
-    return _Part(values, out[::-1], counts)
+        found.append(coded)
+    return found
 
 
-def _varied(array: pa.Array) -> bool:
+def varied(array: pa.Array, most: int) -> bool:
     """Whether the first of many numbers alone are too many different ones, which would take long to list."""
     number = pa.types.is_floating(array.type) or pa.types.is_integer(array.type)
-    return number and pc.count_distinct(array.slice(0, 2 * LEVELS)).as_py() > LEVELS
+    return number and pc.count_distinct(array.slice(0, 2 * most)).as_py() > most
 
 
 @dataclass
-class _Combinations:
-    """Those of all batches so far."""
+class Values:
+    """Distinct values of columns in all batches so far, by column: each with its code. NaN is missing, and −0.0 is 0.0."""
 
-    columns: list[str]
-    known: list[dict[Any, int]] = field(default_factory=list)
-    places: dict[tuple[int, ...], int] = field(default_factory=dict)
-    counts: list[int] = field(default_factory=list)
+    known: dict[str, dict[Any, int]] = field(default_factory=dict)
 
-    def add(self, part: _Part) -> bool:
-        """False where there are too many."""
-        self.known = self.known or [{} for _ in self.columns]
-        mapped: list[Int] = []
-        for known, values, codes in zip(self.known, part.values, part.codes, strict=True):
-            used = np.unique(codes)
-            place = np.zeros(len(values), dtype=np.int64)
-            for k in used.tolist():
-                value = values[k]
-                key = None if value is None or value != value else value  # NaN is missing
-                place[k] = known.setdefault(key, len(known))
-            if len(known) > LEVELS:
-                return False
-            mapped.append(place[codes])
-        for combination, count in zip(
-            zip(*(m.tolist() for m in mapped), strict=True), part.counts.tolist(), strict=True
-        ):
-            place_of = self.places.setdefault(combination, len(self.counts))
-            if place_of == len(self.counts):
-                self.counts.append(0)
-            self.counts[place_of] += count
-        return len(self.counts) <= CELLS
+    def codes(self, column: str, values: Sequence[Any], used: Int) -> Int:
+        """The codes of those among the values of a batch that are in use, by their places; others have none."""
+        known = self.known.setdefault(column, {})
+        codes = np.zeros(len(values), dtype=np.int64)
+        for place in np.unique(used).tolist():
+            value = values[place]
+            key = None if value is None or value != value else value
+            codes[place] = known.setdefault(key, len(known))
+        return codes
 
-    def sorted(self) -> tuple[Int, Int]:
-        """The order of the combinations by their values, missing ones last, and their codes (m, columns) in that order."""
-        codes = np.array(list(self.places), dtype=np.int64).reshape(len(self.places), len(self.columns))
+    def most(self, columns: Iterable[str]) -> int:
+        """Values of the column that has the most of them."""
+        return max((len(self.known.get(name, ())) for name in columns), default=0)
+
+
+@dataclass
+class Combinations:
+    """The cells of all batches so far, which come in the order of the records."""
+
+    columns: tuple[str, ...]
+    values: Values
+    _codes: list[list[Int]] = field(default_factory=list)
+    _counts: list[Int] = field(default_factory=list)
+    _first: list[Int] = field(default_factory=list)
+    _settled: bool = True
+
+    def __len__(self) -> int:
+        """Cells, some of which may still be counted more than once."""
+        return sum(len(counts) for counts in self._counts)
+
+    def add(self, part: CellPart, first: int) -> None:
+        """The cells of one more batch, whose first record has this place among all."""
+        before = len(self._counts[0]) if self._counts else 0
+        pairs = zip(self.columns, part.values, part.codes, strict=True)
+        self._codes.append([self.values.codes(name, values, codes)[codes] for name, values, codes in pairs])
+        self._counts.append(part.counts)
+        self._first.append(part.first + first)
+        self._settled = False
+        if len(self) > max(2 * before, _WAITING):
+            self._together()
+
+    def _together(self) -> None:
+        """Each combination once, with its first record: that of the batch that came first."""
+        if self._settled:
+            return
+        self._settled = True
+        whole = [np.concatenate(parts) for parts in zip(*self._codes, strict=True)]
+        sizes = [len(self.values.known[name]) for name in self.columns]
+        place, counts = grouped(whole, sizes, np.concatenate(self._counts))
+        first = np.concatenate(self._first)[place]
+        self._codes, self._counts, self._first = [[c[place] for c in whole]], [counts], [first]
+
+    @property
+    def size(self) -> int:
+        """Distinct combinations."""
+        self._together()
+        return len(self)
+
+    @property
+    def counts(self) -> Int:
+        """Records of each (m,)."""
+        self._together()
+        return self._counts[0] if self._counts else np.zeros(0, dtype=np.int64)
+
+    @property
+    def first(self) -> Int:
+        """The place of the first record of each among all (m,)."""
+        self._together()
+        return self._first[0] if self._first else np.zeros(0, dtype=np.int64)
+
+    def by_value(self) -> Int:
+        """The order of the combinations by their values, missing ones last."""
+        self._together()
         ranks = []
-        for k, known in enumerate(self.known):
+        for name, codes in zip(self.columns, self._codes[0], strict=True):
+            known = self.values.known[name]
             by_value = sorted(known, key=lambda v: (v is None, 0 if v is None else v))
             rank = np.empty(len(known), dtype=np.int64)
             rank[[known[v] for v in by_value]] = np.arange(len(known))
-            ranks.append(rank[codes[:, k]])
-        order = np.lexsort(ranks[::-1])
-        return order, codes[order]
+            ranks.append(rank[codes])
+        return np.lexsort(ranks[::-1])
 
-    def table(self, schema: pa.Schema, codes: Int) -> pa.Table:
-        arrays = []
-        for k, (name, known) in enumerate(zip(self.columns, self.known, strict=True)):
-            kind = schema.field(name).type
-            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-            arrays.append(pa.array([*known], kind).take(pa.array(codes[:, k])))
-        return pa.table(dict(zip(self.columns, arrays, strict=True)))
+    def table(self, schema: pa.Schema, order: Int, names: Collection[str] | None = None) -> pa.Table:
+        """The values of the combinations, one in a row, in an order; all columns, or some."""
+        self._together()
+        arrays = {}
+        codes = self._codes[0] if self._codes else [np.zeros(0, dtype=np.int64)] * len(self.columns)
+        for name, own in zip(self.columns, codes, strict=True):
+            if names is None or name in names:
+                kind = schema.field(name).type
+                kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+                arrays[name] = pa.array([*self.values.known.get(name, ())], kind).take(pa.array(own[order]))
+        return pa.table(arrays)

@@ -107,7 +107,7 @@ class Source(ABC):
             kind = self.schema.field(name).type
             if pa.types.is_nested(kind):
                 raise DataError(
-                    f"column {name!r} of {self.label} is of type {kind} and cannot be used: give numbers, text or true and false"
+                    f"column {name!r} of {self.label} is of type {_in_words(kind)} and cannot be used: give numbers, text or true and false"
                 )
 
     def table(self, batch: pa.RecordBatch | pa.Table) -> Table:
@@ -213,7 +213,7 @@ class FileSource(Source):
                 wider = _common(own.field(column.name).type, column.type)
                 if wider is None:
                     raise DataError(
-                        f"column {column.name!r} is of type {own.field(column.name).type} in {str(path)!r} and of type {column.type} in "
+                        f"column {column.name!r} is of type {_in_words(own.field(column.name).type)} in {str(path)!r} and of type {_in_words(column.type)} in "
                         f"{str(self.files[0])!r}: convert it to one type"
                     )
                 schema = schema if wider == column.type else schema.set(place, column.with_type(wider))
@@ -497,9 +497,9 @@ def _split(fragment: Any, path: Path, schema: pa.Schema) -> Iterator[Any]:
 def _neighbours(groups: Sequence[Any]) -> list[list[int]]:
     """Numbers of row groups that are read together."""
     out: list[list[int]] = []
-    size = PIECE
+    size = 0
     for group in groups:
-        if size + group.num_rows > PIECE:
+        if not out or size + group.num_rows > PIECE:
             out, size = [*out, []], 0
         out[-1].append(group.id)
         size += group.num_rows
@@ -610,6 +610,11 @@ def _named(data: Any) -> str:
 def _stamp(path: Path) -> tuple[int, int]:
     found = path.stat()
     return found.st_size, found.st_mtime_ns
+
+
+def _in_words(kind: Any) -> str:
+    """A type in a message; names of the fields of a nested one may be values."""
+    return quoted(str(kind)) if pa.types.is_nested(kind) else str(kind)
 
 
 def _family(kind: Any) -> Any:

@@ -46,7 +46,7 @@ def test_rare_values_that_are_seldom_kept_still_give_people_away() -> None:
 
 
 def test_records_by_class_size() -> None:
-    counts = dict(size_table(np.array([1, 1, 2, 2, 3, 3, 3, 12])))
+    counts = dict(size_table(np.array([1, 1, 2, 2, 3, 3, 3, 12]), np.ones(8, dtype=np.int64)))
     assert counts == {"1": 2, "2": 2, "3–4": 3, "5–9": 0, "10 or more": 1}
 
 

@@ -10,9 +10,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import pramana as pr
 from pramana.frames import build, read
+from pramana.frames.sources import source_of
 
 COLUMNS = {"a": ["x", "y", "x"], "b": [1.5, 2.0, -1.0], "c": [1, 2, 3]}
 
@@ -75,3 +77,12 @@ def test_what_is_wrong_with_a_confidential_file_is_said_without_a_value(
     with pytest.raises(pr.DataError, match=message) as caught:
         pr.risk(path, mechanism)
     assert "zqxsecret" not in str(caught.value)
+
+
+def test_an_empty_row_group_is_a_piece_without_records(tmp_path: Path) -> None:
+    for k, rows in enumerate((0, 2, 0)):
+        pd.DataFrame({"x": np.arange(rows)}).to_parquet(tmp_path / f"{k}.parquet", row_group_size=100)
+    assert parquet.read_metadata(tmp_path / "0.parquet").num_row_groups == 1
+    source = source_of(tmp_path, {}, 1e9)
+    assert source is not None
+    assert [piece.counted() for piece in source.pieces() or ()] == [0, 2, 0]

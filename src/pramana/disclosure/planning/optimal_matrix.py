@@ -25,7 +25,7 @@ from pramana.disclosure.planning.variance import DesignVariance, design_variance
 from pramana.disclosure.reports import Report
 from pramana.disclosure.risk.assessment import several
 from pramana.disclosure.risk.reidentification import link
-from pramana.disclosure.true_records import Gaps, levels_of, read_confidential
+from pramana.disclosure.true_records import Counted, Gaps, levels_of, read_confidential
 from pramana.disclosure.utility.expected_variance import PILOT_LIMIT, Pilot, pilot_of
 from pramana.errors import PramanaError, confidential
 from pramana.frames import Kind, Level, Table, encode
@@ -402,7 +402,7 @@ class _Column:
 
     def rate(self, matrix: Float) -> float:
         made = TransitionMatrix.from_columns(self.levels, matrix, kind=self.kind)
-        return link(self.table, Mechanism({self.name: made}), self.keys).worst_mean
+        return link(Counted.of(self.table), Mechanism({self.name: made}), self.keys).worst_mean
 
     def prior(self) -> Float:
         codes = encode(self.table.column(self.name), self.levels, column=self.name)

@@ -15,7 +15,14 @@ from pramana.disclosure.reports import Report
 from pramana.disclosure.risk.assessment import several
 from pramana.disclosure.risk.posterior import column_risk
 from pramana.disclosure.risk.reidentification import link
-from pramana.disclosure.true_records import Missing, given_mechanism, groups_of, levels_of, read_confidential
+from pramana.disclosure.true_records import (
+    Counted,
+    Missing,
+    given_mechanism,
+    groups_of,
+    levels_of,
+    read_confidential,
+)
 from pramana.disclosure.utility.costs import table_changes
 from pramana.disclosure.utility.expected_variance import Pilot, by_unit, pilot_of
 from pramana.errors import PramanaError, confidential, quoted_terms
@@ -264,7 +271,7 @@ def frontier(
         tuple(points.values()),
         marked,
         None if at is None else pilots[at[0]].parameters[at[1]],
-        link(table, made[grid[0]], known).before_mean if known else None,
+        link(Counted.of(table), made[grid[0]], known).before_mean if known else None,
         _prior(table, names),
         table.n,
         table.kind,
@@ -385,9 +392,10 @@ class _Spread:
 def _point(
     keep: float | None, mechanism: Mechanism, table: Table, keys: Sequence[str], spread: _Spread | None, tell: Tell
 ) -> Point:
-    risks = [column_risk(a, table, None, None) for a in mechanism.assignments]
+    records = Counted.of(table)
+    risks = [column_risk(a, records, None) for a in mechanism.assignments]
     tell(0, 1)
-    linked = link(table, mechanism, keys, tell=part_of(tell, 0, 2)) if keys else None
+    linked = link(records, mechanism, keys, tell=part_of(tell, 0, 2)) if keys else None
     ratios = {} if spread is None else spread.ratios(mechanism, part_of(tell, 1, 2))
     return Point(
         keep,
@@ -398,7 +406,7 @@ def _point(
         None if linked is None else max(linked.after_largest, linked.ratio_largest),
         moved=max(
             t.moved
-            for t in table_changes(table, mechanism, (), None)
+            for t in table_changes(lambda _: records, mechanism, ())
             if len(t.columns) == 1 or len(mechanism.assignments) == 1
         ),
         **{"inflation": None, "effective": None, **ratios},

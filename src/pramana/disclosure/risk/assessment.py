@@ -2,34 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from pramana.analysis.question import question
+from pramana.analysis.task import bytes_of
+from pramana.disclosure.collapsed_records import (
+    CELL,
+    Collapsed,
+    Look,
+    Margin,
+    Published,
+    TrueSource,
+    collapsed,
+    published_source,
+    rearranged,
+    source_in_blocks,
+)
+from pramana.disclosure.release.handling import Asked
 from pramana.disclosure.release.ledger import Composition, compose
 from pramana.disclosure.reports import Report
 from pramana.disclosure.risk.noise import Guess
 from pramana.disclosure.risk.posterior import ColumnRisk, LevelRisk, column_risks
-from pramana.disclosure.risk.reidentification import Linkage
+from pramana.disclosure.risk.reidentification import Linkage, keys_through, linking_columns
 from pramana.disclosure.risk.reidentification import link as links
 from pramana.disclosure.true_records import (
+    Counted,
+    Margins,
     Missing,
     aligned,
+    check_missing,
     given_mechanism,
+    held_bytes,
     read_confidential,
     text_levels,
     told_of_release,
+    touched,
     unreleased,
+    used_columns,
 )
-from pramana.disclosure.utility.costs import AnalysisCost, TableChange, Utility, rows_of_analysis, utility_of
-from pramana.disclosure.utility.expected_variance import pilot_of
-from pramana.errors import PramanaError, confidential
+from pramana.disclosure.utility.costs import (
+    MARGIN_LIMIT,
+    AnalysisCost,
+    TableChange,
+    Utility,
+    columns_of,
+    rows_of_analysis,
+    table_changes,
+    table_sides,
+)
+from pramana.disclosure.utility.expected_variance import FEWEST, analysis_columns, pilot_of
+from pramana.disclosure.utility.summed_variance import summed_variance
+from pramana.errors import DataError, PramanaError, confidential, listing
+from pramana.estimating.function import Question
 from pramana.frames import Table, read
+from pramana.frames.cells import CELLS, LEVELS, ordered_among
 from pramana.frames.folders import files_of, read_files
+from pramana.frames.marks import refuse_undeclared
+from pramana.frames.sources import Source
 from pramana.mechanism import Mechanism
 from pramana.numbers import count
 from pramana.progress import Tell, silent
@@ -154,6 +190,9 @@ def analysis_sheet(analyses: Sequence[AnalysisCost]) -> Sheet:
     rows = [(*list(row.values())[:-1], round(row["effective_n"])) for row in found]
     columns = ("analysis", "term", "clean s.e.", "expected s.e.", "variance times", "effective n")
     notes = tuple(f"{a.label}: without {a.left_out} records that have missing values" for a in analyses if a.left_out)
+    notes += tuple(
+        f"{a.label}: {', '.join(a.sampled)} learned from a random sample of the records" for a in analyses if a.sampled
+    )
     drawn = [a for a in analyses if a.variance.draws is not None]
     notes += tuple(f"{a.label}: averaged over {a.variance.draws} draws of its noise, right to about 1 %" for a in drawn)
     how = "expectation" if drawn else "exact expectation"
@@ -291,13 +330,14 @@ def risk(
     ledger: str | Path | None = None,
     dataset: str | None = None,
     missing: Missing = "keep",
+    memory: float | str | None = None,
     tell: Tell = silent,
 ) -> Risk:
     """Disclosure risk and utility of a mechanism on the custodian's true file.
 
     Parameters
     ----------
-    data : the confidential file or frame.
+    data : the confidential file or frame; or files that stand for one: a folder, a pattern or a list.
     mechanism : a Mechanism, the path of its description, or that of a design file (TOML).
     keys : columns by which an attacker knows a person; perturbed ones are matched through P, those with noise not at all.
     prior : frequencies that an attacker is taken to know, by column; those of the file without them.
@@ -309,6 +349,8 @@ def risk(
     missing : "keep" looks at all records as the release holds them: a missing value is published as such, so that it is known
         of a person like any other key, and links are counted among all records. "drop" looks at a release of the complete
         records alone, "error" refuses missing values.
+    memory : bytes that the records may take, or a text such as "500 MB"; 1 GB by default. Files beyond that are read block by block and
+        collapsed to distinct combinations of values; the answer is the same. Frames are in memory already.
     tell : called with how many of the links through the keys were weighed, and of how many: most of the work, done last.
 
     >>> import pramana as pr
@@ -317,46 +359,205 @@ def risk(
     >>> [(level.released, level.exposed, round(level.posterior, 3)) for level in report["ill"].levels]
     [('no', 'no', 0.973), ('yes', 'no', 0.692)]
     """
+    check_missing(missing)
     body = told_of_release(released)
     given = given_mechanism(mechanism, data, body)
     known = given.mechanism
-    plans = [question(a) for a in several(analyses)]
     if link is not None and released is None:
         raise PramanaError("link belongs to released: give the released file, or leave out the link file")
     if body.get("shuffled") and link is None:
         raise PramanaError("the records of the released file were shuffled: give its link file too")
-    public = None if released is None else _published(released, known, several(keys))
-    hidden = [] if public is None else unreleased([k for k in several(keys) if k not in known.columns], public, body)
-    names = [k for k in several(keys) if k not in hidden]
-    used = [v for p in plans for v in p.variables] + several(weights)
-    table, kept = read_confidential(data, given, [*names, *hidden, *used], missing)
-    clear = [c for c in dict.fromkeys([*names, *known.context]) if c not in known.columns]
-    linked = None if link is None else Path(link)
-    shown = None if public is None else aligned(public, linked, kept, table, known, clear)
     _check_prior(prior, known)
-    columns = tuple(c for a in known.assignments for c in column_risks(a, table, _given(prior, a.columns), shown))
-    pilots = [pilot_of(p, table, known, weights) for p in plans]
-    cost = utility_of(table, known, pilots, clear, shown)
-    found = links(table, known, names, shown, tell) if names else None
-    rows = np.flatnonzero(kept)
+    asked = _Asked(
+        data,
+        given,
+        tuple(several(keys)),
+        tuple(question(a) for a in several(analyses)),
+        weights,
+        prior or {},
+        released,
+        None if link is None else Path(link),
+        body,
+        missing,
+        bytes_of(memory),
+    )
+    records = asked.read()
+    columns = tuple(
+        c for a in known.assignments for c in column_risks(a, records.needed(touched(a)), _given(prior, a.columns))
+    )
+    costs = tuple(map(records.cost, asked.plans))
+    tables = tuple(table_changes(records.margins, known, records.clear))
+    names = records.keys
+    found = links(records.needed(linking_columns(known, names)), known, names, tell) if names else None
     return Risk(
-        table.n,
+        records.n,
         known.epsilon,
-        tuple(replace(c, exposure=replace(c.exposure, row=int(rows[c.exposure.row]))) for c in columns),
-        None if found is None else replace(found, row=int(rows[found.row])),
-        cost,
+        columns,
+        found,
+        Utility(tables, costs),
         None if ledger is None else compose(ledger, known, data, dataset, released),
-        kept.size - table.n,
-        tuple(hidden),
+        records.left_out,
+        tuple(k for k in asked.keys if k not in names),
         known.epsilon_condition,
         None if known.unit is None else known.unit.column,
     )
 
 
-def _published(released: Any, known: Mechanism, keys: Sequence[str]) -> Table:
-    """The released records, of several files the columns that are looked at."""
-    files, text = files_of(released), text_levels(known)
-    return read_files(files, text, {*known.columns, *known.file_columns, *keys}) if files else read(released, text=text)
+@dataclass(frozen=True)
+class _Records:
+    """The records that are assessed, in memory or collapsed.
+
+    Attributes
+    ----------
+    keys : those that the release has. clear : columns that are tabulated with the perturbed ones.
+    cost : from an analysis to what the randomisation costs it.
+    """
+
+    n: int
+    left_out: int
+    keys: tuple[str, ...]
+    clear: tuple[str, ...]
+    margins: Margins
+    cost: Callable[[Question], AnalysisCost]
+
+    def needed(self, columns: Sequence[str]) -> Counted:
+        found = self.margins(columns)
+        assert found is not None
+        return found
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is to be assessed."""
+
+    data: Any
+    given: Asked
+    keys: tuple[str, ...]
+    plans: tuple[Question, ...]
+    weights: str | None
+    prior: Mapping[str, Any]
+    released: Any
+    link: Path | None
+    body: Mapping[str, Any]
+    missing: Missing
+    memory: float
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return self.given.mechanism
+
+    @property
+    def columns(self) -> list[str]:
+        """Whatever is looked at."""
+        return [*self.keys, *(v for p in self.plans for v in p.variables), *several(self.weights)]
+
+    def read(self) -> _Records:
+        used = used_columns(self.columns, self.mechanism)
+        source = source_in_blocks(self.data, text_levels(self.mechanism), len(used), self.memory)
+        return self._held() if source is None else self._collapsed(source, used)
+
+    def _matched(self, released: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Keys that a released file with these columns has, and clear columns that go with them."""
+        hidden = unreleased([k for k in self.keys if k not in self.mechanism.columns], released, self.body)
+        names = tuple(k for k in self.keys if k not in hidden)
+        clear = dict.fromkeys([*names, *self.mechanism.context])
+        return names, tuple(c for c in clear if c not in self.mechanism.columns)
+
+    # In memory.
+
+    def _held(self) -> _Records:
+        known, text = self.mechanism, text_levels(self.mechanism)
+        public = None
+        if self.released is not None:
+            files = files_of(self.released)
+            wanted = {*known.columns, *known.file_columns, *self.keys}
+            public = read_files(files, text, wanted) if files else read(self.released, text=text)
+        names, clear = self._matched(self.keys if public is None else public.names)
+        table, kept = read_confidential(self.data, self.given, self.columns, self.missing, memory=np.inf)
+        shown = None if public is None else aligned(public, self.link, kept, table, known, clear)
+        records = Counted.of(table, np.flatnonzero(kept), shown)
+
+        def cost(plan: Question) -> AnalysisCost:
+            pilot = pilot_of(plan, table, known, self.weights)
+            return AnalysisCost(pilot.label, pilot.expected(known), table.n - pilot.n)
+
+        return _Records(table.n, kept.size - table.n, names, clear, lambda _: records, cost)
+
+    # In blocks.
+
+    def _collapsed(self, source: Source, used: Sequence[str]) -> _Records:
+        known, text = self.mechanism, text_levels(self.mechanism)
+        source.require(used)
+        levels = {v.name: v.levels or () for v in known.schema.variables.values()}
+        refuse_undeclared(self.data, levels, self.given.missing)
+        public = None if self.released is None else published_source(self.released, text)
+        names, clear = self._matched(self.keys if public is None else public.names)
+        if names:
+            keys_through(known, names, used)
+        shown = None
+        if public is not None:
+            wanted = tuple(dict.fromkeys([*known.columns, *clear]))
+            public.require(wanted)
+            public = public if self.link is None else rearranged(public, wanted, self.link, self.memory)
+            shown = Published(public, wanted, clear, self.link is not None)
+        look = Look(
+            self.given,
+            tuple(used),
+            self.missing,
+            int(self.memory / CELL),
+            tuple(self._margins(names, clear, public is not None)),
+            clear,
+        )
+        found = collapsed(source, look, shown, self.prior, self.memory)
+        records = TrueSource(found.source, self.given, () if self.missing == "keep" else tuple(used))
+        cost = partial(self._cost, records, found)
+        return _Records(found.n, found.rows - found.n, names, clear, found.margins, cost)
+
+    def _margins(self, names: Sequence[str], clear: Sequence[str], released: bool) -> Iterator[Margin]:
+        """What is counted: each combination of columns once."""
+        known = self.mechanism
+        asked = [Margin(touched(a), f"the values of {listing(a.columns)}", released, a) for a in known.assignments]
+        for sides in table_sides(known, clear):
+            few = {side: MARGIN_LIMIT for side in sides if isinstance(side, str)}
+            columns = columns_of(sides)
+            asked.append(Margin(columns, f"the columns {listing(columns)} of a table", released, values=few))
+        if names:
+            asked.append(Margin(linking_columns(known, names), f"the keys {listing(names)}", released))
+        for plan in self.plans:
+            columns = analysis_columns(plan, known, self.weights)
+            asked.append(Margin(columns, plan.label, values=dict.fromkeys(columns, LEVELS), cells=CELLS))
+        found: dict[tuple[str, ...], Margin] = {}
+        for margin in asked:
+            found.setdefault(margin.columns, margin)
+        yield from found.values()
+
+    def _cost(self, source: Source, found: Collapsed, plan: Question) -> AnalysisCost:
+        """Of an analysis: from its cells where these are few, else from sums over blocks, or in memory where it draws noise."""
+        known = self.mechanism
+        columns = analysis_columns(plan, known, self.weights)
+        cells = found.margins(columns)
+        if any(a.numeric for a in known.used_by(plan.variables)):
+            held = _held_columns(source, columns, found.n, plan.label, self.memory)
+            pilot = pilot_of(plan, held, known, self.weights)
+        elif cells is not None and not ordered_among(source.schema, columns):
+            pilot = pilot_of(plan, cells.table, known, self.weights, cells.counts)
+        else:
+            summed = summed_variance(plan, source, known, self.weights)
+            left = found.n - summed.variance.n
+            return AnalysisCost(plan.label, summed.variance, left, summed.sampled)
+        return AnalysisCost(pilot.label, pilot.expected(known), found.n - pilot.n)
+
+
+def _held_columns(source: Source, columns: Sequence[str], n: int, label: str, memory: float) -> Table:
+    """Records of an analysis that draws noise, each of them several times."""
+    needed = held_bytes(n, len(columns)) * FEWEST
+    if needed > memory:
+        raise DataError(
+            f"the analysis {label!r} uses numbers with noise, for which each of {n} records is drawn {FEWEST} times in memory, about "
+            f"{needed / 1e9:.2g} GB: raise memory= (now {memory / 1e9:g} GB), or take a random part of the file as the pilot"
+        )
+    schema = pa.schema([source.schema.field(name) for name in columns])
+    return source.table(pa.Table.from_batches(source.batches(columns), schema))
 
 
 def several(given: Any) -> list[Any]:

@@ -69,8 +69,16 @@ class Vectors:
     prior: Float
 
     @classmethod
-    def of(cls, noise: JointGaussianNoise, values: Float, prior: Any, columns: tuple[str, ...]) -> tuple[Vectors, Int]:
-        """With the shares of the records (n, q), or those that an attacker is taken to know; and the vector of every record (n,)."""
+    def of(
+        cls,
+        noise: JointGaussianNoise,
+        values: Float,
+        prior: Any,
+        columns: tuple[str, ...],
+        counts: Int | None = None,
+    ) -> tuple[Vectors, Int]:
+        """With the shares of the values (n, q), each of so many records (n,), or those that an attacker is taken to know; and the vector of
+        each (n,)."""
         true = noise.true_steps(values) * noise.grids
         known = None if prior is None else _given(noise, prior, columns)
         held = true if known is None else np.concatenate([true, known[0]])
@@ -79,12 +87,14 @@ class Vectors:
         while len(places) > MOST:
             steps = steps * np.sqrt(2)
             places, again = _merged(held, steps)
-        weights = np.full(len(true), 1 / len(true))
+        times = np.ones(len(true)) if counts is None else counts.astype(float)
+        weights = times / times.sum()
         if known is not None:
+            times = np.concatenate([times, np.ones(len(known[1]))])
             weights = np.concatenate([np.zeros(len(true)), known[1]])
         centre = weights @ held
         held = held - centre
-        means = _averaged(again, held)
+        means = _averaged(again, held, times)
         apart = held - means[again]
         within = (apart * weights[:, None]).T @ apart
         shares = np.asarray(np.bincount(again, weights), dtype=float)
@@ -169,10 +179,10 @@ class Vectors:
         return held
 
 
-def _averaged(group: Int, values: Float) -> Float:
-    """Means (m, q) of vectors (n, q) by group."""
-    sums = np.stack([np.bincount(group, column) for column in values.T], axis=1)
-    return np.asarray(sums / np.bincount(group)[:, None])
+def _averaged(group: Int, values: Float, times: Float) -> Float:
+    """Means (m, q) of vectors (n, q) by group, each of which occurs so many times (n,)."""
+    sums = np.stack([np.bincount(group, times * column) for column in values.T], axis=1)
+    return np.asarray(sums / np.bincount(group, times)[:, None])
 
 
 def _merged(values: Float, steps: Float) -> tuple[Int, Int]:

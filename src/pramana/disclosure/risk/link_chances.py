@@ -22,6 +22,8 @@ from pramana.progress import Tell, silent
 TINY = 1e-300
 NEGLIGIBLE = -37.0
 """Logarithm of a chance below rounding, 1e-16."""
+ENTRIES = 2_000_000
+"""Counts of single records that are looked at in one go."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,9 @@ def expected_links(matrix: Float, counts: Float, scores: Float | None = None, te
 
 
 def likelihood_ratios(matrix: Float, counts: Float) -> Float:
-    """`P[r, z]` over the expected share of r: a rare value that fits says more than a common one (R, R)."""
-    released = matrix @ (counts.sum(axis=0) / counts.sum())
+    """`P[r, z]` over the expected share of r, from the records of each true combination (R,): a rare value that fits says more than a common
+    one (R, R)."""
+    released = matrix @ (counts / counts.sum())
     return np.divide(matrix, released[:, None], out=np.zeros_like(matrix), where=released[:, None] > 0)
 
 
@@ -136,13 +139,15 @@ def expected_uniques(matrix: Float, counts: Float) -> float:
 
 
 def realised_links(matrix: Float, counts: Float, clear: Int, true: Int, seen: Int) -> Float:
-    """Chance (n,) of a correct link in the file that was released; `counts` are of released combinations (C, R)."""
+    """Chance (n,) of a correct link in the file that was released; `counts` are of released combinations (C, R), `clear` the rows of it."""
     out = np.zeros(clear.size)
+    size = max(1, ENTRIES // counts.shape[1])
     for z in np.unique(true):
         groups = score_groups(matrix[:, z])
-        rows = np.flatnonzero(true == z)
-        present = counts[clear[rows]] > 0
-        best = np.where(present, groups, groups.max() + 1).min(axis=1)
-        ties = np.sum(np.where(groups == best[:, None], counts[clear[rows]], 0.0), axis=1)
-        out[rows] = np.where(groups[seen[rows]] == best, 1 / ties, 0.0)
+        whole = np.flatnonzero(true == z)
+        for rows in np.split(whole, range(size, whole.size, size)):
+            held = counts[clear[rows]]
+            best = np.where(held > 0, groups, groups.max() + 1).min(axis=1)
+            ties = np.sum(np.where(groups == best[:, None], held, 0.0), axis=1)
+            out[rows] = np.where(groups[seen[rows]] == best, 1 / ties, 0.0)
     return out

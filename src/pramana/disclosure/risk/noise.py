@@ -68,19 +68,20 @@ class Numbers:
     prior: Float
 
     @classmethod
-    def of(cls, noise: GridNoise, values: Float, prior: Any, columns: tuple[str, ...]) -> Numbers:
-        """With the shares of the values themselves (n,), or those that an attacker is taken to know, by value."""
+    def of(
+        cls, noise: GridNoise, values: Float, prior: Any, columns: tuple[str, ...], counts: Int | None = None
+    ) -> Numbers:
+        """With the shares of the values themselves (m,), each of so many records (m,), or those that an attacker is taken to know, by value."""
         kind = ClampedNumbers if noise.clamps else cls
         steps = noise.true_steps(values)
         known = None if prior is None else _given(noise, prior, columns)
         held = steps if known is None else np.concatenate([steps, known[0]])
-        steps_of_noise = int(noise.spread / noise.grid)
-        fine = 1 if noise.on_grid and steps_of_noise <= EXACT else max(steps_of_noise // FINE, 1)
-        merged = max(fine, -(-int(np.ptp(held)) // WIDEST))
+        merged = _merging(noise, int(held.min()), int(held.max()))
         places = np.floor_divide(held + merged // 2, merged)
         lowest = int(places.min())
         if known is None:
-            shares = np.bincount(places - lowest) / places.size
+            held_by = np.bincount(places - lowest, counts)
+            shares = np.asarray(held_by / held_by.sum(), dtype=float)
         else:
             shares = np.bincount(places[steps.size :] - lowest, known[1], int(np.ptp(places)) + 1)
         return kind(noise, merged * noise.grid, lowest, shares)
@@ -182,6 +183,39 @@ class Numbers:
 
 
 @dataclass(frozen=True)
+class Coarse:
+    """Numbers of many records under one noise, in the steps that count as one: `Numbers` of what it gives are those of the numbers themselves.
+
+    Attributes
+    ----------
+    merged : steps of the noise's grid that count as one. low, high : the smallest and the largest true value, in steps of the grid.
+    """
+
+    noise: GridNoise
+    merged: int
+    low: int
+    high: int
+
+    @classmethod
+    def of(cls, noise: GridNoise, ends: tuple[int, int], prior: Any, columns: tuple[str, ...]) -> Coarse:
+        """From the ends of the true values, and the frequencies that an attacker is taken to know."""
+        known = [] if prior is None else _given(noise, prior, columns)[0].tolist()
+        return cls(noise, _merging(noise, min([ends[0], *known]), max([ends[1], *known])), *ends)
+
+    def true(self, values: Float) -> Float:
+        """The middle of each value's step, but for the ends, which decide how many there are."""
+        steps = self.noise.true_steps(values)
+        middle = np.clip(self._middle(steps), self.low, self.high)
+        return np.asarray(np.where((steps == self.low) | (steps == self.high), steps, middle) * self.noise.grid)
+
+    def released(self, values: Float) -> Float:
+        return np.asarray(self._middle(self.noise.released_steps(values)) * self.noise.grid)
+
+    def _middle(self, steps: Int) -> Int:
+        return np.floor_divide(steps + self.merged // 2, self.merged) * self.merged
+
+
+@dataclass(frozen=True)
 class ClampedNumbers(Numbers):
     """The same where what is released is clamped to the bounds: either end stands for all draws beyond it."""
 
@@ -222,6 +256,13 @@ class ClampedNumbers(Numbers):
             posterior = _ratio(self.prior[places] * chance, self.released[end])
             expected, largest = expected + posterior * chance, np.maximum(largest, posterior)
         return expected, largest
+
+
+def _merging(noise: GridNoise, low: int, high: int) -> int:
+    """Steps of the noise's grid that count as one, where true values lie between two, in steps."""
+    spread = int(noise.spread / noise.grid)
+    fine = 1 if noise.on_grid and spread <= EXACT else max(spread // FINE, 1)
+    return max(fine, -(-(high - low) // WIDEST))
 
 
 def _ratio(above: Float, below: Float) -> Float:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Float, Int
+from pramana.arrays import Bool, Float, Int
 from pramana.disclosure.risk.joint_noise import Vectors
 from pramana.disclosure.risk.noise import Guess, Numbers
-from pramana.disclosure.true_records import strata_of
+from pramana.disclosure.true_records import Counted, strata_of
 from pramana.errors import DataError, listing
-from pramana.frames import Level, Table
+from pramana.frames import Level
 from pramana.frames.table import is_missing
 from pramana.mechanism import Assignment, JointGaussianNoise, TransitionMatrix
 from pramana.mechanism.channels.matrix_forms import Banded, Mixture
@@ -112,31 +112,32 @@ class ColumnRisk:
 
 
 def column_risks(
-    assignment: Assignment, table: Table, prior: Mapping[Any, float] | Sequence[float] | None, released: Table | None
+    assignment: Assignment, records: Counted, prior: Mapping[Any, float] | Sequence[float] | None
 ) -> list[ColumnRisk]:
     """One for the columns that a matrix covers together, and one for each of those that share a noise."""
     if isinstance(assignment.channel, JointGaussianNoise):
-        return _joint_noise_risks(assignment, assignment.channel, table, prior, released)
-    return [column_risk(assignment, table, prior, released)]
+        return _joint_noise_risks(assignment, assignment.channel, records, prior)
+    return [column_risk(assignment, records, prior)]
 
 
 def column_risk(
-    assignment: Assignment, table: Table, prior: Mapping[Any, float] | Sequence[float] | None, released: Table | None
+    assignment: Assignment, records: Counted, prior: Mapping[Any, float] | Sequence[float] | None
 ) -> ColumnRisk:
     """Posterior and privacy loss of one channel on the custodian's file, over the records that have a value."""
-    cells = _present(assignment, table)
+    table, counts = records.table, records.counts
+    cells = _present(assignment, records)
     if assignment.numeric:
-        return _noise_risk(assignment, table, cells, prior, released)
+        return _noise_risk(assignment, records, cells, prior)
     codes, strata = cells.codes, strata_of(assignment, cells)
-    seen = None if released is None else cells_in(released, assignment).codes
+    seen = None if records.released is None else cells_in(records.released, assignment).codes
     named = list(assignment.matrices.items())
     matrices = {int(s): named[s][1] for s in np.unique(strata[cells.present])}
     levels: list[LevelRisk] = []
     expected, largest, realised = np.zeros(table.n), np.zeros(table.n), np.zeros(table.n)
     for position, matrix in matrices.items():
         rows = np.flatnonzero((strata == position) & cells.present)
-        shares = _prior(prior, matrix, codes[rows], assignment)
-        found = _sweep(matrix, shares, named[position][0], rows.size / table.n)
+        shares = _prior(prior, matrix, np.bincount(codes[rows], counts[rows], len(matrix)), assignment)
+        found = _sweep(matrix, shares, named[position][0], counts[rows].sum() / records.n)
         levels += found.levels
         expected[rows], largest[rows] = found.expected[codes[rows]], found.largest[codes[rows]]
         if seen is not None:
@@ -149,47 +150,48 @@ def column_risk(
         max(epsilon_within(m) for m in matrices.values()),
         _blocks(list(matrices.values())),
         tuple(levels),
-        _exposure(expected, largest, np.flatnonzero(cells.present)),
+        _exposure(records, expected, largest, cells.present),
         None if seen is None else float(realised.max()),
-        int(np.sum(~cells.present)),
-        int(np.sum(~cells.present & some)),
+        int(counts[~cells.present].sum()),
+        int(counts[~cells.present & some].sum()),
         told_given(assignment.channel),
     )
 
 
-def _present(assignment: Assignment, table: Table) -> Cells:
-    cells = cells_in(table, assignment)
+def _present(assignment: Assignment, records: Counted) -> Cells:
+    cells = cells_in(records.table, assignment)
     if not cells.present.any():
         raise DataError(
-            f"{listing(assignment.columns)} has no value in any of {table.n} records: leave it out of the mechanism"
+            f"{listing(assignment.columns)} has no value in any of {records.n} records: leave it out of the mechanism"
         )
     return cells
 
 
 def _joint_noise_risks(
-    assignment: Assignment, noise: JointGaussianNoise, table: Table, prior: Any, released: Table | None
+    assignment: Assignment, noise: JointGaussianNoise, records: Counted, prior: Any
 ) -> list[ColumnRisk]:
     """Of each column that shares a noise, to those who see all of them; its table is of what its own released value tells."""
-    cells = _present(assignment, table)
+    cells = _present(assignment, records)
     rows = np.flatnonzero(cells.present)
-    vectors, again = Vectors.of(noise, cells.codes[rows], prior, assignment.columns)
-    seen = None if released is None else cells_in(released, assignment).codes[rows]
+    vectors, again = Vectors.of(noise, cells.codes[rows], prior, assignment.columns, records.counts[rows])
+    seen = None if records.released is None else cells_in(records.released, assignment).codes[rows]
+    alone = replace(records, released=None).where(cells.present)
     realised = None if seen is None else vectors.realised(again, seen)
     before, after = (np.sqrt(errors) for errors in vectors.guesses())
     found = []
     for place, margin in enumerate(assignment.margins):
-        expected, largest = np.zeros(table.n), np.zeros(table.n)
+        expected, largest = np.zeros(records.table.n), np.zeros(records.table.n)
         expected[rows], largest[rows] = vectors.told.expected[again, place], vectors.told.largest[again, place]
-        alone = column_risk(margin, table.where(cells.present), prior and vectors.margin(place), None)
+        own = column_risk(margin, alone, prior and vectors.margin(place))
         guess = Guess(
             noise.law, float(vectors.steps[place]), float(before[place]), float(after[place]), assignment.columns
         )
         found.append(
             replace(
-                alone,
-                exposure=_exposure(expected, largest, rows),
+                own,
+                exposure=_exposure(records, expected, largest, cells.present),
                 realised=None if realised is None else float(realised[:, place].max()),
-                missing=int(np.sum(~cells.present)),
+                missing=int(records.counts[~cells.present].sum()),
                 bare=0,
                 guess=guess,
             )
@@ -197,29 +199,32 @@ def _joint_noise_risks(
     return found
 
 
-def _noise_risk(assignment: Assignment, table: Table, cells: Cells, prior: Any, released: Table | None) -> ColumnRisk:
+def _noise_risk(assignment: Assignment, records: Counted, cells: Cells, prior: Any) -> ColumnRisk:
     """The same of numbers with noise, whose levels are the true values that occur."""
-    strata = strata_of(assignment, cells)
-    seen = None if released is None else cells_in(released, assignment).codes
+    strata, counts = strata_of(assignment, cells), records.counts
+    seen = None if records.released is None else cells_in(records.released, assignment).codes
     levels: list[LevelRisk] = []
-    expected, largest, realised = np.zeros(table.n), np.zeros(table.n), np.zeros(table.n)
+    expected, largest, realised = (np.zeros(counts.size) for _ in range(3))
     errors, step = np.zeros(2), 0.0
     for position, (stratum, noise) in enumerate(assignment.noises.items()):
         rows = np.flatnonzero((strata == position) & cells.present)
         if not rows.size:
             continue
-        numbers = Numbers.of(noise, cells.codes[rows], prior, assignment.columns)
-        weight, places = rows.size / table.n, numbers.places(cells.codes[rows])
+        numbers, size = (
+            Numbers.of(noise, cells.codes[rows], prior, assignment.columns, counts[rows]),
+            int(counts[rows].sum()),
+        )
+        weight, places = size / records.n, numbers.places(cells.codes[rows])
         distinct, again = np.unique(places, return_inverse=True)
         mean, most = numbers.own(distinct)
         expected[rows], largest[rows] = mean[again], most[again]
         if seen is not None:
             realised[rows] = numbers.realised(places, seen[rows])
         bound = float(np.exp(min(noise.epsilon, 700.0))) if np.isfinite(noise.epsilon) else np.inf
-        for value, share, exposed, known, after, factor, ruled in numbers.telling(rows.size):
+        for value, share, exposed, known, after, factor, ruled in numbers.telling(size):
             levels.append(LevelRisk(value, stratum, share * weight, exposed, known, after, factor, bound, ruled))
-        errors, step = errors + rows.size * np.array(numbers.guess()), max(step, numbers.step)
-    before, after = np.sqrt(errors / int(cells.present.sum())).tolist()
+        errors, step = errors + size * np.array(numbers.guess()), max(step, numbers.step)
+    before, after = np.sqrt(errors / int(counts[cells.present].sum())).tolist()
     law = "; ".join(dict.fromkeys(noise.law for noise in assignment.noises.values()))
     return ColumnRisk(
         assignment.columns,
@@ -228,23 +233,24 @@ def _noise_risk(assignment: Assignment, table: Table, cells: Cells, prior: Any, 
         assignment.channel.epsilon,
         (),
         tuple(levels),
-        _exposure(expected, largest, np.flatnonzero(cells.present)),
+        _exposure(records, expected, largest, cells.present),
         None if seen is None else float(realised.max()),
-        int(np.sum(~cells.present)),
+        int(counts[~cells.present].sum()),
         guess=Guess(law, step, before, after),
     )
 
 
-def _exposure(expected: Float, largest: Float, present: Int) -> Exposure:
-    worst = int(np.argmax(expected))
-    alike = int(np.sum(np.isclose(expected[present], expected[worst], rtol=1e-12)))
-    return Exposure(float(expected[present].mean()), float(expected[worst]), float(largest[worst]), worst, alike)
+def _exposure(records: Counted, expected: Float, largest: Float, present: Bool) -> Exposure:
+    worst, counts = records.first_of_most(expected), records.counts[present]
+    alike = int(counts[np.isclose(expected[present], expected[worst], rtol=1e-12)].sum())
+    mean = float(np.average(expected[present], weights=counts))
+    return Exposure(mean, float(expected[worst]), float(largest[worst]), int(records.rows[worst]), alike)
 
 
-def _prior(given: Any, matrix: TransitionMatrix, codes: Int, assignment: Assignment) -> Float:
-    """Frequencies an attacker is taken to know: those of the file, unless others are given."""
+def _prior(given: Any, matrix: TransitionMatrix, counts: Any, assignment: Assignment) -> Float:
+    """Frequencies an attacker is taken to know: those of the file, whose records of each level these are (K,), unless others are given."""
     if given is None:
-        return np.bincount(codes, minlength=len(matrix)) / codes.size
+        return np.asarray(counts / counts.sum(), dtype=float)
     values = [given.get(level, 0.0) for level in matrix.levels] if isinstance(given, Mapping) else list(given)
     shares = np.asarray(values, dtype=float)
     if shares.shape != (len(matrix),) or np.any(~(shares >= 0)) or abs(shares.sum() - 1) > 1e-8:

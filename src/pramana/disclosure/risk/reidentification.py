@@ -9,7 +9,7 @@ import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.disclosure.risk import link_chances
-from pramana.disclosure.true_records import groups_of, strata_of
+from pramana.disclosure.true_records import Counted, groups_of, strata_of, touched
 from pramana.errors import DataError, listing, quoted
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism
@@ -78,7 +78,7 @@ class Linkage:
 
 @dataclass(frozen=True)
 class KeyFile:
-    """The keys of every record as codes: clear class, stratum and combination of perturbed keys.
+    """The keys of every row of a table as codes: clear class, stratum and combination of perturbed keys.
 
     A record in which a perturbed key is missing is published as it is: what it has of that key belongs to its clear class,
     and the key has no choice of matrix (`AS_IS`) and a code that stays.
@@ -109,14 +109,12 @@ class KeyFile:
         return out
 
 
-def key_file(table: Table, mechanism: Mechanism, keys: Sequence[str]) -> KeyFile:
-    """Codes of the keys of every record."""
-    if isinstance(keys, str):
-        keys = (keys,)
-    absent = [k for k in keys if k not in table.names]
+def keys_through(mechanism: Mechanism, keys: Sequence[str], names: Sequence[str]) -> tuple[Assignment, ...]:
+    """What perturbs some of the keys, which are columns of the data; refused where links cannot be weighed through it."""
+    absent = [k for k in keys if k not in names]
     if absent or not keys or len(set(keys)) < len(keys):
         raise DataError(
-            f"keys {listing(keys)} must name columns of the data, each once: the columns are {quoted(listing(table.names, 20))}"
+            f"keys {listing(keys)} must name columns of the data, each once: the columns are {quoted(listing(names, 20))}"
         )
     assignments = tuple(mechanism.used_by(keys))
     noisy = [c for a in assignments if a.numeric for c in a.columns]
@@ -125,15 +123,27 @@ def key_file(table: Table, mechanism: Mechanism, keys: Sequence[str]) -> KeyFile
             f"the key {noisy[0]!r} gets noise, and links are weighed through transition matrices alone: leave it out of the keys, or "
             "release it on a clamped grid, as the matrix of GeometricNoise(..., bounds=...).clamped()"
         )
-    hidden_names = {c for a in assignments for c in a.columns}
-    context = [c for a in assignments for c in a.channel.context]
-    clear_names = tuple(dict.fromkeys([*(k for k in keys if k not in hidden_names), *context]))
-    sizes = tuple(len(a.channel.levels or ()) for a in assignments)
+    sizes = [len(a.channel.levels or ()) for a in assignments]
     if np.prod(sizes, dtype=float) > COMBINATIONS_LIMIT:
         raise DataError(
             f"the perturbed keys have {np.prod(sizes, dtype=float):.3g} combinations of levels; the limit is {COMBINATIONS_LIMIT}: use fewer keys or "
             "merge levels"
         )
+    return assignments
+
+
+def linking_columns(mechanism: Mechanism, keys: Sequence[str]) -> tuple[str, ...]:
+    """The columns by which records are linked: keys, columns that are perturbed together with one, and those that decide a matrix."""
+    return tuple(dict.fromkeys([*keys, *(c for a in mechanism.used_by(keys) for c in touched(a))]))
+
+
+def key_file(table: Table, mechanism: Mechanism, keys: Sequence[str]) -> KeyFile:
+    """Codes of the keys of every row."""
+    assignments = keys_through(mechanism, keys, table.names)
+    hidden_names = {c for a in assignments for c in a.columns}
+    context = [c for a in assignments for c in a.channel.context]
+    clear_names = tuple(dict.fromkeys([*(k for k in keys if k not in hidden_names), *context]))
+    sizes = tuple(len(a.channel.levels or ()) for a in assignments)
     cells = [cells_in(table, a) for a in assignments]
     codes = tuple(c.codes for c in cells)
     hidden = np.ravel_multi_index(codes, sizes) if sizes else np.zeros(table.n, dtype=np.int64)
@@ -165,39 +175,76 @@ def _combined(parts: Sequence[Int], n: int) -> Int:
     return code
 
 
-def class_sizes(codes: Int) -> Int:
-    """For each record, how many records have its code."""
-    return np.bincount(codes)[codes]
+def class_sizes(codes: Int, counts: Int) -> Int:
+    """For each row, how many records have its code; a row stands for so many (m,)."""
+    return np.bincount(codes, counts).astype(np.int64)[codes]
 
 
-def size_table(sizes: Int) -> tuple[tuple[str, int], ...]:
+def size_table(sizes: Int, counts: Int) -> tuple[tuple[str, int], ...]:
     """Records by the size of their class."""
     out = []
     for low, high in CLASSES:
         inside = (sizes >= low) & (sizes <= (high if high is not None else sizes.max(initial=low)))
-        out.append((str(low) if low == high else f"{low}–{high}" if high else f"{low} or more", int(inside.sum())))
+        label = str(low) if low == high else f"{low}–{high}" if high else f"{low} or more"
+        out.append((label, int(counts[inside].sum())))
     return tuple(out)
 
 
-def cells(clear: Int, hidden: Int, combinations: int) -> tuple[Float, Int]:
-    """Counts (classes, R) of distinct clear classes, and each record's class."""
-    distinct, place = np.unique(clear, return_inverse=True)
-    if distinct.size * combinations > CELLS_LIMIT:
-        raise DataError(
-            f"{distinct.size} classes of clear keys × {combinations} combinations of perturbed keys are above the limit of {CELLS_LIMIT:.0e}: "
-            "use fewer keys or merge levels"
-        )
-    counts = np.zeros((distinct.size, combinations))
-    np.add.at(counts, (place.ravel(), hidden), 1.0)
-    return counts, place.ravel().astype(np.int64)
+@dataclass(frozen=True)
+class Patterns:
+    """Clear classes, those with the same records of each combination of perturbed keys together.
+
+    Attributes
+    ----------
+    counts : records of each combination in a class of each pattern (D, R).
+    times : classes that have the pattern (D,).
+    of : the pattern of each row's class (m,).
+    total : records of each combination in all classes (R,).
+    """
+
+    counts: Float
+    times: Int
+    of: Int
+    total: Float
+
+    @classmethod
+    def among(cls, clear: Int, hidden: Int, counts: Int, combinations: int) -> Patterns:
+        """Of rows with a clear class and a combination (m,), each of which stands for so many records (m,)."""
+        held, place = np.unique(clear * combinations + hidden, return_inverse=True)
+        sizes = np.bincount(place.ravel(), counts, held.size).astype(np.int64)
+        classes, start, length = np.unique(held // combinations, return_index=True, return_counts=True)
+        alike = _alike(np.column_stack([held % combinations, sizes]), start, length)
+        first, times = np.unique(alike, return_index=True, return_counts=True)[1:]
+        if first.size * combinations > CELLS_LIMIT:
+            raise DataError(
+                f"{first.size} different classes of clear keys × {combinations} combinations of perturbed keys are above the limit of "
+                f"{CELLS_LIMIT:.0e}: use fewer keys or merge levels"
+            )
+        dense = np.zeros((first.size, combinations))
+        for pattern, one in enumerate(first):
+            own = slice(start[one], start[one] + length[one])
+            dense[pattern, held[own] % combinations] = sizes[own]
+        total = np.bincount(hidden, counts, combinations)
+        return cls(dense, times, alike[np.searchsorted(classes, clear)], np.asarray(total, dtype=float))
 
 
-def link(
-    table: Table, mechanism: Mechanism, keys: Sequence[str], released: Table | None = None, tell: Tell = silent
-) -> Linkage:
+def _alike(entries: Int, start: Int, length: Int) -> Int:
+    """Codes 0, 1, … of classes (C,) whose runs of entries (E, 2) are the same; entry by entry, so that no class is written out in full."""
+    entry = np.unique(entries, axis=0, return_inverse=True)[1].ravel()
+    found, used = np.zeros(start.size, dtype=np.int64), 1
+    for position in range(int(length.max(initial=0))):
+        rows = np.flatnonzero(length > position)
+        pairs = found[rows] * (entry.max() + 1) + entry[start[rows] + position]
+        seen, again = np.unique(pairs, return_inverse=True)
+        found[rows] = used + again.ravel()  # new codes: a class that ends here is not one that goes on
+        used += seen.size
+    return np.unique(found, return_inverse=True)[1].ravel()
+
+
+def link(records: Counted, mechanism: Mechanism, keys: Sequence[str], tell: Tell = silent) -> Linkage:
     """Re-identification through the keys, before and after the mechanism."""
-    file = key_file(table, mechanism, keys)
-    seen = None if released is None else key_file(released, mechanism, keys)
+    file, counts = key_file(records.table, mechanism, keys), records.counts
+    seen = None if records.released is None else key_file(records.released, mechanism, keys)
     after, exact, ratio, alone = (np.zeros(file.n) for _ in range(4))
     realised, released_uniques = np.zeros(file.n), 0.0
     strata = np.unique(file.strata)
@@ -205,50 +252,59 @@ def link(
         tells = [part_of(tell, 2 * k + attacker, 2 * len(strata)) for attacker in (0, 1)]
         rows = np.flatnonzero(file.strata == position)
         matrix = file.matrix(int(position))
-        counts, place = cells(file.clear[rows], file.hidden[rows], file.combinations)
-        distinct, again, times = np.unique(counts, axis=0, return_inverse=True, return_counts=True)
-        at = again.ravel()[place], file.hidden[rows]
-        after[rows] = link_chances.expected_links(matrix, distinct, tell=tells[0])[at]
-        ratios = link_chances.likelihood_ratios(matrix, counts)
-        ratio[rows] = link_chances.expected_links(matrix, distinct, ratios, tells[1])[at]
-        exact[rows] = link_chances.expected_exact_links(matrix, distinct)[at]
-        alone[rows] = link_chances.survival(matrix, distinct)[at]
+        found = Patterns.among(file.clear[rows], file.hidden[rows], counts[rows], file.combinations)
+        at = found.of, file.hidden[rows]
+        after[rows] = link_chances.expected_links(matrix, found.counts, tell=tells[0])[at]
+        ratios = link_chances.likelihood_ratios(matrix, found.total)
+        ratio[rows] = link_chances.expected_links(matrix, found.counts, ratios, tells[1])[at]
+        exact[rows] = link_chances.expected_exact_links(matrix, found.counts)[at]
+        alone[rows] = link_chances.survival(matrix, found.counts)[at]
         released_uniques += sum(
-            t * link_chances.expected_uniques(matrix, c[None]) for c, t in zip(distinct, times.tolist(), strict=True)
+            t * link_chances.expected_uniques(matrix, c[None])
+            for c, t in zip(found.counts, found.times.tolist(), strict=True)
         )
         if seen is not None:
-            shown, place = cells(file.clear[rows], seen.hidden[rows], file.combinations)
-            realised[rows] = link_chances.realised_links(matrix, shown, place, file.hidden[rows], seen.hidden[rows])
-    return _linkage(file, (after, exact, ratio), alone, released_uniques, _realised(seen, realised))
+            shown = Patterns.among(file.clear[rows], seen.hidden[rows], counts[rows], file.combinations)
+            realised[rows] = link_chances.realised_links(
+                matrix, shown.counts, shown.of, file.hidden[rows], seen.hidden[rows]
+            )
+    return _linkage(records, file, (after, exact, ratio), alone, released_uniques, _realised(records, seen, realised))
 
 
-def _realised(seen: KeyFile | None, links: Float) -> Realised | None:
+def _realised(records: Counted, seen: KeyFile | None, links: Float) -> Realised | None:
     if seen is None:
         return None
-    sizes = class_sizes(_combined([seen.clear, seen.hidden], seen.n))
-    return Realised(float(links.mean()), float(links.max()), float(links.sum()), size_table(sizes))
+    sizes = class_sizes(_combined([seen.clear, seen.hidden], seen.n), records.counts)
+    correct = float(links @ records.counts)
+    return Realised(correct / records.n, float(links.max()), correct, size_table(sizes, records.counts))
 
 
 def _linkage(
-    file: KeyFile, chances: tuple[Float, Float, Float], alone: Float, released_uniques: float, realised: Realised | None
+    records: Counted,
+    file: KeyFile,
+    chances: tuple[Float, Float, Float],
+    alone: Float,
+    released_uniques: float,
+    realised: Realised | None,
 ) -> Linkage:
-    sizes = class_sizes(_combined([file.clear, file.hidden], file.n))
+    counts, n = records.counts, records.n
+    sizes = class_sizes(_combined([file.clear, file.hidden], file.n), counts)
     uniques = sizes == 1
     after, exact, ratio = chances
     return Linkage(
         file.clear_names,
         tuple(c for a in file.assignments for c in a.columns),
-        file.n,
-        size_table(sizes),
-        float((1 / sizes).mean()),
+        n,
+        size_table(sizes, counts),
+        float((1 / sizes) @ counts / n),
         float((1 / sizes).max()),
-        float(after.mean()),
+        float(after @ counts / n),
         float(after.max()),
-        float(exact.mean()),
+        float(exact @ counts / n),
         float(exact.max()),
-        float(ratio.mean()),
+        float(ratio @ counts / n),
         float(ratio.max()),
-        int(np.argmax(after)),
+        int(records.rows[records.first_of_most(after)]),
         int(uniques.sum()),
         float(alone[uniques].mean()) if uniques.any() else 0.0,
         float(alone.max()),

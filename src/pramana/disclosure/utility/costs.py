@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.disclosure.true_records import groups_of, strata_of
-from pramana.disclosure.utility.expected_variance import ExpectedVariance, Pilot
+from pramana.disclosure.true_records import Counted, Margins, groups_of, strata_of, touched
+from pramana.disclosure.utility.expected_variance import ExpectedVariance
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
 from pramana.mechanism.channels.matrix_forms import Form
@@ -61,11 +61,13 @@ class TableChange:
 
 @dataclass(frozen=True)
 class AnalysisCost:
-    """An analysis and the variance to expect of it; `left_out` are records with a missing value, of which it has no use."""
+    """An analysis and the variance to expect of it; `left_out` are records with a missing value, of which it has no use, `sampled` parts of
+    its formula that were learned from some of the records."""
 
     label: str
     variance: ExpectedVariance
     left_out: int = 0
+    sampled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,27 +78,42 @@ class Utility:
     analyses: tuple[AnalysisCost, ...]
 
 
-def utility_of(
-    table: Table,
-    mechanism: Mechanism,
-    pilots: Sequence[Pilot],
-    crossed: Sequence[str] = (),
-    released: Table | None = None,
-) -> Utility:
-    """Costs of a mechanism on the custodian's file; `crossed` are clear columns to tabulate with the perturbed ones."""
-    analyses = tuple(AnalysisCost(p.label, p.expected(mechanism), table.n - p.n) for p in pilots)
-    return Utility(tuple(table_changes(table, mechanism, crossed, released)), analyses)
+Side: TypeAlias = Assignment | str
+"""What a table goes by: perturbed columns, or a clear one."""
 
 
-def table_changes(
-    table: Table, mechanism: Mechanism, crossed: Sequence[str], released: Table | None
-) -> list[TableChange]:
+def table_sides(mechanism: Mechanism, crossed: Sequence[str]) -> Iterator[tuple[Side, ...]]:
     """One-way tables of the perturbed columns with levels, and two-way tables with each other and with clear columns."""
-    axes = [_axis(a, table, released) for a in mechanism.assignments if not a.numeric]
-    clear = [_clear_axis(name, table) for name in crossed if name not in mechanism.columns]
-    clear = [axis for axis in clear if axis.size <= MARGIN_LIMIT]
-    pairs = [(a, b) for i, a in enumerate(axes) for b in (*axes[i + 1 :], *clear) if a.size * b.size <= CELLS_LIMIT]
-    return [_change([a], table.n) for a in axes] + [_change([a, b], table.n) for a, b in pairs]
+    perturbed = [a for a in mechanism.assignments if not a.numeric]
+    clear = [name for name in crossed if name not in mechanism.columns]
+    yield from ((a,) for a in perturbed)
+    for i, a in enumerate(perturbed):
+        yield from ((a, b) for b in perturbed[i + 1 :])
+        yield from ((a, name) for name in clear)
+
+
+def columns_of(sides: Sequence[Side]) -> tuple[str, ...]:
+    """The columns that a table is made of."""
+    return tuple(dict.fromkeys(c for side in sides for c in ((side,) if isinstance(side, str) else touched(side))))
+
+
+def table_changes(margins: Margins, mechanism: Mechanism, crossed: Sequence[str]) -> list[TableChange]:
+    """Of every table that is not too large; `crossed` are clear columns to tabulate with the perturbed ones."""
+    axis_of: dict[tuple[str, ...], _Axis] = {}
+    last, found = None, []
+    for sides in table_sides(mechanism, crossed):
+        records = margins(columns_of(sides))
+        if records is None:  # a clear column with many values
+            continue
+        axis_of, last = axis_of if records is last else {}, records  # which records in memory share
+        for side in sides:
+            if columns_of((side,)) not in axis_of:
+                axis_of[columns_of((side,))] = _axis(side, records)
+        axes = [axis_of[columns_of((side,))] for side in sides]
+        clear = [axis.size for axis in axes if not axis.forms]
+        if len(axes) == 1 or (max(clear, default=0) <= MARGIN_LIMIT and axes[0].size * axes[1].size <= CELLS_LIMIT):
+            found.append(_change(axes, records.counts))
+    return found
 
 
 @dataclass(frozen=True)
@@ -122,8 +139,12 @@ class _Axis:
         return np.moveaxis(out, 0, axis)
 
 
-def _axis(assignment: Assignment, table: Table, released: Table | None) -> _Axis:
-    cells = cells_in(table, assignment)
+def _axis(side: Side, records: Counted) -> _Axis:
+    return _clear_axis(side, records.table) if isinstance(side, str) else _perturbed_axis(side, records)
+
+
+def _perturbed_axis(assignment: Assignment, records: Counted) -> _Axis:
+    cells, released = cells_in(records.table, assignment), records.released
     forms = tuple(matrix.form for matrix in assignment.matrices.values())
     size = forms[0].size
     seen = None if released is None else np.where(cells.present, cells_in(released, assignment).codes, size)
@@ -137,12 +158,12 @@ def _clear_axis(name: str, table: Table) -> _Axis:
     return _Axis((name,), int(codes.max()) + 1, codes, codes, np.zeros_like(codes))
 
 
-def _change(axes: Sequence[_Axis], n: int) -> TableChange:
-    true = _counts(axes, [a.codes for a in axes])
+def _change(axes: Sequence[_Axis], counts: Int) -> TableChange:
+    true, n = _counts(axes, [a.codes for a in axes], counts), int(counts.sum())
     mean, squares = np.zeros_like(true), np.zeros_like(true)
     for key in {tuple(row) for row in np.column_stack([a.strata for a in axes]).tolist()}:
         rows = np.logical_and.reduce([a.strata == s for a, s in zip(axes, key, strict=True)])
-        part = _counts(axes, [a.codes[rows] for a in axes])
+        part = _counts(axes, [a.codes[rows] for a in axes], counts[rows])
         mean += _moved(axes, key, part, squares=False)
         squares += _moved(axes, key, part, squares=True)
     drift, variance = mean - true, np.maximum(mean - squares, 0.0)
@@ -152,15 +173,15 @@ def _change(axes: Sequence[_Axis], n: int) -> TableChange:
     codes = [a.seen for a in axes if a.seen is not None]
     if len(codes) < len(axes):
         return expected
-    gap = _counts(axes, codes) - true
+    gap = _counts(axes, codes, counts) - true
     realised = float(np.abs(gap).sum() / (2 * n))
     return TableChange(columns, expected.cells, moved, expected.chi_square, realised, _chi_square(gap**2, true))
 
 
-def _counts(axes: Sequence[_Axis], codes: Sequence[Int]) -> Float:
+def _counts(axes: Sequence[_Axis], codes: Sequence[Int], counts: Int) -> Float:
     sizes = tuple(a.size for a in axes)
     flat = np.ravel_multi_index(tuple(codes), sizes)
-    return np.bincount(flat, minlength=int(np.prod(sizes))).reshape(sizes).astype(float)
+    return np.bincount(flat, counts, int(np.prod(sizes))).reshape(sizes).astype(float)
 
 
 def _moved(axes: Sequence[_Axis], strata: Sequence[int], counts: Float, *, squares: bool) -> Float:

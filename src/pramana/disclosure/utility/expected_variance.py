@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.disclosure.true_records import codes_of, groups_of
-from pramana.engines import LocalEngine
+from pramana.disclosure.true_records import codes_of, groups_of, touched
+from pramana.engines import Engine, LocalEngine
 from pramana.errors import DataError, PramanaError
-from pramana.estimating import EstimatingFunction, Records
+from pramana.estimating import Equation, EstimatingFunction, Records
 from pramana.estimating.function import Question
 from pramana.estimators import Reversion
 from pramana.frames import Table, read
@@ -91,6 +91,7 @@ class Pilot:
     sums : the parameters are sums over the records, which grow with the file.
     truth : the shown parameters on the true records (p,).
     function : the analysis with its levels learned; with `weights`, the sampling weights (n,) or None, it can be asked again of other records.
+    counts : how many equal records a row stands for (n,); None for one each.
     """
 
     label: str
@@ -105,27 +106,38 @@ class Pilot:
     truth: Float = field(repr=False)
     function: EstimatingFunction = field(repr=False)
     weights: Float | None = field(repr=False)
+    counts: Int | None = field(default=None, repr=False)
 
     @property
     def n(self) -> int:
-        return len(self.u)
+        """Records in all."""
+        return len(self.u) if self.counts is None else int(self.counts.sum())
+
+    @property
+    def times(self) -> Float:
+        """How many records each row stands for (m,)."""
+        return np.ones(len(self.u)) if self.counts is None else self.counts.astype(float)
 
     @property
     def at_truth(self) -> Float:
         """U at the true values (n, d)."""
-        return self.u[(np.arange(self.n), *self.true.T)]
+        return self.u[(np.arange(len(self.u)), *self.true.T)]
 
     def clean(self) -> Float:
         """Covariance of the oracle (p, p)."""
+        return self.inverse @ self.clean_meat() @ self.inverse.T
+
+    def clean_meat(self) -> Float:
+        """Σ_i U_i U_iᵀ (d, d)."""
         u = self.at_truth
-        return self.inverse @ (u.T @ u) @ self.inverse.T
+        return np.asarray((u if self.counts is None else u * self.counts[:, None]).T @ u)
 
     def privacy_meat(self, mechanism: Mechanism) -> Float:
         """Σ_i Var{φ(Z*, x_i) | z_i} (d, d), by adding up over every released combination."""
         assignments = [self._assignment(columns, mechanism) for columns in self.columns]
         truth, out = self.at_truth, np.zeros((self.u.shape[-1],) * 2)
         for rows, matrices in _by_stratum(assignments, self.table):
-            phi, chance = self.u[rows], np.ones((len(rows), 1))
+            phi, chance = self.u[rows], self.times[rows][:, None]
             for axis, matrix in enumerate(matrices):
                 phi = np.moveaxis(np.tensordot(phi, matrix.inverse, axes=(axis + 1, 0)), -1, axis + 1)
                 step = matrix.matrix.T[self.true[rows, axis]]
@@ -161,12 +173,12 @@ class DrawnPilot(Pilot):
     groups: Int | None = field(default=None, repr=False)
 
     @property
-    def times(self) -> int:
+    def draws(self) -> int:
         """How often each record is drawn."""
         return max(FEWEST, DRAWN // self.n)
 
     def expected(self, mechanism: Mechanism) -> ExpectedVariance:
-        return replace(super().expected(mechanism), draws=self.times * self.n)
+        return replace(super().expected(mechanism), draws=self.draws * self.n)
 
     @property
     def at_truth(self) -> Float:
@@ -174,7 +186,7 @@ class DrawnPilot(Pilot):
 
     def privacy_meat(self, mechanism: Mechanism) -> Float:
         """Σ_i E{φ(z_i + V, x_i) − U(z_i, x_i)}², each record drawn many times."""
-        times = self.times
+        times = self.draws
         rows = np.tile(np.arange(self.n), times)
         again = np.repeat(np.arange(times), self.n)
         owner = None if self.groups is None else self.groups[rows] + again * (int(self.groups.max()) + 1)
@@ -237,25 +249,42 @@ def _matrix(assignment: Assignment, position: int) -> TransitionMatrix:
     return list(assignment.matrices.values())[position]
 
 
-def pilot_of(plan: Question, table: Table, mechanism: Mechanism, weights: str | None = None) -> Pilot:
+def analysis_columns(plan: Question, mechanism: Mechanism, weights: str | None) -> tuple[str, ...]:
+    """The columns that an analysis looks at, in none of which a value may be missing."""
+    own = [c for a in mechanism.used_by(plan.variables) for c in touched(a)]
+    return tuple(dict.fromkeys([*plan.variables, *own, *([] if weights is None else [weights])]))
+
+
+def pilot_of(
+    plan: Question, table: Table, mechanism: Mechanism, weights: str | None = None, counts: Int | None = None
+) -> Pilot:
     """Fit the analysis to the true records, and tabulate U over the levels of the perturbed columns it uses.
 
     With `weights`, the column of sampling weights, the records' U are multiplied by them once and for all: the clean and
     the privacy part then hold their squares (a rule of any sampling design, as the draws are independent). Records with a
     missing value are left out, as an analyst leaves them out. Where the analysis uses numbers with noise, U is not tabulated.
+    A row may stand for so many equal records (n,).
     """
-    touched = [c for a in mechanism.used_by(plan.variables) for c in (*a.columns, *a.channel.context)]
-    gaps = table.missing({*plan.variables, *touched, *([] if weights is None else [weights])})
+    gaps = table.missing(analysis_columns(plan, mechanism, weights))
     if gaps.all():
-        raise DataError(f"none of the {table.n} records has a value in every column of the analysis {plan.label!r}")
+        raise no_complete_record(plan, table.n if counts is None else int(counts.sum()))
     complete = table.where(~gaps) if gaps.any() else table
-    return _pilot(plan, complete, mechanism, None if weights is None else _weights(complete, weights, mechanism))
+    given = None if weights is None else _weights(complete, weights, mechanism)
+    return _pilot(plan, complete, mechanism, given, None if counts is None else counts[~gaps])
+
+
+def no_complete_record(plan: Question, n: int) -> DataError:
+    return DataError(f"none of the {n} records has a value in every column of the analysis {plan.label!r}")
+
+
+def refuse_perturbed_weights(name: str, mechanism: Mechanism) -> None:
+    if name in mechanism.columns:
+        raise DataError(f"weights={name!r} is a perturbed column: weights must be unperturbed")
 
 
 def _weights(table: Table, name: str, mechanism: Mechanism) -> Float:
     values = table.column(name)
-    if name in mechanism.columns:
-        raise DataError(f"weights={name!r} is a perturbed column: weights must be unperturbed")
+    refuse_perturbed_weights(name, mechanism)
     wrong = np.ones(table.n, dtype=bool) if values.dtype.kind not in "iuf" else ~((values >= 0) & (values < np.inf))
     if wrong.any() or not np.any(values > 0):
         first = f", first in row {int(np.argmax(wrong))}" if wrong.any() else ""
@@ -265,35 +294,93 @@ def _weights(table: Table, name: str, mechanism: Mechanism) -> Float:
     return values.astype(float)
 
 
-def _pilot(plan: Question, table: Table, mechanism: Mechanism, given: Float | None) -> Pilot:
-    weights = np.ones(table.n) if given is None else given
+def smooth_function(plan: Question, table: Table, mechanism: Mechanism) -> EstimatingFunction:
+    """The analysis with its levels learned; step functions are refused."""
     function = plan.prepare(table, mechanism.schema)
     if not function.smooth:
         raise PramanaError(f"the analysis {plan.label!r} is a step function: its variance has no closed form")
+    return function
+
+
+def _pilot(plan: Question, table: Table, mechanism: Mechanism, given: Float | None, counts: Int | None) -> Pilot:
+    weights = np.ones(table.n) if given is None else given
+    function = smooth_function(plan, table, mechanism)
     used = mechanism.used_by(function.variables)
     if any(a.numeric for a in used):
         return _drawn_pilot(plan, function, _clamped(table, used), tuple(a.columns for a in used), given)
-    true = np.array([codes_of(a, table) for a in used], dtype=np.int64).reshape(len(used), table.n).T
-    sizes = [len(_matrix(a, 0)) for a in used]
-    _refuse_large(table.n, sizes, len(function.parameters), plan.label)
+    refuse_large(table.n, combinations(used), len(function.parameters), plan.label)
+    sampled = {"weights": weights, "frequencies": None if counts is None else counts.astype(float)}
     columns = {v: table.column(v) for v in function.variables}
-    oracle = LocalEngine.of(function.equation(Records.clean(table.n, columns)), weights=weights).learned()
-    root = solve(oracle)
-    inverse = bread(oracle.totals(root.beta), oracle.about.parameters)
-    records = _candidates(function, used, true, sizes, table)
-    equation = LocalEngine.of(function.equation(records), weights=weights).learned().equation
-    about = equation.about
-    u = np.stack([equation.under(_at(records, k)).influence(root.beta) for k in range(len(records.nodes))], axis=1)
-    u = u * weights[:, None, None]
-    if about.sums:
-        u = u - u[np.arange(table.n), records.released[records.row]].mean(axis=0)
-    shape = (table.n, *sizes, len(about.parameters))
-    together = tuple(a.columns for a in used)
-    names = about.parameters if about.shown is None else about.shown
-    kept, size = [about.parameters.index(name) for name in names], about.size or 1.0
-    asked_again = (size * root.beta[kept], function, given)
-    rows = size * inverse[kept]
-    return Pilot(plan.label, names, root.beta, rows, u.reshape(shape), true, together, table, about.sums, *asked_again)
+    oracle = Oracle.of(LocalEngine.of(function.equation(Records.clean(table.n, columns)), **sampled).learned())
+    records = candidates(function, used, table)
+    equation = LocalEngine.of(function.equation(records), **sampled).learned().equation
+    pilot = tabulated(oracle, equation, records, Asking(plan, function, mechanism, table, given, counts))
+    if not oracle.sums:
+        return pilot
+    return replace(pilot, u=pilot.u - np.average(pilot.at_truth, axis=0, weights=counts))
+
+
+@dataclass(frozen=True)
+class Asking:
+    """An analysis and the records that it is asked of: its function, their table, sampling weights (n,) or None, and counts (n,) or None."""
+
+    plan: Question
+    function: EstimatingFunction
+    mechanism: Mechanism
+    table: Table
+    weights: Float | None
+    counts: Int | None = None
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """What clean data answer: the root (d,), and of the p parameters that are shown names, rows of the inverse slope (p, d) and values (p,)."""
+
+    root: Float
+    parameters: tuple[str, ...]
+    inverse: Float
+    truth: Float
+    sums: bool
+
+    @classmethod
+    def of(cls, engine: Engine) -> Oracle:
+        about, root = engine.about, solve(engine).beta
+        names = about.parameters if about.shown is None else about.shown
+        kept, size = [about.parameters.index(name) for name in names], about.size or 1.0
+        inverse = bread(engine.totals(root), about.parameters)
+        return cls(root, names, size * inverse[kept], size * root[kept], about.sums)
+
+
+def tabulated(oracle: Oracle, equation: Equation, records: Records, asking: Asking) -> Pilot:
+    """U of some records at the root of the oracle, at every combination of levels: `equation` is bound to the candidates."""
+    used = asking.mechanism.used_by(asking.function.variables)
+    u = np.stack([equation.under(_at(records, k)).influence(oracle.root) for k in range(len(records.nodes))], axis=1)
+    u = u if asking.weights is None else u * asking.weights[:, None, None]
+    return Pilot(
+        asking.plan.label,
+        oracle.parameters,
+        oracle.root,
+        oracle.inverse,
+        u.reshape(asking.table.n, *(len(_matrix(a, 0)) for a in used), oracle.root.size),
+        _true_codes(used, asking.table),
+        tuple(a.columns for a in used),
+        asking.table,
+        oracle.sums,
+        oracle.truth,
+        asking.function,
+        asking.weights,
+        asking.counts,
+    )
+
+
+def _true_codes(used: Sequence[Assignment], table: Table) -> Int:
+    """Codes of the true levels (n, m)."""
+    return np.array([codes_of(a, table) for a in used], dtype=np.int64).reshape(len(used), table.n).T
+
+
+def combinations(used: Sequence[Assignment]) -> float:
+    """Of levels of the perturbed columns."""
+    return float(np.prod([len(_matrix(a, 0)) for a in used]))
 
 
 def _drawn_pilot(
@@ -305,28 +392,25 @@ def _drawn_pilot(
 ) -> DrawnPilot:
     weights = np.ones(table.n) if given is None else given
     columns = {v: table.column(v) for v in function.variables}
-    oracle = LocalEngine.of(function.equation(Records.clean(table.n, columns)), weights=weights).learned()
-    root = solve(oracle)
-    about = oracle.about
-    inverse = bread(oracle.totals(root.beta), about.parameters)
-    u = oracle.equation.influence(root.beta) * weights[:, None]
-    offset = u.mean(axis=0) if about.sums else np.zeros(u.shape[1])
-    names = about.parameters if about.shown is None else about.shown
-    kept, size = [about.parameters.index(name) for name in names], about.size or 1.0
-    asked_again = (size * root.beta[kept], function, given)
+    engine = LocalEngine.of(function.equation(Records.clean(table.n, columns)), weights=weights).learned()
+    oracle = Oracle.of(engine)
+    u = engine.equation.influence(oracle.root) * weights[:, None]
+    offset = u.mean(axis=0) if oracle.sums else np.zeros(u.shape[1])
     none = np.zeros((table.n, 0), dtype=np.int64)
     return DrawnPilot(
         plan.label,
-        names,
-        root.beta,
-        size * inverse[kept],
+        oracle.parameters,
+        oracle.root,
+        oracle.inverse,
         u - offset,
         none,
         together,
         table,
-        about.sums,
-        *asked_again,
-        offset,
+        oracle.sums,
+        oracle.truth,
+        function,
+        given,
+        offset=offset,
     )
 
 
@@ -354,23 +438,22 @@ def by_unit(pilot: Pilot, mechanism: Mechanism) -> Pilot:
     return replace(pilot, u=sums, true=pilot.true[first], table=pilot.table.take(first))
 
 
-def _refuse_large(n: int, sizes: Sequence[int], d: int, label: str) -> None:
-    entries = n * float(np.prod([*sizes, d]))
+def refuse_large(n: int, sizes: float, d: int, label: str) -> None:
+    entries = n * sizes * d
     if entries > PILOT_LIMIT:
         raise DataError(
-            f"the analysis {label!r} of {n} records has {np.prod(sizes):.3g} combinations of perturbed levels and {d} parameters, "
+            f"the analysis {label!r} of {n} records has {sizes:.3g} combinations of perturbed levels and {d} parameters, "
             f"{entries:.1e} values in all; the limit is {PILOT_LIMIT:.0e}: take a random part of the file as the pilot"
         )
 
 
-def _candidates(
-    function: EstimatingFunction, used: Sequence[Assignment], true: Int, sizes: Sequence[int], table: Table
-) -> Records:
+def candidates(function: EstimatingFunction, used: Sequence[Assignment], table: Table) -> Records:
     """Records spread over every combination of levels, with all weight on the true one."""
     hidden = {c for a in used for c in a.columns}
     columns = {v: table.column(v) for v in function.variables if v not in hidden}
     choices = [[_named(a, level) for level in _matrix(a, 0).levels] for a in used]
     nodes = tuple({k: v for part in parts for k, v in part.items()} for parts in product(*choices))
+    true, sizes = _true_codes(used, table), [len(_matrix(a, 0)) for a in used]
     place = np.ravel_multi_index(tuple(true.T), tuple(sizes)) if used else np.zeros(table.n, dtype=np.int64)
     point = np.arange(len(nodes))
     return Records(table.n, columns, nodes, np.eye(len(nodes)), place, point)

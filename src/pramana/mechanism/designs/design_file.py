@@ -12,6 +12,7 @@ from typing import Any
 from pramana.errors import MechanismError, confidential, suggestion
 from pramana.frames import Table, read
 from pramana.frames.documents import read_toml
+from pramana.frames.folders import files_of, read_files
 from pramana.frames.marks import refuse_undeclared, with_gaps
 from pramana.frames.writing import write_text
 from pramana.mechanism.channel import CONDITIONS
@@ -101,10 +102,16 @@ class Design:
         if data is not None:
             columns = {name: text.get(name, ()) for r in listed for name in r.columns}
             refuse_undeclared(data, columns, self.missing)
-            table = read(data, text=text)
+            files, wanted = files_of(data), self._columns()
+            table = read_files(files, text, wanted) if files else read(data, text=text)
             table = with_gaps(table, [name for name in columns if name in table.names], self.missing)
         unit = None if self.unit is None else self.unit.column
         return replace(self, requests=tuple(r.resolved(table, unit) for r in self.requests))
+
+    def _columns(self) -> set[str]:
+        """The columns that the requests read."""
+        strata = {r.by for r in self.requests if r.by}
+        return {c for r in self.requests for c in r.columns} | strata | ({self.unit.column} if self.unit else set())
 
     @staticmethod
     def read(path: str | Path, data: Any = None) -> Design:

@@ -33,12 +33,14 @@ class ColumnRequest(ABC):
     Attributes
     ----------
     merged : from value to level. missing_level : the level that stands for a missing value.
+    by : the unperturbed column that decides which matrix or noise applies, or None.
     """
 
     columns: tuple[str, ...]
     merged: Mapping[Any, Level] = MappingProxyType({})
     merge_below: int | None = None
     missing_level: Level | None = None
+    by: str | None = None
 
     @property
     def name(self) -> str:
