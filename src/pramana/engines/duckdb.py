@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pramana.errors import PramanaError
+from pramana.frames.metadata import as_labels
 from pramana.frames.sources import FileSource, RelationSource, Source
 from pramana.frames.workers import Part, Threads
 
@@ -25,5 +26,7 @@ class DuckDBEngine(Threads):
 
     def _read(self, source: FileSource, relation: object, columns: Sequence[str]) -> Iterator[Part]:
         source.refuse_changed()
-        yield from RelationSource(relation, source.label).batches(columns)
+        yield from (
+            as_labels(batch, source.labels) for batch in RelationSource(relation, source.label).batches(columns)
+        )
         source.refuse_changed()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain, combinations
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from formulaic import Formula
@@ -30,6 +30,10 @@ from pramana.frames import Schema, Table, Variable, decode, encode
 
 KEPT, KEPT_RECORDS = 64, 256
 """Rows that are kept for the next fit: so many sets, each of so few records."""
+T = TypeVar("T")
+
+TRIES = 10
+"""Times that formulaic is asked again where threads disturbed each other."""
 COLUMNS = 5_000
 """Most columns of a design: what a person can read, and far more than records can tell apart."""
 
@@ -153,7 +157,8 @@ class FormulaDesign:
             _refuse_other_levels(call, pd.Series(value_of(call.arguments[0], frame, self.state, self.parsed.own)))
         with self._evaluated(), warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            return terms.get_model_matrix(frame[[]], output="numpy", na_action="raise", context=values).model_spec
+            options: dict[str, Any] = {"output": "numpy", "na_action": "raise", "context": values}
+            return _undisturbed(lambda: terms.get_model_matrix(frame[[]], **options)).model_spec
 
     def _values(self, frame: Any) -> dict[str, Any]:
         """The factors of the formula for the records of a frame, by their spelling."""
@@ -176,7 +181,7 @@ class FormulaDesign:
     def _matrix(self, frame: Any) -> Float:
         values = self._values(frame)
         with self._evaluated():
-            matrix = self.spec.get_model_matrix(frame[[]], context=values)
+            matrix = _undisturbed(lambda: self.spec.get_model_matrix(frame[[]], context=values))
             return np.ascontiguousarray(np.asarray(matrix, dtype=float).reshape(len(frame), len(self.names)))
 
     @contextmanager
@@ -314,6 +319,18 @@ def _of_numbers(
     n = _enough(v for _, v in described)
     clean = {name: np.linspace(0.0, 1.0, n) for name, v in described if v is None}
     return NumbersDesign._learned(parsed, dict(described), dict.fromkeys(clean), clean, n, {})
+
+
+def _undisturbed(ask: Callable[[], T]) -> T:
+    """An answer of formulaic, which parses the names of columns: two threads that parse at once can trip over a count of Python's own that they
+    share (its "AST constructor recursion depth mismatch"), though nothing is wrong with either tree."""
+    for _ in range(TRIES):
+        try:
+            return ask()
+        except SystemError as error:
+            if "recursion depth" not in str(error):
+                raise
+    return ask()
 
 
 def _learns(parsed: ParsedFormula, clean: Columns, categories: Mapping[str, list[Any] | None]) -> bool:

@@ -7,6 +7,7 @@ pandas frame, the parameters of an extension type. Of confidential data none of 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,32 @@ import pyarrow as pa
 
 def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def labels_in(schema: pa.Schema) -> tuple[str, ...]:
+    """Columns that were categories of pandas and that Parquet keeps as numbers, dates or the like: labels, and no amounts."""
+    try:
+        known = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("columns", [])
+        names = [c["field_name"] for c in known if c["pandas_type"] == "categorical"]
+    except (ValueError, AttributeError, LookupError, TypeError):  # anybody can write anything there
+        return ()
+    plain = {f.name for f in schema if not pa.types.is_dictionary(f.type) and not is_text(f.type)}
+    return tuple(name for name in dict.fromkeys(map(str, names)) if name in plain)
+
+
+def with_labels(schema: pa.Schema) -> pa.Schema:
+    """The types of the records with `labels_in` as categories again."""
+    names = labels_in(schema)
+    kinds = [f.with_type(pa.dictionary(pa.int32(), f.type)) if f.name in names else f for f in schema]
+    return pa.schema(kinds, schema.metadata)
+
+
+def as_labels(records: Any, names: Collection[str]) -> Any:
+    """A table or batch in which these columns are categories again."""
+    for place, field in enumerate(records.schema):
+        if field.name in names:
+            records = records.set_column(place, field.name, records.column(place).dictionary_encode())
+    return records
 
 
 _PLAIN = ("arrow.bool8", "arrow.json", "arrow.uuid")

@@ -23,7 +23,7 @@ from pramana.frames.dialects import CsvFile, dialect_of
 from pramana.frames.files import NULLS, check_header, existing, format_of, unreadable
 from pramana.frames.inputs import note_input
 from pramana.frames.levels import is_unsigned
-from pramana.frames.metadata import is_text
+from pramana.frames.metadata import as_labels, is_text, labels_in, with_labels
 from pramana.frames.table import FrameKind, Table, is_frame_of
 
 BATCH = 1 << 18
@@ -238,9 +238,14 @@ class FileSource(Source):
         if f"/{name}=" not in str(path):
             raise DataError(f"file {str(path)!r} lacks column {name!r}, which other files of {self.label} have{other}")
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
-        return self.dataset.schema
+        return with_labels(self.dataset.schema)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Columns of categories that the files hold as plain values, as the first file says."""
+        return labels_in(self.dataset.schema)
 
     @cached_property
     def rows(self) -> int | None:
@@ -265,14 +270,14 @@ class FileSource(Source):
         return out
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        wanted = pa.schema([self.schema.field(name) for name in columns])
+        wanted = pa.schema([self.dataset.schema.field(name) for name in columns])
         for path, fragment, stamp in zip(self.files, self.dataset.get_fragments(), self.stamps, strict=True):
             self._refuse_changed(path, stamp)
             done = 0
             try:
                 for batch in self._read(path, fragment, wanted):
                     if batch.num_rows:
-                        yield batch if batch.schema.equals(wanted) else batch.cast(wanted)
+                        yield as_labels(batch if batch.schema.equals(wanted) else batch.cast(wanted), self.labels)
                     done += batch.num_rows
             except (pa.ArrowException, OSError) as error:
                 raise self._failed(path, error, _place(fragment, columns, done)) from None
@@ -307,7 +312,9 @@ class FileSource(Source):
     def _read(self, path: Path, fragment: Any, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Parquet a page at a time, where every column is in the file, so that no row group is held whole."""
         if _format(path) != "parquet" or not set(wanted.names) <= set(fragment.physical_schema.names):
-            scanner = fragment.scanner(schema=self.schema, columns=wanted.names, batch_size=BATCH, batch_readahead=1)
+            scanner = fragment.scanner(
+                schema=self.dataset.schema, columns=wanted.names, batch_size=BATCH, batch_readahead=1
+            )
             yield from scanner.to_batches()
             return
         texts = [field.name for field in wanted if pa.types.is_dictionary(field.type)]
@@ -334,17 +341,20 @@ class DatasetSource(Source):
     label: str = "the dataset"
     kind: FrameKind = "pyarrow"
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
-        return self.dataset.schema
+        return with_labels(self.dataset.schema)
 
     @cached_property
     def rows(self) -> int | None:
         return self.asked(lambda: int(self.dataset.count_rows()))
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        labels = labels_in(self.dataset.schema)
         try:
-            yield from (b for b in self.dataset.to_batches(columns=list(columns), batch_size=BATCH) if b.num_rows)
+            for batch in self.dataset.to_batches(columns=list(columns), batch_size=BATCH):
+                if batch.num_rows:
+                    yield as_labels(batch, labels)
         except (pa.ArrowException, OSError) as error:
             raise DataError(f"{self.label} could not be read: {quoted(said(error))}") from None
 

@@ -19,7 +19,7 @@ from pramana.errors import DataError, quoted, suggestion
 from pramana.frames.dialects import DataFile, Dialect, data_file, dialect_of
 from pramana.frames.files import NULLS, check_header, existing, require_names, undecodable, unreadable
 from pramana.frames.levels import EXACT, Level, is_unsigned, lacks_half, level_positions, refuse_halved_names
-from pramana.frames.metadata import is_text
+from pramana.frames.metadata import as_labels, is_text, labels_in
 
 FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow", "dict"]
 NESTED = (list, tuple, dict, set, np.ndarray)
@@ -129,7 +129,8 @@ class Table:
         return rows if rows.any() else None
 
     def categories(self, name: str) -> list[Any] | None:
-        """Categories in an order the user chose (pandas Categorical, polars Enum, ordered Arrow dictionary), those that occur; else None."""
+        """Categories in an order the user chose (pandas Categorical, polars Enum, ordered Arrow dictionary), those that occur; numbers that Arrow
+        keeps in a dictionary are labels too, in the order of the numbers; else None."""
         if self._numbers(name) is not None:
             return None
         series, kind = self._series(name)
@@ -139,6 +140,9 @@ class Table:
             # The blocks of a file may each have their own dictionary; unified, they keep the order.
             chunks = series.to_native().unify_dictionaries().chunks
             chosen = chunks[0].dictionary.to_pylist() if chunks else []
+        elif series.implementation.is_pyarrow() and _is_dictionary_of_others(series.to_native().type):
+            values = self.column(name)
+            return sorted(set(values[~is_missing(values)].tolist()))
         elif kind == nw.Enum:
             chosen = list(cast(Any, kind).categories)
         else:
@@ -253,6 +257,15 @@ def _texts(native: Any) -> tuple[Column, Int]:
     texts = np.empty(len(whole.dictionary) + 1, dtype=object)
     texts[:-1] = whole.dictionary.to_pylist()
     return texts, whole.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)
+
+
+def _is_dictionary_of_others(kind: Any) -> bool:
+    """Of numbers, dates or truth values."""
+    import pyarrow as pa
+
+    types = pa.types
+    text = (types.is_string, types.is_large_string, types.is_string_view, types.is_binary, types.is_large_binary)
+    return bool(types.is_dictionary(kind) and not any(is_kind(kind.value_type) for is_kind in text))
 
 
 def _is_ordered_dictionary(kind: Any) -> bool:
@@ -370,6 +383,10 @@ def _values(series: nw.Series[Any], kind: nw.dtypes.DType) -> Column:
     if series.implementation.is_pyarrow() and _is_dictionary_of_text(series.to_native().type):
         texts, places = _texts(series.to_native())
         return texts[places]
+    if series.implementation.is_pyarrow() and _is_dictionary_of_others(series.to_native().type):
+        plain = series.to_native()
+        series = nw.from_native(plain.cast(plain.type.value_type), series_only=True).alias(series.name)
+        kind = series.dtype
     if kind in (nw.Categorical, nw.Enum) and not series.implementation.is_pandas_like():
         series = series.cast(nw.String)
     try:
@@ -487,7 +504,8 @@ def _read_parquet(path: Path) -> Any:
     from pyarrow import parquet
 
     try:
-        return parquet.read_table(path)
+        table = parquet.read_table(path)
+        return as_labels(table, labels_in(table.schema))
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise unreadable(path, error) from None
 

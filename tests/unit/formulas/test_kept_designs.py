@@ -63,3 +63,31 @@ def test_new_records_without_numbers_are_refused(values: Any) -> None:
     fitted = pr.fit("y ~ x", {"x": [1.0, 2, 3, 4], "y": [1.0, 2, 2, 4]}, None)
     with pytest.raises(pr.PramanaError):
         fitted.predict({"x": values})
+
+
+@pytest.mark.parametrize("disturbed", [1, 3])
+def test_threads_that_trip_over_pythons_count_of_trees_ask_again(
+    disturbed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two threads that parse at once can be told of a "recursion depth mismatch" with which neither has anything to do."""
+    from formulaic import ModelSpec
+
+    data = {"y": np.arange(40.0), "g": np.resize(["a", "b"], 40)}
+    expected, plain, calls = pr.fit("y ~ C(g)", data, None), ModelSpec.get_model_matrix, []
+
+    def asked(self: ModelSpec, *args: Any, **options: Any) -> Any:
+        calls.append(1)
+        if len(calls) <= disturbed:
+            raise SystemError("AST constructor recursion depth mismatch (before=75, after=73)")
+        return plain(self, *args, **options)
+
+    monkeypatch.setattr(ModelSpec, "get_model_matrix", asked)
+    found = pr.fit("y ~ C(g)", {**data, "y": data["y"] + 1}, None)
+    assert len(calls) > disturbed
+    np.testing.assert_allclose(found.estimate - expected.estimate, [1, 0], atol=1e-12)
+
+    monkeypatch.setattr(
+        ModelSpec, "get_model_matrix", lambda *_args, **_options: (_ for _ in ()).throw(SystemError("x"))
+    )
+    with pytest.raises(pr.FormulaError, match="could not be evaluated"):
+        pr.fit("y ~ C(g)", {**data, "y": data["y"] + 2}, None)
