@@ -419,8 +419,8 @@ class Look:
         """By margin, of those that still count; or the column that has too many values."""
         columns = self._columns(table, seen, live)
         known = [item for item, coded in columns.items() if coded is not None]
-        whole = CellPart.of([coded for coded in columns.values() if coded is not None], table.n)
-        few = 4 * len(whole.counts) <= table.n  # else they are no shorter than the records
+        whole = CellPart.of([coded for coded in columns.values() if coded is not None]) if known else None
+        few = whole is not None and 4 * len(whole.counts) <= table.n  # else they are no shorter than the records
         found: dict[int, CellPart | str] = {}
         for number in live:
             margin = self.margins[number]
@@ -434,7 +434,11 @@ class Look:
                 found[number] = many[0]
                 continue
             own = [coded for item in items if (coded := columns[item]) is not None]
-            part = whole.of_columns([known.index(item) for item in items]) if few else CellPart.of(own, table.n)
+            part = (
+                whole.of_columns([known.index(item) for item in items])
+                if whole is not None and few
+                else CellPart.of(own)
+            )
             if margin.of is not None:
                 self._check(margin.of, items, part, table, seen)
             found[number] = part

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ SAVING = 8
 """Records that a cell must stand for on average, to be worth it."""
 ROWS = 100_000
 """Records from which on a collapse is tried."""
+NEAR = 256
+"""Range of whole numbers below which they are told apart without a look-up."""
 _DENSE = 1 << 20
 _WAITING = 1 << 16
 """Cells of batches that wait to be put together, at least."""
@@ -71,6 +74,27 @@ class Coded:
 
     @classmethod
     def of(cls, array: pa.Array) -> Coded:
+        return cls._near_each_other(array) or cls._listed(array)
+
+    @classmethod
+    def _near_each_other(cls, array: pa.Array) -> Coded | None:
+        """Whole numbers of a small range, whose places need no look-up; None of anything else."""
+        kind = array.type
+        if not pa.types.is_integer(kind) or kind.bit_width > 32 or array.null_count or not len(array):
+            return None
+        low, high = pc.min_max(array).as_py().values()
+        if high - low >= NEAR:
+            return None
+        places = np.subtract(array.to_numpy(), low, dtype=np.int32 if kind.bit_width <= 16 else np.int64)
+        if high - low < 2:  # both ends occur
+            return cls([*range(low, high + 1), None], places)
+        seen = np.flatnonzero(np.bincount(places, minlength=high - low + 1))
+        place = np.zeros(high - low + 1, dtype=np.int32)
+        place[seen] = np.arange(seen.size)
+        return cls([*(low + seen).tolist(), None], place[places])
+
+    @classmethod
+    def _listed(cls, array: pa.Array) -> Coded:
         listed = array if pa.types.is_dictionary(array.type) else pc.dictionary_encode(array, null_encoding="encode")
         own = listed.dictionary.to_pylist()
         return cls([*own, None], listed.indices.fill_null(len(own)).to_numpy(zero_copy_only=False))
@@ -87,11 +111,13 @@ class CellPart:
     first: Int
 
     @classmethod
-    def of(cls, columns: Sequence[Coded], n: int) -> CellPart:
-        """Of n records."""
-        return cls(
-            [c.values for c in columns], [c.places for c in columns], np.ones(n, dtype=np.int64), np.arange(n)
-        ).collapsed()
+    def of(cls, columns: Sequence[Coded]) -> CellPart:
+        """Of records with these columns."""
+        values, codes = [c.values for c in columns], [c.places for c in columns]
+        place, counts = grouped(codes, [len(v) for v in values])
+        order = np.argsort(place)
+        place = place[order]
+        return cls(values, [c[place] for c in codes], counts[order], place)
 
     def of_columns(self, which: Sequence[int]) -> CellPart:
         """The combinations of some of the columns, by their numbers."""
@@ -107,21 +133,31 @@ class CellPart:
         return CellPart(self.values, [c[place] for c in self.codes], counts[order], self.first[place])
 
 
-def grouped(codes: Sequence[Int], sizes: Sequence[int], counts: Int) -> tuple[Int, Int]:
-    """Of every combination of codes that occurs the place at which it does first (m,), and the sum of its counts (m,)."""
-    key, radix = np.zeros(counts.size, dtype=np.int64), 1
-    for own, size in zip(codes, sizes, strict=True):
-        if radix * size > 1 << 62:
-            seen, key = np.unique(key, return_inverse=True)
-            radix = seen.size
-        key, radix = key * size + own, radix * size
-    if radix > max(_DENSE, 4 * counts.size):
+def grouped(codes: Sequence[Int], sizes: Sequence[int], counts: Int | None = None) -> tuple[Int, Int]:
+    """Of every combination of codes that occurs the place at which it does first (m,), and the sum of its counts (m,), each 1 by default."""
+    key, radix = _key(codes, sizes)
+    if radix > max(_DENSE, 4 * key.size):
         first, place = np.unique(key, return_index=True, return_inverse=True)[1:]
         return first, np.bincount(place.ravel(), counts, first.size).astype(np.int64)
     first = np.full(radix, -1)
     first[key[::-1]] = np.arange(key.size)[::-1]  # the last one that is written stays
     held = np.flatnonzero(first >= 0)
     return first[held], np.bincount(key, counts, radix)[held].astype(np.int64)
+
+
+def _key(codes: Sequence[Int], sizes: Sequence[int]) -> tuple[Int, int]:
+    """One number for each combination (n,), and how many there could be. In place, and in half the bytes where these suffice: fresh arrays of this
+    size cost twenty times the arithmetic."""
+    key: Any = np.array(codes[0], dtype=np.int32 if prod(sizes) < 1 << 31 else np.int64)
+    radix = sizes[0]
+    for own, size in zip(codes[1:], sizes[1:], strict=True):
+        if radix * size > 1 << 62:
+            seen, key = np.unique(key, return_inverse=True)
+            radix = seen.size
+        key *= size
+        np.add(key, own, out=key, casting="unsafe")
+        radix *= size
+    return key, radix
 
 
 def _counted(columns: Sequence[str], part: Part) -> list[CellPart] | None:
@@ -131,7 +167,7 @@ def _counted(columns: Sequence[str], part: Part) -> list[CellPart] | None:
         coded = coded_columns(batch.columns, LEVELS)
         if coded is None:
             return None
-        found.append(CellPart.of(coded, batch.num_rows))
+        found.append(CellPart.of(coded))
     return found
 
 

@@ -14,7 +14,7 @@ import pytest
 from pyarrow import dataset
 
 from pramana.frames import cells, sources
-from pramana.frames.cells import CellPart, Combinations, Values, coded_columns, grouped
+from pramana.frames.cells import CellPart, Coded, Combinations, Values, coded_columns, grouped
 from pramana.frames.sources import DatasetSource
 
 COLUMNS = {
@@ -44,7 +44,7 @@ def collapsed(table: pa.Table, size: int) -> Combinations:
     for batch in table.to_batches(max_chunksize=size):
         coded = coded_columns(batch.columns, 100)
         assert coded is not None
-        found.add(CellPart.of(coded, batch.num_rows), done)
+        found.add(CellPart.of(coded), done)
         done += batch.num_rows
     return found
 
@@ -69,9 +69,9 @@ def test_cells_of_some_columns_are_those_of_the_cells() -> None:
     table = pa.table(COLUMNS)
     coded = coded_columns(table.combine_chunks().to_batches()[0].columns, 100)
     assert coded is not None
-    whole = CellPart.of(coded, table.num_rows)
+    whole = CellPart.of(coded)
     for which in ([0], [2, 0], [1]):
-        alone = CellPart.of([coded[k] for k in which], table.num_rows)
+        alone = CellPart.of([coded[k] for k in which])
         some = whole.of_columns(which)
         assert some.counts.tolist() == alone.counts.tolist()
         assert some.first.tolist() == alone.first.tolist()
@@ -114,3 +114,14 @@ def test_many_values_are_seen_wherever_they_stand(varied: str, batch: int, monke
     else:
         assert found is not None
         assert found[1].tolist() == [500] * 4
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "int32", "uint32", "int64"])
+@pytest.mark.parametrize("values", [[0], [1, 0], [3, 100, 3, 5], [0, 127, 64], [-7, 5, -7], [], [2, None, 2]])
+def test_whole_numbers_are_told_apart_with_and_without_a_look_up(kind: str, values: list[Any]) -> None:
+    if kind.startswith("u") and any(v is not None and v < 0 for v in values):
+        pytest.skip("no sign")
+    coded = Coded.of(pa.array(values, kind))
+    assert [coded.values[k] for k in coded.places.tolist()] == values
+    assert coded.values[-1] is None
+    assert {v for v in coded.values if v is not None} == {v for v in values if v is not None}
