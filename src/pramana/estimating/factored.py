@@ -235,17 +235,12 @@ class FactoredLinear(Equation):
         return phi
 
     def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:  # noqa: ARG002
-        return np.stack([self._slope_along(*pair) for pair in zip(lefts, rights, strict=True)])
-
-    def _slope_along(self, left: Float, right: Float) -> Float:
-        x, used = self.records.design, np.flatnonzero((left != 0) | (right != 0))
-        total = (x[:, used] @ left[used]) * (x[:, used] @ right[used])
+        x = self.records.design
+        total = (lefts @ x.T) * (rights @ x.T)
         for component in self.records.components:
-            if not np.isin(component.columns, used).any():
-                continue
-            a, b = component.linear(left), component.linear(right)
+            a, b = (component.design @ sides[:, component.columns].T for sides in (lefts, rights))  # (1 or n, K, k)
             covariance = component.table(a * b) - component.table(a) * component.table(b)
-            total += component.by_record(covariance)
+            total += component.by_record(covariance).T
         return -total
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
