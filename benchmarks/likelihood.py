@@ -10,9 +10,9 @@ import pramana as pr
 from benchmarks.machine import described
 from benchmarks.resampling import best
 from benchmarks.rivals import statsmodels_em
-from pramana.estimators.likelihood.maximization import maximize
-from pramana.estimators.likelihood.maximum import Likelihood, observed_likelihood
-from pramana.frames import read
+from pramana.analysis.question import question
+from pramana.analysis.task import Task
+from pramana.estimators.likelihood.maximum import Likelihood, observed_likelihood, searched
 
 HERE = Path(__file__).parent
 N, KEEP, SEED = 1000, 0.85, 20240607
@@ -30,9 +30,9 @@ def released() -> dict[str, np.ndarray]:
 def measure() -> tuple[list[tuple[str, float]], int, float]:
     """Names with seconds, the rival's EM steps, and the largest distance between the two answers."""
     data, matrix = released(), pr.TransitionMatrix.binary(KEEP, KEEP)
-    mechanism, table = pr.Mechanism({"y": matrix}), read(data)
-    function = pr.glm("y ~ x", "binomial").prepare(table, mechanism.schema)
-    model = observed_likelihood(Likelihood(), function, mechanism, table, np.ones(N))
+    mechanism = pr.Mechanism({"y": matrix})
+    task = Task.read(question("y ~ x", "binomial"), data, mechanism)
+    model = observed_likelihood(Likelihood(), task)
     design = np.column_stack([np.ones(N), data["x"]])
 
     def rival() -> tuple[np.ndarray, int]:
@@ -44,7 +44,7 @@ def measure() -> tuple[list[tuple[str, float]], int, float]:
     beta, steps = rival()
     apart = float(np.max(np.abs(beta - whole().estimate)))
     times = [
-        ("pramana, maximum and its information", best(lambda: maximize(model), 10)),
+        ("pramana, maximum and its information", best(lambda: searched(model, task), 10)),
         ("pramana, whole fit with its formula and table", best(whole, 10)),
         (f"{statsmodels_em.NAME}, coefficients alone", best(rival, 2)),
     ]
