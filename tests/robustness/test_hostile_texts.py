@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -351,6 +352,24 @@ SHELL: dict[str, Callable[[str, Path], Any]] = {
     "design file": _design,
     "description": _description,
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _everything_loaded() -> None:
+    """What `fit` loads on the way to a refusal, it loads here: which test comes first must not matter."""
+    data = pd.DataFrame(
+        {
+            "y": np.arange(60.0),
+            "x": np.arange(60.0) % 7,
+            "g": np.resize(["a", "b", "c"], 60),
+            "many": np.resize(["l0", "l1"], 60),
+        }
+    )
+    known = pr.Mechanism({"g": pr.TransitionMatrix.randomized_response(["a", "b", "c"], 0.9)})
+    pr.fit("y ~ x + g + C(many)", data, known)
+    for text in TERMS:
+        with suppress(pr.PramanaError):
+            pr.fit(f"y ~ {text}", data, known)
 
 
 def _knock(door: Door, opening: str) -> None:
