@@ -280,6 +280,7 @@ class FileSource(Source):
                         yield as_labels(batch if batch.schema.equals(wanted) else batch.cast(wanted), self.labels)
                     done += batch.num_rows
             except (pa.ArrowException, OSError) as error:
+                self._refuse_changed(path, stamp)  # which is why Arrow stumbled
                 raise self._failed(path, error, _place(fragment, columns, done)) from None
             self._refuse_changed(path, stamp)
 
