@@ -223,6 +223,9 @@ def test_keys_with_many_values_are_refused_in_words(tmp_path: Path) -> None:
     assert "'person' alone" in said
     assert "memory=0.0004 GB holds 400 combinations" in said
     assert "91827" not in said
+    said = refused(written(parts, tmp_path / "again"), keys=["town", "person"], memory="100 kB")
+    assert "'person' alone more than 100 values" in said  # the column that has them, not the first one counted
+    assert "91827" not in said
 
 
 def test_a_link_file_beyond_the_budget_is_refused_in_words(tmp_path: Path) -> None:

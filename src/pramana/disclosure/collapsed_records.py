@@ -548,11 +548,13 @@ def _collapsed(source: Source, look: Look, published: Published | None, memory: 
         for own in Threads().answers(look, _jobs(source, look, beside, counted)):
             for first, cells in own.cells:
                 for number in [number for number in cells if number in counted]:
-                    over = _over(cells[number], counted[number], look.margins[number], told.rows + first, look.most)
+                    part, margin = cells[number], look.margins[number]
+                    over = _over(part, counted[number], margin, told.rows + first, look.most)
+                    if over == NEEDED and isinstance(part, str):
+                        alone = f"more than {look.most}"
+                        raise too_many_values(margin.what, part, alone, told.rows + own.rows, source.label, memory)
                     if over == NEEDED:
-                        raise _too_many(
-                            look.margins[number], counted[number], told.rows + own.rows, source.label, memory
-                        )
+                        raise _too_many(margin, counted[number], told.rows + own.rows, source.label, memory)
                     if over == GIVEN_UP:
                         del counted[number]
             told.join(own)
@@ -632,7 +634,7 @@ def _too_many(margin: Margin, counted: Combinations, rows: int, label: str, memo
     return too_many_values(margin.what, name.partition("\x1f")[2], counted.values.most([name]), rows, label, memory)
 
 
-def too_many_values(what: str, column: str, distinct: int, rows: int, label: str, memory: float) -> DataError:
+def too_many_values(what: str, column: str, distinct: int | str, rows: int, label: str, memory: float) -> DataError:
     """The error of combinations that do not fit into memory."""
     return DataError(
         f"{what} have too many different combinations of values among the first {rows} records of {label}, {column!r} alone {distinct} values: "
