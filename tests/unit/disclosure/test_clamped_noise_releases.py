@@ -52,14 +52,20 @@ def test_a_release_is_described_fitted_and_passes_its_audit(released: tuple[Path
     assert any("the clamped noise follows its law" in f.message for f in audit.findings)
 
 
-def test_the_variance_on_the_card_is_that_of_a_reverted_mean(released: tuple[Path, Path]) -> None:
-    _, public = released
-    found = pr.fit(pr.mean("z"), public, MECHANISM)
-    text = public.with_name("released.csv.card.md").read_text()
-    row = next(line for line in text.splitlines() if line.startswith("| z |") and "3000" in line)
-    factor = float(row.split("|")[3])
-    clean = pd.read_csv(public.parent.parent / "true.csv")["z"].var() / 3000
-    assert factor == pytest.approx(float(found.covariance[0, 0]) / clean, rel=0.15)
+def test_the_variance_on_the_card_is_that_of_a_reverted_mean(tmp_path: Path) -> None:
+    """Both are told by the draws of a release, and vary by 6 % against each other; the mean of eight releases by 2 %."""
+    true, data = tmp_path / "true.csv", frame(3000)
+    data.to_csv(true, index=False)
+    ratios = []
+    for k in range(8):
+        public = tmp_path / f"release {k}" / "released.csv"
+        public.parent.mkdir()
+        pr.release(true, public, MECHANISM, card=True)
+        found = pr.fit(pr.mean("z"), public, MECHANISM)
+        text = public.with_name("released.csv.card.md").read_text()
+        row = next(line for line in text.splitlines() if line.startswith("| z |") and "3000" in line)
+        ratios.append(float(row.split("|")[3]) * data["z"].var() / 3000 / float(found.covariance[0, 0]))
+    assert np.mean(ratios) == pytest.approx(1, abs=0.12)
 
 
 @pytest.mark.parametrize(
