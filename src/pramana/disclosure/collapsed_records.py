@@ -420,7 +420,8 @@ class Look:
         columns = self._columns(table, seen, live)
         known = [item for item, coded in columns.items() if coded is not None]
         whole = CellPart.of([coded for coded in columns.values() if coded is not None]) if known else None
-        few = whole is not None and 4 * len(whole.counts) <= table.n  # else they are no shorter than the records
+        if whole is not None and 4 * len(whole.counts) > table.n:
+            whole = None  # no shorter than the records
         found: dict[int, CellPart | str] = {}
         for number in live:
             margin = self.margins[number]
@@ -434,11 +435,7 @@ class Look:
                 found[number] = many[0]
                 continue
             own = [coded for item in items if (coded := columns[item]) is not None]
-            part = (
-                whole.of_columns([known.index(item) for item in items])
-                if whole is not None and few
-                else CellPart.of(own)
-            )
+            part = CellPart.of(own) if whole is None else whole.of_columns([known.index(item) for item in items])
             if margin.of is not None:
                 self._check(margin.of, items, part, table, seen)
             found[number] = part
@@ -510,7 +507,7 @@ class Collapsed:
         return self.found[tuple(columns)]
 
 
-def collapsed(
+def counted_in_blocks(
     source: Source, look: Look, published: Published | None, prior: Mapping[str, Any], memory: float
 ) -> Collapsed:
     """Count the combinations of every margin; `prior` are frequencies that an attacker is taken to know, by column."""

@@ -20,7 +20,7 @@ from pramana.disclosure.collapsed_records import (
     Margin,
     Published,
     TrueSource,
-    collapsed,
+    counted_in_blocks,
     published_source,
     rearranged,
     source_in_blocks,
@@ -508,7 +508,7 @@ class _Asked:
             tuple(self._margins(names, clear, public is not None)),
             clear,
         )
-        found = collapsed(source, look, shown, self.prior, self.memory)
+        found = counted_in_blocks(source, look, shown, self.prior, self.memory)
         records = TrueSource(found.source, self.given, () if self.missing == "keep" else tuple(used))
         cost = partial(self._cost, records, found)
         return _Records(found.n, found.rows - found.n, names, clear, found.margins, cost)

@@ -54,7 +54,7 @@ OPENINGS = 3
 
 
 @dataclass(frozen=True)
-class Asked:
+class SumsAsked:
     """What sums are of: values of the parameter, and whether scores are summed for a robust covariance, by so many clusters."""
 
     thetas: tuple[Theta, ...]
@@ -179,7 +179,7 @@ class BlockLikelihood:
             data = hidden_data(self.function, self.mechanism, table, self.also, self.records)
             return ObservedLikelihood(data, self.plan.of(table), weights)
 
-    def sums(self, asked: Asked, table: Table, sampling: Sampling) -> _Several | None:
+    def sums(self, asked: SumsAsked, table: Table, sampling: Sampling) -> _Several | None:
         found: _Several | None = added(
             _Several(tuple(_sums_at(model, some, theta, asked) for theta in asked.thetas))
             for model, _, some in self.models(table, sampling)
@@ -195,7 +195,7 @@ class BlockLikelihood:
         return found
 
 
-def _sums_at(model: ObservedLikelihood, sampling: Sampling, theta: Theta, asked: Asked) -> LikelihoodSums:
+def _sums_at(model: ObservedLikelihood, sampling: Sampling, theta: Theta, asked: SumsAsked) -> LikelihoodSums:
     state = model.evaluate(theta)
     return LikelihoodSums.of(model, state, score_sums(model, state, sampling, asked.groups) if asked.robust else None)
 
@@ -276,7 +276,7 @@ class Climber:
     def _sums(self, thetas: Sequence[Theta]) -> tuple[LikelihoodSums, ...]:
         """At several values in one pass; scores are summed where there is one value."""
         self.passes += 1
-        asked, block = Asked(tuple(thetas), self.robust and len(thetas) == 1, self.sampling.groups or 0), self.block
+        asked, block = SumsAsked(tuple(thetas), self.robust and len(thetas) == 1, self.sampling.groups or 0), self.block
         return self.stream.summed(lambda table, sampling: block.sums(asked, table, sampling)).sums
 
     def _climb(self, theta: Theta) -> Climb:
