@@ -7,7 +7,7 @@ import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from glob import glob
@@ -21,7 +21,7 @@ from pyarrow import parquet
 from pramana.errors import DataError, quoted, suggestion
 from pramana.frames.dialects import CsvFile, dialect_of
 from pramana.frames.files import NULLS, check_header, existing, format_of, unreadable
-from pramana.frames.inputs import note_input
+from pramana.frames.inputs import absence, note_input
 from pramana.frames.levels import is_unsigned
 from pramana.frames.metadata import as_labels, is_text, labels_in, with_labels
 from pramana.frames.table import FrameKind, Table, is_frame_of
@@ -184,13 +184,14 @@ class FileSource(Source):
             ds.partitioning(flavor="hive") if any("=" in part for path in paths for part in path.parts[:-1]) else None
         )
         try:
+            stamps = tuple(map(_stamp, paths))
             found = ds.dataset([str(path) for path in paths], format=form, partitioning=hive)
             names = found.schema.names
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             _blame(paths, form)
             raise _broken(paths[0] if len(paths) == 1 else Path(label), error) from None
         check_header(names, paths[0])
-        source = cls(found, tuple(paths), label, tuple(map(_stamp, paths)), text=text, types=types or {})
+        source = cls(found, tuple(paths), label, stamps, text=text, types=types or {})
         return source._agreeing(kind)
 
     def _agreeing(self, kind: str) -> FileSource:
@@ -251,10 +252,11 @@ class FileSource(Source):
     def rows(self) -> int | None:
         if self.format == "csv":
             return None
-        try:
-            return sum(map(_rows, self.dataset.get_fragments()))
-        except (pa.ArrowException, OSError) as error:
-            raise _broken(Path(self.label), error) from None
+        total = 0
+        for path, fragment, stamp in self._looked_at():
+            with self._told_apart(path, stamp):
+                total += _rows(fragment)
+        return total
 
     def pieces(self) -> list[Source]:
         return self._pieces
@@ -263,26 +265,43 @@ class FileSource(Source):
     def _pieces(self) -> list[Source]:
         """Row groups of Parquet files, or whole files of another kind."""
         out: list[Source] = []
-        for path, fragment, stamp in zip(self.files, self.dataset.get_fragments(), self.stamps, strict=True):
+        for path, fragment, stamp in self._looked_at():
             place = path.absolute()  # of which a worker elsewhere makes the same
-            parts = _split(fragment, place, self.dataset.schema)
+            with self._told_apart(path, stamp):
+                parts = list(_split(fragment, place, self.dataset.schema))
             out += [FileSource(part, (place,), str(path), (stamp,)) for part in parts]
         return out
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         wanted = pa.schema([self.dataset.schema.field(name) for name in columns])
-        for path, fragment, stamp in zip(self.files, self.dataset.get_fragments(), self.stamps, strict=True):
+        for path, fragment, stamp in self._looked_at():
+            yield from self._batches(path, fragment, stamp, wanted)
+
+    def _batches(
+        self, path: Path, fragment: Any, stamp: tuple[int, int], wanted: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        self._refuse_changed(path, stamp)
+        done = 0
+        with self._told_apart(path, stamp, lambda: _place(fragment, wanted.names, done)):
+            for batch in self._read(path, fragment, wanted):
+                self._refuse_changed(path, stamp)  # before anybody takes what is half old and half new for records
+                if batch.num_rows:
+                    yield as_labels(batch if batch.schema.equals(wanted) else batch.cast(wanted), self.labels)
+                done += batch.num_rows
+        self._refuse_changed(path, stamp)
+
+    def _looked_at(self) -> Iterator[tuple[Path, Any, tuple[int, int]]]:
+        """Every file with what Arrow knows of it, and its stamp."""
+        return zip(self.files, self.dataset.get_fragments(), self.stamps, strict=True)
+
+    @contextmanager
+    def _told_apart(self, path: Path, stamp: tuple[int, int], place: Callable[[], str] = str) -> Iterator[None]:
+        """Files that changed, over which Arrow stumbles in any way, and broken ones."""
+        try:
+            yield
+        except (pa.ArrowException, OSError) as error:
             self._refuse_changed(path, stamp)
-            done = 0
-            try:
-                for batch in self._read(path, fragment, wanted):
-                    if batch.num_rows:
-                        yield as_labels(batch if batch.schema.equals(wanted) else batch.cast(wanted), self.labels)
-                    done += batch.num_rows
-            except (pa.ArrowException, OSError) as error:
-                self._refuse_changed(path, stamp)  # which is why Arrow stumbled
-                raise self._failed(path, error, _place(fragment, columns, done)) from None
-            self._refuse_changed(path, stamp)
+            raise self._failed(path, error, place()) from None
 
     def _failed(self, path: Path, error: Exception, after: str) -> DataError:
         """What Arrow stumbled over; of a text file also the column and the type that its first fields have."""
@@ -570,9 +589,12 @@ def paths_of(data: Any) -> tuple[Path, ...]:
 def _paths(data: Any) -> list[Path] | None:
     """In the order of their names."""
     if isinstance(data, list | tuple) and data and all(isinstance(p, str | os.PathLike) for p in data):
-        for path in map(Path, data):
-            existing(path) if _format(path) != "ipc" else None
-        return [Path(p) for p in data]
+        paths = [Path(p) for p in data]
+        for path in paths:
+            if not path.is_file():
+                raise DataError(f"file {str(path)!r} {absence(path)}")
+            _format(path)  # one that is known
+        return paths
     if not isinstance(data, str | os.PathLike):
         return None
     path = Path(data)
