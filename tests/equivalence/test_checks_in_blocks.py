@@ -117,3 +117,24 @@ def test_cells_of_a_table_of_counts_are_judged_by_all_records(data: pd.DataFrame
     whole, found = answers(pr.counts("y", "z"), none, MECHANISM)
     assert [code for code, _ in found] == [code for code, _ in whole]
     assert any("negative" in code for code, _ in found)
+
+
+@pytest.mark.parametrize(("keep", "seed"), [(0.55, 2), (0.55, 5), (0.6, 5), (0.6, 2)])
+def test_which_interval_is_shown_does_not_depend_on_the_sample(
+    keep: float, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal of 'z[T.c]' is near the one from which Wald's is shown, and a sample tells it to some per cent."""
+    monkeypatch.setattr(sources, "BATCH", 3000)
+    monkeypatch.setattr(streaming, "PILOT", 1500)
+    rng = np.random.default_rng(seed)
+    z, x = rng.choice(["a", "b", "c"], 6000, p=[0.6, 0.3, 0.1]), rng.normal(size=6000)
+    odds = np.exp(-0.5 + 0.4 * (z == "b") + 0.8 * (z == "c") + 0.5 * x)
+    y = (rng.random(6000) < odds / (1 + odds)).astype(int)
+    mechanism = pr.Mechanism({"z": pr.TransitionMatrix.randomized_response(("a", "b", "c"), keep)})
+    frame = mechanism.perturb(pd.DataFrame({"y": y, "z": z, "x": x}), seed=seed)
+    batches = dataset.dataset(pa.Table.from_pandas(frame, preserve_index=False))
+    whole = pr.fit("y ~ z + x", frame, mechanism, family="binomial")
+    found = pr.fit("y ~ z + x", batches, mechanism, family="binomial", memory=1)
+    assert found.inference == whole.inference
+    apart = np.abs(np.asarray(found.conf_int() - whole.conf_int())) / whole.standard_errors[:, None]
+    assert apart.max() < 1e-9

@@ -25,6 +25,9 @@ ASYMMETRY = 1e-3
 NOISY = 0.1
 """Relative change of the slope's variance, when released values are taken for true, from which it is counted: a slope that varies
 between records because a clean covariate does is known, and its few large values are a matter of small samples."""
+DOUBT = 2.0
+"""Times `SAFE`, up to which a signal among some of the records is looked at again among all: they tell it to a few per cent, and which interval is shown must not
+depend on which records they are."""
 STEP = 1e-2
 """Standard errors over which the change of the slope is measured."""
 
@@ -83,8 +86,7 @@ def identification(
 def _refuse_rounding(engine: Engine, beta: Float, slope: Float, places: Int) -> None:
     """A slope that is zero beside its own terms determines no root, and no standard error of any parameter."""
     effective, units = 1 / np.diag(np.linalg.inv(slope[np.ix_(places, places)])), np.eye(engine.d)[places]
-    few, times = engine.sketch()
-    size = np.sqrt(engine.n * times * few.slope_moments(beta, units, units)[0])
+    size = np.sqrt(engine.n * engine.slope_moments(beta, units, units)[0])
     terms = [engine.about.parameters[j] for j in places[np.abs(effective) <= ROUNDING * size]]
     if terms:
         raise SolveError(
@@ -113,7 +115,18 @@ def _negative(slope: Float, *, either: bool) -> Bool:
 
 
 def _signals(engine: Engine, beta: Float, totals: Totals, places: Int, *, additive: bool) -> Float:
-    """Of the parameters at these places (k,), the others of their block solved for.
+    """Of the parameters at these places (k,), by some of the records where they leave no doubt."""
+    few, times = engine.sketch()
+    found = _signals_among(few, times, engine.n, beta, totals, places, additive=additive)
+    if times > 1 and np.any(found < DOUBT * SAFE):
+        return _signals_among(engine, 1.0, engine.n, beta, totals, places, additive=additive)
+    return found
+
+
+def _signals_among(
+    few: Engine, times: float, n: float, beta: Float, totals: Totals, places: Int, *, additive: bool
+) -> Float:
+    """Of the parameters at these places (k,), the others of their block solved for, by records each of which stands for so many of n.
 
     With the score of parameter j along its profile, c ᵀ Σ φ at β + δD, where D = J⁻¹e_j / (J⁻¹)_jj and c likewise by rows, the
     score test's statistic at δ = ±z standard errors is z² (1 ± zκ/2)² / (1 ± zν + z²q) to second order:
@@ -121,15 +134,14 @@ def _signals(engine: Engine, beta: Float, totals: Totals, places: Int, *, additi
     ν, that of the score's variance (its covariance with the slope); q, the variance of the slope itself (a noisy covariate).
     """
     own = np.ix_(places, places)
-    slope, meat, outer, units = totals.slope[own], totals.meat[own], totals.outer[own], np.eye(engine.d)[places]
+    slope, meat, outer, units = totals.slope[own], totals.meat[own], totals.outer[own], np.eye(few.d)[places]
     inverse = np.linalg.inv(slope)
     effective = 1 / np.diag(inverse)
     left, right = inverse * effective[:, None], (inverse * effective).T
     variance, alone = (np.einsum("ji,ik,jk->j", left, m, left) for m in (meat, outer))
     error = np.sqrt(np.clip(variance, 0.0, None)) / np.abs(effective)
-    few, times = engine.sketch()
     steps, ways = STEP * error[:, None] * right @ units, left @ units
-    here = totals.slope if few is engine else few.score_and_slope(beta[None], few.own)[1][0]
+    here = totals.slope if times == 1 else few.score_and_slope(beta[None], few.own)[1][0]
     change = few.left_slopes(beta + steps, ways) - ways @ here
     bends = times * change[:, places] / STEP  # cᵀ ∂J, over one standard error
     turned = -bends @ inverse + np.einsum("jk,kj->j", bends, inverse)[:, None] * left  # of c, over one standard error
@@ -143,7 +155,7 @@ def _signals(engine: Engine, beta: Float, totals: Totals, places: Int, *, additi
             return np.where(variance > 0, np.where(nothing, 0.0, 2 / apart), np.inf)
 
     moments = times * few.slope_moments(beta, left @ units, right @ units)
-    nothing = np.abs(effective) <= ROUNDING * np.sqrt(engine.n * moments[0])  # of the sizes of the slope's terms
+    nothing = np.abs(effective) <= ROUNDING * np.sqrt(n * moments[0])  # of the sizes of the slope's terms
     found = signals(*moments)
     if additive or np.all(found >= SAFE):  # numbers taken for true would have a slope that varies with their noise
         return found
