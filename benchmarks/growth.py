@@ -81,6 +81,13 @@ CURVES = (
     Curve("perturbed covariate of 5 levels, 5 columns", "records", SIZES, lambda n: _regression(n, 5, "g")),
     Curve("perturbed response", "columns", COLUMNS, lambda d: _regression(RECORDS, d, "y")),
     Curve("perturbed covariate of 5 levels", "columns", COLUMNS, lambda d: _regression(RECORDS, d, "g")),
+    Curve("perturbed response, 40 records a column", "columns", COLUMNS, lambda d: _regression(40 * d, d, "y")),
+    Curve(
+        "perturbed covariate of 5 levels, 40 records a column",
+        "columns",
+        COLUMNS[2:],
+        lambda d: _regression(40 * d, d, "g"),
+    ),
     Curve("linear model, perturbed response", "levels", COUNTS, lambda k: _levels(k, "response")),
     Curve("linear model, perturbed covariate", "levels", COUNTS[:-1], lambda k: _levels(k, "covariate")),
 )

@@ -73,7 +73,7 @@ def test_a_file_in_few_passes(case: str, data: pd.DataFrame, file: Path, passes:
     np.testing.assert_allclose(
         found.covariance, whole.covariance, rtol=1e-8, atol=1e-9 * np.abs(whole.covariance).max()
     )
-    assert len(passes) <= 4
+    assert len(passes) <= 4 + (case == "both"), "one more where the sample leaves doubt which interval to show"
 
 
 def test_a_second_pass_is_the_last(data: pd.DataFrame, file: Path, passes: list[int], monkeypatch: Any) -> None:

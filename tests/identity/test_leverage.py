@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.api as sm
 
 import pramana as pr
-from pramana.kernels.leverage import Frame, corrections, leverages, size_of_many, size_of_one
+from pramana.estimating.equation import Equation
+from pramana.estimating.generalized_linear import PredictorEquation
+from pramana.kernels import leverage
+from pramana.kernels.leverage import (
+    Frame,
+    Leverages,
+    Units,
+    corrections,
+    in_directions,
+    leverages,
+    size_of_many,
+    size_of_one,
+)
 
 BINARY = pr.Mechanism({"z": pr.TransitionMatrix.randomized_response([0, 1], keep=0.8)})
 
@@ -120,15 +135,104 @@ def signed(units: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def test_degrees_of_freedom_from_sums_are_the_dense_ones(units: int, d: int, size: Any) -> None:
     shares, scores = signed(units, d, 2)
     working, frame = size(shares), Frame(np.eye(d), np.random.default_rng(5).normal(size=(d, d)))
-    ones = np.ones(units)
-    whole = leverages(scores, shares, working, ones, frame)
+    whole = of([Units(frame, scores, shares, working, np.ones(units))])
     np.testing.assert_allclose(whole.degrees_of_freedom, dense(shares, working, frame.back), rtol=1e-8)
     cut = units // 3
-    first, second = (
-        leverages(scores[s], shares[s], working[s], ones[s], frame) for s in (slice(cut), slice(cut, None))
+    parts = of(
+        [
+            Units(frame, scores[s], shares[s], working[s], np.ones(len(scores[s])))
+            for s in (slice(cut), slice(cut, None))
+        ]
     )
-    np.testing.assert_allclose((first + second).degrees_of_freedom, whole.degrees_of_freedom, rtol=1e-10)
-    np.testing.assert_allclose((first + second).meat, whole.meat, rtol=1e-10)
+    np.testing.assert_allclose(parts.degrees_of_freedom, whole.degrees_of_freedom, rtol=1e-10)
+    np.testing.assert_allclose(parts.meat, whole.meat, rtol=1e-10)
+
+
+def of(units: list[Units]) -> Leverages:
+    """Of all units, in as many parts as they come in."""
+
+    def summed(part: Any) -> Any:
+        first, *others = map(part, units)
+        return functools.reduce(operator.add, others, first)
+
+    return leverages(summed, float(sum(len(u.scores) for u in units)))
+
+
+def few_directions(units: int, q: int, r: int, *, signed: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Vectors (units, q, r) and values (units, q) whose products add up to the identity, and scores."""
+    rng = np.random.default_rng(units + q)
+    vectors, values = rng.normal(size=(units, q, r)), rng.uniform(0.5, 1.5, (units, q))
+    values[:, 0] *= np.where(signed & (np.arange(units) % 3 == 0), -0.4, 1.0)
+    total = np.einsum("nq,nqi,nqj->ij", values, vectors, vectors)
+    return vectors @ np.linalg.inv(np.linalg.cholesky(total)).T, values, rng.normal(size=(units, r))
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize(("units", "q", "r"), [(9, 1, 4), (60, 1, 5), (60, 2, 5), (12, 3, 4), (40, 2, 3)])
+def test_units_in_their_own_directions_are_those_of_the_frame(units: int, q: int, r: int, signed: bool) -> None:
+    """Copies, working variances that are other than the shares, and units beyond the share that is drawn out."""
+    vectors, values, scores = few_directions(units, q, r, signed=signed)
+    rng = np.random.default_rng(3)
+    frame, copies = Frame(np.eye(r), rng.normal(size=(r + 1, r))), rng.integers(1, 3, units).astype(float)
+    full = np.einsum("nq,nqi,nqj->nij", values, vectors, vectors)
+    basis, own, _ = in_directions(vectors, values)
+    np.testing.assert_allclose(basis.transpose(0, 2, 1) @ own @ basis, full, atol=1e-12)
+    for size in (size_of_one, size_of_many, lambda shares: shares):
+        wide = of([Units(frame, scores, full, size(full), copies)])
+        narrow = of([Units(frame, scores, own, size(own), copies, basis)])
+        for one, other in zip(vars(narrow).values(), vars(wide).values(), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(
+            wide.degrees_of_freedom,
+            dense(*(np.repeat(m, copies.astype(int), axis=0) for m in (full, size(full))), frame.back),
+            rtol=1e-8,
+        )
+
+
+def test_where_steps_are_too_many_the_diagonal_tells_degrees_of_freedom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parameters with the fewest stay exact; of the others one in as many as there are is missing."""
+    rng = np.random.default_rng(4)
+    sizes = np.array([5, 8, 30, 60, 100])
+    group = np.repeat(np.arange(5), sizes)
+    x = np.eye(5)[group] / np.sqrt(sizes[group])[:, None]
+    basis, shares, _ = in_directions(x[:, None], np.ones((len(x), 1)))
+    units = Units(Frame(np.eye(5), np.eye(5)), rng.normal(size=(len(x), 5)), shares, shares, np.ones(len(x)), basis)
+    np.testing.assert_allclose(of([units]).degrees_of_freedom, sizes - 1, rtol=1e-9)
+    monkeypatch.setattr(leverage, "STEPS", 2.5 * len(x) * 25)
+    np.testing.assert_allclose(of([units]).degrees_of_freedom, [4, 7, 30, 60, 100], rtol=1e-9)
+
+
+def groups_of_records() -> pd.DataFrame:
+    rng = np.random.default_rng(6)
+    n = 700
+    frame = pd.DataFrame(
+        {
+            "x": rng.normal(size=n),
+            "f": rng.integers(0, 12, n).astype(str),
+            "z": rng.integers(0, 2, n),
+            "y": rng.poisson(2, n),
+        }
+    )
+    frame["g"], frame["w"] = rng.integers(0, 90, n) // rng.integers(1, 4, n), rng.uniform(0.5, 2, n)
+    return frame
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"weights": "w"}, {"clusters": "g"}, {"clusters": "g", "weights": "w"}, {"frequencies": "y"}],
+    ids=["plain", "weights", "clusters", "weighted clusters", "counts"],
+)
+@pytest.mark.parametrize("family", ["poisson", "gaussian"])
+def test_slopes_of_low_rank_are_slopes(options: dict[str, Any], family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fits by the directions of records, and by full matrices of each."""
+    data = groups_of_records()
+    data = data[data["y"] > 0] if "frequencies" in options else data
+    ask = lambda: pr.fit("y ~ x + z + f", data, BINARY, family=family, inference=pr.Sandwich("HC2"), **options)  # noqa: E731
+    narrow = ask()
+    monkeypatch.setattr(PredictorEquation, "slope_parts", Equation.slope_parts)
+    wide = ask()
+    np.testing.assert_allclose(narrow.covariance, wide.covariance, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(narrow.degrees_of_freedom, wide.degrees_of_freedom, rtol=1e-8)
 
 
 def test_the_power_series_is_that_of_the_eigenvalues() -> None:
@@ -202,7 +306,7 @@ def test_scores_that_are_rounding_or_repeat_others_change_nothing(seed: int) -> 
         frame = Frame.of_scores(j, z.T @ z)
         own = frame.scores(z)
         squares = own[:, :, None] * own[:, None, :]
-        found = leverages(own, squares, squares, np.ones(len(z)), frame)
+        found = of([Units(frame, own, squares, squares, np.ones(len(z)))])
         np.testing.assert_allclose(found.share, np.eye(3), atol=1e-9)
         return frame.covariance(found.meat), found.degrees_of_freedom
 

@@ -166,8 +166,7 @@ def test_blocks_and_threads_change_nothing(
     before = [
         whole.totals(beta),
         whole.spread(beta, whole.own),
-        whole.slope_moments(beta, *ways),
-        whole.left_slopes(values, ways[0]),
+        *whole.slope_turns(beta, values, *ways),
     ]
     monkeypatch.setattr("pramana.engines.local.SMALLEST", 64)
     monkeypatch.setattr("pramana.engines.local.BLOCK_ENTRIES", 64)
@@ -175,8 +174,7 @@ def test_blocks_and_threads_change_nothing(
     after = [
         cut.totals(beta),
         cut.spread(beta, cut.own),
-        cut.slope_moments(beta, *ways),
-        cut.left_slopes(values, ways[0]),
+        *cut.slope_turns(beta, values, *ways),
     ]
     for name in ("score", "slope", "outer", "clean_outer", "clusters", "meat"):
         np.testing.assert_allclose(getattr(after[0], name), getattr(before[0], name), rtol=1e-12, atol=1e-11)

@@ -67,10 +67,6 @@ class Engine(ABC):
         One value serves all draws."""
 
     @abstractmethod
-    def left_slopes(self, betas: Float, lefts: Float) -> Float:
-        """Σ w lᵀ ∂φ (B, d) under the sample's own weights, at several values (B, d), each with a direction l of its own (B, d)."""
-
-    @abstractmethod
     def slopes_at(self, betas: Float, weight: float) -> Float:
         """Σ ∂φ (B, d, d) at several values, all records weighing the same."""
 
@@ -96,7 +92,11 @@ class Engine(ABC):
 
     @abstractmethod
     def leverages(self, beta: Float, frame: Frame) -> Leverages:
-        """Sums over records of their scores, corrected for the share of the fit that each record carries."""
+        """The records' scores, corrected for the share of the fit that each record carries."""
+
+    @abstractmethod
+    def leverages_of_clusters(self, beta: Float, frame: Frame, sums: Float) -> Leverages:
+        """The same for clusters, with score sums (G, d)."""
 
     @abstractmethod
     def shares_by_unit(self, beta: Float, frame: Frame) -> tuple[Float, Float]:
@@ -135,6 +135,10 @@ class Engine(ABC):
     def slope_moments(self, beta: Float, lefts: Float, rights: Float) -> Float:
         """(2, k): Σ w² (s − s̄)² and Σ w² s (lᵀφ) over records with slopes s = lᵀ ∂φ r, for directions l and r (k, d); a row with
         a count stands for so many equal records."""
+
+    @abstractmethod
+    def slope_turns(self, beta: Float, moved: Float, lefts: Float, rights: Float) -> tuple[Float, Float]:
+        """Σ w lᵀ ∂φ (k, d) at other values, one for each direction l (k, d), and `slope_moments`."""
 
     @abstractmethod
     def direct(self, weights: Weights) -> Float | None:

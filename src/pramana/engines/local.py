@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, TypeVar, cast
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,16 @@ from pramana.estimating.collinearity import Rank
 from pramana.estimating.equation import Equation, Note, Solve
 from pramana.frames import Table
 from pramana.kernels.blocks import by_group, gram
-from pramana.kernels.leverage import Frame, Leverages, leverages, size_of_one
+from pramana.kernels.leverage import (
+    Frame,
+    Leverages,
+    Units,
+    in_directions,
+    leverages,
+    size_of_many,
+    size_of_one,
+    units_of_clusters,
+)
 
 BLOCK_ENTRIES = 2_000_000
 """Numbers that a block of records takes while its sums are formed."""
@@ -144,9 +153,6 @@ class LocalEngine(Engine):
 
         return self._added(part, len(weights)).both
 
-    def left_slopes(self, betas: Float, lefts: Float) -> Float:
-        return self._added(lambda b: b.equation.left_slopes(betas, lefts, b.sampling.row_weights))
-
     def slopes_at(self, betas: Float, weight: float) -> Float:
         alike = np.zeros(len(betas), dtype=np.int64)
         return self._added(lambda b: b.equation.score_and_slope(betas, np.full((1, b.n), weight), alike)[1])
@@ -197,43 +203,73 @@ class LocalEngine(Engine):
         return replace(found, shared=self.privacy_by_unit(beta), retained=retained)
 
     def leverages(self, beta: Float, frame: Frame) -> Leverages:
-        def part(b: SampledBlock) -> Leverages:
-            e, s = b.equation, b.sampling
-            w, copies = (np.ones(b.n) if v is None else v for v in (s.weights, s.frequencies))
-            scores = frame.scores(e.influence(beta) * w[:, None])
-            if not frame.sloped:
-                squares = scores[:, :, None] * scores[:, None, :]
-                return leverages(scores, squares, squares, copies, frame)
-            shares = frame.shares(e.record_slopes(beta) * w[:, None, None])
-            return leverages(scores, shares, size_of_one(shares) * w[:, None, None], copies, frame)
+        most = self.sampling.rows if self.about.whole else max(1, MATRIX_ENTRIES // self.d**2)
+        units = partial(_units, beta=beta, frame=frame, most=most)
+        if self.resident and self.sampling.rows * self.d**2 <= MATRIX_ENTRIES:
+            held = [one for block in self._blocks for one in units(block)]
+            return leverages(lambda part: added(map(part, held)), self.n)
+        return leverages(lambda part: self._added(lambda b: added(map(part, units(b)))), self.n)
 
-        return self._in_small_blocks(part)
+    def leverages_of_clusters(self, beta: Float, frame: Frame, sums: Float) -> Leverages:
+        units = list(self._clusters(beta, frame, frame.scores(sums)))
+        return leverages(lambda part: added(map(part, units)), len(sums))
+
+    def _clusters(self, beta: Float, frame: Frame, sums: Float) -> Iterator[Units]:
+        """By the directions of their records where those are few, and no others."""
+        e, s, r = self.equation, self.sampling, len(frame.into)
+        one = _directions(e.rows(slice(0, 1)), beta, frame) if self.resident and not self.about.whole else None
+        if one is not None and s.rows * one[0].shape[1] < len(sums) * r:
+            found = [_directions(b.equation, beta, frame) for b in self._blocks]
+            vectors, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
+            weights = (s.row_weights if frame.sloped else s.square_weights)[:, None]
+            squared = values * weights * (1.0 if s.weights is None or not frame.sloped else s.weights[:, None])
+            assert s.clusters is not None
+            yield from units_of_clusters(frame, sums, vectors, values * weights, squared, s.clusters)
+            return
+        if frame.sloped:
+            shares, squared = self.shares_by_unit(beta, frame)
+        else:
+            shares = squared = self.squares_by_unit(beta, frame)
+        step = max(1, MATRIX_ENTRIES // r**2)
+        for some in (slice(k, k + step) for k in range(0, len(sums), step)):
+            working = size_of_many(squared[some]) if frame.sloped else shares[some]
+            yield Units(frame, sums[some], shares[some], working, np.ones(len(shares[some])))
 
     def shares_by_unit(self, beta: Float, frame: Frame) -> tuple[Float, Float]:
-        groups = self.sampling.groups or 0
-
-        def part(b: SampledBlock) -> _Pair:
+        def matrices(b: SampledBlock) -> Float:
             s = b.sampling
-            assert s.clusters is not None
-            shares = frame.shares(b.equation.record_slopes(beta) * s.row_weights[:, None, None]).reshape(b.n, -1)
-            grouped = by_group(shares, s.clusters, groups)
-            if s.weights is None:
-                return _Pair(grouped, grouped)
-            return _Pair(grouped, by_group(shares * s.weights[:, None], s.clusters, groups))
+            shares = frame.shares(b.equation.record_slopes(beta) * s.row_weights[:, None, None])
+            return (
+                shares[:, None] if s.weights is None else np.stack([shares, shares * s.weights[:, None, None]], axis=1)
+            )
 
-        first, second = self._in_small_blocks(part).both
-        return first.reshape(groups, self.d, self.d), second.reshape(groups, self.d, self.d)
+        found = self._by_cluster(matrices)
+        return found[:, 0], found[:, -1]
 
     def squares_by_unit(self, beta: Float, frame: Frame) -> Float:
-        groups = self.sampling.groups or 0
-
-        def part(b: SampledBlock) -> Float:
-            assert b.sampling.clusters is not None
+        def matrices(b: SampledBlock) -> Float:
             scores = frame.scores(b.equation.influence(beta))
-            products = scores[:, :, None] * scores[:, None, :] * b.sampling.square_weights[:, None, None]
-            return by_group(products.reshape(b.n, -1), b.sampling.clusters, groups)
+            return (scores[:, :, None] * scores[:, None, :] * b.sampling.square_weights[:, None, None])[:, None]
 
-        return self._in_small_blocks(part).reshape(groups, len(frame.into), len(frame.into))
+        return self._by_cluster(matrices)[:, 0]
+
+    def _by_cluster(self, matrices: Callable[[SampledBlock], Float]) -> Float:
+        """Sums of matrices (m, …) of the records of each cluster (G, …), of some records at a time."""
+        groups, most = self.sampling.groups or 0, max(1, MATRIX_ENTRIES // self.d**2)
+        whole = self.about.whole
+
+        def part(block: SampledBlock) -> Float:
+            out = None
+            for b in [block] if whole else block.cut(most):
+                assert b.sampling.clusters is not None
+                found = matrices(b)
+                codes, place = np.unique(b.sampling.clusters, return_inverse=True)
+                out = np.zeros((groups, *found.shape[1:])) if out is None else out
+                out[codes] += by_group(found.reshape(b.n, -1), place, len(codes)).reshape(-1, *found.shape[1:])
+            assert out is not None
+            return out
+
+        return self._added(part)
 
     def square_weights_by_unit(self) -> Float:
         groups = self.sampling.groups or 0
@@ -251,13 +287,6 @@ class LocalEngine(Engine):
             return np.asarray(b.sampling.replicates @ b.sampling.replicates.T)
 
         return self._added(part)
-
-    def _in_small_blocks(self, part: Callable[[SampledBlock], T]) -> T:
-        """Sums for which a (d, d) matrix of every record of a block is held."""
-        size = max(1, MATRIX_ENTRIES // self.d**2)
-        if self.about.whole:
-            return self._added(part)
-        return self._added(lambda b: cast(T, added(map(part, b.cut(size)))))
 
     def privacy_by_unit(self, beta: Float, shares: Float | None = None) -> Float:
         """One combination of hidden values after the other, so that no more than the sums of all units (G, d) is held."""
@@ -304,16 +333,15 @@ class LocalEngine(Engine):
         return share, float(np.sqrt(max(spread, 0.0))) / total
 
     def slope_moments(self, beta: Float, lefts: Float, rights: Float) -> Float:
-        def part(b: SampledBlock) -> Float:
-            e, s = b.equation, b.sampling
-            weights, counts = (np.ones(b.n) if v is None else v for v in (s.weights, s.frequencies))
-            slopes = e.record_slopes_along(beta, lefts, rights) * weights
-            along = (e.influence(beta) @ lefts.T).T * weights
-            size = np.full(len(slopes), counts.sum())
-            return np.stack([slopes**2 @ counts, (slopes * along) @ counts, slopes @ counts, size])
+        return _around_mean(self._added(lambda b: _slope_moments(b, beta, lefts, rights)))
 
-        squares, products, total, size = self._added(part)
-        return np.stack([np.clip(squares - total**2 / size, 0.0, None), products])
+    def slope_turns(self, beta: Float, moved: Float, lefts: Float, rights: Float) -> tuple[Float, Float]:
+        def part(b: SampledBlock) -> _Pair:
+            turned = b.equation.left_slopes(moved, lefts, b.sampling.row_weights)
+            return _Pair(turned, _slope_moments(b, beta, lefts, rights))
+
+        turned, moments = self._added(part).both
+        return turned, _around_mean(moments)
 
     # Roots, starts and remarks.
 
@@ -414,6 +442,45 @@ def added(parts: Any) -> Any:
     for part in parts:
         total = part if total is None else total if part is None else total + part
     return total
+
+
+def _slope_moments(b: SampledBlock, beta: Float, lefts: Float, rights: Float) -> Float:
+    """Σ w² s² and Σ w² s (lᵀφ), Σ w s and the number of records (4, k)."""
+    e, s = b.equation, b.sampling
+    weights, counts = (np.ones(b.n) if v is None else v for v in (s.weights, s.frequencies))
+    slopes = e.record_slopes_along(beta, lefts, rights) * weights
+    along = (e.influence(beta) @ lefts.T).T * weights
+    size = np.full(len(slopes), counts.sum())
+    return np.stack([slopes**2 @ counts, (slopes * along) @ counts, slopes @ counts, size])
+
+
+def _around_mean(moments: Float) -> Float:
+    squares, products, total, size = moments
+    return np.stack([np.clip(squares - total**2 / size, 0.0, None), products])
+
+
+def _directions(equation: Equation, beta: Float, frame: Frame) -> tuple[Float, Float] | None:
+    """Vectors in the frame (m, q, r) and values (m, q) that make up the records' shares; None where those have no low rank."""
+    if not frame.sloped:
+        return frame.scores(equation.influence(beta))[:, None], np.ones((equation.n, 1))
+    parts = equation.slope_parts(beta)
+    return None if parts is None else (parts[0] @ frame.into.T, frame.sign * parts[1])
+
+
+def _units(block: SampledBlock, beta: Float, frame: Frame, most: int) -> Iterator[Units]:
+    """Records as units, of no more than so many at a time where each has a (d, d) matrix."""
+    found = _directions(block.equation, beta, frame)
+    low = not frame.sloped or (found is not None and found[0].shape[1] < len(frame.into))
+    for b in [block] if low else block.cut(most):
+        w, copies = (np.ones(b.n) if v is None else v for v in (b.sampling.weights, b.sampling.frequencies))
+        scores = frame.scores(b.equation.influence(beta) * w[:, None])
+        if found is not None and low:
+            basis, shares, _ = in_directions(found[0], found[1] * (w if frame.sloped else w**2)[:, None])
+        else:
+            basis, shares = None, frame.shares(b.equation.record_slopes(beta) * w[:, None, None])
+        yield Units(
+            frame, scores, shares, size_of_one(shares) * w[:, None, None] if frame.sloped else shares, copies, basis
+        )
 
 
 def _shared(weights: Float, count: int) -> Float:

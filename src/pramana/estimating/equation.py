@@ -307,6 +307,10 @@ class Equation(ABC):
                 out[own] = lefts[own] @ moved.T
         return out
 
+    def slope_parts(self, beta: Float) -> tuple[Float, Float] | None:  # noqa: ARG002
+        """Vectors x (n, q, d) and values v (n, q) with ∂φ_i/∂β = Σ v x xᵀ, for equations whose records have slopes of so low a rank."""
+        return None
+
     def left_slopes(self, betas: Float, lefts: Float, weights: Float) -> Float:
         """Σ w leftᵀ ∂φ/∂β (B, d) at several values (B, d), each with a direction of its own (B, d), for row weights (n,)."""
         alike = np.zeros(len(betas), dtype=np.int64)

@@ -320,6 +320,10 @@ class PredictorEquation(Equation):
             return predictor.record_slopes_along(self.data, beta, lefts, rights)
         return products.record_slopes_along(fast, self.compact, beta, lefts, rights)
 
+    def slope_parts(self, beta: Float) -> tuple[Float, Float]:
+        bend = self.data.at(beta).bend
+        return self.data.design.reshape(*bend.shape, self.d), bend
+
     def left_slopes(self, betas: Float, lefts: Float, weights: Float) -> Float:
         if self.compact is None:
             return predictor.left_slopes(self.data, betas, lefts, weights)

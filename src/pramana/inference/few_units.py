@@ -13,7 +13,7 @@ import numpy as np
 from pramana.arrays import Bool, Float
 from pramana.engines import Engine, Stratification
 from pramana.inference.sandwich import Linear
-from pramana.kernels.leverage import Frame, Leverages, corrections, idle, leverages, size_of_many
+from pramana.kernels.leverage import Frame, Leverages, Units, corrections, idle, leverages, size_of_many
 
 ENOUGH = 100
 """Units for each parameter, and one more, from which a correction of 1/200 of a standard error, and 0.001 of coverage, is left out …"""
@@ -136,9 +136,22 @@ def _of_units(engine: Engine, beta: Float, linear: Linear) -> SmallSample:
     assert totals.clusters is not None
     if engine.about.sums and strata is None:
         strata = Stratification(np.zeros(len(totals.clusters), dtype=np.int64), np.zeros(1), "superpopulation")
+    if strata is None:
+        return _of_clusters(engine, beta, linear, totals.clusters)
     frame, shares, working = _shares(engine, beta, linear)
     retained = linear.retained if strata is not None and strata.target == "finite" else None
     return of_units(frame, totals.clusters, shares, working, strata, linear.covariance, retained)
+
+
+def _of_clusters(engine: Engine, beta: Float, linear: Linear, sums: Float) -> SmallSample:
+    totals = linear.totals
+    frame = Frame.of(totals.slope, linear.inverse, totals.outer)
+    if engine.about.smooth and frame.sloped:
+        found = engine.leverages_of_clusters(beta, frame, sums)
+        if _adds_up(found.share):
+            return _of_leverages(found, frame, linear.covariance)
+    frame = Frame.of_scores(linear.inverse, totals.outer)
+    return _of_leverages(engine.leverages_of_clusters(beta, frame, sums), frame, linear.covariance)
 
 
 def of_units(
@@ -155,7 +168,12 @@ def of_units(
     scores = frame.scores(sums)
     if strata is not None:
         return _designed(scores, shares, working, strata, frame, before, retained)
-    return _of_leverages(leverages(scores, shares, working, np.ones(len(scores)), frame), frame, before)
+    return _of_leverages(_together(frame, scores, shares, working), frame, before)
+
+
+def _together(frame: Frame, scores: Float, shares: Float, working: Float) -> Leverages:
+    units = Units(frame, scores, shares, working, np.ones(len(scores)))
+    return leverages(lambda part: part(units), len(scores))
 
 
 def _shares(engine: Engine, beta: Float, linear: Linear) -> tuple[Frame, Float, Float]:
@@ -205,7 +223,7 @@ def _designed(
     if len(scores) <= DENSE:
         df = _dense(u, left, working, strata)
     else:
-        df = leverages(scores, left, working, np.ones(len(scores)), frame).degrees_of_freedom
+        df = _together(frame, scores, left, working).degrees_of_freedom
     after = frame.covariance(meat) + (0.0 if retained is None else retained)
     return SmallSample.of(before, after, np.minimum(df, max(most, 1.0)), alone.sum(axis=0))
 

@@ -142,8 +142,8 @@ def _signals_among(
     error = np.sqrt(np.clip(variance, 0.0, None)) / np.abs(effective)
     steps, ways = STEP * error[:, None] * right @ units, left @ units
     here = totals.slope if times == 1 else few.score_and_slope(beta[None], few.own)[1][0]
-    change = few.left_slopes(beta + steps, ways) - ways @ here
-    bends = times * change[:, places] / STEP  # cᵀ ∂J, over one standard error
+    moved, moments = few.slope_turns(beta, beta + steps, ways, right @ units)
+    bends, moments = times * (moved - ways @ here)[:, places] / STEP, times * moments  # cᵀ ∂J, over one standard error
     turned = -bends @ inverse + np.einsum("jk,kj->j", bends, inverse)[:, None] * left  # of c, over one standard error
 
     def signals(squares: Float, products: Float) -> Float:
@@ -154,7 +154,6 @@ def _signals_among(
             apart = _apart(np.array([[-REACH], [REACH]]), kappa, nu, q).max(axis=0)
             return np.where(variance > 0, np.where(nothing, 0.0, 2 / apart), np.inf)
 
-    moments = times * few.slope_moments(beta, left @ units, right @ units)
     nothing = np.abs(effective) <= ROUNDING * np.sqrt(n * moments[0])  # of the sizes of the slope's terms
     found = signals(*moments)
     if additive or np.all(found >= SAFE):  # numbers taken for true would have a slope that varies with their noise

@@ -9,12 +9,14 @@ variance is the size of its share.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Self
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Bool, Float
+from pramana.arrays import Bool, Float, Int
 
 LARGEST = 0.75
 """Shares of the fit beyond which a unit's score is not drawn out further (Fay and Graubard 2001)."""
@@ -24,6 +26,10 @@ ALONE = 1 - 1e-6
 """Share from which a unit determines a direction alone, so that its residual says nothing."""
 NOTHING = 1e-16
 """Part of a variance that is rounding."""
+STEPS = 1e12
+"""Steps that all degrees of freedom together may take: some ten seconds."""
+ENTRIES = 1 << 24
+"""Numbers of the matrices that are held at once."""
 DEPENDENT = 1e-12
 """Part of the scores' scaled products along a direction in which they do not vary."""
 
@@ -79,6 +85,11 @@ class Frame:
         found = self.into @ right
         return np.asarray((found + found.transpose(0, 2, 1)) / 2)
 
+    @property
+    def sign(self) -> float:
+        """Of the slope, whose root the frame is."""
+        return float(np.sign(np.vdot(self.into.T, self.back))) if self.sloped else 1.0
+
     def covariance(self, meat: Float) -> Float:
         """Of the parameters, for a meat in the frame (d, d)."""
         return np.asarray(self.back @ meat @ self.back.T)
@@ -97,92 +108,216 @@ def _root(matrix: Float) -> Float | None:
 
 
 @dataclass(frozen=True)
-class Leverages:
-    """Sums over units, which add: what the corrected variance and its degrees of freedom are made of.
+class Units:
+    """Sampling units in a frame, each in the few directions of its own, for a record has a share along those of its nodes alone.
 
     With u = A r for parameter j (r its row of `Frame.back`), p = Ψ u, s = H u and λ = uᵀΨu, the unit's corrected share
     of the estimate is linear in the scores ψ, and the working covariance of those shares is D = diag(λ) − P Sᵀ − S Pᵀ + S (ΣΨ) Sᵀ.
 
     Attributes
     ----------
-    meat : Σ A z zᵀ Aᵀ (d, d), in the frame.
-    share : ΣH (d, d), the identity where the slopes of the units add up to the slope.
-    working : ΣΨ (d, d).
-    first, second : Σλ and Σλ² (d,).
-    crossed : Σ λ pᵀs (d,).
-    bent : Σ λ s sᵀ (d, d, d).
-    products : Σ (p, s) (p, s)ᵀ (d, 2d, 2d).
+    scores : (m, r).
+    shares, working : H and Ψ (m, R, R), in the directions of the unit.
+    copies : (m,), how often each is there.
+    basis : the directions (m, R, r), orthonormal; None where they are those of the frame, R = r.
+    """
+
+    frame: Frame
+    scores: Float
+    shares: Float
+    working: Float
+    copies: Float
+    basis: Float | None = None
+
+    @cached_property
+    def _back(self) -> Float:
+        """The rows of `Frame.back` in the unit's directions (m or 1, R, d)."""
+        back = self.frame.back.T
+        return back[None] if self.basis is None else self.basis @ back
+
+    @cached_property
+    def _corrections(self) -> tuple[Float, Float]:
+        if self.basis is None:
+            return corrections(self.shares, self.frame.back)
+        return corrections(self.shares, self._back.transpose(0, 2, 1), np.sum(self.frame.back**2, axis=1))
+
+    @cached_property
+    def _turned(self) -> tuple[Float, Float, Float, Float]:
+        """p and s in the unit's directions (m, R, d), λ and pᵀs (m, d)."""
+        u = self._corrections[0] @ self._back
+        s = self.shares @ u
+        p = s if self.clean else self.working @ u
+        return p, s, np.einsum("nij,nij->nj", u, p), np.einsum("nij,nij->nj", p, s)
+
+    @cached_property
+    def clean(self) -> bool:
+        """The working variances are the shares, so that p = s."""
+        return np.array_equal(self.shares, self.working)
+
+    def _in_frame(self, matrices: Float) -> Float:
+        """The sum of matrices (m, R, R), in the frame (r, r)."""
+        r = self.scores.shape[1]
+        if self.basis is None:
+            return (self.copies @ matrices.reshape(-1, r * r)).reshape(r, r)
+        left = (matrices * self.copies[:, None, None]) @ self.basis
+        return self.basis.reshape(-1, r).T @ left.reshape(-1, r)
+
+    def first(self) -> Sums:
+        """Σ A z zᵀ Aᵀ, ΣH and ΣΨ (r, r), and part of each parameter's direction that one unit determines alone (d,)."""
+        drawn_out, alone = self._corrections
+        if self.basis is None:
+            corrected = np.einsum("nij,nj->ni", drawn_out, self.scores)
+        else:
+            along = np.einsum("nij,nj->ni", self.basis, self.scores)
+            moved = np.einsum("nij,nj->ni", drawn_out, along) - along
+            corrected = self.scores + np.einsum("nij,ni->nj", self.basis, moved)
+        shares = self._in_frame(self.shares)
+        return Sums(
+            (
+                (corrected * self.copies[:, None]).T @ corrected,
+                shares,
+                shares if self.clean else self._in_frame(self.working),
+                self.copies @ alone,
+            )
+        )
+
+    def second(self, total: Float) -> Sums:
+        """tr D, the sum of squares of its diagonal, that of λ² − 4λ pᵀs + 2λ sᵀ(ΣΨ)s (d,), and how many units are not clean; for ΣΨ (r, r)."""
+        _, s, lengths, crossed = self._turned
+        inner = total[None] if self.basis is None else self.basis @ total @ self.basis.transpose(0, 2, 1)
+        bent = np.einsum("nij,nij->nj", s, inner @ s)
+        own = lengths - 2 * crossed + bent
+        squares = lengths * (lengths - 4 * crossed + 2 * bent)
+        return Sums(
+            (self.copies @ own, self.copies @ own**2, self.copies @ squares, np.array(0.0 if self.clean else 1.0))
+        )
+
+    def products(self, which: Int, *, clean: bool) -> Float:
+        """Σ (p, s) (p, s)ᵀ for some of the parameters (k, 2r, 2r); Σ s sᵀ (k, r, r) is enough where all units are clean."""
+        scale, both = np.sqrt(self.copies), self._turned[1:2] if clean else self._turned[:2]
+        out = np.empty((len(which), *2 * (len(both) * self.scores.shape[1],)))
+        for k, j in enumerate(which):
+            rows = np.concatenate([self._rows(turned[:, :, j]) for turned in both], axis=1) * scale[:, None]
+            out[k] = rows.T @ rows
+        return out
+
+    def _rows(self, along: Float) -> Float:
+        """Vectors (m, R) of the units in the frame (m, r)."""
+        return along if self.basis is None else np.einsum("nij,ni->nj", self.basis, along)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Arrays that are added together."""
+
+    parts: tuple[Float, ...]
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(tuple(mine + theirs for mine, theirs in zip(self.parts, other.parts, strict=True)))
+
+
+@dataclass(frozen=True)
+class Leverages:
+    """What few units change.
+
+    Attributes
+    ----------
+    meat : Σ A z zᵀ Aᵀ (r, r), in the frame.
+    share : ΣH (r, r), the identity where the slopes of the units add up to the slope.
+    degrees_of_freedom : (tr D)² / tr D² for each parameter (d,).
     alone : part of each parameter's direction that one unit determines alone (d,).
     """
 
     meat: Float
     share: Float
-    working: Float
-    first: Float
-    second: Float
-    crossed: Float
-    bent: Float
-    products: Float
+    degrees_of_freedom: Float
     alone: Float
 
-    def __add__(self, other: Leverages) -> Self:
-        return type(self)(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
 
-    @property
-    def degrees_of_freedom(self) -> Float:
-        """(tr D)² / tr D² for each parameter (d,)."""
-        d, t = len(self.working), self.working
-        corner = np.block([[np.zeros((d, d)), -np.eye(d)], [-np.eye(d), t]])
-        turned = corner @ self.products
-        low_rank = np.einsum("jii->j", turned)
-        diagonal = self.second - 4 * self.crossed + 2 * np.einsum("jik,ik->j", self.bent, t)
-        squares = diagonal + np.einsum("jik,jki->j", turned, turned)
-        with np.errstate(all="ignore"):
-            return np.asarray((self.first + low_rank) ** 2 / squares)
+def leverages(summed: Callable[[Callable[[Units], Any]], Any], n: float) -> Leverages:
+    """Of n units, over which whatever adds is summed by a function that asks for it of some at a time.
 
-
-def leverages(scores: Float, shares: Float, working: Float, copies: Float, frame: Frame) -> Leverages:
-    """Of units with scores (m, d), shares H and working variances Ψ (m, d, d) in the frame, each there `copies` (m,) times."""
-    drawn_out, alone = corrections(shares, frame.back)
-    corrected = np.einsum("nij,nj->ni", drawn_out, scores)
-    u = drawn_out @ frame.back.T
-    p, s = working @ u, shares @ u
-    lengths = np.einsum("nij,nij->nj", u, p)
-    d = scores.shape[1]
-    both = np.ascontiguousarray(
-        np.concatenate([p, s], axis=1).transpose(2, 1, 0)
-    )  # (d, 2d, m), records next to each other
-    weighted = both[:, d:] * (lengths * copies[:, None]).T[:, None, :]
-    return Leverages(
-        (corrected * copies[:, None]).T @ corrected,
-        (copies @ shares.reshape(-1, d * d)).reshape(d, d),
-        (copies @ working.reshape(-1, d * d)).reshape(d, d),
-        copies @ lengths,
-        copies @ lengths**2,
-        copies @ (lengths * np.einsum("nij,nij->nj", p, s)),
-        weighted @ both[:, d:].transpose(0, 2, 1),
-        (both * copies) @ both.transpose(0, 2, 1),
-        copies @ alone,
-    )
+    tr D² takes n d³ steps. Where those are very many, it is that of D's diagonal for the parameters of most degrees of freedom: too small by
+    a part of one over them.
+    """
+    meat, share, total, alone = summed(Units.first).parts
+    trace, diagonal, own, unclean = summed(lambda units: units.second(total)).parts
+    clean, r = unclean == 0, len(total)
+    wide = r if clean else 2 * r
+    with np.errstate(all="ignore"):
+        few = np.argsort(trace**2 / diagonal)[: max(int(STEPS / (n * wide**2)), 1)]
+    squares, at_once = diagonal, max(1, ENTRIES // wide**2)
+    squares[few] = own[few]
+    for which in (few[k : k + at_once] for k in range(0, len(few), at_once)):
+        squares[which] += _square_of_rest(summed(partial(Units.products, which=which, clean=clean)), total, clean=clean)
+    with np.errstate(all="ignore"):
+        return Leverages(meat, share, np.asarray(trace**2 / squares), alone)
 
 
-def corrections(shares: Float, back: Float) -> tuple[Float, Float]:
-    """A = (I − min(H, ¾))^-½ (m, r, r), and how much of each parameter's direction the unit determines alone (m, d)."""
+def _square_of_rest(products: Float, total: Float, *, clean: bool) -> Float:
+    """tr (D − diag λ)² (k,), of the sums of products."""
+    unit = np.eye(len(total))
+    corner = total - 2 * unit if clean else np.block([[np.zeros_like(unit), -unit], [-unit, total]])
+    turned = corner @ products
+    return np.asarray(np.einsum("jik,jki->j", turned, turned))
+
+
+def corrections(shares: Float, back: Float, sizes: Float | None = None) -> tuple[Float, Float]:
+    """A = (I − min(H, ¾))^-½ (m, R, R), and how much of each parameter's direction (d, R), or (m, d, R) with its length squared
+    elsewhere (d,), the unit determines alone (m, d)."""
     m, d = shares.shape[:2]
     size = lengths_of(shares)
     large = size > SMALL
     bend = np.where(size < 1e-4, 0.375 + 0.3125 * size, 0.0)
     np.divide((1 - np.minimum(size, SMALL)) ** -0.5 - 1 - size / 2, size**2, out=bend, where=(size >= 1e-4) & ~large)
     out = np.eye(d) + 0.5 * shares + bend[:, None, None] * (shares @ shares)
-    alone = np.zeros((m, len(back)))
+    alone = np.zeros((m, back.shape[-2]))
     if large.any():
         values, vectors = np.linalg.eigh(shares[large])
         roots = (1 - np.minimum(values, LARGEST)) ** -0.5
         out[large] = (vectors * roots[:, None, :]) @ vectors.transpose(0, 2, 1)
-        along = (back @ vectors) ** 2 / np.sum(back**2, axis=1)[:, None]
+        sizes = np.sum(back**2, axis=1) if sizes is None else sizes
+        along = ((back if back.ndim == 2 else back[large]) @ vectors) ** 2 / sizes[:, None]
         whole = np.abs(values - 1) < 1 - ALONE  # beyond 1 are signed shares, which other units take back
         alone[large] = np.einsum("njk,nk->nj", along, whole.astype(float))
     return out, alone
+
+
+def in_directions(vectors: Float, values: Float) -> tuple[Float, Float, Float]:
+    """An orthonormal basis of each unit's vectors x (m, R, r), R ≤ r, its Σ v x xᵀ in it (m, R, R) for values (m, R), and the vectors in
+    it (m, R, R), by columns."""
+    if vectors.shape[1] == 1:
+        length = np.sqrt(np.einsum("nij,nij->n", vectors, vectors))[:, None, None]
+        basis, inside = vectors / np.maximum(length, 1e-300), length
+    else:
+        turned, inside = np.linalg.qr(vectors.transpose(0, 2, 1))
+        basis = turned.transpose(0, 2, 1)
+    return basis, (inside * values[:, None, :]) @ inside.transpose(0, 2, 1), inside
+
+
+def units_of_clusters(
+    frame: Frame, sums: Float, vectors: Float, values: Float, squared: Float, codes: Int
+) -> Iterator[Units]:
+    """Clusters with score sums (G, r) and codes (n,) of records whose shares are Σ v x xᵀ, for vectors (n, q, r) and values (n, q) and, for
+    the working variances, others; those of one size together."""
+    q, r = vectors.shape[1:]
+    order, sizes = np.argsort(codes, kind="stable"), np.bincount(codes, minlength=len(sums))
+    ends = np.cumsum(sizes)
+    for size in np.unique(sizes):
+        own = np.flatnonzero(sizes == size)
+        step = max(1, ENTRIES // (max(int(size) * q, 1) * r))
+        for some in (own[k : k + step] for k in range(0, len(own), step)):
+            rows = order[(ends[some] - size)[:, None] + np.arange(size)]
+            x, v, v2 = (a[rows].reshape(len(some), size * q, *a.shape[2:]) for a in (vectors, values, squared))
+            if 0 < size * q < r:
+                basis, shares, inside = in_directions(x, v)
+            else:
+                basis, inside = None, x.transpose(0, 2, 1)
+                shares = (inside * v[:, None, :]) @ x
+            working = shares
+            if np.any(v < 0) or not np.array_equal(v, v2):
+                working = size_of_many((inside * v2[:, None, :]) @ inside.transpose(0, 2, 1))
+            yield Units(frame, sums[some], shares, working, np.ones(len(some)), basis)
 
 
 def lengths_of(shares: Float) -> Float:

@@ -30,7 +30,7 @@ def test_there_are_few_hooks_and_each_says_what_it_is() -> None:
     functions = {name: m.fget if isinstance(m, property) else m for name, m in members.items()}
     hooks = {name: f for name, f in functions.items() if not vars(f).get("__final__")}
     assert set(functions) - set(hooks) == {"n", "d", "score", "softened", "at_node", "means", "record_slopes"}
-    assert len(hooks) <= 19
+    assert len(hooks) <= 20
     assert [name for name, f in hooks.items() if not f.__doc__] == ["about"]
 
 
@@ -69,6 +69,11 @@ def test_slopes_of_records_add_up_to_the_slope(equation: Equation, rng: np.rando
     slopes = equation.record_slopes(beta)
     size = np.abs(slopes).max()
     np.testing.assert_allclose(slopes, central_slopes(equation.influence, beta), rtol=1e-6, atol=1e-6 * size)
+    parts = equation.slope_parts(beta)
+    if parts is not None:
+        np.testing.assert_allclose(
+            np.einsum("nq,nqi,nqj->nij", parts[1], parts[0], parts[0]), slopes, atol=1e-10 * size
+        )
     lefts, rights = rng.normal(size=(2, 3, equation.d))
     plain = Equation.record_slopes_along(
         equation, beta, lefts, rights
