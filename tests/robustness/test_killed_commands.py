@@ -90,7 +90,9 @@ def tried(command, kills):
         count["trials"] += 1
         if again:  # an older file of that name stays until the new one is whole
             target.write_bytes(old)
-        count["killed"] += os.WIFSIGNALED(run([*arguments, *["--force"] * again], random.uniform(0.2, 1) * length))
+        killed = os.WIFSIGNALED(run([*arguments, *["--force"] * again], random.uniform(0.2, 1) * length))
+        count["killed"] += killed
+        length *= 1 if killed else 0.9  # where the runs above were slowed down by others
         count["left"] += len(list(Path("out").glob("*.part")))
         kept = again and target.exists() and target.read_bytes() == old
         count["bad"] += not (kept or (whole(target, check) if target.exists() else not again))

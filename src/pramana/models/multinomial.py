@@ -126,6 +126,16 @@ class MultinomialEquation(Equation, Ascent):
         rows = rows if self.mass is None else rows * self.mass
         return np.asarray(rows.reshape(self.n, -1).sum(axis=1))
 
+    def slope_parts(self, beta: Float) -> tuple[Float, Float]:
+        """diag(p) − ppᵀ is the square of diag(√p) (I − c √p √pᵀ), whose columns ⊗ x are the vectors."""
+        p = self._shares(beta)
+        root, rest = np.sqrt(p[1:]).T, np.maximum(1 - p[0], 1e-300)
+        inner = np.eye(self.classes) - ((1 - np.sqrt(p[0])) / rest)[:, None, None] * root[:, :, None] * root[:, None, :]
+        factor = (root[:, :, None] * inner).transpose(0, 2, 1)  # (m, K − 1, K − 1), a column in each row
+        vectors = factor[:, :, :, None] * self.design[:, None, None, :]
+        values = np.full(p[1:].T.shape, -1.0) if self.mass is None else np.repeat(-self.mass[:, None], self.classes, 1)
+        return vectors.reshape(self.n, -1, beta.size), values.reshape(self.n, -1)
+
     def objective(self, betas: Float, weights: Float) -> Float:
         """Σ w (Σ_k e_k η_k − log Σ_k e^η_k), (B,)."""
         values = []
