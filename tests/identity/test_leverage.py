@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from typing import Any
 
 import numpy as np
@@ -17,11 +15,10 @@ from pramana.estimating.generalized_linear import PredictorEquation
 from pramana.kernels import leverage
 from pramana.kernels.leverage import (
     Frame,
-    Leverages,
     Units,
     corrections,
     in_directions,
-    leverages,
+    leverages_of,
     size_of_many,
     size_of_one,
 )
@@ -135,10 +132,10 @@ def signed(units: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def test_degrees_of_freedom_from_sums_are_the_dense_ones(units: int, d: int, size: Any) -> None:
     shares, scores = signed(units, d, 2)
     working, frame = size(shares), Frame(np.eye(d), np.random.default_rng(5).normal(size=(d, d)))
-    whole = of([Units(frame, scores, shares, working, np.ones(units))])
+    whole = leverages_of([Units(frame, scores, shares, working, np.ones(units))])
     np.testing.assert_allclose(whole.degrees_of_freedom, dense(shares, working, frame.back), rtol=1e-8)
     cut = units // 3
-    parts = of(
+    parts = leverages_of(
         [
             Units(frame, scores[s], shares[s], working[s], np.ones(len(scores[s])))
             for s in (slice(cut), slice(cut, None))
@@ -146,16 +143,6 @@ def test_degrees_of_freedom_from_sums_are_the_dense_ones(units: int, d: int, siz
     )
     np.testing.assert_allclose(parts.degrees_of_freedom, whole.degrees_of_freedom, rtol=1e-10)
     np.testing.assert_allclose(parts.meat, whole.meat, rtol=1e-10)
-
-
-def of(units: list[Units]) -> Leverages:
-    """Of all units, in as many parts as they come in."""
-
-    def summed(part: Any) -> Any:
-        first, *others = map(part, units)
-        return functools.reduce(operator.add, others, first)
-
-    return leverages(summed, float(sum(len(u.scores) for u in units)))
 
 
 def few_directions(units: int, q: int, r: int, *, signed: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -178,8 +165,8 @@ def test_units_in_their_own_directions_are_those_of_the_frame(units: int, q: int
     basis, own, _ = in_directions(vectors, values)
     np.testing.assert_allclose(basis.transpose(0, 2, 1) @ own @ basis, full, atol=1e-12)
     for size in (size_of_one, size_of_many, lambda shares: shares):
-        wide = of([Units(frame, scores, full, size(full), copies)])
-        narrow = of([Units(frame, scores, own, size(own), copies, basis)])
+        wide = leverages_of([Units(frame, scores, full, size(full), copies)])
+        narrow = leverages_of([Units(frame, scores, own, size(own), copies, basis)])
         for one, other in zip(vars(narrow).values(), vars(wide).values(), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-10)
         np.testing.assert_allclose(
@@ -197,9 +184,9 @@ def test_where_steps_are_too_many_the_diagonal_tells_degrees_of_freedom(monkeypa
     x = np.eye(5)[group] / np.sqrt(sizes[group])[:, None]
     basis, shares, _ = in_directions(x[:, None], np.ones((len(x), 1)))
     units = Units(Frame(np.eye(5), np.eye(5)), rng.normal(size=(len(x), 5)), shares, shares, np.ones(len(x)), basis)
-    np.testing.assert_allclose(of([units]).degrees_of_freedom, sizes - 1, rtol=1e-9)
+    np.testing.assert_allclose(leverages_of([units]).degrees_of_freedom, sizes - 1, rtol=1e-9)
     monkeypatch.setattr(leverage, "STEPS", 2.5 * len(x) * 25)
-    np.testing.assert_allclose(of([units]).degrees_of_freedom, [4, 7, 30, 60, 100], rtol=1e-9)
+    np.testing.assert_allclose(leverages_of([units]).degrees_of_freedom, [4, 7, 30, 60, 100], rtol=1e-9)
 
 
 def groups_of_records() -> pd.DataFrame:
@@ -306,7 +293,7 @@ def test_scores_that_are_rounding_or_repeat_others_change_nothing(seed: int) -> 
         frame = Frame.of_scores(j, z.T @ z)
         own = frame.scores(z)
         squares = own[:, :, None] * own[:, None, :]
-        found = of([Units(frame, own, squares, squares, np.ones(len(z)))])
+        found = leverages_of([Units(frame, own, squares, squares, np.ones(len(z)))])
         np.testing.assert_allclose(found.share, np.eye(3), atol=1e-9)
         return frame.covariance(found.meat), found.degrees_of_freedom
 

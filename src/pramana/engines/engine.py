@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self, TypeAlias
 
@@ -11,7 +11,7 @@ from pramana.arrays import Float, Int
 from pramana.engines.sampling import Sampling
 from pramana.engines.totals import Totals
 from pramana.estimating.equation import About, Equation, Note
-from pramana.kernels.leverage import Frame, Leverages
+from pramana.kernels.leverage import Frame, Leverages, Units
 
 Weights: TypeAlias = Any
 """An engine's own hold of the row weights of several draws. Whoever has it passes it on to the engine, and knows no more than
@@ -95,16 +95,9 @@ class Engine(ABC):
         """The records' scores, corrected for the share of the fit that each record carries."""
 
     @abstractmethod
-    def leverages_of_clusters(self, beta: Float, frame: Frame, sums: Float) -> Leverages:
-        """The same for clusters, with score sums (G, d)."""
-
-    @abstractmethod
-    def shares_by_unit(self, beta: Float, frame: Frame) -> tuple[Float, Float]:
-        """L⁻¹ (Σ w ∂φ) J⁻¹ L of each cluster (G, d, d), and the same with w² in place of w."""
-
-    @abstractmethod
-    def squares_by_unit(self, beta: Float, frame: Frame) -> Float:
-        """Σ w² φφᵀ of each cluster (G, d, d), in the frame."""
+    def clusters(self, beta: Float, frame: Frame, sums: Float) -> Sequence[Units]:
+        """The clusters, with score sums (G, d), in a frame: their shares of the fit where that is one of slopes, and else those of the products
+        of their records' scores."""
 
     @abstractmethod
     def square_weights_by_unit(self) -> Float:

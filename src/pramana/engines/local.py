@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -19,13 +19,14 @@ from pramana.engines.totals import Totals
 from pramana.estimating.collinearity import Rank
 from pramana.estimating.equation import Equation, Note, Solve
 from pramana.frames import Table
-from pramana.kernels.blocks import by_group, gram
+from pramana.kernels.blocks import add_by_group, by_group, gram
 from pramana.kernels.leverage import (
     Frame,
     Leverages,
     Units,
     in_directions,
     leverages,
+    leverages_of,
     size_of_many,
     size_of_one,
     units_of_clusters,
@@ -206,13 +207,11 @@ class LocalEngine(Engine):
         most = self.sampling.rows if self.about.whole else max(1, MATRIX_ENTRIES // self.d**2)
         units = partial(_units, beta=beta, frame=frame, most=most)
         if self.resident and self.sampling.rows * self.d**2 <= MATRIX_ENTRIES:
-            held = [one for block in self._blocks for one in units(block)]
-            return leverages(lambda part: added(map(part, held)), self.n)
+            return leverages_of([one for block in self._blocks for one in units(block)])
         return leverages(lambda part: self._added(lambda b: added(map(part, units(b)))), self.n)
 
-    def leverages_of_clusters(self, beta: Float, frame: Frame, sums: Float) -> Leverages:
-        units = list(self._clusters(beta, frame, frame.scores(sums)))
-        return leverages(lambda part: added(map(part, units)), len(sums))
+    def clusters(self, beta: Float, frame: Frame, sums: Float) -> Sequence[Units]:
+        return list(self._clusters(beta, frame, frame.scores(sums)))
 
     def _clusters(self, beta: Float, frame: Frame, sums: Float) -> Iterator[Units]:
         """By the directions of their records where those are few, and no others."""
@@ -227,15 +226,16 @@ class LocalEngine(Engine):
             yield from units_of_clusters(frame, sums, vectors, values * weights, squared, s.clusters)
             return
         if frame.sloped:
-            shares, squared = self.shares_by_unit(beta, frame)
+            shares, squared = self._shares_by_cluster(beta, frame)
         else:
-            shares = squared = self.squares_by_unit(beta, frame)
+            shares = squared = self._squares_by_cluster(beta, frame)
         step = max(1, MATRIX_ENTRIES // r**2)
-        for some in (slice(k, k + step) for k in range(0, len(sums), step)):
-            working = size_of_many(squared[some]) if frame.sloped else shares[some]
-            yield Units(frame, sums[some], shares[some], working, np.ones(len(shares[some])))
+        for some in (np.arange(k, min(k + step, len(sums))) for k in range(0, len(sums), step)):
+            own = shares[some]
+            working = size_of_many(squared[some]) if frame.sloped else own
+            yield Units(frame, sums[some], own, working, np.ones(len(some)), places=some)
 
-    def shares_by_unit(self, beta: Float, frame: Frame) -> tuple[Float, Float]:
+    def _shares_by_cluster(self, beta: Float, frame: Frame) -> tuple[Float, Float]:
         def matrices(b: SampledBlock) -> Float:
             s = b.sampling
             shares = frame.shares(b.equation.record_slopes(beta) * s.row_weights[:, None, None])
@@ -246,7 +246,7 @@ class LocalEngine(Engine):
         found = self._by_cluster(matrices)
         return found[:, 0], found[:, -1]
 
-    def squares_by_unit(self, beta: Float, frame: Frame) -> Float:
+    def _squares_by_cluster(self, beta: Float, frame: Frame) -> Float:
         def matrices(b: SampledBlock) -> Float:
             scores = frame.scores(b.equation.influence(beta))
             return (scores[:, :, None] * scores[:, None, :] * b.sampling.square_weights[:, None, None])[:, None]
@@ -263,9 +263,8 @@ class LocalEngine(Engine):
             for b in [block] if whole else block.cut(most):
                 assert b.sampling.clusters is not None
                 found = matrices(b)
-                codes, place = np.unique(b.sampling.clusters, return_inverse=True)
                 out = np.zeros((groups, *found.shape[1:])) if out is None else out
-                out[codes] += by_group(found.reshape(b.n, -1), place, len(codes)).reshape(-1, *found.shape[1:])
+                add_by_group(out, found, b.sampling.clusters)
             assert out is not None
             return out
 

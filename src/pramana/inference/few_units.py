@@ -6,14 +6,19 @@ scores show that it rests on few of them.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Bool, Float
+from pramana.arrays import Bool, Float, Int
 from pramana.engines import Engine, Stratification
 from pramana.inference.sandwich import Linear
-from pramana.kernels.leverage import Frame, Leverages, Units, corrections, idle, leverages, size_of_many
+from pramana.kernels.blocks import add_by_group
+from pramana.kernels.leverage import Frame, Leverages, Units, corrections, idle, leverages, leverages_of
 
 ENOUGH = 100
 """Units for each parameter, and one more, from which a correction of 1/200 of a standard error, and 0.001 of coverage, is left out …"""
@@ -21,6 +26,8 @@ EFFECTIVE = 50
 """… unless the variance of a score rests on fewer units than this, (Σφ²)²/Σφ⁴, which is a third of them for normal scores."""
 DENSE = 150
 """Sampling units up to which degrees of freedom take the strata into account unit by unit."""
+MATRICES = 2_000_000
+"""Numbers of the units' matrices that are held at once."""
 ADDS_UP = 0.05
 """How far the units' shares may add up to something else than the identity, as they do for estimated slopes."""
 
@@ -136,48 +143,15 @@ def _of_units(engine: Engine, beta: Float, linear: Linear) -> SmallSample:
     assert totals.clusters is not None
     if engine.about.sums and strata is None:
         strata = Stratification(np.zeros(len(totals.clusters), dtype=np.int64), np.zeros(1), "superpopulation")
+    frame, units = _units(engine, beta, linear, totals.clusters)
     if strata is None:
-        return _of_clusters(engine, beta, linear, totals.clusters)
-    frame, shares, working = _shares(engine, beta, linear)
-    retained = linear.retained if strata is not None and strata.target == "finite" else None
-    return of_units(frame, totals.clusters, shares, working, strata, linear.covariance, retained)
+        return of_clusters(frame, units, linear.covariance)
+    retained = linear.retained if strata.target == "finite" else None
+    return of_strata(frame, units, totals.clusters, strata, linear.covariance, retained)
 
 
-def _of_clusters(engine: Engine, beta: Float, linear: Linear, sums: Float) -> SmallSample:
-    totals = linear.totals
-    frame = Frame.of(totals.slope, linear.inverse, totals.outer)
-    if engine.about.smooth and frame.sloped:
-        found = engine.leverages_of_clusters(beta, frame, sums)
-        if _adds_up(found.share):
-            return _of_leverages(found, frame, linear.covariance)
-    frame = Frame.of_scores(linear.inverse, totals.outer)
-    return _of_leverages(engine.leverages_of_clusters(beta, frame, sums), frame, linear.covariance)
-
-
-def of_units(
-    frame: Frame,
-    sums: Float,
-    shares: Float,
-    working: Float,
-    strata: Stratification | None,
-    before: Float,
-    retained: Float | None = None,
-) -> SmallSample:
-    """Of units with score sums (G, d), shares of the fit and working variances (G, d, d) in a frame, whose covariance was
-    (d, d) without the correction; `retained` is the part of it that does not come from the spread of the units."""
-    scores = frame.scores(sums)
-    if strata is not None:
-        return _designed(scores, shares, working, strata, frame, before, retained)
-    return _of_leverages(_together(frame, scores, shares, working), frame, before)
-
-
-def _together(frame: Frame, scores: Float, shares: Float, working: Float) -> Leverages:
-    units = Units(frame, scores, shares, working, np.ones(len(scores)))
-    return leverages(lambda part: part(units), len(scores))
-
-
-def _shares(engine: Engine, beta: Float, linear: Linear) -> tuple[Frame, Float, Float]:
-    """A frame, the units' shares of the fit in it, and their working variances (G, d, d).
+def _units(engine: Engine, beta: Float, linear: Linear, sums: Float) -> tuple[Frame, Sequence[Units]]:
+    """A frame, and the units in it, with score sums (G, d).
 
     Where records have no slope of their own (step functions, slopes that were estimated), and where slopes are no shares (systems of
     different equations), the share of a unit is that of the products of its records' scores.
@@ -185,47 +159,84 @@ def _shares(engine: Engine, beta: Float, linear: Linear) -> tuple[Frame, Float, 
     totals = linear.totals
     frame = Frame.of(totals.slope, linear.inverse, totals.outer)
     if engine.about.sums:
-        return frame, *_of_sums(engine)
+        return frame, [_of_sums(engine, frame, sums)]
     if engine.about.smooth and frame.sloped:
-        shares, squared = engine.shares_by_unit(beta, frame)
-        if _adds_up(shares.sum(axis=0)):
-            return frame, shares, size_of_many(squared)
+        units = engine.clusters(beta, frame, sums)
+        if _adds_up(np.sum([one.share for one in units], axis=0)):
+            return frame, units
     frame = Frame.of_scores(linear.inverse, totals.outer)
-    squares = engine.squares_by_unit(beta, frame)
-    return frame, squares, squares
+    return frame, engine.clusters(beta, frame, sums)
 
 
-def _of_sums(engine: Engine) -> tuple[Float, Float]:
+def _of_sums(engine: Engine, frame: Frame, sums: Float) -> Units:
     """No unit has a share in a sum's slope; its variance goes with the squares of its weights."""
     sizes = engine.square_weights_by_unit()
-    return np.zeros((len(sizes), engine.d, engine.d)), sizes[:, None, None] * np.eye(engine.d)
+    working = sizes[:, None, None] * np.eye(engine.d)
+    places = np.arange(len(sizes))
+    return Units(frame, frame.scores(sums), np.zeros_like(working), working, np.ones(len(sizes)), places=places)
 
 
-def _designed(
-    scores: Float,
-    shares: Float,
-    working: Float,
-    strata: Stratification,
+def of_clusters(frame: Frame, units: Sequence[Units], before: Float) -> SmallSample:
+    """Of units in a frame, whose covariance was (d, d) without the correction."""
+    return _of_leverages(leverages_of(units), frame, before)
+
+
+def of_strata(
     frame: Frame,
+    units: Sequence[Units],
+    sums: Float,
+    strata: Stratification,
     before: Float,
-    retained: Float | None,
+    retained: Float | None = None,
 ) -> SmallSample:
-    """Units vary around the mean of their stratum, which takes 1/n_h of each; the fit takes the rest."""
-    sizes = strata.sizes[strata.stratum]
-    left = shares - strata.means(shares.reshape(len(shares), -1))[strata.stratum].reshape(shares.shape)
-    drawn_out, alone = corrections(left + np.eye(shares.shape[1]) / sizes[:, None, None], frame.back)
-    shrink = (1 - strata.fraction if strata.target == "finite" else np.ones(len(strata.fraction)))[strata.stratum]
-    centred = np.einsum("nij,nj->ni", drawn_out, scores - strata.means(scores)[strata.stratum])
-    meat = (centred * shrink[:, None]).T @ centred
-    u = drawn_out @ frame.back.T * np.sqrt(shrink)[:, None, None]
-    present = np.einsum("nii->n", working) > 0
-    most = float(present.sum() - len(np.unique(strata.stratum[present])))
-    if len(scores) <= DENSE:
+    """Of units with score sums (G, d), whose covariance was (d, d) without the correction; `retained` is the part of it that does not come from
+    the spread of the units.
+
+    Units vary around the mean of their stratum, which takes 1/n_h of each; the fit takes the rest.
+    """
+    stratum, scores, r = strata.stratum, frame.scores(sums), len(frame.into)
+    mean, present = np.zeros((len(strata.fraction), r, r)), np.zeros(len(stratum), dtype=bool)
+    for rows, shares, working in _matrices(units):
+        add_by_group(mean, shares, stratum[rows])
+        present[rows] = np.einsum("nii->n", working) > 0
+    mean /= strata.sizes[:, None, None]
+
+    def parts() -> Iterator[tuple[Int, Float, Float]]:
+        """Places, what is left of the shares, and working variances."""
+        return ((rows, shares - mean[stratum[rows]], working) for rows, shares, working in _matrices(units))
+
+    shrink = (1 - strata.fraction if strata.target == "finite" else np.ones(len(strata.fraction)))[stratum]
+    centred, sizes = scores - strata.means(scores)[stratum], strata.sizes[stratum]
+    meat, alone, loads = np.zeros((r, r)), np.zeros(len(frame.back)), []
+    for rows, left, working in parts():
+        drawn_out, own = corrections(left + np.eye(r) / sizes[rows, None, None], frame.back)
+        corrected = np.einsum("nij,nj->ni", drawn_out, centred[rows])
+        meat += (corrected * shrink[rows, None]).T @ corrected
+        alone += own.sum(axis=0)
+        if len(stratum) <= DENSE:
+            loads.append((rows, drawn_out @ frame.back.T * np.sqrt(shrink[rows])[:, None, None], left, working))
+    if len(stratum) <= DENSE:
+        order = np.argsort(np.concatenate([rows for rows, *_ in loads]))
+        u, left, working = (np.concatenate([found[k] for found in loads])[order] for k in (1, 2, 3))
         df = _dense(u, left, working, strata)
     else:
-        df = _together(frame, scores, left, working).degrees_of_freedom
+
+        def summed(part: Callable[[Units], Any]) -> Any:
+            found = (Units(frame, scores[rows], left, working, np.ones(len(rows))) for rows, left, working in parts())
+            return reduce(operator.add, map(part, found))
+
+        df = leverages(summed, len(stratum)).degrees_of_freedom
+    most = float(present.sum() - len(np.unique(stratum[present])))
     after = frame.covariance(meat) + (0.0 if retained is None else retained)
-    return SmallSample.of(before, after, np.minimum(df, max(most, 1.0)), alone.sum(axis=0))
+    return SmallSample.of(before, after, np.minimum(df, max(most, 1.0)), alone)
+
+
+def _matrices(units: Sequence[Units]) -> Iterator[tuple[Int, Float, Float]]:
+    """Places of some units, their shares and working variances (m, r, r)."""
+    for one in units:
+        step = max(1, MATRICES // one.scores.shape[1] ** 2)
+        for rows in (slice(k, k + step) for k in range(0, len(one.scores), step)):
+            yield one.places[rows], *one.matrices(rows)
 
 
 def _dense(u: Float, left: Float, working: Float, strata: Stratification) -> Float:

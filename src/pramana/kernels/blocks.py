@@ -26,6 +26,13 @@ def gram(a: Float, weights: Float) -> Float:
     return out
 
 
+def add_by_group(sums: Float, values: Float, codes: Int) -> None:
+    """Add rows of values (n, …) to the sums (G, …) of their codes, of which a few rows touch few."""
+    order = np.argsort(codes, kind="stable")
+    found, first = np.unique(codes[order], return_index=True)
+    sums[found] += np.add.reduceat(values[order], first, axis=0)
+
+
 def by_group(values: Float, codes: Int, groups: int) -> Float:
     """Sums (G, d) of the rows of values (n, d) that share a code."""
     return np.stack([np.bincount(codes, weights=column, minlength=groups) for column in values.T], axis=1)

@@ -9,9 +9,10 @@ variance is the size of its share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property, partial
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -120,6 +121,7 @@ class Units:
     shares, working : H and Ψ (m, R, R), in the directions of the unit.
     copies : (m,), how often each is there.
     basis : the directions (m, R, r), orthonormal; None where they are those of the frame, R = r.
+    places : of clusters among all (m,).
     """
 
     frame: Frame
@@ -128,6 +130,7 @@ class Units:
     working: Float
     copies: Float
     basis: Float | None = None
+    places: Int = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     @cached_property
     def _back(self) -> Float:
@@ -154,6 +157,20 @@ class Units:
         """The working variances are the shares, so that p = s."""
         return np.array_equal(self.shares, self.working)
 
+    @cached_property
+    def share(self) -> Float:
+        """ΣH (r, r), in the frame."""
+        return self._in_frame(self.shares)
+
+    def matrices(self, rows: slice) -> tuple[Float, Float]:
+        """H and Ψ of some of the units (m, r, r), in the frame."""
+        found = self.shares[rows], self.working[rows]
+        if self.basis is None:
+            return found
+        turned = self.basis[rows].transpose(0, 2, 1)
+        shares, working = (turned @ own @ self.basis[rows] for own in found)
+        return shares, working
+
     def _in_frame(self, matrices: Float) -> Float:
         """The sum of matrices (m, R, R), in the frame (r, r)."""
         r = self.scores.shape[1]
@@ -171,15 +188,9 @@ class Units:
             along = np.einsum("nij,nj->ni", self.basis, self.scores)
             moved = np.einsum("nij,nj->ni", drawn_out, along) - along
             corrected = self.scores + np.einsum("nij,ni->nj", self.basis, moved)
-        shares = self._in_frame(self.shares)
-        return Sums(
-            (
-                (corrected * self.copies[:, None]).T @ corrected,
-                shares,
-                shares if self.clean else self._in_frame(self.working),
-                self.copies @ alone,
-            )
-        )
+        meat = (corrected * self.copies[:, None]).T @ corrected
+        total = self.share if self.clean else self._in_frame(self.working)
+        return Sums((meat, self.share, total, self.copies @ alone))
 
     def second(self, total: Float) -> Sums:
         """tr D, the sum of squares of its diagonal, that of λ² − 4λ pᵀs + 2λ sᵀ(ΣΨ)s (d,), and how many units are not clean; for ΣΨ (r, r)."""
@@ -254,6 +265,11 @@ def leverages(summed: Callable[[Callable[[Units], Any]], Any], n: float) -> Leve
         return Leverages(meat, share, np.asarray(trace**2 / squares), alone)
 
 
+def leverages_of(units: Sequence[Units]) -> Leverages:
+    """Of units in as many parts as they come in."""
+    return leverages(lambda part: reduce(operator.add, map(part, units)), float(sum(one.copies.sum() for one in units)))
+
+
 def _square_of_rest(products: Float, total: Float, *, clean: bool) -> Float:
     """tr (D − diag λ)² (k,), of the sums of products."""
     unit = np.eye(len(total))
@@ -317,7 +333,7 @@ def units_of_clusters(
             working = shares
             if np.any(v < 0) or not np.array_equal(v, v2):
                 working = size_of_many((inside * v2[:, None, :]) @ inside.transpose(0, 2, 1))
-            yield Units(frame, sums[some], shares, working, np.ones(len(some)), basis)
+            yield Units(frame, sums[some], shares, working, np.ones(len(some)), basis, some)
 
 
 def lengths_of(shares: Float) -> Float:

@@ -15,14 +15,16 @@ from pramana.estimators.likelihood.observed import ObservedLikelihood, State
 from pramana.estimators.remarks import few_clusters, too_few_clusters
 from pramana.estimators.uncertainty import freedom
 from pramana.inference import Resampling, Sandwich
-from pramana.inference.few_units import ENOUGH, SmallSample, of_units
+from pramana.inference.few_units import ENOUGH, SmallSample, of_clusters, of_strata
 from pramana.inference.survey import refuse_correction
-from pramana.kernels.blocks import by_group, gram
-from pramana.kernels.leverage import Frame
+from pramana.kernels.blocks import add_by_group, by_group, gram
+from pramana.kernels.leverage import Frame, Units, units_of_clusters
 from pramana.mechanism import Assignment
 
 WEAK = 4.0
 """Root of the number of records without noise below which a fit is reported, and the limit for σ √n of a channel."""
+PRODUCTS = 500_000
+"""Products of scores that are held at once."""
 LARGEST = 500
 """Levels beyond which no singular values are computed."""
 
@@ -174,11 +176,24 @@ class ScoreSums:
     outer : Σ w² s sᵀ (q, q); counts are so many equal records.
     clusters : Σ w s by cluster (G, q), or None.
     shares : the same as outer by cluster (G, q, q), in a frame.
+    records : scores (n, q), w² and codes of clusters (n,), where they are in memory.
     """
 
     outer: Float
     clusters: Float | None
     shares: Callable[[Frame], Float]
+    records: tuple[Float, Float, Int] | None = None
+
+    def units(self, frame: Frame) -> list[Units]:
+        """The clusters, by the scores of their records where those are few."""
+        assert self.clusters is not None
+        own, r = frame.scores(self.clusters), len(frame.into)
+        if self.records is not None and len(self.records[0]) < len(own) * r:
+            scores, square, codes = self.records
+            values = square[:, None]
+            return list(units_of_clusters(frame, own, frame.scores(scores)[:, None], values, values, codes))
+        shares = self.shares(frame)
+        return [Units(frame, own, shares, shares, np.ones(len(own)), places=np.arange(len(own)))]
 
 
 def score_sums(model: ObservedLikelihood, state: State, sampling: Sampling, groups: int) -> ScoreSums:
@@ -188,16 +203,22 @@ def score_sums(model: ObservedLikelihood, state: State, sampling: Sampling, grou
     clusters = sampling.clusters
     own = None if clusters is None else by_group(scores * model.weights[:, None], clusters, groups)
     return ScoreSums(
-        gram(scores, square), own, lambda frame: shares_by_cluster(frame, scores, square, clusters, groups)
+        gram(scores, square),
+        own,
+        lambda frame: _shares_by_cluster(frame, scores, square, clusters, groups),
+        None if clusters is None else (scores, square, clusters),
     )
 
 
-def shares_by_cluster(frame: Frame, scores: Float, square: Float, clusters: Int | None, groups: int) -> Float:
+def _shares_by_cluster(frame: Frame, scores: Float, square: Float, clusters: Int | None, groups: int) -> Float:
     """Σ w² s sᵀ of each cluster (G, q, q), in the frame."""
     assert clusters is not None
-    own = frame.scores(scores)
-    products = (own[:, :, None] * own[:, None, :] * square[:, None, None]).reshape(len(own), -1)
-    return by_group(products, clusters, groups).reshape(groups, own.shape[1], own.shape[1])
+    r = len(frame.into)
+    out, step = np.zeros((groups, r, r)), max(1, PRODUCTS // r**2)
+    for rows in (slice(k, k + step) for k in range(0, len(scores), step)):
+        own = frame.scores(scores[rows])
+        add_by_group(out, own[:, :, None] * own[:, None, :] * square[rows, None, None], clusters[rows])
+    return out
 
 
 def robust_covariance(sums: ScoreSums, inverse: Float, sampling: Sampling, robust: Sandwich, d: int) -> Robust:
@@ -217,8 +238,10 @@ def robust_covariance(sums: ScoreSums, inverse: Float, sampling: Sampling, robus
         factor = groups / (groups - 1) * (n - 1) / (n - d)
         return Robust(covariance * (factor if robust.correction == "HC1" else 1.0), None)
     frame = Frame.of_scores(inverse, outer)
-    shares = sums.shares(frame)
-    small = of_units(frame, by_cluster, shares, shares, sampling.strata, covariance)
+    if sampling.strata is None:
+        small = of_clusters(frame, sums.units(frame), covariance)
+    else:
+        small = of_strata(frame, sums.units(frame), by_cluster, sampling.strata, covariance)
     return Robust(small.covariance, small)
 
 
