@@ -434,6 +434,8 @@ def test_sums_over_blocks_add(family: str) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
     slopes = whole.record_slopes(beta)
     np.testing.assert_allclose(np.tensordot(SHARE, slopes, 1), found[1], rtol=1e-12, atol=1e-12)
+    vectors, values = whole.slope_parts(beta)
+    np.testing.assert_allclose(np.einsum("nq,nqi,nqj->nij", values, vectors, vectors), slopes, rtol=1e-10, atol=1e-12)
     left, right = np.arange(1.0, 6.0), np.array([0.3, -0.2, 0.5, 1.0, 0.1])
     np.testing.assert_allclose(
         whole.record_slopes_along(beta, left[None], right[None])[0], slopes @ right @ left, rtol=1e-12, atol=1e-12

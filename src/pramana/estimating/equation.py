@@ -298,12 +298,14 @@ class Equation(ABC):
     def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:
         """leftᵀ (∂φ_i/∂β) right (k, n) for several pairs of directions (k, d), by central differences unless a subclass knows better."""
         out, scale = np.empty((len(lefts), self.n)), np.maximum(np.abs(beta), 0.1)
-        distinct, which = np.unique(rights, axis=0, return_inverse=True)
+        places: dict[bytes, list[int]] = {}
+        for k, right in enumerate(rights):
+            places.setdefault(right.tobytes(), []).append(k)
         with np.errstate(all="ignore"):
-            for k, right in enumerate(distinct):
+            for own in places.values():
+                right = rights[own[0]]
                 step = 1e-5 / max(float(np.max(np.abs(right) / scale)), 1e-300)
                 moved = (self.influence(beta + step * right) - self.influence(beta - step * right)) / (2 * step)
-                own = which.ravel() == k
                 out[own] = lefts[own] @ moved.T
         return out
 

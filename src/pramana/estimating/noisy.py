@@ -336,19 +336,33 @@ class NoisyLinear(Equation):
 
     def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:
         with np.errstate(all="ignore"):
-            bend = self._bend(self._curve(beta))
-            return np.stack([self._slope_along(bend, *pair) for pair in zip(lefts, rights, strict=True)])
+            bend, x = self._bend(self._curve(beta)), self.naive.data.design
+            l0, r0 = lefts @ x.T, rights @ x.T
+            l1, r1 = (
+                [side[:, own] @ t.T for t, own in zip(self.tilts, self.columns, strict=True)]
+                for side in (lefts, rights)
+            )
+            out = bend.plain * l0 * r0
+            for j in range(len(self.tilts)):
+                out += bend.first[j] * (l1[j] * r0 + l0 * r1[j])
+                for k in range(len(self.tilts)):
+                    out += bend.second[j, k] * l1[j] * r1[k]
+            return out if len(self.records.nodes) == 1 else np.asarray(out.reshape(len(out), self.n, -1).sum(axis=2))
 
-    def _slope_along(self, bend: Reverted, left: Float, right: Float) -> Float:
-        x = self.naive.data.design
-        l0, r0 = x @ left, x @ right
-        l1, r1 = ([t @ side[own] for t, own in zip(self.tilts, self.columns, strict=True)] for side in (left, right))
-        out = bend.plain * l0 * r0
-        for j in range(len(self.tilts)):
-            out += bend.first[j] * (l1[j] * r0 + l0 * r1[j])
-            for k in range(len(self.tilts)):
-                out += bend.second[j, k] * l1[j] * r1[k]
-        return np.asarray(out.reshape(self.n, -1).sum(axis=1)) if len(self.records.nodes) > 1 else out
+    def slope_parts(self, beta: Float) -> tuple[Float, Float]:
+        """In the vectors x and t of a node the slope is a small symmetric matrix, which its own axes make diagonal."""
+        with np.errstate(all="ignore"):
+            bend, x = self._bend(self._curve(beta)), self.naive.data.design
+        size = 1 + len(self.tilts)
+        vectors, inner = np.zeros((len(x), size, self.d)), np.empty((len(x), size, size))
+        vectors[:, 0], inner[:, 0, 0] = x, bend.plain
+        for j, (own, tilt) in enumerate(zip(self.columns, self.tilts, strict=True), 1):
+            vectors[:, j, own] = tilt
+            inner[:, 0, j] = inner[:, j, 0] = bend.first[j - 1]
+            for k in range(1, size):
+                inner[:, j, k] = bend.second[j - 1, k - 1]
+        values, axes = np.linalg.eigh(inner)
+        return (axes.transpose(0, 2, 1) @ vectors).reshape(self.n, -1, self.d), values.reshape(self.n, -1)
 
     def left_slopes(self, betas: Float, lefts: Float, weights: Float) -> Float:
         """Without the score, and without giving up the curve of the last β, which is asked for again."""
