@@ -208,7 +208,7 @@ class LocalEngine(Engine):
         units = partial(_units, beta=beta, frame=frame, most=most)
         if self.resident and self.sampling.rows * self.d**2 <= MATRIX_ENTRIES:
             return leverages_of([one for block in self._blocks for one in units(block)])
-        return leverages(lambda part: self._added(lambda b: added(map(part, units(b)))), self.n)
+        return leverages(lambda part: self._added(lambda b: added(map(part, units(b)))), self.sampling.rows)
 
     def clusters(self, beta: Float, frame: Frame, sums: Float) -> Sequence[Units]:
         return list(self._clusters(beta, frame, frame.scores(sums)))

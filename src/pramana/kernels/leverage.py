@@ -245,7 +245,7 @@ class Leverages:
     alone: Float
 
 
-def leverages(summed: Callable[[Callable[[Units], Any]], Any], n: float) -> Leverages:
+def leverages(summed: Callable[[Callable[[Units], Any]], Any], n: int) -> Leverages:
     """Of n units, over which whatever adds is summed by a function that asks for it of some at a time.
 
     tr D² takes n d³ steps. Where those are very many, it is that of D's diagonal for the parameters of most degrees of freedom: too small by
