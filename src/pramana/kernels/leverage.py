@@ -267,7 +267,7 @@ def leverages(summed: Callable[[Callable[[Units], Any]], Any], n: int) -> Levera
 
 def leverages_of(units: Sequence[Units]) -> Leverages:
     """Of units in as many parts as they come in."""
-    return leverages(lambda part: reduce(operator.add, map(part, units)), float(sum(one.copies.sum() for one in units)))
+    return leverages(lambda part: reduce(operator.add, map(part, units)), sum(len(one.copies) for one in units))
 
 
 def _square_of_rest(products: Float, total: Float, *, clean: bool) -> Float:
