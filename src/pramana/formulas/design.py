@@ -16,17 +16,19 @@ from formulaic import Formula
 from formulaic.materializers.types import FactorValues
 from formulaic.parser.types import Factor, Term
 
-from pramana.arrays import Column, Columns, Float
+from pramana.arrays import Column, Columns, Float, Int
 from pramana.errors import DataError, FormulaError, listing, quoted, quoted_terms
 from pramana.estimating.generalized_linear import as_numbers
 from pramana.estimating.products import Part
 from pramana.estimating.records import broadcast
+from pramana.formulas.coding import Coding, learned_coding
 from pramana.formulas.evaluation import State, one_number, reason, value_of
 from pramana.formulas.functions import FUNCTIONS
 from pramana.formulas.parsed import ParsedFormula
 from pramana.formulas.polynomials import refuse_transformed
 from pramana.formulas.tree import Call, Literal, Name, Node, calls, learning, names, walk, written
 from pramana.frames import Schema, Table, Variable, decode, encode
+from pramana.frames.levels import level_positions
 
 KEPT, KEPT_RECORDS = 64, 256
 """Rows that are kept for the next fit: so many sets, each of so few records."""
@@ -254,13 +256,64 @@ class FormulaDesign:
             return values.astype(float) if whole else values  # products of whole numbers would overflow without a word
         if not self._coded(name) or variable.levels is None:
             return broadcast(value, n)
-        levels = list(variable.levels)
-        one = not isinstance(value, np.ndarray)
-        codes = np.full(n, levels.index(value)) if one else encode(np.asarray(value), levels, column=name)
-        return pd.Categorical.from_codes(codes, categories=pd.Index(levels))
+        return pd.Categorical.from_codes(
+            _codes(name, value, n, variable.levels), categories=pd.Index(list(variable.levels))
+        )
 
     def __call__(self, columns: Mapping[str, object], n: int) -> Float:
-        return self._matrix(self.frame(columns, n))
+        values = self._factors(self.coding, columns, n) if self.coding is not None else None
+        if self.coding is None or values is None:
+            return self._matrix(self.frame(columns, n))
+        return self.coding.of(values, n)
+
+    @cached_property
+    def coding(self) -> Coding | None:
+        """The columns where every factor is a number, or a column of the data or C() of one whose levels are known beforehand."""
+        coding = learned_coding(self.spec)
+        for text, levels in coding.categories.items() if coding is not None else ():
+            factor = self.parsed.factors[text]
+            plain = isinstance(factor, Name) or (_coding(factor) and len(factor.parts) == 1)
+            if not plain or not self._has_levels(names(factor)[0], levels):
+                return None
+        return coding
+
+    def _has_levels(self, name: str, levels: tuple[Any, ...]) -> bool:
+        """Whether a column has these levels, in this order, or its values are looked up among them."""
+        variable = self.described[name]
+        own = self.categories[name] if variable is None else (variable.levels or ()) if self._coded(name) else ()
+        if own is None:
+            return {type(level) for level in levels} in ({str}, {int})
+        return [(type(level), level) for level in own] == [(type(level), level) for level in levels]
+
+    def _factors(self, coding: Coding, columns: Mapping[str, object], n: int) -> dict[str, Column] | None:
+        """The numbers of every factor, or the places of its levels; None where formulaic must be asked, which also has words for what is amiss."""
+        factors = {text: f for text, f in self.parsed.factors.items() if not isinstance(f, Literal)}
+        plain = all(isinstance(f, Name) or text in coding.categories for text, f in factors.items())
+        frame = None if plain else self.frame(columns, n)
+        out: dict[str, Column] = {}
+        found: Column | None
+        for text, factor in factors.items():
+            if text in coding.categories:
+                name = names(factor)[0]
+                found = self._places(name, columns[name], n, coding.categories[text])
+            elif isinstance(factor, Name):
+                found = _numbers(broadcast(columns[factor.name], n))
+            else:
+                with np.errstate(all="ignore"):
+                    found = _numbers(self._value(factor, frame))
+            if found is None:
+                return None
+            out[text] = found
+        return out
+
+    def _places(self, name: str, value: object, n: int, levels: Sequence[Any]) -> Int | None:
+        """The place of every value of a column among its levels; None where one is none of them."""
+        if self.described[name] is not None:
+            return _codes(name, value, n, levels)
+        values = broadcast(value, n)
+        alike = values.dtype.kind in ("OU" if isinstance(levels[0], str) else "iu")
+        places = level_positions(values, levels) if alike else None
+        return None if places is None or places.min(initial=0) < 0 else places
 
     def offset(self, node: Node, frame: Any, n: int) -> Float:
         """One offset expression (n,) for the records of a frame; its transforms keep what they learnt."""
@@ -343,6 +396,22 @@ def _learns(parsed: ParsedFormula, clean: Columns, categories: Mapping[str, list
 def _enough(described: Iterable[Variable | None]) -> int:
     """Records in which every perturbed column can run through its levels."""
     return max([50, *(len(v.levels or ()) for v in described if v is not None)])
+
+
+def _codes(name: str, value: object, n: int, levels: Sequence[Any]) -> Int:
+    """The places of the values of a perturbed column, or of one value for all records, among its levels."""
+    if isinstance(value, np.ndarray):
+        return encode(value, levels, column=name)
+    return np.full(n, list(levels).index(value))
+
+
+def _numbers(value: Any) -> Float | None:
+    """One number a record, without gaps; None of anything else, and of those whose products formulaic would round to fewer digits."""
+    bare = value.__wrapped__ if isinstance(value, FactorValues) else value
+    values = None if isinstance(bare, dict) else np.asarray(bare)
+    if values is None or values.ndim != 1 or not (values.dtype.kind in "iub" or values.dtype == np.float64):
+        return None
+    return None if np.isnan(values).any() else values.astype(float, copy=False)
 
 
 def _coding(factor: Node) -> bool:
