@@ -96,12 +96,14 @@ class FormulaDesign:
         described = {name: schema.variables.get(name) for name in parsed.covariates}
         clean = {name: _checked_column(table, name) for name, v in described.items() if v is None}
         categories = {name: table.categories(name) for name in clean}
-        if parsed.own or any(map(learning, parsed.offsets)) or _learns(parsed, clean, categories):
+        known = {name: _levels_of(values, categories[name]) for name, values in clean.items()}
+        if parsed.own or any(map(learning, parsed.offsets)) or None in known.values() or _learns(parsed, clean):
             state = {call: dict(found) for call, found in table.learned.items()}
             design = cls._learned(parsed, described, categories, clean, table.n, state)
         else:
             kinds = tuple(type(level) for v in described.values() if v is not None for level in v.levels or ())
-            design = _of_numbers(parsed, tuple(described.items()), kinds)
+            coded = frozenset(name for name, found in categories.items() if found is not None)
+            design = _of_levels(parsed, tuple(described.items()), kinds, tuple(known.items()), coded)
         _refuse_more_columns(parsed, design.names, table.n)
         return design
 
@@ -363,15 +365,22 @@ class NumbersDesign(FormulaDesign):
 
 
 @lru_cache(maxsize=64)
-def _of_numbers(
+def _of_levels(
     parsed: ParsedFormula,
     described: tuple[tuple[str, Variable | None], ...],
     kinds: tuple[type, ...],  # noqa: ARG001  # 1, 1.0 and True are equal
+    known: tuple[tuple[str, tuple[str, ...] | None], ...],
+    coded: frozenset[str],
 ) -> FormulaDesign:
-    """The design whose clean columns are numbers, used as they are: the same for whatever records."""
-    n = _enough(v for _, v in described)
-    clean = {name: np.linspace(0.0, 1.0, n) for name, v in described if v is None}
-    return NumbersDesign._learned(parsed, dict(described), dict.fromkeys(clean), clean, n, {})
+    """The design whose clean columns are used as they are: the same for whatever records have these levels, or numbers, in them."""
+    n = max(_enough(v for _, v in described), *(len(levels or ()) for _, levels in known), 0)
+    clean: Columns = {
+        name: np.resize(np.array(levels, dtype=object), n) if levels else np.linspace(0.0, 1.0, n)
+        for name, levels in known
+    }
+    categories = {name: list(levels or ()) if name in coded else None for name, levels in known}
+    kind = FormulaDesign if any(levels for _, levels in known) else NumbersDesign
+    return kind._learned(parsed, dict(described), categories, clean, n, {})
 
 
 def _undisturbed(ask: Callable[[], T]) -> T:
@@ -386,11 +395,22 @@ def _undisturbed(ask: Callable[[], T]) -> T:
     return ask()
 
 
-def _learns(parsed: ParsedFormula, clean: Columns, categories: Mapping[str, list[Any] | None]) -> bool:
-    """Whether the design depends on the clean columns: on their levels, or on what a transform sees."""
-    numbers = all(categories[name] is None and values.dtype.kind in "iuf" for name, values in clean.items())
+def _learns(parsed: ParsedFormula, clean: Columns) -> bool:
+    """Whether a transform sees clean columns, of which it may learn."""
     computed = [f for f in parsed.factors.values() if not isinstance(f, Name)]
-    return not numbers or any(v in clean for f in computed for v in names(f))
+    return any(v in clean for f in computed for v in names(f))
+
+
+def _levels_of(values: Column, categories: Sequence[Any] | None) -> tuple[str, ...] | None:
+    """The levels of a clean column of text, none of numbers; None of anything else, and where they are many."""
+    if categories is None and values.dtype.kind in "iuf":
+        return ()
+    if categories is None and values.dtype.kind not in "OU":
+        return None
+    levels = set(values.tolist()) if categories is None else categories
+    if not 0 < len(levels) <= KEPT_RECORDS or any(type(level) is not str for level in levels):
+        return None
+    return tuple(sorted(levels) if categories is None else levels)
 
 
 def _enough(described: Iterable[Variable | None]) -> int:

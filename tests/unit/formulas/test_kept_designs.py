@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import pramana as pr
@@ -91,3 +92,17 @@ def test_threads_that_trip_over_pythons_count_of_trees_ask_again(
     )
     with pytest.raises(pr.FormulaError, match="could not be evaluated"):
         pr.fit("y ~ C(g)", {**data, "y": data["y"] + 2}, None)
+
+
+@pytest.mark.parametrize("categories", [None, ["v", "u", "w"]])
+def test_columns_of_text_with_the_same_levels_have_the_same_design(categories: list[str] | None) -> None:
+    def learned(texts: list[str], formula: str = "y ~ x:t + g") -> FormulaDesign:
+        values = pd.Categorical(texts, categories=categories) if categories else texts
+        frame = pd.DataFrame({**records(np.random.default_rng(len(texts))), "t": values})
+        return FormulaDesign.fit(parse(formula), read(frame), MECHANISM.schema)
+
+    one = learned(["u", "v", "u"] * 3)
+    assert learned(["v", "v", "u"] * 3) is one
+    assert [name for name in one.names if ":" in name] == [f"x:t[{level}]" for level in ("vu" if categories else "uv")]
+    assert learned(["v", "v", "u"] * 3, "y ~ t + g") is not one
+    assert learned(["u", "v", "w"] * 3) is not one
