@@ -4,6 +4,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 RIVALS := $(VENV)/.rivals
 SITE := $(VENV)/.site
+KERNELS := $(VENV)/.kernels
 
 .PHONY: demo test lint suite engines-test verify bench docs schema clean
 
@@ -19,7 +20,7 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-suite: $(READY)
+suite: $(READY) $(KERNELS)
 	PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --durations 10 -m "not verify and not engines"
 
 engines-test: $(READY)
@@ -58,6 +59,11 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]' --group dev
 	touch $(READY)
+
+# Once, before several processes would each compile them.
+$(KERNELS): $(READY) $(wildcard src/pramana/kernels/compiled*.py) src/pramana/mechanism/draws/compiled.py
+	PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -k compiled tests/identity/test_products.py tests/identity/test_noisy_products.py tests/unit/mechanism/test_drawing.py tests/unit/studies/test_simulation.py
+	touch $(KERNELS)
 
 $(RIVALS): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group bench
