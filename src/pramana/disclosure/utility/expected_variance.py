@@ -354,7 +354,7 @@ class Oracle:
 def tabulated(oracle: Oracle, equation: Equation, records: Records, asking: Asking) -> Pilot:
     """U of some records at the root of the oracle, at every combination of levels: `equation` is bound to the candidates."""
     used = asking.mechanism.used_by(asking.function.variables)
-    u = np.stack([equation.under(_at(records, k)).influence(oracle.root) for k in range(len(records.nodes))], axis=1)
+    u = np.stack([equation.at_node(oracle.root, k) for k in range(len(records.nodes))], axis=1)
     u = u if asking.weights is None else u * asking.weights[:, None, None]
     return Pilot(
         asking.plan.label,
@@ -462,9 +462,3 @@ def candidates(function: EstimatingFunction, used: Sequence[Assignment], table: 
 def _named(assignment: Assignment, level: Any) -> dict[str, Any]:
     values = (level,) if len(assignment.columns) == 1 else level
     return dict(zip(assignment.columns, values, strict=True))
-
-
-def _at(records: Records, node: int) -> Records:
-    weight = np.zeros((1, len(records.nodes)))
-    weight[0, node] = 1.0
-    return replace(records, table=weight, row=np.zeros(records.n, dtype=np.int64), released=np.array([node]))
