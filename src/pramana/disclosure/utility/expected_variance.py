@@ -298,7 +298,10 @@ def smooth_function(plan: Question, table: Table, mechanism: Mechanism) -> Estim
     """The analysis with its levels learned; step functions are refused."""
     function = plan.prepare(table, mechanism.schema)
     if not function.smooth:
-        raise PramanaError(f"the analysis {plan.label!r} is a step function: its variance has no closed form")
+        raise PramanaError(
+            f"the analysis {plan.label!r} is a step function, whose variance has no closed form: weigh a mean, or the share below a limit, "
+            "as in share('income', high=1000)"
+        )
     return function
 
 
