@@ -209,3 +209,18 @@ def test_released_levels_may_be_renamed_at_no_cost() -> None:
     mechanism = pr.Mechanism({"z": P})
     objective = design_variance([pilot_of(question("y ~ z"), read(FRAME), mechanism)], None)
     assert objective.value(P.matrix[[2, 0, 1]]) == pytest.approx(objective.value(P.matrix))
+
+
+def test_a_gini_coefficient_within_perturbed_domains_is_linearised_at_all_true_records() -> None:
+    """Put into one domain, all records would leave the others without any to compare with."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"z": rng.choice(LEVELS, 90), "y": rng.gamma(2, size=90)})
+    plan, mechanism = pr.gini("y", by="z"), pr.Mechanism({"z": P})
+    pilot = pilot_of(plan, read(frame), mechanism)
+    oracle = pr.fit(plan, frame, None, inference=pr.Sandwich("HC0"))
+    np.testing.assert_allclose(pilot.expected(mechanism).clean_errors, oracle.standard_errors, rtol=1e-12)
+    for k, level in enumerate(LEVELS):
+        own = np.flatnonzero(frame["z"] == level)
+        np.testing.assert_array_equal(pilot.u[:, k][:, np.arange(3) != k], 0.0)
+        np.testing.assert_allclose(pilot.u[own, k], pilot.at_truth[own])
+    assert np.all(pilot.expected(mechanism).inflation > 1.1)

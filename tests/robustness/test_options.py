@@ -74,7 +74,10 @@ def test_a_wrong_option_says_what_is_wrong(
         (lambda: pr.Resampling(weights="expnential"), "'expnential' is unknown: did you mean 'exponential'"),
         (lambda: pr.Resampling(seed="x"), "seed='x' must be a whole number"),
         (lambda: pr.ModelDependent(link="logitt"), "'logitt' of ModelDependent is unknown: did you mean 'logit'"),
-        (lambda: pr.glm("y ~ x", "negative-binomial"), r"needs its dispersion: use .*negative_binomial\(dispersion\)"),
+        (
+            lambda: pr.margins("y ~ x", "x", "negative-binomial"),
+            r"needs its dispersion: use .*negative_binomial\(dispersion\)",
+        ),
         (lambda: pr.negative_binomial(-1), "positive number, not -1"),
         (lambda: pr.negative_binomial("x"), "positive number, not 'x'"),
         (lambda: pr.from_callable(3, ["m"]), "u is a int: give a function of beta and columns"),

@@ -120,6 +120,11 @@ VALUES: dict[str, Callable[[Frame], Any]] = {
     "categories": lambda data: data.assign(w=pd.Categorical(data["w"], ordered=True), x=pd.Categorical(data["x"])),
     "objects": lambda data: data.assign(x=[(v, datetime.date(1987, 3, 17)) for v in data["x"]]),
     "twins": lambda data: data.assign(v=data["x"], w=data["z"].map(dict(zip(LEVELS, set(data["w"]), strict=True)))),
+    "nothing but zeros": every("x", 0.0),
+    "combinations that nobody has": lambda data: data.assign(
+        b=np.where(data["w"] == f"{WORD}w0", f"{WORD}b0", data["b"]),
+        x=np.where(data["w"] == f"{WORD}w1", 0.0, data["x"]),
+    ),
     "separated": lambda data: data.assign(b=np.where(data["z"] == "alpha", *sorted(set(data["b"])))),
 }
 FAULTS = VALUES | {
@@ -177,6 +182,14 @@ ANALYSES: dict[str, Any] = {
     "share": pr.share("w", high=1),
     "poverty": pr.poverty_rate("x", by="w"),
     "quantile regression": pr.quantile_regression("x ~ z", 0.5),
+    "gini by two": pr.gini("x", by=["w", "b"]),
+    "mean by two": pr.mean("x", by=["w", "b"]),
+    "odds ratio by strata": pr.odds_ratio("b", "s", strata="w"),
+    "odds ratio within cells": pr.odds_ratio("b", "s", strata=["w", "z"]),
+    "median by": pr.median("x", by="w"),
+    "quantile regression of words": pr.quantile_regression("x ~ w + z"),
+    "multinomial margins": pr.margins("w ~ z", "z", "multinomial"),
+    "too few instruments": pr.two_stage_least_squares("x ~ w | b"),
     "two stages": pr.two_stage_least_squares("x ~ v | z"),
     "treatment": pr.average_treatment_effect("x", "w", "z"),
     "margins": pr.margins("x ~ z + w", "w"),
@@ -269,6 +282,9 @@ DOORS: dict[str, Callable[[Any, Path], Any]] = {
     "optimal": lambda data, _: pr.optimal_design("x ~ w", data, "w", epsilon=0.001, starts=0),
     "optimal of words": lambda data, _: pr.optimal_design(
         "x ~ v", data, "w", odds=1.5, starts=1, importance={"w": 2.0}
+    ),
+    "optimal within cells": lambda data, _: pr.optimal_design(
+        pr.mean("x", by=["z", "w"]), data, "z", epsilon=1.0, starts=1
     ),
     "perturb": lambda data, _: MECHANISM.perturb(data),
     "perturb by stratum": lambda data, _: BY_STRATUM.perturb(data),

@@ -6,12 +6,10 @@ from typing import Any
 
 from pramana.errors import FormulaError
 from pramana.estimating import Family
-from pramana.estimating.families import plain_name
 from pramana.estimating.function import Question
-from pramana.formulas.functions import Functions, own_functions
+from pramana.formulas.functions import Functions
 from pramana.formulas.text import is_call, parameter
 from pramana.models.generalized_linear import glm
-from pramana.models.negative_binomial import negative_binomial_plan
 
 
 def question(
@@ -46,12 +44,31 @@ def question(
     return what
 
 
+def questions(given: Any, family: str | Family | None = None) -> list[Question]:
+    """The plans behind one analysis or several; the family is that of the formulas among them.
+
+    >>> [plan.label for plan in questions(["ill ~ age", "mean(age)"], "binomial")]
+    ['ill ~ age', 'age']
+    """
+    asked = several(given)
+    formulas = [isinstance(what, str) and not is_call(what) for what in asked]
+    if family is not None and not any(formulas):
+        name = family if isinstance(family, str) else family.name
+        raise FormulaError(f"family {name!r} belongs to a formula: leave it out, or give one, as in 'y ~ x'")
+    return [question(what, family if own else None) for what, own in zip(asked, formulas, strict=True)]
+
+
+def several(given: Any) -> list[Any]:
+    """One thing or several, as a list."""
+    if given is None:
+        return []
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
 def _formula(text: str, family: str | Family | None, link: str | None, functions: Functions | None) -> Question:
     if "~" not in text:
         raise FormulaError(
             f"{text!r} has no '~' and is no call: give a formula such as 'income ~ age', or a parameter such as "
             "'median(income, by=edu)'"
         )
-    if isinstance(family, str) and plain_name(family) == "negative-binomial":
-        return negative_binomial_plan(text, link, own_functions(functions))
     return glm(text, "gaussian" if family is None else family, link, functions=functions)

@@ -79,11 +79,12 @@ def risk(
     force: Force = False,
 ) -> None:
     """Weigh what an attacker gains from a release against what an analyst loses."""
+    from pramana.analysis.question import questions
     from pramana.disclosure.planning.risk_utility import frontier
     from pramana.disclosure.risk.assessment import risk as assess
 
     check_output(style, figure, report=report, force=force, inputs=[data, released, ledger])
-    named, plans = names(keys), _plans(analysis, family)
+    named, plans = names(keys), questions(analysis, family)
     options: dict[str, Any] = {"keys": named, "weights": weights, "missing": missing}
     with bar(f"Weighing {data.name}") as tell:
         found = assess(
@@ -156,13 +157,15 @@ def plan(
     style: FormatOption = "text",
 ) -> None:
     """Find the keep probability that a precision needs, or the matrix that costs analysts least."""
+    from pramana.analysis.question import questions
+
     check_output(style, out=out, force=force, inputs=[data])
     _refuse_mixed(optimal, bool(se or effect), [epsilon, odds, reidentification, importance, floor])
     if optimal and mechanism is not None:
         raise PramanaError(
             "--mechanism belongs to --se and --effect: an optimal matrix is of one perturbed column alone"
         )
-    plans = _plans(analysis, family)
+    plans = questions(analysis, family)
     shared: dict[str, Any] = {"weights": weights, "kind": kind, "missing": missing}
     found: Any
     if optimal:
@@ -202,16 +205,6 @@ def _refuse_mixed(optimal: bool, precise: bool, limits: Sequence[object]) -> Non
         )
     if not optimal and not precise:
         raise PramanaError("say what is asked for: --se edu=0.05, --effect edu=0.2, or --optimal with a constraint")
-
-
-def _plans(given: list[str] | None, family: str | None) -> list[Any]:
-    from pramana.analysis.question import question
-    from pramana.formulas.text import is_call
-
-    formulas = [text for text in given or [] if not is_call(text)]
-    if family is not None and not formulas:
-        raise PramanaError(f"--family {family} belongs to a formula: leave it out, or give one with --analysis")
-    return [question(text, family if text in formulas else None) for text in given or []]
 
 
 def _shares(column: str) -> list[Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.errors import DataError
+from pramana.errors import DataError, quoted, quoted_terms
 from pramana.estimating.cells import Factor, cell_labels, count_cells, factor_of, reverted_cells
 from pramana.estimating.equation import About, Direct, Equation, Note
 from pramana.estimating.function import EstimatingFunction
@@ -467,10 +467,9 @@ class DistributionEquation(Equation, Direct):
             shares = self._standing(moments[None])[1].reshape(self.measure.count, -1).sum(axis=1) / moments[-1]
         else:
             shares = self.measure.shares(moments)[0]
-        gone = [f"{d} ({s:.4g})" for d, s in zip(self.measure.domains, shares, strict=False) if s <= 0]
+        gone = [f"{quoted(d)} ({s:.4g})" for d, s in zip(self.measure.domains, shares, strict=False) if s <= 0]
         if not gone:
-            names = ", ".join(map(repr, self.function.parameters))
-            return f"{names} cannot be computed: {self.function.functional.reason}"
+            return f"{quoted_terms(self.function.parameters)} cannot be computed: {self.function.functional.reason}"
         return (
             f"the reverted share of the domain(s) {', '.join(gone[:5])} is not positive, so nothing can be said about them: "
             "merge them with others before the release, or use more records"

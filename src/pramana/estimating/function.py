@@ -212,7 +212,12 @@ class CallableFunction(EstimatingFunction, Question):
     def _checked(self, name: str, returned: Any, columns: Columns) -> Float:
         """Numbers (n, d), complex where a column is."""
         beyond = any(np.iscomplexobj(columns[v]) for v in self.variables)
-        value = np.asarray(returned) if beyond else np.asarray(returned, dtype=float)
+        try:
+            value = np.asarray(returned) if beyond else np.asarray(returned, dtype=float)
+        except (TypeError, ValueError):
+            raise FormulaError(
+                f"{name} returned what are no numbers, or rows of different lengths: it must return one number for each record and parameter"
+            ) from None
         n = len(columns[self.variables[0]])
         if value.shape != (n, len(self.parameters)):
             raise FormulaError(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.errors import PramanaError
+from pramana.errors import PramanaError, quoted
 from pramana.estimating.equation import About, Direct, Equation, Note, Quotients
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.records import Records
@@ -98,7 +98,9 @@ class QuotientEquation(Equation, Direct):
     def refusal(self, moments: Float) -> str:
         _, below, sizes, total = np.split(moments, [self.d, 2 * self.d, 3 * self.d])
         shares = settled(below, sizes) / total
-        gone = [f"{name} ({share:.4g})" for name, share in zip(self.domains, shares, strict=False) if share <= 0]
+        gone = [
+            f"{quoted(name)} ({share:.4g})" for name, share in zip(self.domains, shares, strict=False) if share <= 0
+        ]
         return (
             f"the reverted share of the domain(s) {', '.join(list(dict.fromkeys(gone))[:5])} is not positive, so nothing can be "
             "said about them: merge them with others before the release, use more records, or ask for total() or counts(), "

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pramana.errors import FormulaError, listing
+from pramana.errors import FormulaError, listing, quoted_terms
 from pramana.estimating import Equation, EstimatingFunction, GeneralizedLinear, Records
 from pramana.estimating.cells import Factor
 from pramana.estimating.distribution import DistributionFunction
@@ -170,7 +170,7 @@ def _refuse_rough(function: EstimatingFunction, assignment: Assignment) -> None:
         return
     name, kind = assignment.columns[0], _kind(assignment)
     raise FormulaError(
-        f"{', '.join(function.parameters[:3])} is not a smooth function of {name!r}, whose noise ({kind}) can be undone in smooth ones "
+        f"{quoted_terms(function.parameters[:3])} is not a smooth function of {name!r}, whose noise ({kind}) can be undone in smooth ones "
         f"alone: ask for mean({name!r}) or a regression, or have the column released on a grid, clamped, as the matrix of "
         "GeometricNoise(..., bounds=...).clamped()"
     )
@@ -180,7 +180,7 @@ def _refuse_growing(function: EstimatingFunction, assignment: Assignment) -> Non
     """e^{βz²} has no average over heavy tails, and other curves grow as fast as e^{βz}."""
     if function.grows and assignment.columns[0] != function.response:
         raise FormulaError(
-            f"{', '.join(function.parameters[:3])} needs averages of exponentials of {assignment.columns[0]!r} ({_kind(assignment)}), which exist "
+            f"{quoted_terms(function.parameters[:3])} needs averages of exponentials of {assignment.columns[0]!r} ({_kind(assignment)}), which exist "
             "for small coefficients alone, and that is not checked here: fit the regression itself, or use a covariate without noise"
         )
     if not isinstance(function, GeneralizedLinear) or assignment.columns == (function.response,):

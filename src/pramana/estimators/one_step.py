@@ -15,7 +15,7 @@ import numpy as np
 from pramana.analysis.task import Inference
 from pramana.engines import Totals
 from pramana.engines.streaming import StreamEngine
-from pramana.errors import PramanaError
+from pramana.errors import PramanaError, quoted_terms
 from pramana.inference import Root, Sandwich, solve
 from pramana.inference.sandwich import bread
 
@@ -27,7 +27,7 @@ def one_pass(asked: Inference | None, engine: StreamEngine) -> Inference:
     """The inference that one pass allows: the sandwich, with Wald's intervals."""
     if not engine.about.smooth or engine.about.averaged is not None:
         raise PramanaError(
-            f"passes=1 takes a Newton step, and {', '.join(engine.about.parameters[:3])} solve no smooth equation: leave passes= out"
+            f"passes=1 takes a Newton step, and {quoted_terms(engine.about.parameters[:3])} solve no smooth equation: leave passes= out"
         )
     if asked is not None and not (isinstance(asked, Sandwich) and asked.interval in ("auto", "wald")):
         raise PramanaError("passes=1 has the sandwich and Wald's intervals: leave inference= out, or passes=")

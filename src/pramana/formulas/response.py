@@ -83,7 +83,13 @@ def _text_levels(name: str, table: Table, schema: Schema) -> tuple[Level, ...] |
     values = table.column(name)
     if values.dtype.kind in "mM":
         raise DataError(f"response {name!r} holds dates: turn them into numbers (such as days since a date) first")
-    types = sorted({type(v).__name__ for v in values.tolist()})
-    if len(types) > 1:
+    return own_levels(name, table)
+
+
+def own_levels(name: str, table: Table) -> tuple[Level, ...]:
+    """The levels of a clean response: the categories that the user chose, or its sorted values, of which none may be of another type."""
+    chosen, values = table.categories(name), table.column(name).tolist()
+    types = sorted({type(v).__name__ for v in values})
+    if chosen is None and len(types) > 1:
         raise DataError(f"response {name!r} mixes values of type {' and '.join(types)}: use one type")
-    return tuple(table.categories(name) or sorted(set(values.tolist())))
+    return tuple(sorted(set(values)) if chosen is None else chosen)

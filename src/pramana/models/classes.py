@@ -11,6 +11,7 @@ from pramana.arrays import Int
 from pramana.errors import DataError, FormulaError, listing, quoted
 from pramana.estimating.records import broadcast
 from pramana.formulas.parsed import ParsedFormula
+from pramana.formulas.response import own_levels
 from pramana.frames import Level, Schema, Table, encode
 
 CLASS_LIMIT = 100
@@ -54,6 +55,4 @@ def _levels(name: str, table: Table, schema: Schema) -> tuple[Level, ...]:
         if levels is None:
             raise DataError(f"column {name!r} has continuous noise and no levels: it cannot be a response with classes")
         return levels
-    values = table.column(name)
-    chosen = table.categories(name)
-    return tuple(chosen) if chosen is not None else tuple(sorted(set(values.tolist())))
+    return own_levels(name, table)

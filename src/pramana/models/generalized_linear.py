@@ -8,6 +8,7 @@ from typing import Any
 
 from pramana.arrays import Float
 from pramana.estimating import Family, GeneralizedLinear, family_of
+from pramana.estimating.families import plain_name
 from pramana.estimating.function import Question
 from pramana.formulas.design import FormulaDesign, Offset, refuse_constant, refuse_unusable
 from pramana.formulas.functions import Functions, Own, own_functions
@@ -73,14 +74,19 @@ def glm(
     link: str | None = None,
     *,
     functions: Functions | None = None,
-) -> Glm:
+) -> FormulaQuestion:
     """A generalised linear model as an estimating function.
 
     Parameters
     ----------
+    family : a name, or `negative_binomial(dispersion)`; "negative-binomial" has its dispersion estimated with the rest.
     functions : functions of your own that the formula may call, by name: columns in, one number a record out.
 
-    >>> glm("employed ~ age + edu", family="binomial").family.link
-    'logit'
+    >>> glm("employed ~ age + edu", family="binomial").facts["Family"]
+    'binomial, logit link'
     """
+    if isinstance(family, str) and plain_name(family) == "negative-binomial":
+        from pramana.models.negative_binomial import negative_binomial_plan
+
+        return negative_binomial_plan(formula, link, own_functions(functions))
     return Glm(formula, family_of(family, link), own_functions(functions))

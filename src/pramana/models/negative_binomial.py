@@ -134,7 +134,7 @@ def _risen(y: Float, shape: float) -> Float:
 
 @dataclass(frozen=True)
 class NegativeBinomial(FormulaQuestion):
-    """Question of `fit(formula, ..., family="negative-binomial")`."""
+    """Question of `glm(formula, "negative-binomial")`."""
 
     formula: str
     functions: Own = ()

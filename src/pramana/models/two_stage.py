@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.errors import FormulaError
+from pramana.errors import FormulaError, quoted_terms
 from pramana.estimating import family_of
 from pramana.estimating.equation import Note
 from pramana.estimating.products import FromColumns
@@ -192,5 +192,5 @@ def _refuse_few(formula: str, terms: tuple[str, ...], instruments: tuple[str, ..
     if len(excluded) < len(endogenous):
         raise FormulaError(
             f"formula {formula!r} has {len(excluded)} instrument(s) for the {len(endogenous)} endogenous term(s) "
-            f"{', '.join(endogenous)}: give at least as many"
+            f"{quoted_terms(endogenous)}: give at least as many"
         )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float
+from pramana.errors import quoted
 from pramana.estimating.cells import Factor, cell_labels, distinct, factors_of, names_of, two_levels
 from pramana.estimating.equation import Note
 from pramana.estimating.function import Question
@@ -200,7 +201,7 @@ class RatioTarget(OfShares):
 
 def _not_positive(shares: Callable[[Any], dict[str, Any]], mu: Float, sizes: Float) -> list[str]:
     values = settled_values(lambda m: np.stack(list(shares(m).values())), mu, sizes)
-    return [f"{name} ({share:.4g})" for name, share in zip(shares(mu), values, strict=True) if share <= 0]
+    return [f"{quoted(name)} ({share:.4g})" for name, share in zip(shares(mu), values, strict=True) if share <= 0]
 
 
 def odds_ratio(row: str, column: str, *, strata: str | Sequence[str] | None = None) -> Ratio:

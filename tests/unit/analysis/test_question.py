@@ -32,6 +32,9 @@ QUESTIONS: dict[str, tuple[Any, str | None]] = {
     "shares as text": ("proportions(edu)", None),
     "plan": (pr.mean("y", by="edu"), None),
     "multinomial": (pr.multinomial("edu ~ x"), None),
+    "negative binomial as a plan": (pr.glm("count ~ x + edu", "negative-binomial"), None),
+    "negative binomial as text": ("glm('count ~ x + edu', 'Negative Binomial')", None),
+    "inequality by domain": ("gini(income, by=edu)", None),
 }
 EVERY: list[Any] = [
     *QUESTIONS.values(),
@@ -93,11 +96,28 @@ def test_risk_plan_and_frontier_take_it(name: str, data: pd.DataFrame) -> None:
     what, family = asked(name)
     plan = question(what, **family)
     fitted = pr.fit(what, data, MECHANISM, method="naive", **family)
-    report = pr.risk(data, MECHANISM, analyses=plan if family else what)
-    assert {row["term"] for row in report.to_dict()["analyses"]} == set(fitted.parameters)
+    report = pr.risk(data, MECHANISM, analyses=what, **family)
+    rows = report.to_dict()["analyses"]
+    assert {row["term"] for row in rows} == set(fitted.parameters)
+    assert rows == pr.risk(data, MECHANISM, analyses=plan).to_dict()["analyses"]
+    assert all(row["expected_std_error"] >= row["clean_std_error"] > 0 for row in rows)
     term = fitted.parameters[0]
     found = pr.plan(data, "edu", analysis=what, se={term: 10.0}, simulate=0, **family)
     assert found.keep is not None
+    assert pr.frontier(data, "edu", [0.9], analysis=what, simulate=0, **family).points
+    if "edu" in plan.variables:
+        assert pr.optimal_design(what, data, "edu", epsilon=2.0, starts=0, **family).design
+
+
+def test_a_family_is_that_of_the_formulas(data: pd.DataFrame) -> None:
+    both = pr.risk(data, MECHANISM, analyses=["b ~ x + edu", "mean(y)"], family="binomial").to_dict()["analyses"]
+    alone = pr.risk(data, MECHANISM, analyses=pr.glm("b ~ x + edu", "binomial")).to_dict()["analyses"]
+    assert both[:-1] == alone
+    for call in (pr.risk, lambda d, _, analyses, family: pr.plan(d, "edu", analyses, se=1.0, family=family)):
+        with pytest.raises(pr.FormulaError, match="to a formula"):
+            call(data, MECHANISM, analyses="mean(y)", family="binomial")
+    with pytest.raises(pr.FormulaError, match="to a formula"):
+        pr.plan(data, "edu", se=1.0, family="binomial")
 
 
 @pytest.mark.parametrize("name", ["formula", "formula with a family", "mean as text"])

@@ -179,7 +179,7 @@ def test_the_specification_test(folder: Path, mechanism: pr.Mechanism) -> None:
     shown = found("specification", "income ~ age + edu", "--family", "gaussian")
     assert shown["p_value"] == pytest.approx(expected.p_value)
     assert expected.advice in run("specification", "income ~ age + edu", "--family", "gaussian")
-    assert "is for a formula such as 'y ~ x'" in refused("specification", "mean(income)")
+    assert "give a formula such as 'y ~ x'" in refused("specification", "mean(income)")
 
 
 def test_a_question_has_one_family_by_default(folder: Path, mechanism: pr.Mechanism) -> None:

@@ -119,4 +119,4 @@ def test_analyses_can_be_parameters_by_name(files: tuple[str, str]) -> None:
 def test_a_family_needs_a_formula(files: tuple[str, str]) -> None:
     options = ["-m", files[1], "--analysis", "mean(income)", "--family", "binomial"]
     outcome = CliRunner().invoke(app, ["risk", files[0], *options])
-    assert "--family binomial belongs to a formula" in str(outcome.exception)
+    assert "family 'binomial' belongs to a formula" in str(outcome.exception)

@@ -196,7 +196,7 @@ def test_a_level_that_does_not_occur_has_an_infinite_inflation() -> None:
     assert variance.inflation[2] == np.inf
     assert variance.effective_n[2] == 0
     json.loads(report.summary("json"))
-    with pytest.raises(pr.PramanaError, match=r"'z\[c\]' of 'z' has no variance in the pilot"):
+    with pytest.raises(pr.PramanaError, match=r"\(term 3 of 3\) of 'z' has no variance in the pilot"):
         pr.optimal_design(pr.proportions("z"), {"z": ["a", "b"] * 20}, "z", epsilon=1, levels=["a", "b", "c"])
 
 

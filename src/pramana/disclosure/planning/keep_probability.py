@@ -275,7 +275,7 @@ def plan(
     known = None if mechanism is None else given_mechanism(mechanism, data)
     noisy = known is not None and column in known.mechanism.noisy
     shares = mean(column) if noisy else proportions(column)
-    wanted = shares if analysis is None else question(analysis, family)
+    wanted = question(shares if analysis is None else analysis, family)
     used = [column, *wanted.variables, *([weights] if weights else [])]
     table, _ = read_confidential(data, known, used, missing, Gaps)
     size = table.n if n is None else n

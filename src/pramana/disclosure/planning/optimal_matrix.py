@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pramana.analysis.question import question
+from pramana.analysis.question import questions, several
 from pramana.arrays import Float
 from pramana.disclosure.planning.keep_probability import CHOSEN
 from pramana.disclosure.planning.limits import (
@@ -23,11 +23,11 @@ from pramana.disclosure.planning.limits import (
 )
 from pramana.disclosure.planning.variance import DesignVariance, design_variance
 from pramana.disclosure.reports import Report
-from pramana.disclosure.risk.assessment import several
 from pramana.disclosure.risk.reidentification import link
 from pramana.disclosure.true_records import Counted, Gaps, levels_of, read_confidential
 from pramana.disclosure.utility.expected_variance import PILOT_LIMIT, Pilot, pilot_of
 from pramana.errors import PramanaError, confidential
+from pramana.estimating import Family
 from pramana.frames import Kind, Level, Table, encode
 from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism, TransitionMatrix
@@ -323,6 +323,7 @@ def optimal_design(
     data: Any,
     column: str,
     *,
+    family: str | Family | None = None,
     epsilon: float | None = None,
     odds: float | None = None,
     reidentification: float | None = None,
@@ -344,7 +345,7 @@ def optimal_design(
 
     Parameters
     ----------
-    analyses : a formula or an estimating function, or several.
+    analyses : a formula or an estimating function, or several. family : of the formulas; gaussian without it.
     data : a pilot on the custodian's side: true records.
     epsilon : largest privacy loss. Or
     odds : largest posterior odds of any level against the others. Or
@@ -359,7 +360,7 @@ def optimal_design(
     >>> best.design, best.gain > 1.8
     ('block design', True)
     """
-    plans = [question(a) for a in several(analyses)]
+    plans = questions(analyses, family)
     if not plans:
         raise PramanaError("an optimal design needs at least one analysis: give a formula or an estimating function")
     names = several(keys)

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from pramana.analysis.question import question
+from pramana.analysis.question import questions, several
 from pramana.disclosure.planning.simulated import Trial, replicates_of
 from pramana.disclosure.reports import Report
-from pramana.disclosure.risk.assessment import several
 from pramana.disclosure.risk.posterior import column_risk
 from pramana.disclosure.risk.reidentification import link
 from pramana.disclosure.true_records import (
@@ -26,6 +25,7 @@ from pramana.disclosure.true_records import (
 from pramana.disclosure.utility.costs import table_changes
 from pramana.disclosure.utility.expected_variance import Pilot, by_unit, pilot_of
 from pramana.errors import PramanaError, confidential, quoted_terms
+from pramana.estimating import Family
 from pramana.frames import Kind, Level, Table, build
 from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism, TransitionMatrix
@@ -194,6 +194,7 @@ def frontier(
     keeps: Sequence[float] | None = None,
     *,
     analysis: Any = None,
+    family: str | Family | None = None,
     weights: str | None = None,
     keys: Sequence[str] | None = None,
     chosen: float | Mechanism | str | Path | None = None,
@@ -215,6 +216,7 @@ def frontier(
     columns : the column to perturb, or several with the same keep probability.
     keeps : the grid; a usual one without it.
     analysis : a formula or an estimating function (or several) whose variance is the measure of utility.
+    family : of the formulas; gaussian without it.
     weights : column of sampling weights of the analyses.
     keys : columns by which an attacker knows a person.
     chosen : the keep probability to mark, or a mechanism for the same columns: itself, its description or a design file.
@@ -234,7 +236,7 @@ def frontier(
     >>> [round(p.simulated, 2) for p in front.points]
     [15.58, 5.94, 2.56]
     """
-    names, plans, known = several(columns), [question(a) for a in several(analysis)], several(keys)
+    names, plans, known = several(columns), questions(analysis, family), several(keys)
     used = [v for p in plans for v in p.variables] + several(weights)
     designed = None if chosen is None or is_number(chosen) else given_mechanism(chosen, data)
     base = None if designed is None else designed.mechanism

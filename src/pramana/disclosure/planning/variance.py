@@ -10,7 +10,7 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.disclosure.planning.keep_probability import positions
 from pramana.disclosure.utility.expected_variance import Pilot
-from pramana.errors import PramanaError
+from pramana.errors import PramanaError, quoted_terms
 from pramana.frames.levels import is_number
 
 
@@ -78,9 +78,12 @@ def design_variance(pilots: Sequence[Pilot], importance: Mapping[str, float] | N
 
 
 def _refuse_certain(pilot: Pilot, share: Float, clean: Float) -> None:
-    for name in (n for n, w, v in zip(pilot.parameters, share, clean, strict=True) if w > 0 and not v > 0):
+    certain = np.flatnonzero((share > 0) & ~(clean > 0))
+    if certain.size:
+        place, terms = int(certain[0]), pilot.parameters
         raise PramanaError(
-            f"the term {name!r} of {pilot.label!r} has no variance in the pilot (does its level occur?): leave it out by importance="
+            f"the term {quoted_terms([terms[place]])} (term {place + 1} of {len(terms)}) of {pilot.label!r} has no variance in the pilot "
+            "(does its level occur?): leave it out by importance="
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pramana.analysis.question import question
+from pramana.analysis.question import questions, several
 from pramana.analysis.task import bytes_of
 from pramana.disclosure.collapsed_records import (
     CELL,
@@ -60,6 +60,7 @@ from pramana.disclosure.utility.costs import (
 from pramana.disclosure.utility.expected_variance import FEWEST, analysis_columns, pilot_of
 from pramana.disclosure.utility.summed_variance import summed_variance
 from pramana.errors import DataError, PramanaError, confidential, listing
+from pramana.estimating import Family
 from pramana.estimating.function import Question
 from pramana.frames import Table, read
 from pramana.frames.cells import CELLS, LEVELS, ordered_among
@@ -324,6 +325,7 @@ def risk(
     keys: Sequence[str] | None = None,
     prior: Mapping[str, Any] | None = None,
     analyses: Sequence[Any] | Any = (),
+    family: str | Family | None = None,
     weights: str | None = None,
     released: Any = None,
     link: str | Path | None = None,
@@ -341,7 +343,8 @@ def risk(
     mechanism : a Mechanism, the path of its description, or that of a design file (TOML).
     keys : columns by which an attacker knows a person; perturbed ones are matched through P, those with noise not at all.
     prior : frequencies that an attacker is taken to know, by column; those of the file without them.
-    analyses : formulas or estimating functions whose variance is to be weighed (`glm(formula, family)` for other families).
+    analyses : formulas or estimating functions whose variance is to be weighed.
+    family : of the formulas among them; gaussian without it (`glm(formula, family, link)` for one of its own).
     weights : column of sampling weights of the analyses.
     released : the released file, its rows in the order of the true one: adds what the draws made of it.
     link : the link file of a release that was shuffled or got new identifiers; its rows may then be in any order.
@@ -372,7 +375,7 @@ def risk(
         data,
         given,
         tuple(several(keys)),
-        tuple(question(a) for a in several(analyses)),
+        tuple(questions(analyses, family)),
         weights,
         prior or {},
         released,
@@ -558,13 +561,6 @@ def _held_columns(source: Source, columns: Sequence[str], n: int, label: str, me
         )
     schema = pa.schema([source.schema.field(name) for name in columns])
     return source.table(pa.Table.from_batches(source.batches(columns), schema))
-
-
-def several(given: Any) -> list[Any]:
-    """One thing or several."""
-    if given is None:
-        return []
-    return list(given) if isinstance(given, list | tuple) else [given]
 
 
 def _given(prior: Mapping[str, Any] | None, columns: tuple[str, ...]) -> Any:

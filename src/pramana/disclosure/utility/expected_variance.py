@@ -298,7 +298,10 @@ def smooth_function(plan: Question, table: Table, mechanism: Mechanism) -> Estim
     """The analysis with its levels learned; step functions are refused."""
     function = plan.prepare(table, mechanism.schema)
     if not function.smooth:
-        raise PramanaError(f"the analysis {plan.label!r} is a step function: its variance has no closed form")
+        raise PramanaError(
+            f"the analysis {plan.label!r} is a step function, whose variance has no closed form: weigh a mean, or the share below a limit, "
+            "as in share('income', high=1000)"
+        )
     return function
 
 
@@ -354,7 +357,7 @@ class Oracle:
 def tabulated(oracle: Oracle, equation: Equation, records: Records, asking: Asking) -> Pilot:
     """U of some records at the root of the oracle, at every combination of levels: `equation` is bound to the candidates."""
     used = asking.mechanism.used_by(asking.function.variables)
-    u = np.stack([equation.under(_at(records, k)).influence(oracle.root) for k in range(len(records.nodes))], axis=1)
+    u = np.stack([equation.at_node(oracle.root, k) for k in range(len(records.nodes))], axis=1)
     u = u if asking.weights is None else u * asking.weights[:, None, None]
     return Pilot(
         asking.plan.label,
@@ -462,9 +465,3 @@ def candidates(function: EstimatingFunction, used: Sequence[Assignment], table: 
 def _named(assignment: Assignment, level: Any) -> dict[str, Any]:
     values = (level,) if len(assignment.columns) == 1 else level
     return dict(zip(assignment.columns, values, strict=True))
-
-
-def _at(records: Records, node: int) -> Records:
-    weight = np.zeros((1, len(records.nodes)))
-    weight[0, node] = 1.0
-    return replace(records, table=weight, row=np.zeros(records.n, dtype=np.int64), released=np.array([node]))

@@ -122,7 +122,10 @@ def _checked(task: Task) -> EstimatingFunction:
         given = "design" if task.beside.design is not None else "clusters"
         raise PramanaError(f"it takes records as independent, and {given}= was given")
     if not isinstance(task.plan.likelihood, Glm):
-        raise FormulaError(f"the specification test is for a formula such as 'y ~ x', not {task.plan.label!r}")
+        raise FormulaError(
+            f"the specification test compares reversion with the likelihood of a generalised linear model, and {task.plan.label!r} is not "
+            "asked as one: give a formula such as 'y ~ x' with a family"
+        )
     return task.function
 
 

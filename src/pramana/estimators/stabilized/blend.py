@@ -182,7 +182,7 @@ def _refuse_unsuited(engine: Engine) -> None:
     about, held = engine.about, min(engine.n, engine.sampling.present)
     if not about.smooth or about.whole:
         raise PramanaError(
-            f"the stabilized estimator takes a step along the slope of the equation, and that of {about.parameters[0]!r} is a step function or rests on "
+            f"the stabilized estimator takes a step along the slope of the equation, and that of {quoted_terms(about.parameters[:1])} is a step function or rests on "
             "ranks: use method='reversion'"
         )
     if held <= engine.d:
