@@ -348,3 +348,17 @@ def test_labels_that_were_rounded_tell_no_units_apart(
         pr.DataError, match=rf"{where} hold \d+ number\(s\) of 16 digits or more.*store the column as text"
     ):
         fitted(tmp_path / "long.csv", memory=memory, **options)
+
+
+@pytest.mark.parametrize("memory", [1, None])
+def test_a_file_cut_short_behind_a_lazy_frame_is_no_end_of_the_records(
+    parts: Path, memory: float | None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A reader of polars panics over it, after which `collect_batches` gives what it had until then, and no error."""
+    lazy = pl.scan_parquet(parts / "*.parquet")
+    lazy.head(1).collect()  # which looks at the footers, once
+    cut = parts / "part-1.parquet"
+    cut.write_bytes(cut.read_bytes()[: cut.stat().st_size // 2])
+    with pytest.raises(pr.DataError, match="lazy frame could not be read"):
+        fitted(lazy, memory=memory)
+    capfd.readouterr()  # polars prints its panic
