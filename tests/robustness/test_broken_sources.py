@@ -69,18 +69,23 @@ def test_a_released_value_that_is_no_level_is_named(parts: Path) -> None:
     last = pd.read_parquet(parts / "part-2.parquet")
     last.loc[last.index[-1], "y"] = 7
     last.to_parquet(parts / "part-2.parquet", index=False)
-    with pytest.raises(pr.DataError, match="not levels of the mechanism"):
+    with pytest.raises(
+        pr.DataError, match=r"has 1 .* not levels of the mechanism, first in row 299 of '.*part-2.parquet'"
+    ):
         fitted(parts)
+    with pytest.raises(pr.DataError, match=r"has 1 .* first in row 899 of the dataset"):
+        fitted(dataset.dataset(parts))
 
 
-def test_a_corrupt_file_is_named_with_the_row_it_breaks_after(parts: Path) -> None:
+@pytest.mark.parametrize("engine", ["local", "duckdb"])
+def test_a_corrupt_file_is_named_with_the_row_group(parts: Path, engine: str) -> None:
     path = parts / "part-1.parquet"
     bytes_ = bytearray(path.read_bytes())
     middle = len(bytes_) // 3
     bytes_[middle : middle + 400] = b"\xff" * 400
     path.write_bytes(bytes(bytes_))
-    with pytest.raises(pr.DataError, match=r"part-1\.parquet.*could not be read"):
-        fitted(parts)
+    with pytest.raises(pr.DataError, match=r"part-1\.parquet.*could not be read.*row group \d"):
+        fitted(parts, engine=engine)
 
 
 def test_a_file_cut_off_is_named(parts: Path) -> None:

@@ -97,6 +97,10 @@ class Source(ABC):
         except Exception as error:
             raise DataError(f"{wrong or f'{self.label} could not be read'}: {quoted(said(error))}") from None
 
+    def place(self, row: int) -> str:
+        """A record, by its number among all, in words."""
+        return f"row {row} of {self.label}"
+
     def widened(self, error: NarrowTypeError) -> Source:
         """The same records with a column read as a type in which all of its fields can be written."""
         raise error
@@ -249,6 +253,15 @@ class FileSource(Source):
     def labels(self) -> tuple[str, ...]:
         """Columns of categories that the files hold as plain values, as the first file says."""
         return labels_in(self.dataset.schema)
+
+    def place(self, row: int) -> str:
+        """By its number in its own file."""
+        for path, fragment, _ in self._looked_at():
+            size = _rows(fragment)
+            if row < size:
+                return f"row {row} of {str(path)!r}"
+            row -= size
+        return super().place(row)
 
     @cached_property
     def rows(self) -> int | None:
