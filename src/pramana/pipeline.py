@@ -124,7 +124,8 @@ def fit(
     with bar("Fitting", unless_within=True):
         task = Task.read(plan, data, mechanism, beside, options)
         suited = _suited(way, task)
-        return warned(taken_as_known(estimated(suited, task), suited, task))
+        with task.placing():
+            return warned(taken_as_known(estimated(suited, task), suited, task))
 
 
 def _subset(text: str | None, what: Any, functions: Functions | None) -> Subset | None:

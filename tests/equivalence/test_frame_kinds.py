@@ -174,3 +174,13 @@ def test_unperturbed_categories_keep_the_order_the_user_chose(survey: pd.DataFra
 @pytest.mark.parametrize("kind", ["pandas object", "polars", "polars Categorical", "pyarrow dictionary"])
 def test_unperturbed_text_is_sorted_in_every_frame(kind: str, survey: pd.DataFrame) -> None:
     assert pr.fit("income ~ edu", KINDS[kind](survey), None).parameters == ("Intercept", "edu[T.low]", "edu[T.mid]")
+
+
+@pytest.mark.parametrize("unit", ["us", "ns"])
+def test_dates_are_levels_in_whatever_unit_they_are_kept(unit: str) -> None:
+    days = pd.date_range("2020-01-01", periods=2).astype(f"datetime64[{unit}]")
+    frame = pd.DataFrame({"day": np.tile(days, 20), "y": np.arange(40.0)})
+    for data in (frame, arrow(frame), pl.from_pandas(frame)):
+        result = pr.fit(pr.mean("y", by="day"), data, None)
+        assert result.parameters == ("mean(y)[day=2020-01-01 00:00:00]", "mean(y)[day=2020-01-02 00:00:00]")
+        np.testing.assert_allclose(result.estimate, [19, 20])

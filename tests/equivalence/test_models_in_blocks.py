@@ -251,3 +251,16 @@ def test_a_model_without_a_root_is_refused_as_in_memory() -> None:
     for source in (parted, dataset.dataset(pa.Table.from_pandas(parted))):
         with pytest.raises(pr.SolveError, match="no root was found for 'coefficient:Intercept'"):
             pr.fit(what, source, mechanism, memory=1)
+
+
+@pytest.mark.parametrize("seed", [7, 8])
+def test_the_square_of_a_sign_is_no_record_that_noise_made_alike(seed: int) -> None:
+    """A moment of a correlation of two-level columns is the same whatever was released; what rounding leaves of its variance is no randomisation."""
+    rng = np.random.default_rng(seed)
+    records = pd.DataFrame({"ill": rng.integers(0, 2, 300), "t": rng.integers(0, 2, 300), "w": rng.uniform(0, 2, 300)})
+    source = dataset.dataset(pa.Table.from_pandas(records, preserve_index=False))
+    what, mechanism = pr.correlation("ill", "t"), pr.Mechanism({"ill": pr.TransitionMatrix.binary(0.85, 0.9)})
+    same(
+        pr.fit(what, source, mechanism, weights="w", memory=1),
+        pr.fit(what, records, mechanism, weights="w"),
+    )

@@ -69,18 +69,23 @@ def test_a_released_value_that_is_no_level_is_named(parts: Path) -> None:
     last = pd.read_parquet(parts / "part-2.parquet")
     last.loc[last.index[-1], "y"] = 7
     last.to_parquet(parts / "part-2.parquet", index=False)
-    with pytest.raises(pr.DataError, match="not levels of the mechanism"):
+    with pytest.raises(
+        pr.DataError, match=r"has 1 .* not levels of the mechanism, first in row 299 of '.*part-2.parquet'"
+    ):
         fitted(parts)
+    with pytest.raises(pr.DataError, match=r"has 1 .* first in row 899 of the dataset"):
+        fitted(dataset.dataset(parts))
 
 
-def test_a_corrupt_file_is_named_with_the_row_it_breaks_after(parts: Path) -> None:
+@pytest.mark.parametrize("engine", ["local", "duckdb"])
+def test_a_corrupt_file_is_named_with_the_row_group(parts: Path, engine: str) -> None:
     path = parts / "part-1.parquet"
     bytes_ = bytearray(path.read_bytes())
     middle = len(bytes_) // 3
     bytes_[middle : middle + 400] = b"\xff" * 400
     path.write_bytes(bytes(bytes_))
-    with pytest.raises(pr.DataError, match=r"part-1\.parquet.*could not be read"):
-        fitted(parts)
+    with pytest.raises(pr.DataError, match=r"part-1\.parquet.*could not be read.*row group \d"):
+        fitted(parts, engine=engine)
 
 
 def test_a_file_cut_off_is_named(parts: Path) -> None:
@@ -348,3 +353,17 @@ def test_labels_that_were_rounded_tell_no_units_apart(
         pr.DataError, match=rf"{where} hold \d+ number\(s\) of 16 digits or more.*store the column as text"
     ):
         fitted(tmp_path / "long.csv", memory=memory, **options)
+
+
+@pytest.mark.parametrize("memory", [1, None])
+def test_a_file_cut_short_behind_a_lazy_frame_is_no_end_of_the_records(
+    parts: Path, memory: float | None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A reader of polars panics over it, after which `collect_batches` gives what it had until then, and no error."""
+    lazy = pl.scan_parquet(parts / "*.parquet")
+    lazy.head(1).collect()  # which looks at the footers, once
+    cut = parts / "part-1.parquet"
+    cut.write_bytes(cut.read_bytes()[: cut.stat().st_size // 2])
+    with pytest.raises(pr.DataError, match="lazy frame could not be read"):
+        fitted(lazy, memory=memory)
+    capfd.readouterr()  # polars prints its panic

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -31,8 +32,9 @@ from pramana.estimating.function import EstimatingFunction, Question
 from pramana.formulas.parsed import ParsedFormula, learning_calls
 from pramana.formulas.subset import Subset
 from pramana.frames import Schema, Table, read
+from pramana.frames.levels import UnknownLevelError, level_positions
 from pramana.frames.sources import NarrowTypeError, Source, source_of
-from pramana.frames.table import require_columns
+from pramana.frames.table import is_missing, require_columns
 from pramana.frames.workers import Threads, Workers
 from pramana.inference import Jackknife, Resampling, Sandwich, SurveyDesign, Woodruff
 from pramana.mechanism import Assignment, Mechanism
@@ -295,6 +297,16 @@ class Task:
             engine.refuse_collinear()  # some of the records may show less than all of them
         return bound, engine
 
+    @contextmanager
+    def placing(self) -> Iterator[None]:
+        """A value that is no level has a row in some block, or in the sample: it is looked for among all records, which have files and rows."""
+        try:
+            yield
+        except UnknownLevelError as error:
+            if self.learned is None or error.column not in self.learned.stream.reading.columns:
+                raise
+            raise _placed(error, self.learned.stream.source) from None
+
     def weighing(self) -> Task:
         """The records with a positive weight; all of them under a design, whose units count without records too."""
         sampling = self.sampling.weighing
@@ -338,6 +350,23 @@ class Settings:
         return Task.read(plan, data, self.mechanism, replace(self.beside, **given), self.options)
 
 
+def _placed(error: UnknownLevelError, source: Source) -> DataError:
+    """The same of all records of a source."""
+    rows, count, first = 0, 0, 0
+    unseen: dict[Any, None] = {}
+    for batch in source.batches([error.column]):
+        values = source.table(batch).column(error.column)
+        unknown = np.flatnonzero((level_positions(values, error.levels) < 0) & ~is_missing(values))
+        first = rows + int(unknown[0]) if unknown.size and not count else first
+        rows, count = rows + len(values), count + unknown.size
+        unseen |= dict.fromkeys(values[unknown].tolist())
+    return (
+        error
+        if not count
+        else UnknownLevelError.of(error.column, error.levels, list(unseen), count, source.place(first))
+    )
+
+
 def bytes_of(memory: float | str | None) -> float:
     """A budget of memory: bytes, or a text such as "500 MB" or "2 GB".
 
@@ -346,6 +375,7 @@ def bytes_of(memory: float | str | None) -> float:
     """
     if memory is None:
         return MEMORY
+    memory = str(memory) if isinstance(memory, bool) else memory  # which is no number of bytes
     found = re.fullmatch(r"\s*([0-9.]+)\s*([kMGT]?)i?B?\s*", str(memory), re.IGNORECASE)
     try:
         size = float(memory) if found is None else float(found[1]) * 1000.0 ** " kmgt".index(found[2].lower() or " ")

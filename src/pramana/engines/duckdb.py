@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pramana.errors import PramanaError
+from pramana.errors import DataError, PramanaError
 from pramana.frames.metadata import as_labels
 from pramana.frames.sources import FileSource, RelationSource, Source
 from pramana.frames.workers import Part, Threads
@@ -26,7 +26,13 @@ class DuckDBEngine(Threads):
 
     def _read(self, source: FileSource, relation: object, columns: Sequence[str]) -> Iterator[Part]:
         source.refuse_changed()
-        yield from (
-            as_labels(batch, source.labels) for batch in RelationSource(relation, source.label).batches(columns)
-        )
+        try:
+            for batch in RelationSource(relation, source.label).batches(columns):
+                yield as_labels(batch, source.labels)
+        except DataError:
+            for _ in source.batches(
+                columns
+            ):  # Arrow stumbles over the same place, and tells the file and the row group
+                pass
+            raise
         source.refuse_changed()

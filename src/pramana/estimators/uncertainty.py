@@ -122,7 +122,7 @@ def uncertainty(
     covariance = covariance if small is None else small.blanked(covariance)
     mute = np.zeros(engine.d, dtype=bool)
     if linear is not None and method.reverts and not known and task.perturbed:
-        mute = _mute(linear) & ~own.still
+        mute = _mute(linear, root.beta) & ~own.still
     covariance = np.where(mute[:, None] | mute, np.nan, covariance)
     return RootUncertainty(
         chosen, linear, large, covariance, df, small, draws, own, judged, limits, measured, added, known, mute
@@ -325,10 +325,13 @@ def _degrees_of_freedom(chosen: Inference, engine: Engine, small: SmallSample | 
     return None
 
 
-def _mute(linear: Linear) -> Bool:
-    """Scores (d,) that are 0 for every record, up to rounding, where the truth behind them cannot be the same for all."""
-    outer, privacy = np.diag(linear.totals.outer), np.diag(linear.totals.privacy)
-    return np.asarray(outer <= ROUNDING**2 * np.abs(privacy)) & (privacy != 0)
+def _mute(linear: Linear, beta: Float) -> Bool:
+    """Scores (d,) that are 0 for every record, up to rounding, where the truth behind them cannot be the same for all: the randomisation's
+    part is then more than the rounding of squares as large as a parameter's. The square of a number that is 1 or −1 is 1 whatever it was."""
+    totals = linear.totals
+    outer, privacy = np.diag(totals.outer), np.abs(np.diag(totals.privacy))
+    size = (np.diag(totals.slope) * beta) ** 2 / totals.n
+    return np.asarray((outer <= ROUNDING**2 * privacy) & (privacy > ROUNDING * size))
 
 
 def _counts(noisy: Assignment, task: Task) -> bool:

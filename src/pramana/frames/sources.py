@@ -9,9 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from glob import glob
 from pathlib import Path
+from queue import Full, Queue
+from threading import Event, Thread
 from typing import Any, TypeVar
 
 import narwhals as nw
@@ -94,6 +96,10 @@ class Source(ABC):
             return question()
         except Exception as error:
             raise DataError(f"{wrong or f'{self.label} could not be read'}: {quoted(said(error))}") from None
+
+    def place(self, row: int) -> str:
+        """A record, by its number among all, in words."""
+        return f"row {row} of {self.label}"
 
     def widened(self, error: NarrowTypeError) -> Source:
         """The same records with a column read as a type in which all of its fields can be written."""
@@ -248,6 +254,15 @@ class FileSource(Source):
         """Columns of categories that the files hold as plain values, as the first file says."""
         return labels_in(self.dataset.schema)
 
+    def place(self, row: int) -> str:
+        """By its number in its own file."""
+        for path, fragment, _ in self._looked_at():
+            size = _rows(fragment)
+            if row < size:
+                return f"row {row} of {str(path)!r}"
+            row -= size
+        return super().place(row)
+
     @cached_property
     def rows(self) -> int | None:
         if self.format == "csv":
@@ -392,10 +407,56 @@ class LazySource(Source):
         return self.asked(lambda: self.frame.head(0).collect().to_arrow().schema)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        # `collect_batches` would end early, and say nothing, where a reader of polars panics.
+        parts = each(_handed_over(partial(self._query, list(columns))), self.asked)
+        yield from even(batch for frame in parts for batch in frame.to_arrow().to_batches())
+
+    def _query(self, columns: list[str], take: Callable[[Any], bool]) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # polars calls it unstable
-            parts = self.asked(lambda: iter(self.frame.select(list(columns)).collect_batches(chunk_size=BATCH)))
-        yield from even(batch for frame in each(parts, self.asked) for batch in frame.to_arrow().to_batches())
+            sink = self.frame.select(columns).sink_batches(take, chunk_size=BATCH, lazy=True)
+        sink.collect(engine="streaming")
+
+
+class _PanicError(RuntimeError):
+    """What a thread broke off with that is no `Exception`."""
+
+
+@dataclass(frozen=True)
+class _End:
+    """Of what a query hands over: whatever went wrong."""
+
+    error: BaseException | None = None
+
+
+def _handed_over(query: Callable[[Callable[[Any], bool]], None]) -> Iterator[Any]:
+    """What a query hands to a function that says when no more is wanted, one after the other: it runs in a thread, a little ahead."""
+    waiting: Queue[Any] = Queue(2)
+    unwanted = Event()
+
+    def take(part: Any) -> bool:
+        while not unwanted.is_set():
+            with suppress(Full):
+                waiting.put(part, timeout=0.1)
+                return False
+        return True
+
+    def work() -> None:
+        try:
+            query(take)
+        except BaseException as error:
+            take(_End(error))
+        else:
+            take(_End())
+
+    Thread(target=work, daemon=True).start()
+    try:
+        while not isinstance(found := waiting.get(), _End):
+            yield found
+    finally:
+        unwanted.set()
+    if found.error is not None:
+        raise found.error if isinstance(found.error, Exception) else _PanicError(str(found.error)) from None
 
 
 @dataclass(frozen=True)

@@ -404,7 +404,16 @@ def _values(series: nw.Series[Any], kind: nw.dtypes.DType) -> Column:
         if series.implementation.is_pandas_like() and series.to_native().dtype == object:  # other strings are whole
             _refuse_halves(series.name, values)
         return _numbers_in_disguise(values)
+    if values.dtype.kind in "mM":
+        return _in_microseconds(values)
     return values.astype(object) if values.dtype.kind in "US" else values
+
+
+def _in_microseconds(values: Column) -> Column:
+    """Dates and durations in the unit in which Python has them, where nothing is lost: NumPy lists nanoseconds as plain numbers, which equal no date."""
+    unit, _ = np.datetime_data(values.dtype)
+    whole = values.astype(f"{values.dtype.kind}8[us]") if unit == "ns" else values
+    return whole if np.array_equal(whole.astype(values.dtype), values, equal_nan=True) else values
 
 
 def _unusable(name: str, kind: str) -> DataError:

@@ -116,10 +116,13 @@ def _negative(slope: Float, *, either: bool) -> Bool:
 
 def _signals(engine: Engine, beta: Float, totals: Totals, places: Int, *, additive: bool) -> Float:
     """Of the parameters at these places (k,), by some of the records where they leave no doubt."""
-    few, times = engine.sketch()
-    found = _signals_among(few, times, engine.n, beta, totals, places, additive=additive)
-    if times > 1 and np.any(found < DOUBT * SAFE):
-        return _signals_among(engine, 1.0, engine.n, beta, totals, places, additive=additive)
+    few, each = engine.sketch()
+    fewer, of_few = few.sketch()  # the sample of a stream is larger than this takes
+    sketches = {each * of_few: fewer, each: few, 1.0: engine}
+    for times, some in sketches.items():
+        found = _signals_among(some, times, engine.n, beta, totals, places, additive=additive)
+        if np.all(found >= DOUBT * SAFE):
+            break
     return found
 
 
