@@ -378,7 +378,7 @@ class LocalEngine(Engine):
         pilot, rows = self.pilot(), self.sampling.rows
         if pilot is not None:
             return pilot, rows / pilot.sampling.rows
-        if rows < 4 * PILOT or self.about.whole:
+        if rows < 4 * PILOT or self.about.whole or self.runs:
             return self, 1.0
         length = PILOT // RUNS
         first = np.linspace(0, rows - length, RUNS).astype(int)

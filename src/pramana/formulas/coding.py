@@ -6,7 +6,7 @@ value that may lie behind a released one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -72,14 +72,13 @@ def learned_coding(spec: Any) -> Coding | None:
     if any(known.get(text) is None for text in used):
         return None
     categories = {text: known[text] or () for text in used if known[text]}
-    columns = [
-        column for term in spec.structure for scoped in term.scoped_terms for column in _columns(scoped, categories)
-    ]
-    agreed = all(
-        sum(len(_columns(scoped, categories)) for scoped in term.scoped_terms) == len(term.columns)
-        for term in spec.structure
-    )
-    return Coding(tuple(columns), categories) if agreed else None
+    columns: list[CodedColumn] = []
+    for term in spec.structure:
+        own = [pair for scoped in term.scoped_terms for pair in _columns(scoped, categories)]
+        if [name for name, _ in own] != list(term.columns):  # another order, or columns of another kind
+            return None
+        columns += [column for _, column in own]
+    return Coding(tuple(columns), categories)
 
 
 def _levels(kind: Any, state: Mapping[str, Any]) -> tuple[Any, ...] | None:
@@ -93,13 +92,15 @@ def _levels(kind: Any, state: Mapping[str, Any]) -> tuple[Any, ...] | None:
     return tuple(state["categories"]) if plain else None
 
 
-def _columns(scoped: Any, categories: Mapping[str, tuple[Any, ...]]) -> list[CodedColumn]:
-    """The columns of a term in formulaic's order, the places of the first factor running first."""
-    coded = [f for f in scoped.factors if f.factor.expr in categories]
+def _columns(scoped: Any, categories: Mapping[str, tuple[Any, ...]]) -> Iterator[tuple[str, CodedColumn]]:
+    """The columns of a term with formulaic's names, in its order: the places of the first factor run first."""
+    coded = [f.factor.expr for f in scoped.factors if f.factor.expr in categories]
     numbers = tuple(f.factor.expr for f in scoped.factors if f.factor.expr not in categories)
-    places = [range(int(f.reduced), len(categories[f.factor.expr])) for f in reversed(coded)]
-    names = [f.factor.expr for f in coded]
-    return [
-        CodedColumn(float(scoped.scale), numbers, tuple(zip(names, reversed(at), strict=True)))
-        for at in product(*places)
-    ]
+    reduced = {f.factor.expr: bool(f.reduced) for f in scoped.factors}
+    for places in product(*(range(reduced[text], len(categories[text])) for text in reversed(coded))):
+        at = dict(zip(coded, reversed(places), strict=True))
+        parts = [
+            f"{text}[{'T.' if reduced[text] else ''}{categories[text][at[text]]}]" if text in at else text
+            for text in reduced
+        ]
+        yield ":".join(parts) or "Intercept", CodedColumn(float(scoped.scale), numbers, tuple(at.items()))
