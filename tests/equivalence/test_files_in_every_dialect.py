@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 import pramana as pr
+from covering import pairs_first
 from pramana.errors import PramanaWarning
 from pramana.frames import read
 from pramana.frames.blocks import csv_files
@@ -71,18 +72,17 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
     return found(released(tmp_path_factory.mktemp("plain"), "plain.csv", pr.Dialect()))
 
 
-DIALECTS = [
-    pr.Dialect(delimiter, decimal, quote, encoding)
-    for delimiter, decimal, quote, encoding in itertools.product(
-        (",", ";", "\t", "|"), (".", ","), ('"', "'"), ("utf-8", "utf-8-sig", "cp1252", "utf-16")
-    )
-]
+MARKS = ((",", ";", "\t", "|"), (".", ","), ('"', "'"), ("utf-8", "utf-8-sig", "cp1252", "utf-16"))
+DIALECTS = [pr.Dialect(*marks) for marks in itertools.product(*MARKS)]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS, ids=str)
+@pytest.mark.parametrize(
+    ("delimiter", "decimal", "quote", "encoding"), pairs_first(*MARKS, name=lambda marks: str(pr.Dialect(*marks)))
+)
 def test_every_dialect_is_released_audited_and_read_back(
-    dialect: pr.Dialect, plain: dict[str, list[object]], tmp_path: Path
+    delimiter: str, decimal: str, quote: str, encoding: str, plain: dict[str, list[object]], tmp_path: Path
 ) -> None:
+    dialect = pr.Dialect(delimiter, decimal, quote, encoding)
     target = released(tmp_path, "survey.csv", dialect)
     assert found(target) == plain
     entry = json.loads((target.parent / "datapackage.json").read_text(encoding="utf-8"))["resources"][0]

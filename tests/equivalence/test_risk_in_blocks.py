@@ -15,6 +15,7 @@ from pyarrow import dataset as ds
 from pyarrow import parquet
 
 import pramana as pr
+from covering import pairs_first
 from pramana.disclosure import collapsed_records, true_records
 from pramana.disclosure.risk import assessment
 from pramana.errors import DataError
@@ -85,7 +86,10 @@ def many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(true_records, "SPREAD", np.inf)
 
 
-@pytest.fixture(params=[7, 100, 1 << 18], ids=lambda size: f"blocks of {size}")
+SIZES = (7, 100, 1 << 18)
+
+
+@pytest.fixture
 def batch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(sources, "BATCH", request.param)
     monkeypatch.setattr(sources, "PIECE", min(request.param, 150))
@@ -136,8 +140,9 @@ def in_memory() -> dict[Any, pr.Risk]:
     return {}
 
 
-@pytest.mark.parametrize("missing", ["keep", "drop"])
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize(
+    ("name", "missing", "batch"), pairs_first(list(MECHANISMS), ["keep", "drop"], SIZES), indirect=["batch"]
+)
 def test_a_folder_is_its_table(
     name: str, missing: Any, tmp_path: Path, batch: int, seen: list[Any], in_memory: dict[Any, pr.Risk]
 ) -> None:
@@ -211,9 +216,10 @@ ANALYSES = {
 }
 
 
-@pytest.mark.parametrize("weights", [None, "w"])
-@pytest.mark.parametrize("name", ["one column", "two columns", "by stratum"])
-@pytest.mark.parametrize("what", ANALYSES)
+@pytest.mark.parametrize(
+    ("what", "name", "weights"),
+    pairs_first(list(ANALYSES), ["one column", "two columns", "by stratum"], [None, "w"]),
+)
 def test_the_variance_of_analyses_adds_up(
     what: str, name: str, weights: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

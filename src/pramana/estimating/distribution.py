@@ -19,7 +19,7 @@ from pramana.estimating.generalized_linear import as_numbers
 from pramana.estimating.records import Records
 from pramana.estimating.rounding import settled
 from pramana.frames import Schema, Table
-from pramana.frames.levels import is_number
+from pramana.frames.levels import all_numbers
 
 QUARTILE_WIDTH = 0.02
 """Quartiles are averaged over levels this far to either side, so that rounding in the weights cannot make them jump."""
@@ -255,7 +255,7 @@ def support_of(column: str, table: Table, schema: Schema) -> Factor | None:
     if lattice is not None:
         return _places(column, as_numbers(table.column(column), column), *lattice)
     factor = factor_of(column, table, schema)
-    if not all(is_number(level) for level in factor.levels):
+    if not all_numbers(factor.levels):
         raise DataError(f"column {column!r} has levels that are not numbers: use proportions({column!r})")
     return factor
 

@@ -14,7 +14,7 @@ from pramana.estimating import EstimatingFunction, GeneralizedLinear
 from pramana.estimating.generalized_linear import NumericResponse
 from pramana.formulas.response import Response
 from pramana.frames import decode
-from pramana.frames.levels import is_number
+from pramana.frames.levels import all_numbers
 from pramana.kernels.predictor import LOGIT
 from pramana.mechanism import Mechanism, TransitionMatrix
 from pramana.mechanism.channels.matrix_forms import Dense
@@ -55,7 +55,7 @@ class MadeRecords:
             or not isinstance(channel.form, Dense)
         ):
             return None
-        if not all(map(is_number, channel.levels)) or not _follows(function, column):
+        if not all_numbers(channel.levels) or not _follows(function, column):
             return None
         from pramana.kernels.device_data import make
 

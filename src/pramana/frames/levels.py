@@ -30,6 +30,18 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool | np.bool_)
 
 
+def all_numbers(values: Iterable[object]) -> bool:
+    """Whether all values are integers and floats; a million of them have few types.
+
+    >>> all_numbers([1, 2.5]), all_numbers([1, True]), all_numbers([1, "1"])
+    (True, False, False)
+    """
+    return all(
+        issubclass(kind, int | float | np.integer | np.floating) and not issubclass(kind, bool | np.bool_)
+        for kind in set(map(type, values))
+    )
+
+
 def is_unsigned(levels: Collection[object]) -> bool:
     """Whole numbers of which some are beyond 2⁶³, so that only an unsigned column holds them; a CSV reader would take floats."""
     whole = [v for v in levels if isinstance(v, int)]
@@ -42,7 +54,7 @@ def infer_kind(levels: Sequence[Level]) -> Kind | None:
     >>> infer_kind(["low", "high"]), infer_kind([0, 1]), infer_kind([1, 2, 3])
     ('nominal', 'numeric', None)
     """
-    if not all(is_number(v) for v in levels):
+    if not all_numbers(levels):
         return "nominal"
     return "numeric" if len(levels) == 2 else None
 
@@ -81,7 +93,8 @@ def checked_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
             f"level {quoted(repr(broken[0]))} holds half a character (a lone surrogate), which no file can hold: decode the text again, "
             "with its right encoding"
         )
-    types = {"text" if isinstance(v, str) else "number" if is_number(v) else type(v).__name__ for v in plain}
+    kinds = {type(v): v for v in plain}.values()
+    types = {"text" if isinstance(v, str) else "number" if is_number(v) else type(v).__name__ for v in kinds}
     if types & {"list", "dict", "set", "ndarray"}:
         raise MechanismError(
             f"level {quoted(repr(plain[0]))} is a {type(plain[0]).__name__}: use a tuple for a joint level"
@@ -166,7 +179,7 @@ def decode(codes: Int, levels: Sequence[Level]) -> Column:
 
 
 def _natural(levels: Sequence[Level]) -> Column:
-    if all(isinstance(v, bool | np.bool_) for v in levels) or all(is_number(v) for v in levels):
+    if all(isinstance(v, bool | np.bool_) for v in levels) or all_numbers(levels):
         return np.asarray(levels, dtype=np.uint64 if is_unsigned(levels) else None)
     out = np.empty(len(levels), dtype=object)
     out[:] = list(levels)
@@ -174,7 +187,7 @@ def _natural(levels: Sequence[Level]) -> Column:
 
 
 def _comparable(values: Column, levels: Sequence[Level]) -> Any:
-    numeric = all(is_number(v) for v in levels)
+    numeric = all_numbers(levels)
     return values if numeric or values.dtype == object else values.astype(object)
 
 

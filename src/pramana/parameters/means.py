@@ -29,7 +29,7 @@ from pramana.estimating.generalized_linear import GeneralizedLinear, NumericResp
 from pramana.estimating.moments import QuotientEquation, SumEquation, Sums, checked_size
 from pramana.estimating.records import Records, broadcast
 from pramana.frames import Schema, Table
-from pramana.frames.levels import is_number
+from pramana.frames.levels import all_numbers
 from pramana.parameters.tables import negative_cells, shares_equation
 
 
@@ -60,7 +60,7 @@ class DomainMean(Question):
 def value_range(schema: Schema, column: str) -> tuple[float, float] | None:
     """A mean cannot lie outside its levels."""
     levels = schema[column].levels if column in schema else None
-    if levels is None or not all(is_number(v) for v in levels):
+    if levels is None or not all_numbers(levels):
         return None
     numbers = np.asarray(levels, dtype=float)
     return float(numbers.min()), float(numbers.max())

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pramana.arrays import Column, Columns, Float, Int
 from pramana.errors import DataError, MechanismError, listing, quoted, suggestion
 from pramana.frames import Kind, Level, checked_levels, decode, encode, infer_kind
-from pramana.frames.levels import is_number
+from pramana.frames.levels import all_numbers, is_number
 from pramana.mechanism.channel import CONDITIONS, Channel, Conditional, Document, Nodes
 from pramana.mechanism.channels.checks import (
     TOLERANCE,
@@ -447,7 +447,7 @@ def checked_kind(kind: Kind | None, levels: tuple[Level, ...]) -> Kind | None:
         return infer_kind(levels)
     if kind not in ("nominal", "ordinal", "numeric"):
         raise MechanismError(f"kind {kind!r} is unknown: {suggestion(kind, ['nominal', 'ordinal', 'numeric'])}")
-    if kind == "numeric" and not all(is_number(v) for v in levels):
+    if kind == "numeric" and not all_numbers(levels):
         raise MechanismError(
             f"kind 'numeric' needs numeric levels, not {quoted(listing(levels))}: use 'nominal' or 'ordinal'"
         )
