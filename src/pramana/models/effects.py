@@ -70,9 +70,15 @@ class EffectSystem(System):
     def _propensity(self, beta: Float, arrays: Mapping[str, Float]) -> Float:
         return np.asarray(expit(arrays["x"] @ beta[: len(self.terms)]))
 
-    def remarks(self, beta: Float, arrays: Mapping[str, Float], covariance: Callable[[], Float]) -> list[Note]:  # noqa: ARG002
+    def remarks(
+        self,
+        beta: Float,
+        arrays: Mapping[str, Float],
+        weights: Float,
+        covariance: Callable[[], Float],  # noqa: ARG002
+    ) -> list[Note]:
         e = self._propensity(beta, arrays)
-        extreme = float(np.mean((e < NEAR) | (e > 1 - NEAR)))
+        extreme = float(np.average((e < NEAR) | (e > 1 - NEAR), weights=weights))
         if extreme == 0:
             return []
         text = (

@@ -86,7 +86,13 @@ class NegativeBinomialSystem(System):
         flat = np.linalg.lstsq(arrays["x"], np.log(mean) - arrays["offset"], rcond=None)[0]
         return np.append(flat, 0.0)
 
-    def remarks(self, beta: Float, arrays: Mapping[str, Float], covariance: Callable[[], Float]) -> list[Note]:  # noqa: ARG002
+    def remarks(
+        self,
+        beta: Float,
+        arrays: Mapping[str, Float],
+        weights: Float,
+        covariance: Callable[[], Float],  # noqa: ARG002
+    ) -> list[Note]:
         error = float(np.sqrt(covariance()[-1, -1]))
         if not error > HARDLY_KNOWN:
             return []

@@ -112,7 +112,13 @@ class TwoStageSystem(System):
         out[d - p :, d - p :] = -(projected * weights[:, None]).T @ x
         return out
 
-    def remarks(self, beta: Float, arrays: Mapping[str, Float], covariance: Callable[[], Float]) -> list[Note]:  # noqa: ARG002
+    def remarks(
+        self,
+        beta: Float,
+        arrays: Mapping[str, Float],
+        weights: Float,
+        covariance: Callable[[], Float],  # noqa: ARG002
+    ) -> list[Note]:
         """The F statistic of the excluded instruments in each first stage, robust and with the noise in it."""
         full, k = covariance(), len(self.instruments)
         excluded = [i for i, name in enumerate(self.instruments) if name not in self.terms]
