@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from pramana.estimating.equation import About, Equation, Note, Solve, central_sl
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.records import Records
 from pramana.kernels.blocks import gram
+
+Later: TypeAlias = Callable[[], Float]
+"""An array that is made when it is asked for."""
 
 
 class System(ABC):
@@ -121,13 +124,7 @@ class System(ABC):
         """What was chosen and how, for the head of the result."""
         return {}
 
-    def remarks(
-        self,
-        beta: Float,
-        arrays: Mapping[str, Float],
-        weights: Float,
-        covariance: Callable[[], Float],  # noqa: ARG002
-    ) -> list[Note]:
+    def remarks(self, beta: Float, arrays: Mapping[str, Float], weights: Float, covariance: Later) -> list[Note]:  # noqa: ARG002
         """What the analyst should know at the root, for weights of the rows of `arrays`; its covariance (d, d), where needed, is that of independent
         records."""
         return []
