@@ -106,3 +106,31 @@ def test_sampling_weights_leave_fewer_effective_records(rows: pd.DataFrame) -> N
         for w in ({}, {"weights": weights})
     )
     assert weighted / plain == pytest.approx((4 / 5) ** (-1 / 3), rel=0.01)
+
+
+JUDGED: dict[str, tuple[Any, dict[str, Any]]] = {
+    "domain": (pr.median("x", by="edu"), {}),
+    "subset": ("x ~ 1", {"subset": "edu == 'high'"}),
+    "instruments": (pr.two_stage_least_squares("x ~ part | edu"), {}),
+    "propensities": (pr.average_treatment_effect("x", "rare", ["part"]), {}),
+}
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_counts_are_judged_as_their_rows_are(rows: pd.DataFrame, name: str) -> None:
+    """A cell of a hundred records is no record of weight a hundred: signals are as strong, and shares the same."""
+    part = np.arange(len(rows)) % 50 == 0
+    part = (rows["edu"] == "high") & (np.arange(len(rows)) % 5 < 2) | part
+    rare = np.where(part, np.arange(len(rows)) % 2, np.arange(len(rows)) % 200 == 1).astype(int)
+    few = rows.assign(part=part.astype(int), rare=rare)[["x", "edu", "part", "rare"]]
+    what, options = JUDGED[name]
+    cells = few.value_counts(sort=False).reset_index(name="count")
+    counted = fitted(what, cells, frequencies="count", **options)
+    assert counted.diagnostics == fitted(what, few, **options).diagnostics
+
+
+def test_zeros_of_either_sign_are_one_level() -> None:
+    y = np.arange(6.0)
+    for zero in (0.0, -0.0):
+        found = pr.fit(pr.mean("y", by="m"), {"y": y, "m": [zero, -zero, 2.5] * 2}, None)
+        assert found.parameters == ("mean(y)[m=0.0]", "mean(y)[m=2.5]")

@@ -85,7 +85,7 @@ def test_strong_noise_is_undone_alike_whatever_the_kernel(
     for fast, slow, one, other in zip(*found, *parts, strict=True):
         np.testing.assert_allclose(fast, slow, rtol=0, atol=1e-12 * np.abs(slow).max())
         np.testing.assert_allclose(one + other, slow, rtol=0, atol=1e-12 * np.abs(slow).max())
-    assert [code for code, _, _ in equation.remarks(beta, ones, np.eye(equation.d))] == ["coarser-logit"]
+    assert [code for code, _, _ in equation.remarks(beta, ones, np.eye(equation.d), ones)] == ["coarser-logit"]
 
 
 @pytest.mark.parametrize("formula", ["y ~ z + x", "y ~ z * x"])

@@ -30,9 +30,7 @@ class DuckDBEngine(Threads):
             for batch in RelationSource(relation, source.label).batches(columns):
                 yield as_labels(batch, source.labels)
         except DataError:
-            for _ in source.batches(
-                columns
-            ):  # Arrow stumbles over the same place, and tells the file and the row group
-                pass
+            for _ in source.batches(columns):
+                pass  # Arrow stumbles over the same place, and tells the file and the row group
             raise
         source.refuse_changed()

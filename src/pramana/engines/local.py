@@ -323,7 +323,7 @@ class LocalEngine(Engine):
     def membership(self) -> tuple[float, float]:
         def part(b: SampledBlock) -> Float:
             weights, member = b.sampling.row_weights, b.equation.records.membership
-            squares = weights**2
+            squares = b.sampling.square_weights
             return np.array([weights.sum(), weights @ member, squares.sum(), squares @ member, squares @ member**2])
 
         total, held, *squares = self._added(part).tolist()
@@ -385,7 +385,7 @@ class LocalEngine(Engine):
         return replace(self, runs=tuple(slice(k, k + length) for k in first.tolist())), rows / (length * RUNS)
 
     def remarks(self, beta: Float, covariance: Float) -> list[Note]:
-        return self.equation.remarks(beta, self.sampling.row_weights, covariance)
+        return self.equation.remarks(beta, self.sampling.row_weights, covariance, self.sampling.square_weights)
 
     # Blocks.
 

@@ -50,7 +50,7 @@ class RankedEngine(StreamEngine):
         assert few is not None
         sample = self._own.learned(few.sampling.row_weights, size)
         bins, centre = Bins.around(sample.measure.values), float(sample.measure.values.mean())
-        sums = self._added(lambda b: BinSums.of(bins, centre, *_told(b)))
+        sums = self._added(lambda b: BinSums.of(bins, centre, *_told(b), b.sampling.square_weights))
         engine = replace(self, known=[Binned.of(bins, centre, sums)])
         engine._know(engine._guessed(sample, engine.known[-1]) | engine.known[-1].quartered())
         spread, learning = engine.known[-1].spread(), float(sums.masses.weight.sum())
@@ -111,7 +111,8 @@ class RankedEngine(StreamEngine):
 
     def remarks(self, beta: Float, covariance: Float) -> list[Note]:
         standing = self._standing(np.zeros((1, self.d)))
-        return standing.remarks(beta, np.ones(len(standing.measure.values)), covariance)
+        ones = np.ones(len(standing.measure.values))
+        return standing.remarks(beta, ones, covariance, ones)
 
     @property
     def _own(self) -> DistributionEquation:

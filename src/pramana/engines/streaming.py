@@ -310,8 +310,9 @@ class StreamEngine(LocalEngine):
     def remarks(self, beta: Float, covariance: Float) -> list[Any]:
         """Of the sample, at the weight of all records."""
         assert self.few is not None
-        own = self.few.sampling.row_weights
-        return self.equation.remarks(beta, own * (self.sampling.total / own.sum()), covariance)
+        own, squares = self.few.sampling.row_weights, self.few.sampling.square_weights
+        each = self.sampling.total / own.sum()
+        return self.equation.remarks(beta, each * own, covariance, each * squares)
 
     def privacy_by_unit(self, beta: Float, shares: Float | None = None) -> NoReturn:  # noqa: ARG002
         raise PramanaError(

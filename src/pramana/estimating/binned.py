@@ -135,8 +135,10 @@ class BinSums:
     overall: Overall
 
     @classmethod
-    def of(cls, bins: Bins, centre: float, measure: Distribution, weights: Float, learning: Float) -> BinSums:
-        values, members, squares = measure.values - centre, measure.cells, weights**2
+    def of(
+        cls, bins: Bins, centre: float, measure: Distribution, weights: Float, learning: Float, squares: Float
+    ) -> BinSums:
+        values, members = measure.values - centre, measure.cells
         masses = Masses.of(bins.of(measure.values), len(bins), values, members, weights, learning)
         overall = Overall(
             float(weights.sum()),
@@ -262,7 +264,7 @@ class Standing(Distribution):
         second = max(float(chosen @ m.square[:, domain or 0]), 1e-300)
         return self.size * first**2 / second / overall.total
 
-    def shares(self, weights: Float) -> tuple[Float, Float]:  # noqa: ARG002
+    def shares(self, weights: Float, squares: Float) -> tuple[Float, Float]:  # noqa: ARG002
         m, o = self.masses_of, self.overall
         assert m is not None
         assert o is not None

@@ -58,7 +58,8 @@ def _observed(name: str, table: Table) -> Factor:
     values, chosen = table.column(name), table.categories(name)
     if chosen is not None:
         return Factor(name, tuple(chosen), "ordinal" if table.ordered(name) else infer_kind(chosen))
-    levels = tuple(sorted(set(values.tolist()), key=lambda v: (str(type(v)), v)))
+    plain = values + 0.0 if values.dtype.kind == "f" else values  # -0.0 is 0.0, whichever comes first
+    levels = tuple(sorted(set(plain.tolist()), key=lambda v: (str(type(v)), v)))
     return Factor(name, levels, infer_kind(levels))
 
 

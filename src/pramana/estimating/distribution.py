@@ -237,11 +237,11 @@ class Distribution:
         squares = max(float(weights @ second), 1e-300)
         return self.size * float(weights @ first) ** 2 / squares / float(weights.sum())
 
-    def shares(self, weights: Float) -> tuple[Float, Float]:
-        """Reverted shares (G,) of the domains and their standard errors."""
+    def shares(self, weights: Float, squares: Float) -> tuple[Float, Float]:
+        """Reverted shares (G,) of the domains and their standard errors, of records with these weights in a variance (n,)."""
         members = np.stack([self.per_record(np.ones_like(self.values), g) for g in range(self.count)], axis=1)
         shares = settled(weights @ members, weights @ np.abs(members)) / weights.sum()
-        errors = np.sqrt(weights**2 @ (members - shares) ** 2) / weights.sum()
+        errors = np.sqrt(squares @ (members - shares) ** 2) / weights.sum()
         return shares, errors
 
 
@@ -466,7 +466,7 @@ class DistributionEquation(Equation, Direct):
         if self.adds:
             shares = self._standing(moments[None])[1].reshape(self.measure.count, -1).sum(axis=1) / moments[-1]
         else:
-            shares = self.measure.shares(moments)[0]
+            shares = self.measure.shares(moments, moments)[0]
         gone = [f"{quoted(d)} ({s:.4g})" for d, s in zip(self.measure.domains, shares, strict=False) if s <= 0]
         if not gone:
             return f"{quoted_terms(self.function.parameters)} cannot be computed: {self.function.functional.reason}"
@@ -475,8 +475,8 @@ class DistributionEquation(Equation, Direct):
             "merge them with others before the release, or use more records"
         )
 
-    def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
-        shares, errors = self.measure.shares(weights)
+    def remarks(self, beta: Float, weights: Float, covariance: Float, squares: Float) -> list[Note]:  # noqa: ARG002
+        shares, errors = self.measure.shares(weights, squares)
         faint = [
             f"{d} ({s:.3g} ± {e:.2g})"
             for d, s, e in zip(self.measure.domains, shares, errors, strict=False)

@@ -319,8 +319,8 @@ class Equation(ABC):
         slopes = self.score_and_slope(betas, weights[None], alike)[1]
         return np.asarray(np.einsum("bi,bik->bk", lefts, slopes))
 
-    def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
-        """What the analyst should know at the root, whose covariance is (d, d)."""
+    def remarks(self, beta: Float, weights: Float, covariance: Float, squares: Float) -> list[Note]:  # noqa: ARG002
+        """What the analyst should know at the root, whose covariance is (d, d); `squares` are the weights of the rows in a variance (n,)."""
         return []
 
 

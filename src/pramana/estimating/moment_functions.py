@@ -219,7 +219,7 @@ class SmoothEquation(Equation, Direct):
     def refusal(self, moments: Float) -> str:
         return self.target.refusal(*_means(moments)) or "the moments are not finite"
 
-    def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
+    def remarks(self, beta: Float, weights: Float, covariance: Float, squares: Float) -> list[Note]:  # noqa: ARG002
         theta, mu = self._split(beta)
         return self.target.remarks(theta, mu, np.sqrt(np.diag(covariance))[: theta.size])
 

@@ -107,7 +107,7 @@ class QuotientEquation(Equation, Direct):
             "which need no division"
         )
 
-    def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
+    def remarks(self, beta: Float, weights: Float, covariance: Float, squares: Float) -> list[Note]:  # noqa: ARG002
         return [] if self.judged is None else self.judged(beta)
 
     def slope(self, beta: Float, weights: Float) -> Float:  # noqa: ARG002
@@ -179,7 +179,7 @@ class SumEquation(Equation, Direct):
     def refusal(self, moments: Float) -> str:  # noqa: ARG002
         return "the terms of the sum are not finite"
 
-    def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
+    def remarks(self, beta: Float, weights: Float, covariance: Float, squares: Float) -> list[Note]:  # noqa: ARG002
         return [] if self.judged is None else self.judged(beta / weights.sum())
 
     def slope(self, beta: Float, weights: Float) -> Float:  # noqa: ARG002

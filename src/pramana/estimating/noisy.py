@@ -164,7 +164,7 @@ class NoisyLinear(Equation):
             return solve(self.naive)
         return self.naive.start(weights, solve)
 
-    def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
+    def remarks(self, beta: Float, weights: Float, covariance: Float, squares: Float) -> list[Note]:  # noqa: ARG002
         return [*self._coarser(beta), *drowned(self.records, weights)]
 
     def _coarser(self, beta: Float) -> list[Note]:

@@ -73,7 +73,7 @@ class NoisyFunction(Equation):
     def start(self, weights: Float, solve: Solve) -> Float:
         return self.naive.start(weights, solve)
 
-    def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
+    def remarks(self, beta: Float, weights: Float, covariance: Float, squares: Float) -> list[Note]:  # noqa: ARG002
         return drowned(self.records, weights)
 
     @cached_property

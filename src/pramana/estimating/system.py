@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from pramana.estimating.equation import About, Equation, Note, Solve, central_sl
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.records import Records
 from pramana.kernels.blocks import gram
+
+Later: TypeAlias = Callable[[], Float]
+"""An array that is made when it is asked for."""
 
 
 class System(ABC):
@@ -121,8 +124,9 @@ class System(ABC):
         """What was chosen and how, for the head of the result."""
         return {}
 
-    def remarks(self, beta: Float, arrays: Mapping[str, Float], covariance: Callable[[], Float]) -> list[Note]:  # noqa: ARG002
-        """What the analyst should know at the root; its covariance (d, d), where needed, is that of independent records."""
+    def remarks(self, beta: Float, arrays: Mapping[str, Float], weights: Float, covariance: Later) -> list[Note]:  # noqa: ARG002
+        """What the analyst should know at the root, for weights of the rows of `arrays`; its covariance (d, d), where needed, is that of independent
+        records."""
         return []
 
 
@@ -216,13 +220,15 @@ class StackedEquation(Equation):
             return self.system.start(self.arrays, signed)
         return self.system.completed(found, self.arrays, signed)
 
-    def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:  # noqa: ARG002
-        return self.system.remarks(beta, self.arrays, lambda: self._robust(beta, weights))
+    def remarks(self, beta: Float, weights: Float, covariance: Float, squares: Float) -> list[Note]:  # noqa: ARG002
+        return self.system.remarks(
+            beta, self.arrays, np.repeat(weights, len(self.records.nodes)), lambda: self._robust(beta, weights, squares)
+        )
 
-    def _robust(self, beta: Float, weights: Float) -> Float:
+    def _robust(self, beta: Float, weights: Float, squares: Float) -> Float:
         """The sandwich (d, d) of independent records: a first stage is weak or not whatever the standard errors are around."""
         bread = np.linalg.inv(self.slope(beta, weights))
-        return np.asarray(bread @ gram(self.influence(beta), weights**2) @ bread.T)
+        return np.asarray(bread @ gram(self.influence(beta), squares) @ bread.T)
 
     def _averaged(self, covariance: Float) -> StackedEquation:
         return replace(self, system=self.system.averaged(covariance))

@@ -52,8 +52,8 @@ class ConditionalEquation(Equation):
     def start(self, weights: Float, solve: Solve) -> Float:
         return self.noisy.start(weights, solve)
 
-    def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:
-        return self.noisy.remarks(beta, weights, covariance)
+    def remarks(self, beta: Float, weights: Float, covariance: Float, squares: Float) -> list[Note]:
+        return self.noisy.remarks(beta, weights, covariance, squares)
 
     def _moved(self, beta: Float) -> tuple[Float, Float, Float]:
         """η (N,), s (N,) and m (N, d)."""

@@ -206,10 +206,13 @@ class Stack(Equation):
             out[: self.inner.d, : self.inner.d] += outer(own[0], weights * table[:, k])
         return out
 
-    def remarks(self, beta: Float, weights: Float, covariance: Float) -> list[Note]:
+    def remarks(self, beta: Float, weights: Float, covariance: Float, squares: Float) -> list[Note]:
         own, nuisance = self.split(beta)
         p, errors = self.inner.d, np.sqrt(np.diag(covariance)[own.size :])
-        return [*self.inner.remarks(own[0], weights, covariance[:p, :p]), *self.cells.remarks(nuisance, errors)]
+        return [
+            *self.inner.remarks(own[0], weights, covariance[:p, :p], squares),
+            *self.cells.remarks(nuisance, errors),
+        ]
 
 
 def refuse_unsuited(stack: Stack, weights: Float, why: str) -> None:

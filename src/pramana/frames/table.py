@@ -275,7 +275,7 @@ def _is_ordered_dictionary(kind: Any) -> bool:
 
 
 def _whole(value: Any) -> Any:
-    """A missing value turns a column of whole numbers into floats."""
+    """A missing value turns a column of whole numbers into floats; 0.0 and -0.0 are one."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

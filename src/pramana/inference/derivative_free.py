@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -10,6 +12,10 @@ from pramana.arrays import Float
 from pramana.engines import Engine, Weights
 from pramana.errors import SolveError, quoted_terms
 from pramana.kernels.newton import solve_each
+
+T = TypeVar("T")
+Search: TypeAlias = Generator[Float, Float, T]
+"""Asks for the scores of parameter values (d,), one after the other, and returns what it finds."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +56,27 @@ def solve_steps(engine: Engine, weights: Weights, start: Float, scale: Float) ->
     return polished
 
 
-def resolve_steps(engine: Engine, weights: Weights, root: StepRoot, scale: Float) -> tuple[Float, float]:
-    """The root under other weights, by chord steps with the slope at hand; returns it with its scaled norm."""
+def resolve_steps(engine: Engine, weights: Weights, root: StepRoot, scale: Float) -> list[tuple[Float, float]]:
+    """The roots under other weights, by chord steps with the slope at hand; each with its scaled norm. All draws ask for a score together, so
+    that records are read no more often than for one of them."""
+    searches = [_resolved(root, scale) for _ in range(len(weights))]
+    asked = np.stack([next(search) for search in searches])
+    found: dict[int, tuple[Float, float]] = {}
+    while len(found) < len(searches):
+        scores = engine.score(asked, weights)
+        for m, search in enumerate(searches):
+            if m not in found:
+                try:
+                    asked[m] = search.send(scores[m])
+                except StopIteration as end:
+                    found[m] = end.value
+    return [found[m] for m in range(len(searches))]
+
+
+def _resolved(root: StepRoot, scale: Float) -> Search[tuple[Float, float]]:
     beta, best, norm = root.beta, root.beta, np.inf
     for _ in range(30):
-        score = engine.score(beta[None], weights)[0]
+        score = yield beta
         here = float(np.max(np.abs(score * scale)))
         if here < norm:
             best, norm = beta, here
@@ -62,9 +84,19 @@ def resolve_steps(engine: Engine, weights: Weights, root: StepRoot, scale: Float
             break
         beta = beta - solve_each(root.slope[None], score[None])[0]
     if best.size == 1:
-        best = _bisect(engine, weights, best, abs(float(root.slope[0, 0])), norm / float(scale[0]))
+        best = yield from _bisect(best, abs(float(root.slope[0, 0])), norm / float(scale[0]))
         norm = 0.0 if np.isfinite(best[0]) else np.inf
     return best, norm
+
+
+def _alone(search: Search[T], score: Callable[[Float], Float]) -> T:
+    """What a search finds that asks for the scores (d,) of one draw."""
+    asked = next(search)
+    while True:
+        try:
+            asked = search.send(score(asked))
+        except StopIteration as end:
+            return cast(T, end.value)
 
 
 def wide_slope(engine: Engine, weights: Weights, beta: Float, width: Float) -> Float:
@@ -98,7 +130,8 @@ def _polish(engine: Engine, weights: Weights, root: StepRoot, scale: Float) -> S
     """Bisection for a single parameter; a simplex search on the norm otherwise."""
     if root.beta.size == 1:
         gap = root.norm / float(scale[0])
-        beta = _bisect(engine, weights, root.beta, abs(float(root.slope[0, 0])), gap)
+        search = _bisect(root.beta, abs(float(root.slope[0, 0])), gap)
+        beta = _alone(search, lambda value: engine.score(value[None], weights)[0])
         found = float(np.abs(engine.score(beta[None], weights)[0, 0]) * scale[0]) if np.isfinite(beta[0]) else np.inf
         return StepRoot(beta, min(found, root.norm), root.steps, root.slope) if np.isfinite(beta[0]) else root
     from scipy.optimize import minimize
@@ -111,32 +144,33 @@ def _polish(engine: Engine, weights: Weights, root: StepRoot, scale: Float) -> S
     return StepRoot(result.x, float(np.sqrt(result.fun)), root.steps, root.slope) if better else root
 
 
-def _bisect(engine: Engine, weights: Weights, near: Float, slope: float, gap: float) -> Float:
+def _bisect(near: Float, slope: float, gap: float) -> Search[Float]:
     """The crossing of a one-dimensional score, bracketed from a nearby point; NaN where there is none."""
-
-    def sign(value: float) -> float:
-        return float(np.sign(engine.score(np.array([[value]]), weights)[0, 0]))
-
-    centre, here = float(near[0]), sign(float(near[0]))
+    centre = float(near[0])
+    here = yield from _sign(centre)
     if here == 0:
         return near
     reach = max(2 * gap / slope, 1e-6 * max(abs(centre), 1.0)) if slope > 0 else max(abs(centre), 1.0)
     for _ in range(60):
         for end in (centre - reach, centre + reach):
-            if sign(end) == -here:
-                return np.array([_halve(sign, centre, end, here)])
+            if (yield from _sign(end)) == -here:
+                return np.array([(yield from _halve(centre, end, here))])
         reach *= 2
     return np.array([np.nan])
 
 
-def _halve(sign: object, a: float, b: float, sign_a: float) -> float:
-    assert callable(sign)
+def _halve(a: float, b: float, sign_a: float) -> Search[float]:
     for _ in range(200):
         middle = 0.5 * (a + b)
         if middle in (a, b):
             break
-        here = sign(middle)
+        here = yield from _sign(middle)
         if here == 0:
             return middle
         a, b = (middle, b) if here == sign_a else (a, middle)
     return 0.5 * (a + b)
+
+
+def _sign(value: float) -> Search[float]:
+    score = yield np.array([value])
+    return float(np.sign(score[0]))

@@ -122,7 +122,7 @@ def _near_start(engine: Engine, beta: Float, weights: Weights) -> Float:
 def _solve_steps(engine: Engine, root: Root, weights: Weights, scale: Float) -> Float:
     assert root.slope is not None
     known = StepRoot(root.beta, root.norm, root.steps, root.slope)
-    pairs = [resolve_steps(engine, weights.draw(m), known, scale) for m in range(len(weights))]
+    pairs = resolve_steps(engine, weights, known, scale)
     return np.stack([beta if norm <= 0.5 else np.full_like(beta, np.nan) for beta, norm in pairs])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,7 +15,7 @@ from pramana.estimating import Family, family_of
 from pramana.estimating.equation import Note
 from pramana.estimating.function import Question
 from pramana.estimating.products import FromColumns
-from pramana.estimating.system import StackedFunction, System
+from pramana.estimating.system import Later, StackedFunction, System
 from pramana.formulas.design import regressors
 from pramana.formulas.functions import Functions, Own, own_functions
 from pramana.formulas.parsed import ParsedFormula, as_term, parse_plain
@@ -70,9 +70,9 @@ class EffectSystem(System):
     def _propensity(self, beta: Float, arrays: Mapping[str, Float]) -> Float:
         return np.asarray(expit(arrays["x"] @ beta[: len(self.terms)]))
 
-    def remarks(self, beta: Float, arrays: Mapping[str, Float], covariance: Callable[[], Float]) -> list[Note]:  # noqa: ARG002
+    def remarks(self, beta: Float, arrays: Mapping[str, Float], weights: Float, covariance: Later) -> list[Note]:  # noqa: ARG002
         e = self._propensity(beta, arrays)
-        extreme = float(np.mean((e < NEAR) | (e > 1 - NEAR)))
+        extreme = float(np.average((e < NEAR) | (e > 1 - NEAR), weights=weights))
         if extreme == 0:
             return []
         text = (

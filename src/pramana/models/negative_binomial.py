@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from pramana.estimating.equation import Note
 from pramana.estimating.families import FAMILIES, negative_binomial
 from pramana.estimating.function import Question
 from pramana.estimating.generalized_linear import GeneralizedLinear
-from pramana.estimating.system import StackedFunction, System
+from pramana.estimating.system import Later, StackedFunction, System
 from pramana.formulas.functions import Own
 from pramana.formulas.parsed import FormulaQuestion
 from pramana.frames import Schema, Table
@@ -86,7 +86,7 @@ class NegativeBinomialSystem(System):
         flat = np.linalg.lstsq(arrays["x"], np.log(mean) - arrays["offset"], rcond=None)[0]
         return np.append(flat, 0.0)
 
-    def remarks(self, beta: Float, arrays: Mapping[str, Float], covariance: Callable[[], Float]) -> list[Note]:  # noqa: ARG002
+    def remarks(self, beta: Float, arrays: Mapping[str, Float], weights: Float, covariance: Later) -> list[Note]:  # noqa: ARG002
         error = float(np.sqrt(covariance()[-1, -1]))
         if not error > HARDLY_KNOWN:
             return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from pramana.errors import FormulaError, quoted_terms
 from pramana.estimating import family_of
 from pramana.estimating.equation import Note
 from pramana.estimating.products import FromColumns
-from pramana.estimating.system import StackedFunction, System
+from pramana.estimating.system import Later, StackedFunction, System
 from pramana.formulas.design import regressors
 from pramana.formulas.functions import Functions, Own, own_functions
 from pramana.formulas.parsed import FormulaQuestion, ParsedFormula, parse_parts
@@ -112,7 +112,7 @@ class TwoStageSystem(System):
         out[d - p :, d - p :] = -(projected * weights[:, None]).T @ x
         return out
 
-    def remarks(self, beta: Float, arrays: Mapping[str, Float], covariance: Callable[[], Float]) -> list[Note]:  # noqa: ARG002
+    def remarks(self, beta: Float, arrays: Mapping[str, Float], weights: Float, covariance: Later) -> list[Note]:  # noqa: ARG002
         """The F statistic of the excluded instruments in each first stage, robust and with the noise in it."""
         full, k = covariance(), len(self.instruments)
         excluded = [i for i, name in enumerate(self.instruments) if name not in self.terms]

@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import dataset
 
 import pramana as pr
+from pramana.engines.streaming import StreamEngine
 
 DRAWS = pr.Resampling(draws=60, seed=1)
 
@@ -124,3 +127,24 @@ def test_p_values_where_the_reverted_distribution_falls_back() -> None:
         fell += bool(np.any(mechanism.assignments[0].matrices[None].inverse @ counts < 0))
         _agrees(pr.fit(pr.median("x"), data, mechanism))
     assert fell > 2
+
+
+def test_draws_are_solved_together(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    """Records that are read in blocks are read no more often for 60 draws than for 20, and the draws are those of the frame."""
+    frame = pd.DataFrame({"y": rng.normal(size=301)})
+    source, passes, true = dataset.dataset(pa.Table.from_pandas(frame)), [0], StreamEngine._added
+
+    def counted(engine: Any, *given: Any) -> Any:
+        passes[0] += 1
+        return true(engine, *given)
+
+    monkeypatch.setattr(StreamEngine, "_added", counted)
+    asked = []
+    for draws in (20, 60):
+        options: dict[str, Any] = {"inference": pr.Resampling(draws=draws, seed=1)}
+        found = pr.fit(quantile(0.5), source, None, memory=1, **options)
+        asked.append(passes[0])
+        passes[0] = 0
+        whole = pr.fit(quantile(0.5), frame, None, **options)
+        np.testing.assert_allclose(found.standard_errors, whole.standard_errors, rtol=1e-9)
+    assert asked[1] < 1.5 * asked[0]
