@@ -328,3 +328,14 @@ def test_a_table_given_as_text_is_refused_in_words(mechanism: pr.Mechanism) -> N
     ):
         with pytest.raises(pr.PramanaError, match="File name too long"):
             ask()
+
+
+@pytest.mark.parametrize("name", ["a\0b.csv", "a\ud800.csv", "a\0b.parquet"], ids=["null", "half", "parquet"])
+def test_a_name_that_no_file_can_have_is_refused_in_words(name: str, tmp_path: Path) -> None:
+    mechanism = pr.Mechanism({"g": pr.TransitionMatrix.randomized_response(["a", "b"], 0.9)})
+    path = f"{tmp_path}/{name}"
+    with pytest.raises(pr.PramanaError, match="does not exist"):
+        pr.fit("y ~ x", path, None)
+    with pytest.raises(pr.PramanaError, match="is no name of a file"):
+        mechanism.save(path)
+    assert not list(tmp_path.iterdir())

@@ -368,7 +368,7 @@ def _limits(
         _refuse_sums(engine)
     if chosen.interval == "auto" and judged is not None and judged.divisor and judged.signals.min() < SAFE:
         return interval.score() if measured is None else None
-    errors = np.sqrt(np.diag(interval.covariance))
+    errors = np.sqrt(np.maximum(np.diag(interval.covariance), 0.0))  # rounding, of what is certain
     extra = None if measured is None else measured.meat
     return limits_of(engine, interval.beta, errors, chosen, judged, _reference(interval, chosen, small), extra)
 

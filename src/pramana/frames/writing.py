@@ -60,6 +60,8 @@ def check_target(path: Path, *, force: bool, updating: What | None = None) -> No
     if not path.parent.is_dir():
         raise PramanaError(f"folder {str(path.parent)!r} does not exist: create it first")
     found = state(path)
+    if "\0" in str(path) or not _can_be_spelled(path):
+        raise PramanaError(f"{str(path)!r} is no name of a file: it holds a null, or half a character")
     if found is not None and stat.S_ISDIR(found.st_mode):
         raise PramanaError(f"{str(path)!r} is a folder: give the name of a file in it")
     if found is not None and not stat.S_ISREG(found.st_mode):
@@ -67,6 +69,13 @@ def check_target(path: Path, *, force: bool, updating: What | None = None) -> No
     refuse_input(path, updating)
     if os.path.lexists(path) and not force and updating is None:  # a broken link counts as a file too
         raise _exists(path)
+
+
+def _can_be_spelled(path: Path) -> bool:
+    try:
+        return bool(os.fsencode(path))
+    except UnicodeEncodeError:
+        return False
 
 
 def check_paths(source: Path, target: Path, *, force: bool) -> None:

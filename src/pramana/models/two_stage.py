@@ -12,6 +12,7 @@ from pramana.errors import FormulaError, quoted_terms
 from pramana.estimating import family_of
 from pramana.estimating.equation import Note
 from pramana.estimating.products import FromColumns
+from pramana.estimating.rounding import ROUNDING
 from pramana.estimating.system import Later, StackedFunction, System
 from pramana.formulas.design import regressors
 from pramana.formulas.functions import Functions, Own, own_functions
@@ -119,7 +120,10 @@ class TwoStageSystem(System):
         faint = []
         for place, j in enumerate(self.endogenous):
             rows = [place * k + i for i in excluded]
-            force = beta[rows] @ np.linalg.solve(full[np.ix_(rows, rows)], beta[rows]) / len(rows)
+            own, spread = beta[rows], full[np.ix_(rows, rows)]
+            if np.sqrt(np.abs(spread).max()) <= ROUNDING * np.abs(own).max():
+                continue  # the instruments hold the term itself
+            force = own @ np.linalg.solve(spread, own) / len(rows)
             if force < WEAK:
                 faint.append(f"{self.terms[j]} (F = {force:.1f})")
         if not faint:

@@ -49,3 +49,14 @@ def test_margins_follow_from_a_regression_alone() -> None:
     estimate = np.zeros(2)
     assert pr.glm("y ~ x", "binomial").margins(["x"], estimate) == pr.margins("y ~ x", ["x"], "binomial")
     assert pr.mean("y").margins(["x"], estimate) is None
+
+
+def test_an_instrument_that_is_the_term_itself_is_least_squares() -> None:
+    """Its first stage has no error, so that no F statistic can be divided by one."""
+    rng = np.random.default_rng(2)
+    data = {"y": rng.normal(size=60), "g": np.resize(["a", "b", "c"], 60), "x": rng.normal(size=60)}
+    data["twin"] = data["x"]
+    for formula, plain in (("y ~ g | C(g)", "y ~ g"), ("y ~ x | twin", "y ~ x")):
+        result = pr.fit(pr.two_stage_least_squares(formula), data, None)
+        np.testing.assert_allclose(result.estimate, pr.fit(plain, data, None).estimate, rtol=1e-9)
+        assert "weak-instruments" not in {d.code for d in result.diagnostics}

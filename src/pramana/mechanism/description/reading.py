@@ -217,7 +217,7 @@ def inside_table(table: Any) -> Given:
 def descriptions(path: Path) -> Given:
     """Both places where a data file can be described; a link is described where it stands or where its file does."""
     inside = inside_parquet(path) if path.suffix.lower() in (".parquet", ".pq") and path.is_file() else None
-    for place in dict.fromkeys((path, path.resolve())):
+    for place in dict.fromkeys((path, path.resolve() if path.exists() else path)):
         entries = _entries(place)
         if entries:
             return Given(path, entries[0], inside)
