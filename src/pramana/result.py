@@ -22,7 +22,7 @@ from pramana.inference.options import check_level
 from pramana.inference.resampling import Draws
 from pramana.models.prediction import AnyPrediction
 from pramana.numbers import PValue, column, count
-from pramana.render import CrossTable, Sheet, Shown, plain, render
+from pramana.render import CrossedEstimates, Sheet, Shown, plain, render
 
 COLUMNS = ("term", "estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high")
 
@@ -340,7 +340,7 @@ class Result(Shown, Familiar):
             again=None,
         )
 
-    def cross(self) -> CrossTable:
+    def cross(self) -> CrossedEstimates:
         """A cross table in two dimensions, with totals: levels of the last column side by side, standard errors in brackets.
 
         >>> import pramana as pr
@@ -359,7 +359,9 @@ class Result(Shown, Familiar):
             raise PramanaError(
                 "only a table of cells has two dimensions: ask for one, as in fit(crosstab('edu', 'sex'), ...)"
             )
-        return CrossTable.of(self.grid, self.estimate, self.covariance, notes=tuple(str(d) for d in self.diagnostics))
+        return CrossedEstimates.of(
+            self.grid, self.estimate, self.covariance, notes=tuple(str(d) for d in self.diagnostics)
+        )
 
     @property
     def rsquared(self) -> float:

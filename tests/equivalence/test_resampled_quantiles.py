@@ -109,5 +109,5 @@ def test_too_many_records_near_the_quantiles_are_refused(tmp_path: Path, monkeyp
     known = pr.fit("median(x)", folder, mechanism, memory=1)
     assert np.isfinite(known.estimate).all()
     monkeypatch.setattr(ranked, "MOST", 500)
-    with pytest.raises(pr.PramanaError, match=r"lie so near to median.* above the limit of 500"):
+    with pytest.raises(pr.PramanaError, match=r"lie so near to 'median.* above the limit of 500"):
         pr.fit("median(x)", folder, mechanism, memory=1, inference=DRAWS)

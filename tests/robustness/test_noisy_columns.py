@@ -93,7 +93,7 @@ def test_a_quantile_regression_on_laplace_noise_is_refused(data: pd.DataFrame) -
     with pytest.raises(pr.FormulaError, match=r"not a smooth function of 'z'.*LaplaceNoise"):
         pr.fit(pr.quantile_regression("y ~ z", 0.5), frame, mechanism)
     step = pr.from_callable(lambda b, z: ((z <= b[0]) - 0.5)[:, None], ["median"], smooth=False)
-    with pytest.raises(pr.FormulaError, match=r"median is not a smooth function of 'z'"):
+    with pytest.raises(pr.FormulaError, match=r"'median' is not a smooth function of 'z'"):
         pr.fit(step, frame, mechanism)
 
 

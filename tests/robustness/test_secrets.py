@@ -306,6 +306,9 @@ DOORS: dict[str, Callable[[Any, Path], Any]] = {
     "risk in blocks": lambda data, folder: pr.risk(
         parts_of(data, folder), BY_STRATUM, keys=["w", "b"], analyses="x ~ z + v", memory=3e4
     ),
+    "risk in blocks of what needs them all": lambda data, folder: pr.risk(
+        parts_of(data, folder), MECHANISM, analyses=pr.gini("x", by="w"), memory=2e4
+    ),
     "risk in blocks of many values": lambda data, folder: pr.risk(
         parts_of(data, folder), MECHANISM, keys=["x", "id", "d"], missing="drop", memory=2e4
     ),

@@ -85,7 +85,7 @@ class Stream:
     source: Source
     reading: Reading
     sizes: tuple[tuple[int, int], ...]
-    units: Units
+    units: UnitCodes
     workers: Workers
     passes: Iterator[int] = field(default_factory=lambda: count(1), repr=False, compare=False)
 
@@ -132,7 +132,7 @@ class Rows:
     to whoever reads them, and holds none."""
 
     reading: Reading
-    units: Units
+    units: UnitCodes
 
     def __call__(self, job: Job) -> Iterator[tuple[Table, Sampling, int]]:
         first, rows = job.first, 0
@@ -201,7 +201,7 @@ def block_weights(values: Column | None, name: str) -> Float | None:
 
 
 @dataclass(frozen=True)
-class Units:
+class UnitCodes:
     """Codes of clusters or sampling units, by their labels.
 
     Attributes
@@ -246,17 +246,17 @@ def unit_names(beside: Beside) -> tuple[str, ...]:
     return tuple(name for name, column in given.items() if column is not None)
 
 
-def numbered_units(names: tuple[str, ...], found: Any, beside: Beside) -> Units:
+def numbered_units(names: tuple[str, ...], found: Any, beside: Beside) -> UnitCodes:
     """Units from the combinations that occur, in the order of first appearance."""
     if not names:
-        return Units()
+        return UnitCodes()
     index = _index([np.asarray(found[name]) for name in names])
     if beside.design is None or len(beside.design.replicate_weights):
         if len(index) < 2:
             raise DataError(f"clusters have {len(index)} distinct value(s): a cluster-robust variance needs at least 2")
-        return Units(names, index, np.arange(len(index)))
+        return UnitCodes(names, index, np.arange(len(index)))
     columns = {name: np.asarray(found[name]) for name in names}
     code, strata = stratified(
         columns.get("strata"), columns.get("clusters"), columns.get("fpc"), beside.design.target, len(index)
     )
-    return Units(names, index, code, strata)
+    return UnitCodes(names, index, code, strata)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from pramana.analysis.distinct import RECORDS, Distinct, value_counts
-from pramana.analysis.reading import Reading, Stream, Units, block_weights, numbered_units, unit_names
+from pramana.analysis.reading import Reading, Stream, UnitCodes, block_weights, numbered_units, unit_names
 from pramana.analysis.sampling import gaps_in_words, record_keys, refuse_twice
 from pramana.analysis.tampering import level_counts
 from pramana.arrays import Bool, Column, Float, Int
@@ -280,7 +280,7 @@ class _Pass:
         for number, found in groupby(sorted(set(self.shown.values())), key=lambda place: place[1]):
             yield self.held[number].take(pa.array([row for _, _, row in found]))
 
-    def live(self, units: Units) -> Bool:
+    def live(self, units: UnitCodes) -> Bool:
         """Units with a record of positive weight (G,)."""
         present = np.zeros(units.count or 0, dtype=bool)
         codes = units.codes({name: np.asarray(self.weighing.together()[name]) for name in units.names})

@@ -16,7 +16,7 @@ import numpy as np
 from pramana.arrays import Bool, Float
 from pramana.engines.local import SampledBlock
 from pramana.engines.streaming import MOST_DRAWS, OwnWeights, StreamEngine
-from pramana.errors import PramanaError
+from pramana.errors import PramanaError, quoted_terms
 from pramana.estimating.binned import Binned, Bins, BinSums, DrawnPoints, DrawnSums, Points
 from pramana.estimating.distribution import Distribution, DistributionEquation, default_bandwidth
 from pramana.estimating.equation import Note
@@ -165,7 +165,7 @@ class RankedEngine(StreamEngine):
     def _refuse_many(self, count: float) -> None:
         if count * self.d > MOST:
             raise PramanaError(
-                f"{count:.3g} records lie so near to {', '.join(self.about.parameters[:3])} that the kernel needs them one by one, above the limit of "
+                f"{count:.3g} records lie so near to {quoted_terms(self.about.parameters[:3])} that the kernel needs them one by one, above the limit of "
                 f"{MOST / self.d:.3g}: give a smaller bandwidth=, raise memory=, or fit a sample of the records"
             )
 

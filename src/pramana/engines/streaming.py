@@ -14,7 +14,7 @@ from pramana.arrays import Float, Int
 from pramana.engines.engine import WEIGHT_ENTRIES, Engine
 from pramana.engines.local import LocalEngine, SampledBlock, added
 from pramana.engines.totals import Totals
-from pramana.errors import PramanaError
+from pramana.errors import PramanaError, quoted_terms
 from pramana.estimating.collinearity import Rank
 from pramana.estimating.equation import Equation
 from pramana.frames.workers import Threads, Workers
@@ -182,7 +182,7 @@ class StreamEngine(LocalEngine):
         assert few is not None
         if self.about.whole or self.about.free:
             raise PramanaError(
-                f"{', '.join(self.about.parameters[:3])} cannot be added up over blocks of records, and these do not fit into memory: "
+                f"{quoted_terms(self.about.parameters[:3])} cannot be added up over blocks of records, and these do not fit into memory: "
                 "raise memory=, or fit a sample of the records"
             )
         learned = self.equation.learned(few.sampling.row_weights, self.sampling.effective_n)

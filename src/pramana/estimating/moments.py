@@ -17,7 +17,7 @@ from pramana.estimating.records import Records
 from pramana.estimating.rounding import settled
 
 
-class Sums(NamedTuple):
+class MomentSums(NamedTuple):
     """Weighted sums over records of a* (d,), b* (d,), squares (s,), and of the weights themselves."""
 
     numerator: Float
@@ -26,7 +26,7 @@ class Sums(NamedTuple):
     total: float
 
 
-Second = Callable[[Sums], tuple[Float, Float, Float]]
+Second = Callable[[MomentSums], tuple[Float, Float, Float]]
 """Sums ↦ reverted Σ w a aᵀ, Σ w a bᵀ and Σ w b bᵀ, each (d, d)."""
 
 
@@ -118,7 +118,7 @@ class QuotientEquation(Equation, Direct):
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
         squares = np.empty(0) if self.squares is None else weights @ self.squares
-        sums = Sums(weights @ self.numerator, self._below(weights[None])[0], squares, float(weights.sum()))
+        sums = MomentSums(weights @ self.numerator, self._below(weights[None])[0], squares, float(weights.sum()))
         aa, ab, bb = self.second(sums)
         cross = ab * beta
         return np.asarray(aa - cross - cross.T + np.outer(beta, beta) * bb)

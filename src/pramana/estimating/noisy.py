@@ -22,7 +22,14 @@ from pramana.arrays import Column, Float, Int
 from pramana.errors import SolveError
 from pramana.estimating.equation import About, Equation, Note, Solve, paired
 from pramana.estimating.generalized_linear import GeneralizedLinear, PredictorEquation
-from pramana.estimating.noisy_curves import Curve, IdentityCurve, LogisticCurve, PowerCurve, Reverted, largest_power
+from pramana.estimating.noisy_curves import (
+    IdentityCurve,
+    LogisticCurve,
+    PowerCurve,
+    Reverted,
+    RevertedCurve,
+    largest_power,
+)
 from pramana.estimating.records import Records
 from pramana.kernels import backend, noisy_products
 from pramana.kernels.additive import Displacement, Operator
@@ -186,7 +193,7 @@ class NoisyLinear(Equation):
         nodes = len(self.records.nodes)
         return tuple(o.mapped(lambda v: np.repeat(v, nodes)) for o in self.records.operators)
 
-    def _curve(self, beta: Float) -> Curve:
+    def _curve(self, beta: Float) -> RevertedCurve:
         """The one of the last β is kept: solver and inference ask for several sums at one."""
         known, curve = self._last.get("curve", (None, None))
         if curve is None or known != beta.tobytes():
@@ -195,10 +202,10 @@ class NoisyLinear(Equation):
         return curve
 
     @cached_property
-    def _last(self) -> dict[str, tuple[bytes, Curve]]:
+    def _last(self) -> dict[str, tuple[bytes, RevertedCurve]]:
         return {}
 
-    def _curved(self, beta: Float, *, rising: bool = False) -> Curve:
+    def _curved(self, beta: Float, *, rising: bool = False) -> RevertedCurve:
         """η and its derivatives by the noisy columns, with the functions that the family needs of them; those of a slope alone where `rising`."""
         return self._curve_at(self.naive.data.eta(beta[None])[0].ravel(), self._slopes(beta), rising=rising)
 
@@ -207,7 +214,7 @@ class NoisyLinear(Equation):
         own = [t @ beta[columns] for t, columns in zip(self.tilts, self.columns, strict=True)]
         return np.stack(np.broadcast_arrays(*own))
 
-    def _curve_at(self, eta: Float, slopes: Float, *, rising: bool = False) -> Curve:
+    def _curve_at(self, eta: Float, slopes: Float, *, rising: bool = False) -> RevertedCurve:
         curve = self.function.family.curve
         common = (eta, slopes, self.operators, self.records.share)
         if curve.code == POWER:
@@ -250,12 +257,12 @@ class NoisyLinear(Equation):
         whole = self.records.table.shape == (1, 1) and self.records.table[0, 0] == 1
         return np.ones(1) if whole else self.naive.data.weight.ravel()
 
-    def _force(self, curve: Curve) -> Reverted:
+    def _force(self, curve: RevertedCurve) -> Reverted:
         """a (S − W μ)."""
         terms = ((self.naive.data.first.ravel(), curve.a(0)), (-self.weight, curve.mean(0)))
         return _combined(*terms, pairs=False)
 
-    def _bend(self, curve: Curve) -> Reverted:
+    def _bend(self, curve: RevertedCurve) -> Reverted:
         """Its derivative by η."""
         return _combined((self.naive.data.first.ravel(), curve.a(1)), (-self.weight, curve.mean(1)))
 
@@ -263,14 +270,14 @@ class NoisyLinear(Equation):
         with np.errstate(all="ignore"):
             return self._influence(self._curve(beta))
 
-    def _influence(self, curve: Curve) -> Float:
+    def _influence(self, curve: RevertedCurve) -> Float:
         force = self._force(curve)
         out = force.plain[:, None] * self.naive.data.design
         for own, tilt, part in zip(self.columns, self.tilts, force.first, strict=True):
             out[:, own] += part[:, None] * tilt
         return _over_nodes(out, len(self.records.nodes))
 
-    def _score(self, curve: Curve, weights: Float) -> Float:
+    def _score(self, curve: RevertedCurve, weights: Float) -> Float:
         """Σ w φ (d,), without φ of every record."""
         force, row_weights = self._force(curve), self._row_weights(weights)
         out = (force.plain * row_weights) @ self.naive.data.design
@@ -376,7 +383,7 @@ class NoisyLinear(Equation):
         with np.errstate(all="ignore"):
             return self._clean_outer(self._curve(beta), weights)
 
-    def _clean_outer(self, curve: Curve, weights: Float) -> Float:
+    def _clean_outer(self, curve: RevertedCurve, weights: Float) -> Float:
         data = self.naive.data
         curve.refuse_far(self.records.noisy)
         a, b, c = curve.squares()

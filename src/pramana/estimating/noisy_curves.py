@@ -45,7 +45,7 @@ class Reverted(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Curve(ABC):
+class RevertedCurve(ABC):
     """The functions of η that a family's score is made of, reverted.
 
     Attributes
@@ -99,7 +99,7 @@ def _diagonal(values: Float) -> Float:
 
 
 @dataclass(frozen=True)
-class IdentityCurve(Curve):
+class IdentityCurve(RevertedCurve):
     """a = 1 and aμ = η: moments of t up to the fourth."""
 
     def a(self, order: int) -> Reverted | None:
@@ -123,7 +123,7 @@ class IdentityCurve(Curve):
 
 
 @dataclass(frozen=True)
-class PowerCurve(Curve):
+class PowerCurve(RevertedCurve):
     """Log link with V(μ) = μ^p: a = e^{(1−p)η} and aμ = e^{(2−p)η}."""
 
     power: float
@@ -183,7 +183,7 @@ def largest_power(power: float) -> float:
 
 
 @dataclass(frozen=True)
-class LogisticCurve(Curve):
+class LogisticCurve(RevertedCurve):
     """Logit: a = 1, aμ = H(η), and H² = H − H′.
 
     Attributes

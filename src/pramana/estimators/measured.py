@@ -80,14 +80,14 @@ class Pinned(Channel):
 
 
 @dataclass(frozen=True)
-class Released:
+class ReleasedSums:
     """Sums (strata × released levels, true levels, d) and records (strata × released levels,); those of two blocks add."""
 
     sums: Float
     counts: Float
 
-    def __add__(self, other: Released) -> Released:
-        return Released(self.sums + other.sums, self.counts + other.counts)
+    def __add__(self, other: ReleasedSums) -> ReleasedSums:
+        return ReleasedSums(self.sums + other.sums, self.counts + other.counts)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Pinning:
     assignment: Assignment
     beta: Float
 
-    def __call__(self, engine: Engine, table: Table) -> Released:
+    def __call__(self, engine: Engine, table: Table) -> ReleasedSums:
         """Of the records of an engine, which are in memory."""
         matrices = list(self.assignment.matrices.values())
         size = len(matrices[0])
@@ -108,9 +108,9 @@ class Pinning:
         codes = self.assignment.strata(table) * size + self.assignment.encoded(table)
         sums = np.stack([self._pinned(engine, table, k, codes, groups) for k in range(size)], axis=1)
         counts = np.bincount(codes, weights=engine.sampling.frequencies, minlength=groups)
-        return Released(sums, counts.astype(float))
+        return ReleasedSums(sums, counts.astype(float))
 
-    def of_block(self, block: SampledBlock) -> Released:
+    def of_block(self, block: SampledBlock) -> ReleasedSums:
         assert block.table is not None
         return self(LocalEngine(block.equation, block.sampling, threads=1), block.table)
 
@@ -201,7 +201,7 @@ class Measured:
             if matrix.uncertainty is not None:
                 yield matrix, own, whole * (matrix.inverse @ released)
 
-    def _added(self, assignment: Assignment, beta: Float) -> Released:
+    def _added(self, assignment: Assignment, beta: Float) -> ReleasedSums:
         """Over all records, in memory or block by block."""
         task, engine = self.task, self.engine
         assert task.mechanism is not None

@@ -91,7 +91,7 @@ class At:
         return np.asarray(np.einsum("m,mkq->kq", weights, self.expected.gradients(parts, x)))
 
 
-class Model(ABC):
+class AveragedModel(ABC):
     """A regression whose effects are averaged: its score, and what it expects of a record.
 
     Attributes
@@ -138,7 +138,7 @@ class Model(ABC):
 
 
 @dataclass(frozen=True)
-class MeanModel(Model):
+class MeanModel(AveragedModel):
     """A generalised linear model, score a(η) x (y − μ)."""
 
     function: GeneralizedLinear
@@ -176,7 +176,7 @@ class MeanModel(Model):
 
 
 @dataclass(frozen=True)
-class ClassModel(Model):
+class ClassModel(AveragedModel):
     """Multinomial logit, score (1{y = k} − p_k) ⊗ x."""
 
     function: MultinomialFunction
@@ -207,7 +207,7 @@ class ClassModel(Model):
 
 
 @dataclass(frozen=True)
-class OrderedModel(Model):
+class OrderedModel(AveragedModel):
     """Proportional odds, with the score of `OrdinalSystem`."""
 
     function: StackedFunction
@@ -255,7 +255,7 @@ class MarginsSystem(System):
     parts : the variables whose effects are averaged.
     """
 
-    model: Model
+    model: AveragedModel
     parts: tuple[Slope | Contrasts, ...]
 
     @property
@@ -441,7 +441,7 @@ def _listed(name: str, given: Any) -> list[Level]:
     return values
 
 
-def _model_of(asked: Glm | Multinomial | Ordinal, table: Table, schema: Schema) -> Model:
+def _model_of(asked: Glm | Multinomial | Ordinal, table: Table, schema: Schema) -> AveragedModel:
     if isinstance(asked, Glm):
         return MeanModel(asked.prepare(table, schema))
     return (
@@ -452,7 +452,7 @@ def _model_of(asked: Glm | Multinomial | Ordinal, table: Table, schema: Schema) 
 
 
 def _part(
-    parsed: ParsedFormula, model: Model, name: str, held: Held, table: Table, schema: Schema
+    parsed: ParsedFormula, model: AveragedModel, name: str, held: Held, table: Table, schema: Schema
 ) -> Slope | Contrasts:
     factors = _factors(parsed, name)
     levels = _levels(name, table, schema, coded=_coded(factors))
@@ -485,7 +485,7 @@ def _decided(parsed: ParsedFormula, name: str, held: Held, table: Table, schema:
     return name in dict(held) and _levels(name, table, schema, coded=coded) is not None
 
 
-def _named(model: Model, labels: Sequence[str], held: Held) -> tuple[str, ...]:
+def _named(model: AveragedModel, labels: Sequence[str], held: Held) -> tuple[str, ...]:
     """The names of a variable's effects, one for every label and outcome."""
     where = "".join(f", {name} = {value}" for name, value in held)
     outcomes = [f"{outcome}:" if outcome else "" for outcome in model.expected.outcomes]

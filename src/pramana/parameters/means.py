@@ -26,7 +26,7 @@ from pramana.estimating.equation import Note
 from pramana.estimating.families import FAMILIES
 from pramana.estimating.function import EstimatingFunction, Question
 from pramana.estimating.generalized_linear import GeneralizedLinear, NumericResponse, as_numbers
-from pramana.estimating.moments import QuotientEquation, SumEquation, Sums, checked_size
+from pramana.estimating.moments import MomentSums, QuotientEquation, SumEquation, checked_size
 from pramana.estimating.records import Records, broadcast
 from pramana.frames import Schema, Table
 from pramana.frames.levels import all_numbers
@@ -112,7 +112,7 @@ class DomainMeanFunction(EstimatingFunction):
         return as_numbers(broadcast(records.at(node)[self.column], records.n), self.column)
 
 
-def _apart(sums: Sums) -> tuple[Float, Float, Float]:
+def _apart(sums: MomentSums) -> tuple[Float, Float, Float]:
     """Domains do not overlap."""
     return np.diag(sums.squares), np.diag(sums.numerator), np.diag(sums.denominator)
 
@@ -134,7 +134,7 @@ def total_equation(
     )
 
 
-def _of_everyone(sums: Sums) -> tuple[Float, Float, Float]:
+def _of_everyone(sums: MomentSums) -> tuple[Float, Float, Float]:
     """Components that do not overlap, over the constant 1."""
     d = sums.numerator.size
     return np.diag(sums.squares), np.outer(sums.numerator, np.ones(d)), np.full((d, d), sums.total)
@@ -191,7 +191,7 @@ class DomainSharesFunction(EstimatingFunction):
         domains = np.repeat(reverted_cells(records, self.by), size, axis=1)
         same = np.kron(np.eye(count_cells(self.by)), np.ones((size, size)))
 
-        def products(sums: Sums) -> tuple[Float, Float, Float]:
+        def products(sums: MomentSums) -> tuple[Float, Float, Float]:
             inside = sums.numerator
             return np.diag(inside), inside[:, None] * same, sums.denominator[:, None] * same
 

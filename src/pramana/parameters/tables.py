@@ -15,7 +15,7 @@ from pramana.errors import FormulaError
 from pramana.estimating.cells import Factor, cell_labels, distinct, factors_of, names_of, reverted_cells
 from pramana.estimating.equation import Note
 from pramana.estimating.function import EstimatingFunction, Question
-from pramana.estimating.moments import QuotientEquation, SumEquation, Sums
+from pramana.estimating.moments import MomentSums, QuotientEquation, SumEquation
 from pramana.estimating.records import Records
 from pramana.frames import Schema, Table
 
@@ -103,13 +103,13 @@ def shares_equation(function: EstimatingFunction, records: Records, cells: Float
     return QuotientEquation(function, records, cells, below, None, _cells_within, names, tables=size, **options)
 
 
-def _cells(sums: Sums) -> tuple[Float, Float, Float]:
+def _cells(sums: MomentSums) -> tuple[Float, Float, Float]:
     """An indicator is its own square."""
     inside = sums.numerator
     return np.diag(inside), np.outer(inside, np.ones_like(inside)), np.full((inside.size,) * 2, sums.total)
 
 
-def _cells_within(sums: Sums) -> tuple[Float, Float, Float]:
+def _cells_within(sums: MomentSums) -> tuple[Float, Float, Float]:
     """The same within a domain, which every cell is in."""
     inside = sums.numerator
     return np.diag(inside), np.outer(inside, np.ones_like(inside)), np.tile(sums.denominator, (inside.size, 1))

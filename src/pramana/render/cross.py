@@ -14,7 +14,7 @@ from pramana.render.tables import Sheet, Shown, render
 
 
 @dataclass(frozen=True, repr=False)
-class CrossTable(Shown):
+class CrossedEstimates(Shown):
     """Estimates of cells with their standard errors, levels of the last column side by side, and totals at the margins.
 
     Attributes
@@ -40,10 +40,10 @@ class CrossTable(Shown):
         covariance: Float,
         facts: tuple[tuple[str, str], ...] = (),
         notes: tuple[str, ...] = (),
-    ) -> CrossTable:
+    ) -> CrossedEstimates:
         """From columns with their levels, of which the last run fastest, and the cells (R·C,) with their covariance.
 
-        >>> table = CrossTable.of((("a", ("x", "y")), ("b", ("u", "v"))), np.array([0.1, 0.2, 0.3, 0.4]), np.eye(4) * 1e-4)
+        >>> table = CrossedEstimates.of((("a", ("x", "y")), ("b", ("u", "v"))), np.array([0.1, 0.2, 0.3, 0.4]), np.eye(4) * 1e-4)
         >>> table.estimate.round(2)
         array([[0.1, 0.2, 0.3],
                [0.3, 0.4, 0.7],

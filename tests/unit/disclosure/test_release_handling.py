@@ -14,7 +14,7 @@ import pramana as pr
 from pramana.disclosure.release.link import read_link
 from pramana.disclosure.release.shuffling import Shuffle
 from pramana.frames.blocks.csv_files import CsvBlock
-from pramana.frames.blocks.stream import Layout, Replacement
+from pramana.frames.blocks.stream import CopyLayout, Replacement
 from pramana.frames.dialects import Dialect
 from pramana.mechanism.draws.keystream import SeededKeystream
 
@@ -300,7 +300,7 @@ def test_bytes_of_csv_records_are_kept_but_for_the_changes() -> None:
         for identifier in (None, "c", "new"):
             if identifier in dropped:
                 continue
-            layout = Layout.of("abcd", dropped, identifier)
+            layout = CopyLayout.of("abcd", dropped, identifier)
             ids = pa.array(["i0", "i1", "i2"])
             found = block.released({"d": new}, layout, ids).column(0).to_pylist()
             for row, record in enumerate(rows):

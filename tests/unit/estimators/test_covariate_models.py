@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pramana as pr
-from pramana.estimators.likelihood.covariate_model import Cells, CovariatePlan, Seen, covariate_plan
+from pramana.estimators.likelihood.covariate_model import CovariateCells, CovariateCounts, CovariatePlan, covariate_plan
 from pramana.frames.table import read
 
 
@@ -27,13 +27,13 @@ def part(clean: dict[str, Any], rows: slice) -> dict[str, Any]:
     return {name: values[rows] for name, values in clean.items()}
 
 
-def added(clean: dict[str, Any], size: int, counts: Any = None, **options: Any) -> Seen:
+def added(clean: dict[str, Any], size: int, counts: Any = None, **options: Any) -> CovariateCounts:
     n = len(next(iter(clean.values())))
     found = None
     for low in range(0, n, size):
         rows = slice(low, min(low + size, n))
         own = None if counts is None else counts[rows]
-        more = Seen.of(part(clean, rows), rows.stop - rows.start, own, **options)
+        more = CovariateCounts.of(part(clean, rows), rows.stop - rows.start, own, **options)
         found = more if found is None else found + more
     assert found is not None
     return found
@@ -69,16 +69,16 @@ def test_every_record_is_found_in_its_cell() -> None:
 
 def test_cells_beyond_counting_and_values_that_nobody_had() -> None:
     many = {"x": np.arange(2000.0)}
-    assert Seen.of(many, 2000).cells is None
+    assert CovariateCounts.of(many, 2000).cells is None
     assert added(many, 500).cells is None
-    assert Seen.of(many, 2000).many_valued
-    cells = Seen.of({"x": np.array([1.0, 2.0])}, 2).by_cell()
+    assert CovariateCounts.of(many, 2000).many_valued
+    cells = CovariateCounts.of({"x": np.array([1.0, 2.0])}, 2).by_cell()
     with pytest.raises(pr.DataError, match="gave other values of the clean covariates than in the pass before"):
         cells.place({"x": np.array([1.0, 3.0])}, 2)
 
 
 def test_without_clean_covariates_there_is_one_cell() -> None:
-    seen = Seen.of({}, 5) + Seen.of({}, 3)
+    seen = CovariateCounts.of({}, 5) + CovariateCounts.of({}, 3)
     cells = seen.by_cell()
     assert (seen.records, seen.sizes.tolist()) == (8, [8])
     np.testing.assert_array_equal(cells({}, 4), np.ones((4, 1)))
@@ -118,10 +118,10 @@ def test_unit_and_origin_of_a_clean_covariate_change_nothing(unit: float, origin
 
 def test_tables_of_some_cells_fill_all() -> None:
     clean = {"g": np.repeat([1, 2, 3], 4)}
-    plan = CovariatePlan(Seen.of(clean, 12).by_cell(), 2, "saturated given g")
+    plan = CovariatePlan(CovariateCounts.of(clean, 12).by_cell(), 2, "saturated given g")
     few = read({"g": [1, 3, 3]})
     own, places = plan.among(few)
-    assert isinstance(own.regressors, Cells)
+    assert isinstance(own.regressors, CovariateCells)
     np.testing.assert_array_equal(places, [0, 2])
     np.testing.assert_array_equal(own.of(few).design, [[1, 0], [0, 1], [0, 1]])
     gamma = np.log(np.array([[0.5, 0.5], [0.2, 0.8]]))

@@ -15,7 +15,7 @@ from pramana.disclosure.audit.auditing import Finding, verdict
 from pramana.disclosure.release.clearance import NEARLY
 from pramana.disclosure.release.description import resource
 from pramana.disclosure.release.ledger import independent_draws, read_ledger, shown, spent
-from pramana.frames.blocks.stream import Layout, Reader
+from pramana.frames.blocks.stream import CopyLayout, Reader
 from pramana.frames.files import format_of
 from pramana.frames.writing import sha256
 from pramana.mechanism import Mechanism
@@ -182,7 +182,7 @@ def check_schema(reader: Reader, given: Given, mechanism: Mechanism) -> list[Fin
     if names != reader.names:
         return [Finding("schema", "error", f"the file has columns {reader.names}, the description {names}")]
     facts = {"sha256": "0" * 64}
-    columns = Layout.of(reader.names).types(reader)
+    columns = CopyLayout.of(reader.names).types(reader)
     made = {f["name"]: f for f in resource(reader.path, columns, mechanism, facts, 0)["schema"]["fields"]}
     wrong = [
         Finding(

@@ -32,9 +32,9 @@ from pramana.disclosure.release.releasing import (
     told_by_rows,
     written,
 )
-from pramana.disclosure.release.streaming import Totals
+from pramana.disclosure.release.streaming import ReleaseTotals
 from pramana.errors import DataError, PramanaError, quoted
-from pramana.frames.blocks.stream import Layout, Reader
+from pramana.frames.blocks.stream import CopyLayout, Reader
 from pramana.frames.dialects import DataFile
 from pramana.frames.folders import refuse_other_columns
 from pramana.frames.processes import Processes
@@ -134,7 +134,7 @@ def _card_names(target: Path) -> tuple[str, str]:
     return f"{target.name}.card.md", f"{target.name}.card.html"
 
 
-def _checked(orders: Sequence[Order]) -> Layout:
+def _checked(orders: Sequence[Order]) -> CopyLayout:
     """Every file has the columns that are needed, and all have the same, of the same types; one is open at a time."""
     first = _named(orders[0], checked_reader)
     for order in orders[1:]:
@@ -149,8 +149,8 @@ def _checked(orders: Sequence[Order]) -> Layout:
     return _layout(orders[0], first)
 
 
-def _layout(order: Order, reader: Reader) -> Layout:
-    return Layout.of(reader.names, order.handling.drop, order.handling.new_id)
+def _layout(order: Order, reader: Reader) -> CopyLayout:
+    return CopyLayout.of(reader.names, order.handling.drop, order.handling.new_id)
 
 
 def _named(order: Order, work: Callable[[Order], Any]) -> Any:
@@ -220,7 +220,7 @@ def _copied(order: Order, cleared: Clearance) -> Copy:
 def _together(order: Order, target: Path, copies: Sequence[Copy]) -> Copy:
     """All files as one; identifiers that occur in two of them are refused, and units that differ between them."""
     known = order.mechanism
-    totals = Totals(known, Seen(known, order.identifier or "id"))
+    totals = ReleaseTotals(known, Seen(known, order.identifier or "id"))
     for copy in copies:
         totals.join(copy.totals)
     totals.finish(_place_in(copies))

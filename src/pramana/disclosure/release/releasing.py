@@ -17,10 +17,10 @@ from pramana.disclosure.release.description import inside, merged_package, pram_
 from pramana.disclosure.release.handling import Handling, asked
 from pramana.disclosure.release.link import LinkWriter, lies_below, refuse_beside, refuse_ending
 from pramana.disclosure.release.policy import AuditRule, Balance, Policy, checked_policy
-from pramana.disclosure.release.streaming import Coding, Distances, FilePerturbation, Totals, released_type
+from pramana.disclosure.release.streaming import Coding, Distances, FilePerturbation, ReleaseTotals, released_type
 from pramana.errors import DataError, MechanismError, PramanaError, PramanaWarning, confidential
 from pramana.frames import Level
-from pramana.frames.blocks.stream import Layout, Reader, Writer, open_reader, open_typed, require
+from pramana.frames.blocks.stream import CopyLayout, Reader, Writer, open_reader, open_typed, require
 from pramana.frames.dialects import CsvFile, DataFile, Dialect, data_file
 from pramana.frames.files import existing, format_of
 from pramana.frames.folders import files_of
@@ -76,7 +76,7 @@ class Release:
 
 
 @dataclass(frozen=True)
-class Draws:
+class ReleaseDraws:
     """Where the random words of a release come from; it travels to whoever perturbs one of its files.
 
     Attributes
@@ -93,10 +93,10 @@ class Draws:
     file: tuple[int, ...] = ()
 
     @staticmethod
-    def of(source: Randomness, seed: int | None) -> Draws:
+    def of(source: Randomness, seed: int | None) -> ReleaseDraws:
         key = source.key if isinstance(source, Keyed) else None
         stream = FreshKeystream() if seed is None else SeededKeystream(seed, _KEYS)
-        made = Draws(source.kind, key, seed, Key(stream.words(4).tobytes()))
+        made = ReleaseDraws(source.kind, key, seed, Key(stream.words(4).tobytes()))
         return made if made.kept is None else replace(made, names=made.kept)
 
     @property
@@ -130,7 +130,7 @@ class Order:
     mechanism: Mechanism
     codings: Mapping[str, Coding]
     merges: Mapping[str, Any]
-    draws: Draws
+    draws: ReleaseDraws
     identifier: str | None
     handling: Handling
     gate: Gate
@@ -252,7 +252,7 @@ def release(
         refuse_folder(source, files, Path(target), handling)
     wanted = asked(mechanism, source, unit, handling)
     known, handling = wanted.mechanism, replace(handling, missing=wanted.missing)
-    draws = Draws.of(randomness_of(known, key=key, named=id is not None, seed=seed, blocks=True), seed)
+    draws = ReleaseDraws.of(randomness_of(known, key=key, named=id is not None, seed=seed, blocks=True), seed)
     identifier = id if known.unit is None else known.unit.column
     paths = (files[0], Path(target) / files[0].name) if files else (data_file(source), Path(target))  # type: ignore[arg-type]
     order = Order(
@@ -272,12 +272,12 @@ def release(
 
 def _released_file(order: Order) -> Release:
     reader = _opened(order)
-    layout = Layout.of(reader.names, order.handling.drop, order.handling.new_id)
+    layout = CopyLayout.of(reader.names, order.handling.drop, order.handling.new_id)
     intent = intended(order, layout, "" if order.gate.ledger is None else sha256(order.source))
     return _released(order, reader, layout, intent, order.gate.clear(intent))
 
 
-def intended(order: Order, layout: Layout, source: str) -> Intent:
+def intended(order: Order, layout: CopyLayout, source: str) -> Intent:
     """What is about to be done; `source` is the digest of the confidential records."""
     return Intent(
         order.mechanism,
@@ -391,7 +391,7 @@ def _refuse_handling(order: Order) -> None:
         raise PramanaError(f"new_id={new!r} is a column that is dropped, perturbed or a stratum: give another name")
 
 
-def _released(order: Order, reader: Reader, layout: Layout, intent: Intent, cleared: Clearance) -> Release:
+def _released(order: Order, reader: Reader, layout: CopyLayout, intent: Intent, cleared: Clearance) -> Release:
     with ExitStack() as stack:
         data = stack.enter_context(pending(order.target, force=order.force))
         place = order.handling.link
@@ -421,7 +421,7 @@ class Copy:
     """
 
     path: Path
-    totals: Totals
+    totals: ReleaseTotals
     sha256: str
     size: int
     types: Mapping[str, str]
@@ -440,7 +440,7 @@ class Copy:
         return resource(self.path, self.types, order.mechanism, self.body(order, final), self.size, self.dialect)
 
 
-def told_by_rows(order: Order, intent: Intent, totals: Totals) -> Intent:
+def told_by_rows(order: Order, intent: Intent, totals: ReleaseTotals) -> Intent:
     """The intent with what is known when all rows were read."""
     sketch = None if order.draws.kept is None else totals.sketch
     return replace(intent, rare=_rare(order, totals.held), legible=_legible(order, totals.distances), sketch=sketch)
@@ -530,7 +530,7 @@ class Copies:
     link: PendingFile | None
 
 
-def written(order: Order, reader: Reader, layout: Layout, copies: Copies, cleared: Clearance) -> Totals:
+def written(order: Order, reader: Reader, layout: CopyLayout, copies: Copies, cleared: Clearance) -> ReleaseTotals:
     """The perturbed copy under its temporary name; nothing but released values ever reaches it."""
     draws = order.draws.source(order.mechanism)
     perturbation = FilePerturbation(order.mechanism, draws, order.identifier, order.codings)
@@ -546,7 +546,7 @@ def written(order: Order, reader: Reader, layout: Layout, copies: Copies, cleare
     return perturbation.totals
 
 
-def _batches(order: Order, reader: Reader, layout: Layout, perturbation: FilePerturbation) -> Iterator[Any]:
+def _batches(order: Order, reader: Reader, layout: CopyLayout, perturbation: FilePerturbation) -> Iterator[Any]:
     """Released records, block by block."""
     identifiers = None if order.handling.new_id is None else _identifiers(order, reader)
     for block in reader.blocks():
@@ -579,7 +579,7 @@ def _identifiers(order: Order, reader: Reader) -> NewIdentifiers:
     return NewIdentifiers(old, order.draws.names, order.draws.stream(_NAMES))
 
 
-def _writer(order: Order, reader: Any, layout: Layout, part: PendingFile, cleared: Clearance) -> Writer:
+def _writer(order: Order, reader: Any, layout: CopyLayout, part: PendingFile, cleared: Clearance) -> Writer:
     if format_of(order.target) == "csv":
         from pramana.frames.blocks.csv_files import CsvWriter
 

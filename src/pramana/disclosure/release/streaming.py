@@ -290,7 +290,7 @@ def _beyond(assignment: Assignment, cells: Cells) -> int:
     return found
 
 
-class Totals:
+class ReleaseTotals:
     """What the blocks of a file add up to, and the files of a folder.
 
     Attributes
@@ -310,7 +310,7 @@ class Totals:
         self.seen = seen
         self.tallies = [[tally_of(margin) for margin in a.margins] for a in mechanism.assignments]
 
-    def join(self, other: Totals) -> None:
+    def join(self, other: ReleaseTotals) -> None:
         """Go on with the records of another file."""
         self.rows += other.rows
         self.missing = {name: count + other.missing[name] for name, count in self.missing.items()}
@@ -361,7 +361,7 @@ class FilePerturbation:
         self._codings = codings
         self._loop = Perturbation(mechanism, source, identifier or "id")
         self._tables = [components(assignment) for assignment in mechanism.assignments]
-        self.totals = Totals(mechanism, self._loop.seen)
+        self.totals = ReleaseTotals(mechanism, self._loop.seen)
 
     def drawn(self, block: Block) -> dict[str, Replacement]:
         """Drawn values of every perturbed column of the next block."""

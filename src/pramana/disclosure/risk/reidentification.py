@@ -191,7 +191,7 @@ def size_table(sizes: Int, counts: Int) -> tuple[tuple[str, int], ...]:
 
 
 @dataclass(frozen=True)
-class Patterns:
+class ClassPatterns:
     """Clear classes, those with the same records of each combination of perturbed keys together.
 
     Attributes
@@ -208,7 +208,7 @@ class Patterns:
     total: Float
 
     @classmethod
-    def among(cls, clear: Int, hidden: Int, counts: Int, combinations: int) -> Patterns:
+    def among(cls, clear: Int, hidden: Int, counts: Int, combinations: int) -> ClassPatterns:
         """Of rows with a clear class and a combination (m,), each of which stands for so many records (m,)."""
         held, place = np.unique(clear * combinations + hidden, return_inverse=True)
         sizes = np.bincount(place.ravel(), counts, held.size).astype(np.int64)
@@ -252,7 +252,7 @@ def link(records: Counted, mechanism: Mechanism, keys: Sequence[str], tell: Tell
         tells = [part_of(tell, 2 * k + attacker, 2 * len(strata)) for attacker in (0, 1)]
         rows = np.flatnonzero(file.strata == position)
         matrix = file.matrix(int(position))
-        found = Patterns.among(file.clear[rows], file.hidden[rows], counts[rows], file.combinations)
+        found = ClassPatterns.among(file.clear[rows], file.hidden[rows], counts[rows], file.combinations)
         at = found.of, file.hidden[rows]
         after[rows] = link_chances.expected_links(matrix, found.counts, tell=tells[0])[at]
         ratios = link_chances.likelihood_ratios(matrix, found.total)
@@ -264,7 +264,7 @@ def link(records: Counted, mechanism: Mechanism, keys: Sequence[str], tell: Tell
             for c, t in zip(found.counts, found.times.tolist(), strict=True)
         )
         if seen is not None:
-            shown = Patterns.among(file.clear[rows], seen.hidden[rows], counts[rows], file.combinations)
+            shown = ClassPatterns.among(file.clear[rows], seen.hidden[rows], counts[rows], file.combinations)
             realised[rows] = link_chances.realised_links(
                 matrix, shown.counts, shown.of, file.hidden[rows], seen.hidden[rows]
             )

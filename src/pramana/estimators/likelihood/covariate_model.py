@@ -151,7 +151,7 @@ def _log_softmax(eta: Float) -> Float:
 
 
 def covariate_plan(
-    formula: str | None, seen: Seen, combinations: int, table: Table, forbidden: tuple[str, ...]
+    formula: str | None, seen: CovariateCounts, combinations: int, table: Table, forbidden: tuple[str, ...]
 ) -> CovariatePlan:
     """Saturated when the clean covariates form few cells, multinomial logit in their main effects otherwise.
 
@@ -163,7 +163,7 @@ def covariate_plan(
     forbidden : the response and the perturbed columns, which the formula may not use.
     """
     if combinations == 1:
-        return CovariatePlan(Seen.of({}, 1).by_cell(), 1, "none")
+        return CovariatePlan(CovariateCounts.of({}, 1).by_cell(), 1, "none")
     if formula is not None and formula != "saturated":
         terms = terms_of(formula)
         design = _designed(formula, table, forbidden)
@@ -201,7 +201,7 @@ class CovariatePlan:
     middle, spread : what is taken from the regressors (Q,), and what they are divided by.
     """
 
-    regressors: Cells | MainEffects | FormulaDesign
+    regressors: CovariateCells | MainEffects | FormulaDesign
     combinations: int
     description: str
     middle: Float | float = 0.0
@@ -210,10 +210,10 @@ class CovariatePlan:
     def of(self, table: Table) -> CovariateModel:
         """The model of these records."""
         found = self.regressors({name: table.column(name) for name in self.regressors.variables}, table.n)
-        if not isinstance(self.regressors, Cells):
+        if not isinstance(self.regressors, CovariateCells):
             refuse_collinear([found], self.regressors.names)
             found = (found - self.middle) / self.spread
-        return CovariateModel(found, self.combinations, isinstance(self.regressors, Cells), self.description)
+        return CovariateModel(found, self.combinations, isinstance(self.regressors, CovariateCells), self.description)
 
     @property
     def coefficients(self) -> int:
@@ -239,14 +239,14 @@ class CovariatePlan:
 
     def among(self, table: Table) -> tuple[CovariatePlan, Int]:
         """The plan for the cells that these records have, and their places among all; where there are no cells, of all coefficients."""
-        if not isinstance(self.regressors, Cells):
+        if not isinstance(self.regressors, CovariateCells):
             return self, np.arange(len(self.regressors.names))
         found = np.unique(self.regressors.place({k: table.column(k) for k in self.regressors.variables}, table.n))
         return replace(self, regressors=replace(self.regressors, kept=found)), found
 
     def filled(self, gamma: Float, sizes: Float, places: Int) -> Float:
         """Logits (Q, M) of all cells from those of some (·, M), of so many records each: what the others lack is the average of these."""
-        if not isinstance(self.regressors, Cells) or len(places) == len(self.regressors.kept):
+        if not isinstance(self.regressors, CovariateCells) or len(places) == len(self.regressors.kept):
             return gamma
         pooled = np.log(np.maximum(sizes @ np.exp(_log_softmax(gamma)) / sizes.sum(), np.exp(ABSENT / 8)))
         out = np.tile(pooled - pooled.max(), (len(self.regressors.kept), 1))
@@ -271,7 +271,7 @@ class MainEffects:
 
 
 @dataclass(frozen=True)
-class Cells:
+class CovariateCells:
     """Combinations of clean values, by which a record is found in its cell.
 
     Attributes
@@ -319,7 +319,7 @@ def _found_in(known: Column, values: Column) -> Int:
 
 
 @dataclass(frozen=True)
-class Seen:
+class CovariateCounts:
     """What records tell of the clean covariates; what two parts tell adds.
 
     Attributes
@@ -338,7 +338,7 @@ class Seen:
     sizes: Float = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
-    def of(cls, clean: Columns, n: int, counts: Float | None = None, *, cells: bool = True) -> Seen:
+    def of(cls, clean: Columns, n: int, counts: Float | None = None, *, cells: bool = True) -> CovariateCounts:
         """Of n records, which stand for so many each (n,); whether their cells are counted too."""
         records = float(n if counts is None else counts.sum())
         levels = {name: frozenset(_levels(v)) for name, v in clean.items() if v.dtype.kind not in "iufb"}
@@ -349,11 +349,11 @@ class Seen:
         each = np.ones(n) if counts is None else counts
         return told._counted([v for v, _ in found], [place for _, place in found], each)
 
-    def __add__(self, other: Seen) -> Seen:
+    def __add__(self, other: CovariateCounts) -> CovariateCounts:
         names = dict.fromkeys([*self.levels, *other.levels])
         none: frozenset[Any] = frozenset()
         levels = {name: self.levels.get(name, none) | other.levels.get(name, none) for name in names}
-        told = Seen(self.variables, self.records + other.records, levels)
+        told = CovariateCounts(self.variables, self.records + other.records, levels)
         if self.cells is None or other.cells is None:
             return told
         values = [np.unique(np.concatenate(pair)) for pair in zip(self.values, other.values, strict=True)]
@@ -364,7 +364,7 @@ class Seen:
         ]
         return told._counted(values, places, np.concatenate([self.sizes, other.sizes]))
 
-    def _counted(self, values: Sequence[Column], places: Sequence[Int], counts: Float) -> Seen:
+    def _counted(self, values: Sequence[Column], places: Sequence[Int], counts: Float) -> CovariateCounts:
         """With the combinations of places (n,) among the values of each column."""
         cell = np.zeros(len(counts), dtype=np.int64)
         for found, place in zip(values, places, strict=True):
@@ -378,13 +378,13 @@ class Seen:
         sizes = np.asarray(np.bincount(cell, weights=counts, minlength=size), dtype=float)
         return replace(self, values=tuple(values), cells=table, sizes=sizes)
 
-    def by_cell(self) -> Cells:
+    def by_cell(self) -> CovariateCells:
         assert self.cells is not None
         place, prefixes = np.zeros(len(self.cells), dtype=np.int64), []
         for values, column in zip(self.values, self.cells.T, strict=True):
             known, place = np.unique(place * len(values) + column, return_inverse=True)
             prefixes.append(known)
-        return Cells(self.variables, self.values, tuple(prefixes), np.arange(len(self.cells)))
+        return CovariateCells(self.variables, self.values, tuple(prefixes), np.arange(len(self.cells)))
 
     @property
     def many_valued(self) -> bool:
@@ -411,11 +411,11 @@ def _distinct(values: Column) -> tuple[Column, Int]:
     return found, place[codes]
 
 
-def _few(seen: Seen, combinations: int) -> bool:
+def _few(seen: CovariateCounts, combinations: int) -> bool:
     return not seen.many_valued and bool(seen.sizes.min() >= RECORDS_PER_ENTRY * combinations)
 
 
-def _refuse_many_cells(seen: Seen, combinations: int, names: str) -> None:
+def _refuse_many_cells(seen: CovariateCounts, combinations: int, names: str) -> None:
     size = len(seen.sizes)
     if not size or RECORDS_PER_ENTRY * size * (combinations - 1) > seen.records:
         raise FormulaError(

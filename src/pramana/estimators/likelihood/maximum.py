@@ -15,7 +15,13 @@ from pramana.errors import PramanaError, SolveError
 from pramana.estimating import Equation, EstimatingFunction
 from pramana.estimators.corrections import ForwardCorrection
 from pramana.estimators.likelihood.climbing import BlockLikelihood, Climber, Top
-from pramana.estimators.likelihood.covariate_model import ABSENT, CovariatePlan, Seen, covariate_plan, parsed_terms
+from pramana.estimators.likelihood.covariate_model import (
+    ABSENT,
+    CovariateCounts,
+    CovariatePlan,
+    covariate_plan,
+    parsed_terms,
+)
 from pramana.estimators.likelihood.hidden_data import HiddenData, checked_model, entries_of_record, hidden_data
 from pramana.estimators.likelihood.maximization import Maximum
 from pramana.estimators.likelihood.observed import ObservedLikelihood
@@ -268,21 +274,21 @@ def streamed(method: Likelihood, task: Task, few: Task, robust: bool) -> tuple[C
     return Climber(sample, block, learned.stream, learned.sampling, robust), places
 
 
-def _seen_in_blocks(method: Likelihood, data: HiddenData, stream: Stream, records: float) -> Seen:
+def _seen_in_blocks(method: Likelihood, data: HiddenData, stream: Stream, records: float) -> CovariateCounts:
     """What all records tell of the clean covariates: a pass, unless a formula says how they matter, or they are numbers of many values."""
-    seen, names = Seen.of(data.clean, data.n), tuple(data.clean)
+    seen, names = CovariateCounts.of(data.clean, data.n), tuple(data.clean)
     saturated = method.covariate_model == "saturated"
     if not data.hides_covariates or method.formulas or (seen.many_valued and not seen.levels and not saturated):
         return replace(seen, records=records)
     cells = saturated or not seen.many_valued
 
-    def told(table: Table, sampling: Sampling) -> Seen | None:
+    def told(table: Table, sampling: Sampling) -> CovariateCounts | None:
         live = sampling.row_weights > 0
         if not live.any():
             return None
         clean = {name: table.column(name)[live] for name in names}
         counts = None if sampling.frequencies is None else sampling.frequencies[live]
-        return Seen.of(clean, int(live.sum()), counts, cells=cells)
+        return CovariateCounts.of(clean, int(live.sum()), counts, cells=cells)
 
     return stream.summed(told)
 
@@ -323,7 +329,7 @@ def observed_likelihood(method: Likelihood, task: Task) -> ObservedLikelihood:
     """The likelihood of a table under a formula's model."""
     counts = task.sampling.frequencies
     data = _hidden_data(method, task, task.table.n if counts is None else float(counts.sum()))
-    plan = _plan(method, data, Seen.of(data.clean, data.n, counts), task)
+    plan = _plan(method, data, CovariateCounts.of(data.clean, data.n, counts), task)
     return ObservedLikelihood(data, plan.of(task.table), task.sampling.row_weights)
 
 
@@ -334,7 +340,7 @@ def _hidden_data(method: Likelihood, task: Task, records: float) -> HiddenData:
     return hidden_data(task.function, task.mechanism, task.table, method.covariates, records)
 
 
-def _plan(method: Likelihood, data: HiddenData, seen: Seen, task: Task) -> CovariatePlan:
+def _plan(method: Likelihood, data: HiddenData, seen: CovariateCounts, task: Task) -> CovariatePlan:
     forbidden = (*checked_model(data.function)[1], *_perturbed(task))
     return covariate_plan(method.covariate_model, seen, len(data.combinations), task.table, forbidden)
 

@@ -144,7 +144,7 @@ class Regressors:
     ) -> Regressors:
         """`moves` are columns (n, ·) of the question's own, as `moved_along` finds them."""
         counts = np.ones(sampling.rows) if sampling.frequencies is None else sampling.frequencies
-        sources = [Source.of(name, values, counts) for name, values in columns.items()]
+        sources = [CleanVariable.of(name, values, counts) for name, values in columns.items()]
         effects = [column for source in sources for column in source.main]
         own = _beyond(effects, moves, counts)
         room = sampling.n / ROOM / (released.k - 1) if released.k > 1 else np.inf
@@ -197,7 +197,7 @@ def _knots(n: float) -> int:
 
 
 @dataclass(frozen=True)
-class Source:
+class CleanVariable:
     """A clean variable: columns of mean 0 and variance 1, and the numbers behind them, where they are numbers.
 
     Attributes
@@ -210,7 +210,7 @@ class Source:
     numbers: Float | None
 
     @classmethod
-    def of(cls, name: str, values: Column, counts: Float) -> Source:
+    def of(cls, name: str, values: Column, counts: Float) -> CleanVariable:
         if values.dtype.kind in "iufb":
             x = values.astype(float)
             if not np.all(np.isfinite(x)):
@@ -295,7 +295,7 @@ def _beyond(effects: Sequence[Float], moves: Iterable[Float], counts: Float) -> 
     return out
 
 
-def _products(sources: Sequence[Source], counts: Float) -> list[Float]:
+def _products(sources: Sequence[CleanVariable], counts: Float) -> list[Float]:
     pairs = ((a, b) for one, two in combinations(sources, 2) for a in one.factors for b in two.factors)
     return [column for a, b in pairs for column in _scaled(a * b, counts)]
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from pramana.arrays import Bool, Column, Float, Int
 from pramana.errors import DataError, quoted
-from pramana.frames.blocks.stream import MISSING, UNKNOWN, Layout, Replacement, refuse_no_numbers
+from pramana.frames.blocks.stream import MISSING, UNKNOWN, CopyLayout, Replacement, refuse_no_numbers
 from pramana.frames.dialects import Dialect, Transcoded, plain
 from pramana.frames.files import NULLS, check_header, ragged, undecodable
 from pramana.frames.levels import Level, is_number
@@ -196,7 +196,7 @@ def _outside(data: bytes, mark: int, dialect: Dialect) -> Bool:
 class CsvWriter:
     """The header of the source, then whole records as bytes."""
 
-    def __init__(self, file: BinaryIO, reader: CsvReader, layout: Layout, *, compressed: bool) -> None:
+    def __init__(self, file: BinaryIO, reader: CsvReader, layout: CopyLayout, *, compressed: bool) -> None:
         self._raw = file
         # Neither a name nor a time inside: the same release gives the same bytes.
         self._file: Any = gzip.GzipFile("", "wb", 6, self._raw, mtime=0) if compressed else self._raw
@@ -331,7 +331,7 @@ class CsvBlock:
         out[:] = [int(v) if v is not None and whole.match(v) else v for v in short]
         return out
 
-    def released(self, drawn: Mapping[str, Replacement], layout: Layout, identifiers: Any = None) -> pa.RecordBatch:
+    def released(self, drawn: Mapping[str, Replacement], layout: CopyLayout, identifiers: Any = None) -> pa.RecordBatch:
         """One column, the whole records with their line ends; all bytes but those of new fields are the source's.
 
         Every change is a span of bytes in each record and what stands there instead: a level, an identifier, or nothing for a
@@ -353,7 +353,7 @@ class CsvBlock:
         texts = [*(level_text(level, self.dialect).encode() for level in new.levels), b""]
         return _Change(place, *self._spans(place), pa.array(texts, pa.large_binary()), new.codes % len(texts))
 
-    def _dropped(self, name: str, layout: Layout) -> _Change:
+    def _dropped(self, name: str, layout: CopyLayout) -> _Change:
         """The field with the comma before it; the fields before the first one that is kept go with the comma after them."""
         place = list(self.names).index(name)
         leading = not any(kept in layout.names for kept in self.names[:place])

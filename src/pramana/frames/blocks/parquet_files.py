@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from pramana.arrays import Column, Float, Int
 from pramana.errors import DataError
-from pramana.frames.blocks.stream import MISSING, UNKNOWN, Layout, Replacement, refuse_no_numbers
+from pramana.frames.blocks.stream import MISSING, UNKNOWN, CopyLayout, Replacement, refuse_no_numbers
 from pramana.frames.files import check_header, unreadable
 from pramana.frames.levels import Level, is_number
 from pramana.frames.metadata import is_text, pandas_block, published_field
@@ -130,7 +130,9 @@ def _occurring(file: Any, name: str, dictionary: Any) -> Any:
 class ParquetWriter:
     """A batch becomes a row group. Of the source's schema only names and types are kept, and what of them pandas must know."""
 
-    def __init__(self, file: BinaryIO, reader: ParquetReader, layout: Layout, metadata: Mapping[bytes, bytes]) -> None:
+    def __init__(
+        self, file: BinaryIO, reader: ParquetReader, layout: CopyLayout, metadata: Mapping[bytes, bytes]
+    ) -> None:
         new = pa.field(layout.identifier or "", pa.string())
         old = reader.schema
         fields = [new if n == layout.identifier else published_field(old.field(n), stored=True) for n in layout.names]
@@ -192,7 +194,7 @@ class ParquetBlock:
         column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         return np.asarray(column.to_numpy(zero_copy_only=False))
 
-    def released(self, drawn: Mapping[str, Replacement], layout: Layout, identifiers: Any = None) -> pa.RecordBatch:
+    def released(self, drawn: Mapping[str, Replacement], layout: CopyLayout, identifiers: Any = None) -> pa.RecordBatch:
         arrays = []
         for name in layout.names:
             if name == layout.identifier:

@@ -23,7 +23,7 @@ UNKNOWN = -2
 
 
 @dataclass(frozen=True)
-class Layout:
+class CopyLayout:
     """The columns of a copy: those of the source that are kept, in their order.
 
     Attributes
@@ -36,10 +36,10 @@ class Layout:
     identifier: str | None = None
 
     @staticmethod
-    def of(names: Sequence[str], dropped: Sequence[str] = (), identifier: str | None = None) -> Layout:
+    def of(names: Sequence[str], dropped: Sequence[str] = (), identifier: str | None = None) -> CopyLayout:
         """The source's columns without some of them, and with one that identifies the records anew."""
         kept = tuple(name for name in names if name not in dropped)
-        return Layout(kept if identifier is None or identifier in kept else (identifier, *kept), identifier)
+        return CopyLayout(kept if identifier is None or identifier in kept else (identifier, *kept), identifier)
 
     def types(self, reader: Reader) -> dict[str, str]:
         """Arrow's names of the columns' types, where the source says them."""
@@ -79,7 +79,7 @@ class Block(Protocol):
     def values(self, name: str) -> Column:
         """The values themselves: numbers, text, or None and NaN where missing."""
 
-    def released(self, drawn: Mapping[str, Replacement], layout: Layout, identifiers: Any = None) -> pa.RecordBatch:
+    def released(self, drawn: Mapping[str, Replacement], layout: CopyLayout, identifiers: Any = None) -> pa.RecordBatch:
         """The block as its format's writer takes it, a row a record: columns kept, drawn (a negative code is
         published as a gap), and the new identifiers (an Arrow array of text) where the layout has them."""
 

@@ -59,7 +59,7 @@ from pramana.disclosure.audit.giveaways.recovery import (
     without_content,
 )
 from pramana.disclosure.audit.giveaways.spelling import Aspects
-from pramana.disclosure.audit.giveaways.units import RepeatedUnit, Rows, repeats
+from pramana.disclosure.audit.giveaways.units import RepeatedUnit, SampledRecords, repeats
 from pramana.mechanism import Assignment
 
 ALPHA = 1e-3
@@ -302,7 +302,7 @@ def _once(found: Sequence[_Told | None]) -> list[Finding]:
 
 def _units(one: Perturbed, columns: Sequence[ClearColumn], alpha: float) -> list[RepeatedUnit]:
     rows = np.arange(min(one.true.size, 10 * CELLS // one.chances.shape[1]))
-    every = Rows(one.true[rows], one.chances[one.row[rows]], one.released[rows])
+    every = SampledRecords(one.true[rows], one.chances[one.row[rows]], one.released[rows])
     whole = rows.size == one.true.size
     return repeats(columns if whole else [c.at(rows) for c in columns], every, alpha / max(1, len(columns) ** 2))
 

@@ -26,7 +26,7 @@ PAIRED = 20_000
 
 
 @dataclass(frozen=True)
-class Rows:
+class SampledRecords:
     """Every sampled record: true level (n,), chances of its released value (n, K), and that value (n,)."""
 
     true: Int
@@ -43,7 +43,7 @@ class RepeatedUnit:
     gain: Gain
 
 
-def repeats(columns: Sequence[ClearColumn], rows: Rows, alpha: float) -> list[RepeatedUnit]:
+def repeats(columns: Sequence[ClearColumn], rows: SampledRecords, alpha: float) -> list[RepeatedUnit]:
     """Identifiers of units: single columns, and where they are none, pairs and triples."""
     found: dict[tuple[str, ...], Int] = {}
     for column in columns:
@@ -106,7 +106,7 @@ def _together(left: Int, right: Int) -> Int:
     return np.where((left < 0) | (right < 0), -1, found)
 
 
-def _judged(names: tuple[str, ...], codes: Int, rows: Rows, alpha: float) -> RepeatedUnit | None:
+def _judged(names: tuple[str, ...], codes: Int, rows: SampledRecords, alpha: float) -> RepeatedUnit | None:
     """Guesses of the records in units of several rows, from their own released value and from all of the unit."""
     use = np.flatnonzero((codes >= 0) & (rows.true >= 0))
     use = use[np.bincount(codes[use])[codes[use]] >= 2]
