@@ -96,7 +96,11 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "question", "sampling", "mechanism"), CASES, ids=lambda v: str(v)[:20])
+@pytest.mark.parametrize(
+    ("kind", "question", "sampling", "mechanism"),
+    [pytest.param(*case, marks=pytest.mark.engines if k else ()) for k, case in enumerate(CASES)],
+    ids=lambda v: str(v)[:20],
+)
 def test_a_cluster_gives_the_answer_of_this_process(
     kind: str, question: str, sampling: str, mechanism: pr.Mechanism, folder: Path, cluster: distributed.Client
 ) -> None:

@@ -380,10 +380,13 @@ class Heard:
         return sorted(marker for marker in markers if marker in text)
 
 
+@pytest.mark.parametrize("part", [2, pytest.param(1, marks=pytest.mark.verify)])
 @pytest.mark.parametrize("door", DOORS)
-def test_no_fault_makes_a_door_show_a_value(door: str, tmp_path: Path) -> None:
+def test_no_fault_makes_a_door_show_a_value(door: str, part: int, tmp_path: Path) -> None:
+    """Every other fault at a door, and the others at the next; all of them at every door in `make verify`. A model meets all values."""
     shown, failed = [], 0
-    for name in VALUES if ": " in door else FAULTS:
+    some = list(FAULTS)[list(DOORS).index(door) % part :: part]
+    for name in VALUES if ": " in door else some:
         data, markers = faulty(name)
         heard = Heard(lambda data=data: DOORS[door](data, tmp_path))
         failed += heard.error is not None
