@@ -1,4 +1,4 @@
-"""ProductSums of generalised linear scores whose design columns are products of a clean and a node's part, compiled, in one pass.
+"""Sums of generalised linear scores whose design columns are products of a clean and a node's part, compiled, in one pass.
 
 With `η_ic = Σ_j clean[place_j, i] node[c, j] β_j` the sums are `Σ_c node_c ∘ (A r_c)` and `Σ_c (node_c node_cᵀ) ∘ (A diag(v_c) Aᵀ)`;
 what concerns columns without a node's part is summed over nodes first. The slow version that these must equal is the
