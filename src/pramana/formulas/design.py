@@ -389,8 +389,8 @@ def _undisturbed(ask: Callable[[], T]) -> T:
     for _ in range(TRIES):
         try:
             return ask()
-        except SystemError as error:
-            if "recursion depth" not in str(error):
+        except Exception as error:  # a SystemError, which formulaic may have put into one of its own
+            if "AST constructor recursion depth" not in str(error):
                 raise
     return ask()
 
