@@ -65,7 +65,15 @@ class MechanismError(PramanaError):
 
 
 class DataError(PramanaError):
-    """The data cannot be used as they are."""
+    """The data cannot be used as they are.
+
+    Attributes
+    ----------
+    column, levels : where a value is none of these levels, the column that has it; empty elsewhere.
+    """
+
+    column: str = ""
+    levels: tuple[Any, ...] = ()
 
 
 def too_few(records: float, parameters: int) -> DataError:

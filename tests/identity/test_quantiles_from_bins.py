@@ -28,7 +28,7 @@ def known_of(measure: Distribution, weights: Float, parts: int) -> tuple[Binned,
     pieces, own = [measure.rows(cut) for cut in cuts], [weights[cut] for cut in cuts]
     ends = [np.argmin(measure.values), np.argmax(measure.values)]
     bins, centre = Bins.around(measure.values[[*range(0, len(weights), 40), *ends]]), 0.3
-    sums = [BinSums.of(bins, centre, piece, w, w) for piece, w in zip(pieces, own, strict=True)]
+    sums = [BinSums.of(bins, centre, piece, w, w, w**2) for piece, w in zip(pieces, own, strict=True)]
     total = sums[0]
     for part in sums[1:]:
         total = total + part
@@ -65,7 +65,7 @@ def test_quantiles_and_bandwidth_are_those_of_all_records(
         assert q != 0.5 or known.exact.mean() < 0.95  # some bins are known by their sums alone
         found = functional.solve(standing, np.ones((1, len(standing.values))))
         np.testing.assert_allclose(found, functional.solve(measure, weights[None]), rtol=1e-9)
-        for a, b in zip(standing.shares(np.ones(1)), measure.shares(weights), strict=True):
+        for a, b in zip(standing.shares(np.ones(1), np.ones(1)), measure.shares(weights, weights**2), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-10)
 
 

@@ -32,7 +32,7 @@ from pramana.estimating.function import EstimatingFunction, Question
 from pramana.formulas.parsed import ParsedFormula, learning_calls
 from pramana.formulas.subset import Subset
 from pramana.frames import Schema, Table, read
-from pramana.frames.levels import UnknownLevelError, level_positions
+from pramana.frames.levels import level_positions, unknown_levels
 from pramana.frames.sources import NarrowTypeError, Source, source_of
 from pramana.frames.table import is_missing, require_columns
 from pramana.frames.workers import Threads, Workers
@@ -302,7 +302,7 @@ class Task:
         """A value that is no level has a row in some block, or in the sample: it is looked for among all records, which have files and rows."""
         try:
             yield
-        except UnknownLevelError as error:
+        except DataError as error:
             if self.learned is None or error.column not in self.learned.stream.reading.columns:
                 raise
             raise _placed(error, self.learned.stream.source) from None
@@ -350,7 +350,7 @@ class Settings:
         return Task.read(plan, data, self.mechanism, replace(self.beside, **given), self.options)
 
 
-def _placed(error: UnknownLevelError, source: Source) -> DataError:
+def _placed(error: DataError, source: Source) -> DataError:
     """The same of all records of a source."""
     rows, count, first = 0, 0, 0
     unseen: dict[Any, None] = {}
@@ -360,11 +360,7 @@ def _placed(error: UnknownLevelError, source: Source) -> DataError:
         first = rows + int(unknown[0]) if unknown.size and not count else first
         rows, count = rows + len(values), count + unknown.size
         unseen |= dict.fromkeys(values[unknown].tolist())
-    return (
-        error
-        if not count
-        else UnknownLevelError.of(error.column, error.levels, list(unseen), count, source.place(first))
-    )
+    return unknown_levels(error.column, error.levels, list(unseen), count, source.place(first)) if count else error
 
 
 def bytes_of(memory: float | str | None) -> float:

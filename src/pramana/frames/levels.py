@@ -116,23 +116,15 @@ def _lacks_value(level: object) -> bool:
     return level is None or level is pd.NA or level is pd.NaT or (isinstance(level, float) and not np.isfinite(level))
 
 
-class UnknownLevelError(DataError):
-    """Released values that are no levels: `column` and `levels` say of what."""
-
-    column: str = ""
-    levels: tuple[Level, ...] = ()
-
-    @classmethod
-    def of(
-        cls, column: str, levels: Sequence[Level], unseen: Collection[Any], count: int, where: str
-    ) -> UnknownLevelError:
-        error = cls(
-            f"column {column!r} has {count} value(s) that are not levels of the mechanism, first in {where}: "
-            f"{quoted(listing(unseen))}. The levels are {listing(levels, 10)}: recode the column, or add the level to the "
-            "mechanism if it is yours"
-        )
-        error.column, error.levels = column, tuple(levels)
-        return error
+def unknown_levels(column: str, levels: Sequence[Level], unseen: Collection[Any], count: int, where: str) -> DataError:
+    """The error of released values that are no levels."""
+    error = DataError(
+        f"column {column!r} has {count} value(s) that are not levels of the mechanism, first in {where}: "
+        f"{quoted(listing(unseen))}. The levels are {listing(levels, 10)}: recode the column, or add the level to the "
+        "mechanism if it is yours"
+    )
+    error.column, error.levels = column, tuple(levels)
+    return error
 
 
 def encode(values: Column, levels: Sequence[Level], *, column: str) -> Int:
@@ -146,7 +138,7 @@ def encode(values: Column, levels: Sequence[Level], *, column: str) -> Int:
     unknown = np.flatnonzero(codes < 0) if codes.min(initial=0) < 0 else np.empty(0, dtype=np.int64)
     if unknown.size:
         unseen = list(dict.fromkeys(values[unknown].tolist()))
-        raise UnknownLevelError.of(column, levels, unseen, unknown.size, f"row {unknown[0]}")
+        raise unknown_levels(column, levels, unseen, unknown.size, f"row {unknown[0]}")
     return codes.astype(np.int64, copy=False)
 
 
