@@ -45,10 +45,10 @@ class CodedColumn:
 
 
 @dataclass(frozen=True)
-class Coding:
+class DesignCoding:
     """All columns, and the levels of the factors that are categories.
 
-    >>> coding = Coding((CodedColumn(1.0, (), ()), CodedColumn(1.0, ("x",), (("edu", 1),))), {"edu": ("low", "high")})
+    >>> coding = DesignCoding((CodedColumn(1.0, (), ()), CodedColumn(1.0, ("x",), (("edu", 1),))), {"edu": ("low", "high")})
     >>> coding.of({"x": np.array([2.0, 3.0]), "edu": np.array([0, 1])}, 2)
     array([[1., 0.],
            [1., 3.]])
@@ -65,7 +65,7 @@ class Coding:
         return np.ascontiguousarray(rows.T)
 
 
-def learned_coding(spec: Any) -> Coding | None:
+def learned_coding(spec: Any) -> DesignCoding | None:
     """How formulaic codes a formula; None where it is not known here, as for contrasts of the user's own."""
     known = {text: _levels(kind, state) for text, (kind, state) in spec.encoder_state.items()}
     used = {f.factor.expr for term in spec.structure for scoped in term.scoped_terms for f in scoped.factors}
@@ -78,7 +78,7 @@ def learned_coding(spec: Any) -> Coding | None:
         if [name for name, _ in own] != list(term.columns):  # another order, or columns of another kind
             return None
         columns += [column for _, column in own]
-    return Coding(tuple(columns), categories)
+    return DesignCoding(tuple(columns), categories)
 
 
 def _levels(kind: Any, state: Mapping[str, Any]) -> tuple[Any, ...] | None:

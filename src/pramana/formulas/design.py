@@ -21,7 +21,7 @@ from pramana.errors import DataError, FormulaError, listing, quoted, quoted_term
 from pramana.estimating.generalized_linear import as_numbers
 from pramana.estimating.products import Part
 from pramana.estimating.records import broadcast
-from pramana.formulas.coding import Coding, learned_coding
+from pramana.formulas.coding import DesignCoding, learned_coding
 from pramana.formulas.evaluation import State, one_number, reason, value_of
 from pramana.formulas.functions import FUNCTIONS
 from pramana.formulas.parsed import ParsedFormula
@@ -269,7 +269,7 @@ class FormulaDesign:
         return self.coding.of(values, n)
 
     @cached_property
-    def coding(self) -> Coding | None:
+    def coding(self) -> DesignCoding | None:
         """The columns where every factor is a number, or a column of the data or C() of one whose levels are known beforehand."""
         coding = learned_coding(self.spec)
         for text, levels in coding.categories.items() if coding is not None else ():
@@ -287,7 +287,7 @@ class FormulaDesign:
             return {type(level) for level in levels} in ({str}, {int})
         return [(type(level), level) for level in own] == [(type(level), level) for level in levels]
 
-    def _factors(self, coding: Coding, columns: Mapping[str, object], n: int) -> dict[str, Column] | None:
+    def _factors(self, coding: DesignCoding, columns: Mapping[str, object], n: int) -> dict[str, Column] | None:
         """The numbers of every factor, or the places of its levels; None where formulaic must be asked, which also has words for what is amiss."""
         factors = {text: f for text, f in self.parsed.factors.items() if not isinstance(f, Literal)}
         plain = all(isinstance(f, Name) or text in coding.categories for text, f in factors.items())
