@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
+import secrets
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -26,6 +31,45 @@ def pytest_collection_finish() -> None:
     """Modules and tests stay: the collector of garbage need not look at them again and again."""
     gc.collect()
     gc.freeze()
+
+
+_TRUE_BYTES = secrets.token_bytes
+
+
+@contextmanager
+def _repeatable_secrets(name: str) -> Iterator[None]:
+    """Fresh randomness from a stream of this name, so that what holds by chance holds in every run. Other processes have their own."""
+    stream, here, before = (
+        np.random.default_rng(zlib.crc32(name.encode())),
+        os.getpid(),
+        (secrets.token_bytes, secrets.randbits),
+    )
+
+    def token_bytes(size: int | None = None) -> bytes:
+        return stream.bytes(size or 32) if os.getpid() == here else _TRUE_BYTES(size)
+
+    secrets.token_bytes = token_bytes
+    secrets.randbits = lambda k: int.from_bytes(token_bytes(-(-k // 8))) >> (-k % 8)
+    try:
+        yield
+    finally:
+        secrets.token_bytes, secrets.randbits = before
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item: pytest.Item):
+    with _repeatable_secrets(item.nodeid):
+        yield
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_fixture_setup(fixturedef: Any, request: Any):
+    """What several tests share does not depend on which of them comes first."""
+    if fixturedef.scope == "function":
+        yield
+        return
+    with _repeatable_secrets(f"{fixturedef.baseid}::{fixturedef.argname}[{request.param_index}]"):
+        yield
 
 
 @pytest.fixture
