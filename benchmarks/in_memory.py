@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import gc
+import importlib
 import json
 import os
 import platform
@@ -29,6 +30,15 @@ THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_
 ROUNDS, REPEATS, SMALL_REPEATS = 2, 3, 100
 
 
+RIVALS = {
+    "pyfixest": ("pyfixest_feglm", "fitting"),
+    "glum": ("glum_fit", "fitting"),
+    "glum by formula": ("glum_fit", "fitting_by_formula"),
+    "statsmodels": ("statsmodels_logit", "fitting"),
+}
+"""The module and function of each program for clean data, imported in a process of its own."""
+
+
 @dataclass(frozen=True)
 class Case:
     """A regression with one perturbed column, the programs for clean data beside it, and how much longer than the first it may take."""
@@ -41,8 +51,20 @@ class Case:
 
 
 LARGE = (
-    Case("perturbed covariate", f"y ~ {' + '.join(NUMBERS)} + C(g)", "g", ("pyfixest",), 2.5),
-    Case("perturbed response", f"y ~ {' + '.join(NUMBERS)}", "y", ("glum", "glum by formula"), 1.5),
+    Case(
+        "perturbed covariate",
+        f"y ~ {' + '.join(NUMBERS)} + C(g)",
+        "g",
+        ("pyfixest", "statsmodels"),
+        1.5,
+    ),
+    Case(
+        "perturbed response",
+        f"y ~ {' + '.join(NUMBERS)}",
+        "y",
+        ("glum", "glum by formula", "pyfixest", "statsmodels"),
+        1.0,
+    ),
 )
 SMALL = (
     Case("perturbed covariate", "y ~ x1 + g", "g"),
@@ -87,13 +109,8 @@ def fitting(who: str, case: Case, n: int) -> Callable[[], float]:
     clean = clean_file(n)
     if who == "ours":
         return ours(case, released(clean, case.perturbed))
-    if who == "pyfixest":
-        from benchmarks.rivals import pyfixest_feglm
-
-        return pyfixest_feglm.fitting(case.formula, clean)
-    from benchmarks.rivals import glum_fit
-
-    return (glum_fit.fitting if who == "glum" else glum_fit.fitting_by_formula)(case.formula, clean)
+    module, name = RIVALS[who]
+    return getattr(importlib.import_module(f"benchmarks.rivals.{module}"), name)(case.formula, clean)
 
 
 @dataclass(frozen=True)
@@ -181,7 +198,12 @@ def large(case: Case, n: int, before: str | None) -> list[dict[str, Any]]:
 
 
 def large_table(case: Case, rows: list[dict[str, Any]], n: int) -> str:
-    names = {"ours": "pramana", "pyfixest": "pyfixest `feglm(vcov='hetero')`", "glum": "glum, columns named"}
+    names = {
+        "ours": "pramana",
+        "pyfixest": "pyfixest `feglm(vcov='hetero')`",
+        "glum": "glum, columns named",
+        "statsmodels": "statsmodels `logit`, HC0",
+    }
     design = n * COLUMNS * 8
     lines = [
         "| who | seconds | pramana / this | limit | CPU seconds | pramana / this | peak memory, MB | in clean designs | limit |",
