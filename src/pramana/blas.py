@@ -1,5 +1,7 @@
-"""One BLAS thread for each of our own threads, and for matrices of few columns: matrix products that each wake further threads wait for one
-another, and those of a long matrix with few columns cannot be shared out, while the further threads keep their cores busy with waiting.
+"""How many threads: as many of our own as there are cores, and one of BLAS for each of them, and for matrices of few columns.
+
+Matrix products that each wake further threads wait for one another, and those of a long matrix with few columns cannot be shared out, while
+the further threads keep their cores busy with waiting.
 
 NumPy's and SciPy's wheels bring an OpenBLAS each, whose number of threads is a setting of the whole process; it is changed while our
 threads run and put back afterwards. Where another BLAS is installed, nothing is changed.
@@ -10,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -22,6 +25,13 @@ SUFFIXES = ("64_", "")
 """Of the functions of a library with long and with short integers."""
 FEW = 32
 """Columns up to which one thread is taken: a product of all columns of a block of two million numbers takes it less than 4 ms."""
+
+
+def cores() -> int:
+    """The processors that this process may use, which a cluster's scheduler may have made fewer than the machine has."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @dataclass

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -84,7 +87,7 @@ def seen_in_a_fit(n: int, monkeypatch: pytest.MonkeyPatch) -> tuple[set[int], pr
 
 
 def test_a_fit_on_threads_asks_for_one(three: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr(local, "cores", lambda: 2)
     monkeypatch.setattr(local, "BLOCK_ENTRIES", 1000)
     monkeypatch.setattr(blas, "FEW", 0)  # as if there were many columns
     assert 1 in seen_in_a_fit(40_000, monkeypatch)[0]
@@ -105,3 +108,10 @@ def test_a_fit_that_fails_gives_the_setting_back(three: object) -> None:
     with pytest.raises(pr.PramanaError):
         pr.fit("y ~ x", {"x": [1.0, 1.0, 1.0], "y": [0.0, 1.0, 0.0]}, None)
     assert set(settings()) == {3}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are bound to cores on Linux alone")
+def test_cores_are_those_that_the_process_may_use() -> None:
+    code = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); from pramana.blas import cores; print(cores())"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "1\n"
+    assert 1 <= blas.cores() <= (os.cpu_count() or 1)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
 from pramana import __version__
+from pramana.blas import cores
 
 _PACKAGES = (
     "numpy",
@@ -40,7 +40,7 @@ def information() -> dict[str, str]:
     }
     rows |= {name: _version(name) for name in _PACKAGES}
     rows |= {f"extra {extra} ({name})": _version(name) for extra, name in _EXTRAS.items()}
-    return rows | {"processors": str(os.cpu_count()), "devices": _devices()}
+    return rows | {"processors": str(cores()), "devices": _devices()}
 
 
 def _version(name: str) -> str:

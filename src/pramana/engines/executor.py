@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from pramana.blas import cores
 from pramana.errors import PramanaError
 from pramana.frames.workers import Workers, in_order
 
@@ -31,7 +31,7 @@ class ExecutorEngine(Workers):
 
     def answers(self, work: Callable[[J], T], jobs: Iterable[J]) -> Iterator[T]:
         sent = work if isinstance(self.executor, ThreadPoolExecutor) else Sent.of(work)
-        most = self.ahead or 4 * (os.cpu_count() or 1)
+        most = self.ahead or 4 * cores()
         try:
             yield from in_order(lambda job: self.executor.submit(sent, job), jobs, most)
         except BrokenExecutor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.blas import one_blas_thread
+from pramana.blas import cores, one_blas_thread
 from pramana.engines.engine import Engine
 from pramana.engines.sampling import Sampling
 from pramana.engines.totals import Totals
@@ -403,7 +402,7 @@ class LocalEngine(Engine):
         blocks = self._blocks
         if len(blocks) == 1:
             return part(blocks[0])
-        workers = min(self.threads or os.cpu_count() or 1, len(blocks))
+        workers = min(self.threads or cores(), len(blocks))
         if workers == 1:
             return added(map(part, blocks))
         with one_blas_thread(), ThreadPoolExecutor(workers) as pool:

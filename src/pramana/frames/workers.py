@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from pramana.blas import one_blas_thread
+from pramana.blas import cores, one_blas_thread
 from pramana.errors import PramanaError
 from pramana.frames.sources import Source
 
@@ -65,7 +64,7 @@ class Threads(Workers):
         return self
 
     def answers(self, work: Callable[[J], T], jobs: Iterable[J]) -> Iterator[T]:
-        count = self.count or os.cpu_count() or 1
+        count = self.count or cores()
         if count == 1:
             yield from map(work, jobs)
             return

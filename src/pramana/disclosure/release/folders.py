@@ -14,6 +14,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from pramana.blas import cores
 from pramana.disclosure.release.clearance import Clearance, Gate
 from pramana.disclosure.release.description import merged_package, read_package
 from pramana.disclosure.release.handling import Handling
@@ -114,7 +115,7 @@ def _count(jobs: int | None, sizes: Sequence[int]) -> int:
     """Processes: as many as asked for, or as there are cores, but no more than files; one where another would not pay."""
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
         raise PramanaError(f"jobs={jobs!r} must be a whole number of at least 1")
-    return min(jobs or (1 if sum(sizes) < SMALL else os.cpu_count() or 1), len(sizes))
+    return min(jobs or (1 if sum(sizes) < SMALL else cores()), len(sizes))
 
 
 def _refuse_foreign(target: Path) -> None:
