@@ -164,7 +164,7 @@ def main() -> None:
         print(json.dumps(measure(name, *map(Path, paths))))
         return
     sizes = [10**k for k in range(5, round(math.log10(given.largest)) + 1)]
-    lines = ["# Files read block by block", "", described(), ""]
+    lines = ["# Files read block by block", "", described("pyarrow"), ""]
     for case in CASES:
         rows = []
         with tempfile.TemporaryDirectory() as folder:
