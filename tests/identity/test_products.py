@@ -182,6 +182,26 @@ def test_blocks_and_threads_change_nothing(
         np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
+def test_some_of_the_records_are_summed_by_the_kernels_of_all(
+    data: tuple[pd.DataFrame, pr.Mechanism], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sample of a large file, too, and whatever measure it is put under; the sums are those of the expanded design."""
+    pytest.importorskip("numba")
+    equation = equation_of("y ~ x * edu + z", "binomial", data)
+    monkeypatch.setattr("pramana.kernels.backend.WORTHWHILE", N * equation.about.nodes)
+    every = slice(None, None, 5)
+    parts = (equation.rows(every), equation.rows(slice(0, N // 5)), equation.under(equation.records).rows(every))
+    beta = np.linspace(-0.2, 0.2, equation.d)
+    for part in parts:
+        weights, here = np.ones((1, part.n)), beta[None]
+        expanded = predictor.score_and_slope(part.data, here, weights)
+        with monkeypatch.context() as patched:
+            patched.setattr("pramana.kernels.predictor.score_and_slope", None)
+            found = part.score_and_slope(here, weights)
+        for one, other in zip(found, expanded, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11)
+
+
 def test_categories_labelled_by_numbers_are_no_numbers(data: tuple[pd.DataFrame, pr.Mechanism]) -> None:
     """Two categories 3 and 7 are one indicator column, which must not be taken for the numbers."""
     frame, mechanism = data

@@ -121,6 +121,7 @@ class PredictorEquation(Equation):
     offset, responses : (0, 1 or C, n) and (1 or C, n).
     part : of a larger equation, whose expanded arrays are then not kept.
     compact : the arrays for the compiled kernels; None where those do not know the curve, or a column does not factor.
+    out_of : records of the equation that this one is a part of, or a sample: some of them choose the kernels of all. By default its own.
     """
 
     function: GeneralizedLinear
@@ -130,8 +131,10 @@ class PredictorEquation(Equation):
     responses: Float
     part: bool = False
     compact: Products | None = None
+    out_of: int = 0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "out_of", self.out_of or self.n)
         if self.compact is None and not self.part and not self.design.dense.size and self.family.curve.code is not None:
             object.__setattr__(self, "compact", self._compacted())
 
@@ -170,10 +173,11 @@ class PredictorEquation(Equation):
             self.responses[:, rows],
             part,
             self.compact.rows(slice(low, high)) if part and self.compact is not None else None,
+            self.out_of,
         )
 
     def under(self, records: Records) -> PredictorEquation:
-        return PredictorEquation(self.function, records, self.design, self.offset, self.responses)
+        return PredictorEquation(self.function, records, self.design, self.offset, self.responses, out_of=self.out_of)
 
     def _moments(self) -> tuple[Float, Float]:
         """First and second moments of the response (1 or C, n)."""
@@ -227,14 +231,9 @@ class PredictorEquation(Equation):
 
     def _fast(self) -> Any | None:
         """The compiled kernels, where one equation over these records is worth it."""
-        if self.compact is None or not backend.worthwhile(1, self._whole * len(self.records.nodes)):
+        if self.compact is None or not backend.worthwhile(1, self.out_of * len(self.records.nodes)):
             return None
         return backend.compiled()
-
-    @property
-    def _whole(self) -> int:
-        """Records of the equation that this one is a part of: parts must not choose other kernels than the whole."""
-        return self.n if self.compact is None else self.compact.clean.shape[1]
 
     def start(self, weights: Float, solve: Solve) -> Float:  # noqa: ARG002
         """From the root of an easier equation where there is one, and elsewhere of the same mean for everybody."""

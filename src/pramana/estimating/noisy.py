@@ -238,7 +238,7 @@ class NoisyLinear(Equation):
         compact, nodes = self.naive.compact, len(self.records.nodes)
         if compact is None or self.records.share != 1:
             return False
-        return backend.worthwhile(1, LABOUR * compact.clean.shape[1] * nodes)
+        return backend.worthwhile(1, LABOUR * self.naive.out_of * nodes)
 
     @cached_property
     def _noises(self) -> Noises | None:
