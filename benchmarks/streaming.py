@@ -138,19 +138,20 @@ def measure(name: str, path: Path, small: Path, tiny: Path) -> dict[str, float]:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     # After the fit, for it reads far ahead and holds more memory than that.
     bare, reading = map(min, zip(*(scan(path, case.columns) for _ in range(3)), strict=True))
-    blocks = fastest(1)[0] if rows <= HELD else took
+    blocks, work = fastest(1) if rows <= HELD else (took, cores)
     return {
-        "n": float(rows), "startup": startup, "blocks": blocks, "scan": bare, "reading": reading, "fit": took, "cores": cores, "passes": needed, "before": before / 1e6,
+        "n": float(rows), "startup": startup, "blocks": blocks, "work": work, "scan": bare, "reading": reading, "fit": took, "cores": cores, "passes": needed, "before": before / 1e6,
         "peak": peak / 1e6
     }  # fmt: skip
 
 
 def growth(rows: list[dict[str, float]]) -> list[str]:
     """How time grows: as called, where small files are held in memory, and read in blocks whatever their size."""
-    called, blocks = ({int(r["n"]): r[key] for r in rows} for key in ("fit", "blocks"))
+    called, blocks, work = ({int(r["n"]): r[key] for r in rows} for key in ("fit", "blocks", "work"))
     return [
         f"A warm fit of {TINY:,} records in blocks, the start-up of every fit, takes {rows[0]['startup']:.3f} s. Time as called: {law(called)}.",
         f"All sizes in blocks ({', '.join(f'{t:.2f}' for t in blocks.values())} s): {law(blocks)}.",
+        f"The same in processor time ({', '.join(f'{t:.2f}' for t in work.values())} s): {law(work)}.",
     ]
 
 
