@@ -88,6 +88,43 @@ def test_a_corrupt_file_is_named_with_the_row_group(parts: Path, engine: str) ->
         fitted(parts, engine=engine)
 
 
+@pytest.mark.parametrize("given", ["blocks", "workers", "whole"])
+def test_a_page_that_differs_from_its_checksum_is_refused(given: str, frame: pd.DataFrame, tmp_path: Path) -> None:
+    """A number that flipped is a number like any other; only the checksum, which Spark writes by default, tells."""
+    path = tmp_path / "part-0.parquet"
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    parquet.write_table(
+        table, path, row_group_size=300, compression="none", use_dictionary=False, write_page_checksum=True
+    )
+    whole = path.read_bytes()
+    at = whole.index(np.float64(frame["x"][450]).tobytes())
+    path.write_bytes(whole[: at + 6] + bytes([whole[at + 6] ^ 8]) + whole[at + 7 :])
+    options = {"blocks": {}, "workers": {"engine": ThreadPoolExecutor(1)}, "whole": {"memory": None}}
+    place = "" if given == "whole" else ", in row group 1"
+    with pytest.raises(pr.DataError, match=rf"part-0\.parquet' could not be read as Parquet{place}: .*[Cc][Rr][Cc]"):
+        fitted(path, "y ~ x", **options[given])
+
+
+@pytest.mark.parametrize("memory", [None, 1])
+def test_places_of_text_that_point_outside_an_arrow_file_are_refused(
+    memory: float | None, frame: pd.DataFrame, tmp_path: Path
+) -> None:
+    """Arrow follows them wherever they point, which ended the process."""
+    path = tmp_path / "part-0.arrow"
+    table = pa.Table.from_pandas(frame, preserve_index=False).cast(
+        pa.schema([("x", pa.float64()), ("g", pa.string()), ("y", pa.int64())])
+    )
+    with pa.ipc.new_file(path, table.schema) as file:
+        file.write_table(table)
+    whole, places = path.read_bytes(), np.arange(901, dtype=np.int32).tobytes()
+    assert whole.count(places) == 1
+    far = np.arange(901, dtype=np.int32)
+    far[-1] = 2_000_000_000
+    path.write_bytes(whole.replace(places, far.tobytes()))
+    with pytest.raises(pr.DataError, match=r"part-0\.arrow' could not be read.*ArrowInvalid"):
+        fitted(path, memory=memory)
+
+
 def test_a_file_cut_off_is_named(parts: Path) -> None:
     path = parts / "part-2.parquet"
     path.write_bytes(path.read_bytes()[:-20])

@@ -22,7 +22,7 @@ from pyarrow import parquet
 
 from pramana.errors import DataError, quoted, suggestion
 from pramana.frames.dialects import CsvFile, dialect_of
-from pramana.frames.files import NULLS, check_header, existing, format_of, unreadable
+from pramana.frames.files import CHECKED, NULLS, check_header, existing, format_of, unreadable
 from pramana.frames.inputs import absence, note_input
 from pramana.frames.levels import is_unsigned
 from pramana.frames.metadata import as_labels, is_text, labels_in, with_labels
@@ -350,10 +350,15 @@ class FileSource(Source):
             scanner = fragment.scanner(
                 schema=self.dataset.schema, columns=wanted.names, batch_size=BATCH, batch_readahead=1
             )
-            yield from scanner.to_batches()
+            for batch in scanner.to_batches():
+                if _format(path) == "ipc":
+                    batch.validate(
+                        full=True
+                    )  # Arrow takes what it finds for lengths and places, and would end the process
+                yield batch
             return
         texts = [field.name for field in wanted if pa.types.is_dictionary(field.type)]
-        options = {"read_dictionary": texts, "buffer_size": BUFFER, "pre_buffer": False}
+        options = {"read_dictionary": texts, "buffer_size": BUFFER, "pre_buffer": False} | CHECKED
         # The footer is parsed once, not with each piece.
         with parquet.ParquetFile(path, metadata=fragment.metadata, **options) as file:
             yield from file.iter_batches(BATCH, row_groups=[g.id for g in fragment.row_groups], columns=wanted.names)
@@ -744,7 +749,10 @@ def _parquet_format(path: Path) -> Any:
         schema = parquet.read_schema(path)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise _broken(path, error) from None
-    return ds.ParquetFileFormat(dictionary_columns=[field.name for field in schema if is_text(field.type)])
+    return ds.ParquetFileFormat(
+        dictionary_columns=[field.name for field in schema if is_text(field.type)],
+        default_fragment_scan_options=ds.ParquetFragmentScanOptions(**CHECKED),
+    )
 
 
 def _csv_format(path: Path, text: Mapping[str, Collection[object]], types: Mapping[str, pa.DataType]) -> Any:
