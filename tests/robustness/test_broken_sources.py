@@ -157,6 +157,29 @@ def test_a_column_of_two_types_is_named_with_both(parts: Path) -> None:
         fitted(parts)
 
 
+@pytest.mark.parametrize("categories", [0, 2])
+@pytest.mark.parametrize("memory", [None, 1])
+def test_numbers_that_are_categories_in_one_file_are_named(memory: float | None, categories: int, parts: Path) -> None:
+    """They would be categories in all files or in none, as the first file says."""
+    path = parts / f"part-{categories}.parquet"
+    for one in parts.iterdir():
+        frame = pd.read_parquet(one).assign(size=np.arange(300) % 3)
+        frame.astype({"size": "category" if one == path else int}).to_parquet(one, index=False)
+    with pytest.raises(pr.DataError, match=r"column 'size' holds categories in one of .*part-0\.parquet' and .*part-"):
+        fitted(parts, "y ~ x + size", memory=memory)
+
+
+@pytest.mark.parametrize("memory", [None, 1])
+def test_notes_of_pandas_that_are_nested_too_deep_are_no_notes(
+    memory: float | None, frame: pd.DataFrame, tmp_path: Path
+) -> None:
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    deep = b'{"columns": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    parquet.write_table(table.replace_schema_metadata({b"pandas": deep}), tmp_path / "a.parquet")
+    found = fitted(tmp_path / "a.parquet", memory=memory)
+    np.testing.assert_allclose(found.estimate, fitted(frame, memory=None).estimate, rtol=1e-9)
+
+
 @pytest.mark.parametrize(("first", "then"), [("int8", "int64"), ("uint8", "int16"), ("int32", "uint32")])
 @pytest.mark.parametrize("memory", [None, 1])
 def test_whole_numbers_have_the_widest_type_of_all_files(

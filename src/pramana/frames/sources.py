@@ -213,6 +213,7 @@ class FileSource(Source):
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 raise _broken(path, error) from None
             check_header(own.names, path)
+            self._refuse_other_labels(path, own)
             for place, column in enumerate(schema):
                 if column.name not in own.names:
                     self._refuse_lacking(path, column.name)
@@ -225,6 +226,15 @@ class FileSource(Source):
                     )
                 schema = schema if wider == column.type else schema.set(place, column.with_type(wider))
         return self if schema is known else replace(self, dataset=_with_schema(self.dataset, schema))
+
+    def _refuse_other_labels(self, path: Path, own: pa.Schema) -> None:
+        """Numbers that are categories in one file and amounts in another would be what the first file says."""
+        differing = set(self.labels) ^ set(labels_in(own))
+        for name in (n for n in own.names if n in differing):
+            raise DataError(
+                f"column {name!r} holds categories in one of {str(self.files[0])!r} and {str(path)!r}, and plain values in the other: convert it "
+                "to one type"
+            )
 
     def _refuse_other_headers(self) -> None:
         """Text files must have the columns of the first; their types are those in which all fields can be written."""
