@@ -132,8 +132,11 @@ def test_a_file_cut_off_is_named(parts: Path) -> None:
         fitted(parts)
 
 
+@pytest.mark.parametrize("engine", ["local", "duckdb"])
 @pytest.mark.parametrize("fault", ["vanishes", "changes"])
-def test_a_file_that_does_not_stay_is_named(parts: Path, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_does_not_stay_is_named(
+    parts: Path, fault: str, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     true = streaming.learn
 
     def learned(*given: Any) -> Any:
@@ -148,7 +151,42 @@ def test_a_file_that_does_not_stay_is_named(parts: Path, fault: str, monkeypatch
 
     monkeypatch.setattr("pramana.analysis.task.learn", learned)
     with pytest.raises(pr.DataError, match=r"part-1\.parquet.*(vanished|changed) while it was read"):
-        fitted(parts)
+        fitted(parts, engine=engine)
+
+
+@pytest.mark.parametrize("name", ["a*.parquet", "a?.parquet", "a[b].parquet"])
+def test_names_of_files_that_read_as_patterns_are_names(name: str, frame: pd.DataFrame, tmp_path: Path) -> None:
+    """DuckDB would read 'ab.parquet' for each of them, and once more as itself."""
+    frame.iloc[:450].to_parquet(tmp_path / name, index=False)
+    frame.iloc[450:].to_parquet(tmp_path / "ab.parquet", index=False)
+    found = fitted(tmp_path, engine="duckdb")
+    np.testing.assert_allclose(found.estimate, fitted(frame, memory=None).estimate, rtol=1e-9)
+
+
+def test_names_of_columns_differ_by_their_large_letters(frame: pd.DataFrame, tmp_path: Path) -> None:
+    """For DuckDB they do not, which takes the first of them."""
+    more = frame.assign(X=frame["x"].to_numpy()[::-1])
+    more.iloc[:450].to_parquet(tmp_path / "a.parquet", index=False)
+    more.iloc[450:][["X", "y", "x", "g"]].to_parquet(tmp_path / "b.parquet", index=False)
+    for formula in ("y ~ x + g", "y ~ X + g"):
+        found, known = fitted(tmp_path, formula, engine="duckdb"), fitted(more, formula, memory=None)
+        np.testing.assert_allclose(found.estimate, known.estimate, rtol=1e-9)
+
+
+@pytest.mark.parametrize("engine", ["local", "duckdb"])
+@pytest.mark.parametrize("memory", [None, 1])
+def test_what_files_hold_outweighs_the_names_of_their_folders(
+    memory: float | None, engine: str, frame: pd.DataFrame, tmp_path: Path
+) -> None:
+    """As it does where a file is read alone."""
+    whole = frame.assign(size=np.arange(900, dtype=np.int32) % 5, part=np.repeat([3, 4, 3], 300))
+    for k, folder in enumerate(("size=7/g=q/part=3", "size=1/g=q/part=4", "size=7/g=q/part=3/more")):
+        (tmp_path / folder).mkdir(parents=True)
+        own = whole.iloc[300 * k : 300 * (k + 1)].drop(columns="part")
+        own.to_parquet(tmp_path / folder / f"{k}.parquet", index=False)
+    files = sorted(tmp_path.rglob("*.parquet"), key=lambda path: path.name)
+    found = fitted(files, "y ~ x + size + part", engine=engine, memory=memory)
+    np.testing.assert_allclose(found.estimate, fitted(whole, "y ~ x + size + part", memory=None).estimate, rtol=1e-9)
 
 
 def test_a_column_of_two_types_is_named_with_both(parts: Path) -> None:
@@ -194,8 +232,8 @@ def test_whole_numbers_have_the_widest_type_of_all_files(
     formula = f"y ~ x + I(size / {high:.3e})"
     found, known = fitted(parts, formula, memory=memory), fitted(whole, formula)
     np.testing.assert_allclose(found.estimate, known.estimate, rtol=1e-8)
-    pieces = fitted(parts, formula, engine=ThreadPoolExecutor(1))
-    np.testing.assert_allclose(pieces.estimate, known.estimate, rtol=1e-8)
+    for engine in (ThreadPoolExecutor(1), "duckdb"):
+        np.testing.assert_allclose(fitted(parts, formula, engine=engine).estimate, known.estimate, rtol=1e-8)
 
 
 def test_a_column_that_one_file_lacks_is_named(parts: Path) -> None:

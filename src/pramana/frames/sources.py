@@ -186,12 +186,9 @@ class FileSource(Source):
             if kind == "ipc"
             else _parquet_format(paths[0])
         )
-        hive = (
-            ds.partitioning(flavor="hive") if any("=" in part for path in paths for part in path.parts[:-1]) else None
-        )
         try:
             stamps = tuple(map(_stamp, paths))
-            found = ds.dataset([str(path) for path in paths], format=form, partitioning=hive)
+            found = ds.dataset([str(path) for path in paths], format=form, partitioning=_by_folder(paths, form))
             names = found.schema.names
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             _blame(paths, form)
@@ -782,6 +779,22 @@ def _csv_format(path: Path, text: Mapping[str, Collection[object]], types: Mappi
         ),
         read_options=csv.ReadOptions(encoding="utf8" if dialect.encoding == "utf-8-sig" else dialect.encoding),
     )
+
+
+def _by_folder(paths: Sequence[Path], form: Any) -> Any:
+    """Columns that the names of folders tell, as "year=2026" does; of one that the files have themselves, theirs are the values."""
+    from pyarrow import dataset as ds
+
+    told: dict[str, list[str]] = {}
+    for part in (part for path in paths for part in path.parts[:-1] if "=" in part):
+        name, _, value = part.partition("=")
+        told.setdefault(name, []).append(value)
+    own = set(ds.dataset(str(paths[0]), format=form).schema.names) if told else set()
+    if not told or own.isdisjoint(told):
+        return ds.partitioning(flavor="hive") if told else None
+    whole = re.compile(r"-?\d{1,9}", re.ASCII)
+    kinds = {n: pa.int32() if all(map(whole.fullmatch, told[n])) else pa.string() for n in told if n not in own}
+    return ds.partitioning(pa.schema(kinds.items()), flavor="hive") if kinds else None
 
 
 def _blame(paths: Sequence[Path], form: Any) -> None:
