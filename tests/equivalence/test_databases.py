@@ -81,7 +81,9 @@ def test_what_is_wrong_with_a_database_is_named(folder: Path, tmp_path: Path) ->
     for path, query, message in (
         (where, "nowhere", "nowhere"),
         (where, "select * frm people", "could not be read"),
-        (where, "create table other (x int)", "read-only"),
+        (where, "create table other (x int)", r"is no single question \(CREATE\)"),
+        (where, "select 1; select 2", r"is no single question \(SELECT, SELECT\)"),
+        (where, ";", r"is no single question \(empty\)"),
         (tmp_path / "none.duckdb", "people", "there is no file"),
         (folder / "parts" / "part-0.parquet", "people", "could not be read"),
     ):
@@ -89,6 +91,23 @@ def test_what_is_wrong_with_a_database_is_named(folder: Path, tmp_path: Path) ->
             pr.fit(pr.mean("inc"), pr.DuckDB(path, query), MECHANISM)
     with pytest.raises(pr.DataError, match=r"'z' is not in the query of .*register\.duckdb"):
         pr.fit(pr.mean("z"), pr.DuckDB(where, "people"), MECHANISM)
+
+
+def test_a_query_of_a_database_writes_nothing(folder: Path, tmp_path: Path) -> None:
+    """DuckDB opens the database for reading only, and would write other files all the same."""
+    own = tmp_path / "own.csv"
+    for query in (f"copy people to '{own}'", f"copy people to '{own}'; select * from people", f"attach '{own}'"):
+        with pytest.raises(pr.DataError, match="is no single question"):
+            pr.fit(pr.mean("inc"), pr.DuckDB(folder / "register.duckdb", query), MECHANISM)
+    assert not list(tmp_path.iterdir())
+    pivot = pr.DuckDB(folder / "register.duckdb", "pivot people on edu using count(*) group by inc")
+    assert "inc" in pivot.names
+
+
+@pytest.mark.parametrize(("path", "query"), [(None, "people"), (5, "people"), ("register.duckdb", None)])
+def test_a_database_is_named_by_text(path: Any, query: Any) -> None:
+    with pytest.raises(pr.DataError, match=r"must be (the path of a DuckDB database|text)"):
+        pr.DuckDB(path, query)
 
 
 def test_a_file_that_changes_under_duckdb_is_named(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -31,6 +32,11 @@ class DuckDB(Source):
     query: str
     kind: FrameKind = field(default="pyarrow", init=False)
 
+    def __post_init__(self) -> None:
+        _refuse_other_than_text(self.query)
+        if not isinstance(self.path, str | os.PathLike):
+            raise DataError(f"path={self.path!r} must be the path of a DuckDB database")
+
     @property
     def label(self) -> str:  # type: ignore[override]
         return f"the query of {str(self.path)!r}"
@@ -45,13 +51,20 @@ class DuckDB(Source):
             raise DataError(f"there is no file {str(self.path)!r}: give the path of a DuckDB database")
         try:
             connection = duckdb.connect(str(self.path), read_only=True)
-            plain = self.query.replace("_", "a").isalnum()
-            found = connection.table(self.query) if plain else connection.sql(self.query)
+            if self.query.replace("_", "a").isalnum():
+                return RelationSource(connection.table(self.query), self.label)
+            kinds = [statement.type.name for statement in duckdb.extract_statements(self.query)]
+            if kinds not in (
+                ["SELECT"],
+                ["MULTI"],
+            ):  # a pivot is several; whatever else runs at once, and may write files
+                raise DataError(
+                    f"{self.label} is no single question ({', '.join(kinds) or 'empty'}): give the name of a table, or one query that starts with "
+                    "'select'"
+                )
+            return RelationSource(connection.sql(self.query), self.label)
         except duckdb.Error as error:
             raise DataError(f"{self.label} could not be read: {quoted(said(error))}") from None
-        if found is None:
-            raise DataError(f"{self.label} returns no records: give a query that starts with 'select'")
-        return RelationSource(found, self.label)
 
     @property
     def schema(self) -> pa.Schema:
@@ -87,6 +100,9 @@ class PostgreSQL(Source):
     timeout: int = 30
     label: str = field(default="the PostgreSQL query", init=False)
     kind: FrameKind = field(default="pyarrow", init=False)
+
+    def __post_init__(self) -> None:
+        _refuse_other_than_text(self.query)
 
     @cached_property
     def _connection(self) -> Any:
@@ -132,3 +148,8 @@ class PostgreSQL(Source):
             self.asked(lambda: cursor.execute(text))
             reader = self.asked(lambda: iter(cursor.fetch_record_batch()))
             yield from even(each(reader, self.asked))
+
+
+def _refuse_other_than_text(query: object) -> None:
+    if not isinstance(query, str):
+        raise DataError(f"query must be text, the name of a table or a query, not {type(query).__name__}")
