@@ -300,6 +300,48 @@ def test_a_reader_beyond_the_budget_says_what_to_do(frame: pd.DataFrame) -> None
         fitted(pa.Table.from_pandas(frame).to_reader(), memory=100)
 
 
+def test_a_reader_that_fails_is_an_error_in_words(frame: pd.DataFrame) -> None:
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+
+    def batches() -> Any:
+        yield from table.to_batches(max_chunksize=400)
+        raise RuntimeError("the line is dead")
+
+    with pytest.raises(pr.DataError, match=r"the reader could not be read: the line is dead \(RuntimeError\)"):
+        fitted(pa.RecordBatchReader.from_batches(table.schema, batches()), memory=1e9)
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, table.schema) as file:
+        file.write_table(table)
+    with pytest.raises(pr.DataError, match=r"the reader could not be read: Expected .*OSError"):
+        fitted(pa.ipc.open_stream(stream.getvalue()[:-2000]), memory=1e9)
+
+
+def test_files_under_two_names_are_refused(parts: Path) -> None:
+    """A pattern that follows a link to its own folder finds every file forty times."""
+    (parts / "again").symlink_to(parts)
+    for given in (str(parts / "**" / "*.parquet"), [parts / "part-0.parquet", parts / "again" / "part-0.parquet"]):
+        with pytest.raises(pr.DataError, match=r"are one file: its records would count twice"):
+            fitted(given)
+    assert fitted(parts).n == 900
+
+
+@pytest.mark.parametrize("target", ["gone.parquet", "lost.parquet"])
+def test_a_link_to_a_lost_file_is_named(target: str, parts: Path) -> None:
+    """Its records would be missing without a word."""
+    (parts / "lost.parquet").symlink_to(parts / target)
+    for given in (parts, str(parts / "*.parquet")):
+        with pytest.raises(pr.DataError, match=r"lost\.parquet' is a link to a file that is not there"):
+            fitted(given)
+
+
+def test_an_empty_name_is_no_folder(parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be the folder that one happens to be in, as where a variable of the shell is not set."""
+    monkeypatch.chdir(parts)
+    assert fitted(".").n == 900
+    with pytest.raises(pr.DataError, match="the name of the file is empty"):
+        fitted("")
+
+
 def test_descriptions_of_several_files_must_agree(parts: Path, frame: pd.DataFrame, tmp_path: Path) -> None:
     for k, keep in enumerate((0.85, 0.85, 0.7)):
         source, out = tmp_path / f"raw-{k}.parquet", tmp_path / "released" / f"part-{k}.parquet"

@@ -174,6 +174,7 @@ class FileSource(Source):
 
         for path in paths:
             note_input(path, "data")
+        _refuse_twice(paths)
         kinds = {_format(path): path.name for path in reversed(paths)}
         if len(kinds) > 1:
             named = "; ".join(f"{kind}: {name!r}" for kind, name in sorted(kinds.items()))
@@ -557,7 +558,14 @@ class HeldSource(Source):
     @classmethod
     def read(cls, reader: Any, memory: float) -> HeldSource:
         why = "the reader gives its records once, and they"
-        return cls(pa.Table.from_batches(_limited(reader, memory, why), reader.schema))
+        try:
+            whole = pa.Table.from_batches(_limited(reader, memory, why), reader.schema)
+            whole.validate(full=True)
+        except DataError:
+            raise
+        except Exception as error:  # of whoever makes the batches
+            raise DataError(f"the reader could not be read: {quoted(said(error))} ({type(error).__name__})") from None
+        return cls(whole)
 
     @property
     def schema(self) -> pa.Schema:
@@ -670,9 +678,11 @@ def _paths(data: Any) -> list[Path] | None:
         return paths
     if not isinstance(data, str | os.PathLike):
         return None
+    if not os.fspath(data):
+        raise DataError("the name of the file is empty: give the path of a CSV or Parquet file, or of a folder")
     path = Path(data)
     if path.is_dir():
-        found = sorted(p for p in path.rglob("*") if p.is_file() and _usable(p.relative_to(path)))
+        found = _there(p for p in path.rglob("*") if _usable(p.relative_to(path)))
         if not found:
             raise DataError(f"folder {str(path)!r} holds no data files: they end in .parquet, .csv, .arrow or the like")
         return found
@@ -680,10 +690,21 @@ def _paths(data: Any) -> list[Path] | None:
         return [path]
     if path.exists() or not any(mark in str(data) for mark in _GLOB):
         return None
-    found = sorted(Path(p) for p in glob(str(path), recursive=True) if Path(p).is_file())  # noqa: PTH207
+    found = _there(Path(p) for p in glob(str(path), recursive=True))  # noqa: PTH207
     if not found:
         raise DataError(f"no file matches {str(data)!r}")
     return found
+
+
+def _there(paths: Iterable[Path]) -> list[Path]:
+    """Files in the order of their names. A link to what is not there is a file that was lost, as on a disk that is not mounted."""
+    found = sorted(paths)
+    for path in found:
+        if path.is_symlink() and not path.exists():
+            raise DataError(
+                f"{str(path)!r} is a link to a file that is not there: restore the file, or remove the link"
+            )
+    return [path for path in found if path.is_file()]
 
 
 def _large(data: Any, memory: float) -> list[Path] | None:
@@ -779,6 +800,19 @@ def _csv_format(path: Path, text: Mapping[str, Collection[object]], types: Mappi
         ),
         read_options=csv.ReadOptions(encoding="utf8" if dialect.encoding == "utf-8-sig" else dialect.encoding),
     )
+
+
+def _refuse_twice(paths: Sequence[Path]) -> None:
+    """A file under two names, as a link that leads back makes many, would have its records counted as often."""
+    places: dict[tuple[int, int], Path] = {}
+    for path in paths:
+        with suppress(OSError):  # whoever reads it says so
+            found = path.stat()
+            known = places.setdefault((found.st_dev, found.st_ino), path)
+            if known is not path:
+                raise DataError(
+                    f"{str(known)!r} and {str(path)!r} are one file: its records would count twice; leave out one of them"
+                )
 
 
 def _by_folder(paths: Sequence[Path], form: Any) -> Any:
