@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -103,6 +104,18 @@ class PostgreSQL(Source):
 
     def __post_init__(self) -> None:
         _refuse_other_than_text(self.query)
+        if not isinstance(self.uri, str) or not self.uri.startswith(("postgresql://", "postgres://")):
+            raise DataError('uri must be text such as "postgresql://user:password@host:5432/database"')
+        columns = self._columns
+        if not isinstance(columns, list | tuple) or not columns or not all(isinstance(one, str) for one in columns):
+            raise DataError(
+                f"order_by={self.order_by!r} must name one or more columns, such as the key of the table: the server gives records in any order"
+            )
+
+    @property
+    def _columns(self) -> Sequence[str]:
+        """The columns that the records are ordered by."""
+        return [self.order_by] if isinstance(self.order_by, str) else self.order_by
 
     @cached_property
     def _connection(self) -> Any:
@@ -115,10 +128,23 @@ class PostgreSQL(Source):
         within = (
             "" if "connect_timeout" in self.uri else f"{'&' if '?' in self.uri else '?'}connect_timeout={self.timeout}"
         )
-        connection = self.asked(lambda: dbapi.connect(self.uri + within), "no PostgreSQL server answered")
+        wrong = ""
+        try:
+            connection = dbapi.connect(self.uri + within)
+        except Exception as error:
+            wrong = self._without_password(said(error))
+        if wrong:  # outside the handler, or Python would chain what was caught
+            raise DataError(f"no PostgreSQL server answered: {quoted(wrong)}")
         with closing(connection.cursor()) as cursor:
             self.asked(lambda: cursor.execute("set transaction isolation level repeatable read read only"))
         return connection
+
+    def _without_password(self, text: str) -> str:
+        """What libpq says of a uri that it cannot read, which is a part of it, and of the password where a mark in that is not encoded."""
+        _, _, password = self.uri.partition("://")[2].rpartition("@")[0].partition(":")
+        if any(part and part in text for part in re.split("[/?#@:]", password)):
+            return "its text is withheld, for it may quote the password, in which other marks than letters must be percent-encoded"
+        return text
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -140,7 +166,7 @@ class PostgreSQL(Source):
 
     @property
     def _ordered(self) -> str:
-        return f"order by {column_list([self.order_by] if isinstance(self.order_by, str) else self.order_by)}"
+        return f"order by {column_list(self._columns)}"
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         text = f"select {column_list(columns)} from ({self._text}) as records {self._ordered}"
