@@ -17,6 +17,7 @@ from pyarrow import dataset, parquet
 import pramana as pr
 from pramana.analysis import streaming
 from pramana.frames import sources
+from soon import soon
 
 M = pr.Mechanism({"y": pr.TransitionMatrix.binary(0.85, 0.85)})
 
@@ -189,6 +190,16 @@ def test_what_files_hold_outweighs_the_names_of_their_folders(
     np.testing.assert_allclose(found.estimate, fitted(whole, "y ~ x + size + part", memory=None).estimate, rtol=1e-9)
 
 
+def test_files_of_many_columns_are_compared_column_by_column(frame: pd.DataFrame, tmp_path: Path) -> None:
+    """And not every column with all names; a message lists some of them."""
+    wide = pa.Table.from_pandas(frame, preserve_index=False)
+    wide = pa.table([*wide.columns, *[wide["x"]] * 6000], names=[*wide.column_names, *(f"c{k}" for k in range(6000))])
+    for k in range(2):
+        parquet.write_table(wide, tmp_path / f"{k}.parquet")
+    with pytest.raises(pr.DataError, match=r"column 'z' is not in .* and 5953 more$"):
+        soon(fitted, tmp_path, "y ~ z", seconds=3.0)
+
+
 def test_a_column_of_two_types_is_named_with_both(parts: Path) -> None:
     pd.read_parquet(parts / "part-1.parquet").astype({"x": str}).to_parquet(parts / "part-1.parquet", index=False)
     with pytest.raises(pr.DataError, match=r"column 'x' is of type .* in .*part-1\.parquet.* and of type double"):
@@ -277,6 +288,7 @@ def test_folders_without_records(parts: Path, frame: pd.DataFrame, tmp_path: Pat
         ("y ~ x", {"weights": np.ones(900)}, "name a column"),
         ("y ~ x", {"memory": "much"}, "is no amount of memory"),
         ("y ~ x", {"memory": 0}, "is no amount of memory"),
+        ("y ~ x", {"memory": []}, "is no amount of memory"),
         ("y ~ z", {}, "column 'z' is not in"),
         ("y ~ x", {"clusters": "z"}, "column 'z' is not in"),
         ("y ~ x", {"design": pr.SurveyDesign(strata="g")}, "every record a sampling unit"),

@@ -110,10 +110,19 @@ class Source(ABC):
         for name in columns:
             if name not in self.names:
                 raise DataError(f"column {name!r} is not in {self.label}: {suggestion(name, self.names, quoted)}")
+            if self.names.count(name) > 1:
+                raise DataError(
+                    f"two columns of {self.label} have the same name, {quoted(repr(name))}: rename or drop one of them"
+                )
             kind = self.schema.field(name).type
             if pa.types.is_nested(kind):
                 raise DataError(
                     f"column {name!r} of {self.label} is of type {_in_words(kind)} and cannot be used: give numbers, text or true and false"
+                )
+            if isinstance(kind, pa.OpaqueType):
+                raise DataError(
+                    f"column {name!r} of {self.label} is of type {kind.type_name}, which Arrow does not have: cast it in the query, such as numeric "
+                    "to double precision"
                 )
 
     def table(self, batch: pa.RecordBatch | pa.Table) -> Table:
@@ -212,14 +221,15 @@ class FileSource(Source):
                 raise _broken(path, error) from None
             check_header(own.names, path)
             self._refuse_other_labels(path, own)
+            types = {field.name: field.type for field in own}
             for place, column in enumerate(schema):
-                if column.name not in own.names:
+                if column.name not in types:
                     self._refuse_lacking(path, column.name)
                     continue
-                wider = _common(own.field(column.name).type, column.type)
+                wider = _common(types[column.name], column.type)
                 if wider is None:
                     raise DataError(
-                        f"column {column.name!r} is of type {_in_words(own.field(column.name).type)} in {str(path)!r} and of type {_in_words(column.type)} in "
+                        f"column {column.name!r} is of type {_in_words(types[column.name])} in {str(path)!r} and of type {_in_words(column.type)} in "
                         f"{str(self.files[0])!r}: convert it to one type"
                     )
                 schema = schema if wider == column.type else schema.set(place, column.with_type(wider))
@@ -241,7 +251,7 @@ class FileSource(Source):
         form = _csv_format(self.files[0], dict.fromkeys(self.names, ()), {}) if len(self.files) > 1 else None
         for path in self.files[1:]:
             try:
-                names = ds.dataset(str(path), format=form).schema.names
+                names = set(ds.dataset(str(path), format=form).schema.names)
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 _check_csv_header(path)
                 raise _broken(path, error) from None
