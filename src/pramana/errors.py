@@ -323,6 +323,10 @@ def listing(values: Iterable[object], limit: int = 5) -> str:
     return shown if len(items) <= limit else f"{shown} and {len(items) - limit} more"
 
 
+_MOST = 50
+"""Options that a message lists."""
+
+
 def suggestion(value: str, options: Iterable[str], show: Callable[[str], str] = str) -> str:
     """A closing phrase that names the nearest option and all of them, these as `show` has it.
 
@@ -334,5 +338,5 @@ def suggestion(value: str, options: Iterable[str], show: Callable[[str], str] = 
     known = [str(option) for option in options]
     folded = {option.lower(): option for option in known}
     close = difflib.get_close_matches(str(value).lower(), folded, n=1, cutoff=0.5)
-    listed = show(", ".join(known))
+    listed = show(", ".join(known[:_MOST])) + (f" and {len(known) - _MOST} more" if len(known) > _MOST else "")
     return f"did you mean {folded[close[0]]!r}? Known: {listed}" if close else f"known are {listed}"

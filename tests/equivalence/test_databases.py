@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import dataset
 from test_sources import MECHANISM, QUESTIONS, SAMPLINGS, N, data  # noqa: F401
 
 import pramana as pr
@@ -81,7 +85,9 @@ def test_what_is_wrong_with_a_database_is_named(folder: Path, tmp_path: Path) ->
     for path, query, message in (
         (where, "nowhere", "nowhere"),
         (where, "select * frm people", "could not be read"),
-        (where, "create table other (x int)", "read-only"),
+        (where, "create table other (x int)", r"is no single question \(CREATE\)"),
+        (where, "select 1; select 2", r"is no single question \(SELECT, SELECT\)"),
+        (where, ";", r"is no single question \(empty\)"),
         (tmp_path / "none.duckdb", "people", "there is no file"),
         (folder / "parts" / "part-0.parquet", "people", "could not be read"),
     ):
@@ -89,6 +95,65 @@ def test_what_is_wrong_with_a_database_is_named(folder: Path, tmp_path: Path) ->
             pr.fit(pr.mean("inc"), pr.DuckDB(path, query), MECHANISM)
     with pytest.raises(pr.DataError, match=r"'z' is not in the query of .*register\.duckdb"):
         pr.fit(pr.mean("z"), pr.DuckDB(where, "people"), MECHANISM)
+
+
+def test_a_query_of_a_database_writes_nothing(folder: Path, tmp_path: Path) -> None:
+    """DuckDB opens the database for reading only, and would write other files all the same."""
+    own = tmp_path / "own.csv"
+    for query in (f"copy people to '{own}'", f"copy people to '{own}'; select * from people", f"attach '{own}'"):
+        with pytest.raises(pr.DataError, match="is no single question"):
+            pr.fit(pr.mean("inc"), pr.DuckDB(folder / "register.duckdb", query), MECHANISM)
+    assert not list(tmp_path.iterdir())
+    pivot = pr.DuckDB(folder / "register.duckdb", "pivot people on edu using count(*) group by inc")
+    assert "inc" in pivot.names
+
+
+@pytest.mark.parametrize(("path", "query"), [(None, "people"), (5, "people"), ("register.duckdb", None)])
+def test_a_database_is_named_by_text(path: Any, query: Any) -> None:
+    with pytest.raises(pr.DataError, match=r"must be (the path of a DuckDB database|text)"):
+        pr.DuckDB(path, query)
+
+
+@pytest.mark.parametrize(
+    ("uri", "order_by", "message"),
+    [
+        (None, "id", "uri must be text"),
+        ("host=h password=zqx1", "id", "uri must be text"),
+        ("http://u:zqx1@h/d", "id", "uri must be text"),
+        ("postgresql://h/d", None, "order_by=None must name"),
+        ("postgresql://h/d", [], r"order_by=\[\] must name"),
+        ("postgresql://h/d", ["id", 5], "must name one or more columns"),
+    ],
+)
+def test_a_server_is_named_by_a_uri_and_an_order(uri: Any, order_by: Any, message: str) -> None:
+    with pytest.raises(pr.DataError, match=message) as refusal:
+        pr.PostgreSQL(uri, "people", order_by)
+    assert "zqx1" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(("password", "quoted"), [("zqx1/2", "zqx1"), ("zqx1@2", "2@h"), ("zqx1%zz", "zqx1%zz")])
+def test_a_uri_that_cannot_be_read_does_not_show_its_password(
+    password: str, quoted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As libpq does, which quotes the part that it stumbles over."""
+
+    def connect(_: str) -> None:
+        raise ValueError(f'invalid port number: "{quoted}"')
+
+    module = SimpleNamespace(dbapi=SimpleNamespace(connect=connect))
+    monkeypatch.setitem(sys.modules, "adbc_driver_postgresql", module)
+    with pytest.raises(pr.DataError, match="its text is withheld, for it may quote the password") as refusal:
+        pr.fit(pr.mean("inc"), pr.PostgreSQL(f"postgresql://u:{password}@h/d", "people", "id"), MECHANISM)
+    assert refusal.value.__context__ is None
+    with pytest.raises(pr.DataError, match="no PostgreSQL server answered: invalid port"):
+        pr.fit(pr.mean("inc"), pr.PostgreSQL("postgresql://u:other@h/d", "people", "id"), MECHANISM)
+
+
+def test_two_columns_of_one_name_in_a_dataset_are_named(data: pd.DataFrame) -> None:  # noqa: F811
+    table = pa.Table.from_pandas(data, preserve_index=False)
+    twice = dataset.dataset(pa.table([*table.columns, table["x"]], names=[*table.column_names, "x"]))
+    with pytest.raises(pr.DataError, match="two columns of the dataset have the same name, 'x'"):
+        pr.fit("inc ~ x", twice, MECHANISM, memory=1)
 
 
 def test_a_file_that_changes_under_duckdb_is_named(

@@ -135,6 +135,12 @@ def test_postgresql_names_what_is_wrong(postgres: str) -> None:
         pr.fit(pr.mean("y"), pr.PostgreSQL(postgres, "nowhere", order_by="id"), MECHANISM)
     with pytest.raises(pr.DataError, match="'z' is not in the PostgreSQL query"):
         pr.fit(pr.mean("z"), pr.PostgreSQL(postgres, "people", order_by="id"), MECHANISM)
+    for what, message in (
+        ("y, id, y as y", "two columns of the PostgreSQL query have the same name, 'y'"),
+        ("y::numeric as y, id", r"column 'y' .* is of type numeric, which Arrow does not have: cast it"),
+    ):
+        with pytest.raises(pr.DataError, match=message):
+            pr.fit(pr.mean("y"), pr.PostgreSQL(postgres, f"select {what} from people", order_by="id"), MECHANISM)
     away = pr.PostgreSQL("postgresql://someone:secret@127.0.0.1:9/base", "people", order_by="id", timeout=2)
     with pytest.raises(pr.DataError, match="no PostgreSQL server answered") as found:
         pr.fit(pr.mean("y"), away, MECHANISM)

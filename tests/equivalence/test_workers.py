@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import pickle
 import signal
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -296,6 +299,43 @@ def test_a_cluster_that_is_not_there_is_named(folder: Path) -> None:
         pr.fit("inc ~ x", folder / "parts", MECHANISM, memory=1, engine=engine)
     with pytest.raises(pr.PramanaError, match="knows no cluster"):
         pr.fit("inc ~ x", folder / "parts", MECHANISM, memory=1, engine="dask")
+
+
+@pytest.mark.parametrize("greeting", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_whoever_listens_and_is_no_scheduler_is_waited_for_no_longer_than_stated(greeting: bytes, folder: Path) -> None:
+    """Dask waits for ever for its first word, and takes any other for the length of a message."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        met: list[socket.socket] = []
+
+        def answers() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    met.append(server.accept()[0])
+                    met[-1].sendall(greeting)
+
+        threading.Thread(target=answers, daemon=True).start()
+        engine = pr.DaskEngine(f"tcp://127.0.0.1:{server.getsockname()[1]}", timeout=0.5)
+        with ThreadPoolExecutor(1) as pool:
+            fitted = pool.submit(pr.fit, "inc ~ x", folder / "parts", MECHANISM, memory=1, engine=engine)
+            try:
+                with pytest.raises(pr.PramanaError, match=r"no Dask scheduler answered at .* within 0\.5 seconds"):
+                    fitted.result(timeout=30)
+            finally:
+                for one in met:
+                    one.close()
+
+
+@pytest.mark.parametrize(("address", "message"), [(5, "was given int"), ("tls://127.0.0.1:9", "no Dask scheduler")])
+def test_an_address_that_dask_cannot_use_is_refused_in_words(address: Any, message: str, folder: Path) -> None:
+    with pytest.raises(pr.PramanaError, match=message):
+        pr.fit("inc ~ x", folder / "parts", MECHANISM, memory=1, engine=pr.DaskEngine(address, timeout=0.5))
+
+
+def test_a_pool_that_was_shut_down_is_named(folder: Path) -> None:
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()
+    with pytest.raises(pr.PramanaError, match="the pool of engine= takes no work"):
+        pr.fit("inc ~ x", folder / "parts", MECHANISM, memory=1, engine=pool)
 
 
 def test_a_broken_pool_is_named(folder: Path) -> None:

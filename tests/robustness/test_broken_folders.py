@@ -25,7 +25,7 @@ import pramana as pr
 from pramana.disclosure.release.policy import AuditRule, Policy
 from pramana.errors import PramanaWarning
 from pramana.frames import documents, processes, writing
-from pramana.frames.blocks import csv_files
+from pramana.frames.blocks import csv_files, parquet_files
 
 LEVELS = ["low", "mid", "high"]
 M = pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(LEVELS, 0.7)})
@@ -195,6 +195,23 @@ def test_nothing_of_the_custodians_lies_in_the_folder(what: str, place: Path) ->
     with pytest.raises(pr.PramanaError, match=rf"{what} '{what}' would lie beside|exists|is read here as"):
         pr.release(place / "in", place / "out", M, **options)
     assert own.exists()
+
+
+def test_types_of_columns_are_asked_for_once_a_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not once a column: a file of 10,000 columns would take minutes."""
+    asked: list[int] = []
+    types = parquet_files.ParquetReader.types
+    monkeypatch.setattr(
+        parquet_files.ParquetReader,
+        "types",
+        property(lambda reader: [asked.append(1), types.fget(reader)][1]),  # type: ignore[attr-defined]
+    )
+    (place / "wide").mkdir()
+    for k in range(2):
+        wide = pd.DataFrame({"edu": LEVELS * 10, **{f"c{j}": 0.0 for j in range(50)}})
+        wide.to_parquet(place / "wide" / f"{k}.parquet", index=False)
+    pr.release(place / "wide", place / "out", M)
+    assert 0 < len(asked) < 30
 
 
 def test_an_empty_folder_is_taken_and_a_release_replaced_with_force(place: Path) -> None:

@@ -17,6 +17,7 @@ from pyarrow import dataset, parquet
 import pramana as pr
 from pramana.analysis import streaming
 from pramana.frames import sources
+from soon import soon
 
 M = pr.Mechanism({"y": pr.TransitionMatrix.binary(0.85, 0.85)})
 
@@ -88,6 +89,43 @@ def test_a_corrupt_file_is_named_with_the_row_group(parts: Path, engine: str) ->
         fitted(parts, engine=engine)
 
 
+@pytest.mark.parametrize("given", ["blocks", "workers", "whole"])
+def test_a_page_that_differs_from_its_checksum_is_refused(given: str, frame: pd.DataFrame, tmp_path: Path) -> None:
+    """A number that flipped is a number like any other; only the checksum, which Spark writes by default, tells."""
+    path = tmp_path / "part-0.parquet"
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    parquet.write_table(
+        table, path, row_group_size=300, compression="none", use_dictionary=False, write_page_checksum=True
+    )
+    whole = path.read_bytes()
+    at = whole.index(np.float64(frame["x"][450]).tobytes())
+    path.write_bytes(whole[: at + 6] + bytes([whole[at + 6] ^ 8]) + whole[at + 7 :])
+    options = {"blocks": {}, "workers": {"engine": ThreadPoolExecutor(1)}, "whole": {"memory": None}}
+    place = "" if given == "whole" else ", in row group 1"
+    with pytest.raises(pr.DataError, match=rf"part-0\.parquet' could not be read as Parquet{place}: .*[Cc][Rr][Cc]"):
+        fitted(path, "y ~ x", **options[given])
+
+
+@pytest.mark.parametrize("memory", [None, 1])
+def test_places_of_text_that_point_outside_an_arrow_file_are_refused(
+    memory: float | None, frame: pd.DataFrame, tmp_path: Path
+) -> None:
+    """Arrow follows them wherever they point, which ended the process."""
+    path = tmp_path / "part-0.arrow"
+    table = pa.Table.from_pandas(frame, preserve_index=False).cast(
+        pa.schema([("x", pa.float64()), ("g", pa.string()), ("y", pa.int64())])
+    )
+    with pa.ipc.new_file(path, table.schema) as file:
+        file.write_table(table)
+    whole, places = path.read_bytes(), np.arange(901, dtype=np.int32).tobytes()
+    assert whole.count(places) == 1
+    far = np.arange(901, dtype=np.int32)
+    far[-1] = 2_000_000_000
+    path.write_bytes(whole.replace(places, far.tobytes()))
+    with pytest.raises(pr.DataError, match=r"part-0\.arrow' could not be read.*ArrowInvalid"):
+        fitted(path, memory=memory)
+
+
 def test_a_file_cut_off_is_named(parts: Path) -> None:
     path = parts / "part-2.parquet"
     path.write_bytes(path.read_bytes()[:-20])
@@ -95,8 +133,11 @@ def test_a_file_cut_off_is_named(parts: Path) -> None:
         fitted(parts)
 
 
+@pytest.mark.parametrize("engine", ["local", "duckdb"])
 @pytest.mark.parametrize("fault", ["vanishes", "changes"])
-def test_a_file_that_does_not_stay_is_named(parts: Path, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_does_not_stay_is_named(
+    parts: Path, fault: str, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     true = streaming.learn
 
     def learned(*given: Any) -> Any:
@@ -111,13 +152,81 @@ def test_a_file_that_does_not_stay_is_named(parts: Path, fault: str, monkeypatch
 
     monkeypatch.setattr("pramana.analysis.task.learn", learned)
     with pytest.raises(pr.DataError, match=r"part-1\.parquet.*(vanished|changed) while it was read"):
-        fitted(parts)
+        fitted(parts, engine=engine)
+
+
+@pytest.mark.parametrize("name", ["a*.parquet", "a?.parquet", "a[b].parquet"])
+def test_names_of_files_that_read_as_patterns_are_names(name: str, frame: pd.DataFrame, tmp_path: Path) -> None:
+    """DuckDB would read 'ab.parquet' for each of them, and once more as itself."""
+    frame.iloc[:450].to_parquet(tmp_path / name, index=False)
+    frame.iloc[450:].to_parquet(tmp_path / "ab.parquet", index=False)
+    found = fitted(tmp_path, engine="duckdb")
+    np.testing.assert_allclose(found.estimate, fitted(frame, memory=None).estimate, rtol=1e-9)
+
+
+def test_names_of_columns_differ_by_their_large_letters(frame: pd.DataFrame, tmp_path: Path) -> None:
+    """For DuckDB they do not, which takes the first of them."""
+    more = frame.assign(X=frame["x"].to_numpy()[::-1])
+    more.iloc[:450].to_parquet(tmp_path / "a.parquet", index=False)
+    more.iloc[450:][["X", "y", "x", "g"]].to_parquet(tmp_path / "b.parquet", index=False)
+    for formula in ("y ~ x + g", "y ~ X + g"):
+        found, known = fitted(tmp_path, formula, engine="duckdb"), fitted(more, formula, memory=None)
+        np.testing.assert_allclose(found.estimate, known.estimate, rtol=1e-9)
+
+
+@pytest.mark.parametrize("engine", ["local", "duckdb"])
+@pytest.mark.parametrize("memory", [None, 1])
+def test_what_files_hold_outweighs_the_names_of_their_folders(
+    memory: float | None, engine: str, frame: pd.DataFrame, tmp_path: Path
+) -> None:
+    """As it does where a file is read alone."""
+    whole = frame.assign(size=np.arange(900, dtype=np.int32) % 5, part=np.repeat([3, 4, 3], 300))
+    for k, folder in enumerate(("size=7/g=q/part=3", "size=1/g=q/part=4", "size=7/g=q/part=3/more")):
+        (tmp_path / folder).mkdir(parents=True)
+        own = whole.iloc[300 * k : 300 * (k + 1)].drop(columns="part")
+        own.to_parquet(tmp_path / folder / f"{k}.parquet", index=False)
+    files = sorted(tmp_path.rglob("*.parquet"), key=lambda path: path.name)
+    found = fitted(files, "y ~ x + size + part", engine=engine, memory=memory)
+    np.testing.assert_allclose(found.estimate, fitted(whole, "y ~ x + size + part", memory=None).estimate, rtol=1e-9)
+
+
+def test_files_of_many_columns_are_compared_column_by_column(frame: pd.DataFrame, tmp_path: Path) -> None:
+    """And not every column with all names; a message lists some of them."""
+    wide = pa.Table.from_pandas(frame, preserve_index=False)
+    wide = pa.table([*wide.columns, *[wide["x"]] * 6000], names=[*wide.column_names, *(f"c{k}" for k in range(6000))])
+    for k in range(2):
+        parquet.write_table(wide, tmp_path / f"{k}.parquet")
+    with pytest.raises(pr.DataError, match=r"column 'z' is not in .* and 5953 more$"):
+        soon(fitted, tmp_path, "y ~ z", seconds=3.0)
 
 
 def test_a_column_of_two_types_is_named_with_both(parts: Path) -> None:
     pd.read_parquet(parts / "part-1.parquet").astype({"x": str}).to_parquet(parts / "part-1.parquet", index=False)
     with pytest.raises(pr.DataError, match=r"column 'x' is of type .* in .*part-1\.parquet.* and of type double"):
         fitted(parts)
+
+
+@pytest.mark.parametrize("categories", [0, 2])
+@pytest.mark.parametrize("memory", [None, 1])
+def test_numbers_that_are_categories_in_one_file_are_named(memory: float | None, categories: int, parts: Path) -> None:
+    """They would be categories in all files or in none, as the first file says."""
+    path = parts / f"part-{categories}.parquet"
+    for one in parts.iterdir():
+        frame = pd.read_parquet(one).assign(size=np.arange(300) % 3)
+        frame.astype({"size": "category" if one == path else int}).to_parquet(one, index=False)
+    with pytest.raises(pr.DataError, match=r"column 'size' holds categories in one of .*part-0\.parquet' and .*part-"):
+        fitted(parts, "y ~ x + size", memory=memory)
+
+
+@pytest.mark.parametrize("memory", [None, 1])
+def test_notes_of_pandas_that_are_nested_too_deep_are_no_notes(
+    memory: float | None, frame: pd.DataFrame, tmp_path: Path
+) -> None:
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    deep = b'{"columns": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    parquet.write_table(table.replace_schema_metadata({b"pandas": deep}), tmp_path / "a.parquet")
+    found = fitted(tmp_path / "a.parquet", memory=memory)
+    np.testing.assert_allclose(found.estimate, fitted(frame, memory=None).estimate, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("first", "then"), [("int8", "int64"), ("uint8", "int16"), ("int32", "uint32")])
@@ -134,8 +243,8 @@ def test_whole_numbers_have_the_widest_type_of_all_files(
     formula = f"y ~ x + I(size / {high:.3e})"
     found, known = fitted(parts, formula, memory=memory), fitted(whole, formula)
     np.testing.assert_allclose(found.estimate, known.estimate, rtol=1e-8)
-    pieces = fitted(parts, formula, engine=ThreadPoolExecutor(1))
-    np.testing.assert_allclose(pieces.estimate, known.estimate, rtol=1e-8)
+    for engine in (ThreadPoolExecutor(1), "duckdb"):
+        np.testing.assert_allclose(fitted(parts, formula, engine=engine).estimate, known.estimate, rtol=1e-8)
 
 
 def test_a_column_that_one_file_lacks_is_named(parts: Path) -> None:
@@ -179,6 +288,7 @@ def test_folders_without_records(parts: Path, frame: pd.DataFrame, tmp_path: Pat
         ("y ~ x", {"weights": np.ones(900)}, "name a column"),
         ("y ~ x", {"memory": "much"}, "is no amount of memory"),
         ("y ~ x", {"memory": 0}, "is no amount of memory"),
+        ("y ~ x", {"memory": []}, "is no amount of memory"),
         ("y ~ z", {}, "column 'z' is not in"),
         ("y ~ x", {"clusters": "z"}, "column 'z' is not in"),
         ("y ~ x", {"design": pr.SurveyDesign(strata="g")}, "every record a sampling unit"),
@@ -200,6 +310,48 @@ def test_a_lazy_frame_that_fails_is_the_users_to_mend(frame: pd.DataFrame) -> No
 def test_a_reader_beyond_the_budget_says_what_to_do(frame: pd.DataFrame) -> None:
     with pytest.raises(pr.DataError, match="gives its records once"):
         fitted(pa.Table.from_pandas(frame).to_reader(), memory=100)
+
+
+def test_a_reader_that_fails_is_an_error_in_words(frame: pd.DataFrame) -> None:
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+
+    def batches() -> Any:
+        yield from table.to_batches(max_chunksize=400)
+        raise RuntimeError("the line is dead")
+
+    with pytest.raises(pr.DataError, match=r"the reader could not be read: the line is dead \(RuntimeError\)"):
+        fitted(pa.RecordBatchReader.from_batches(table.schema, batches()), memory=1e9)
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, table.schema) as file:
+        file.write_table(table)
+    with pytest.raises(pr.DataError, match=r"the reader could not be read: Expected .*OSError"):
+        fitted(pa.ipc.open_stream(stream.getvalue()[:-2000]), memory=1e9)
+
+
+def test_files_under_two_names_are_refused(parts: Path) -> None:
+    """A pattern that follows a link to its own folder finds every file forty times."""
+    (parts / "again").symlink_to(parts)
+    for given in (str(parts / "**" / "*.parquet"), [parts / "part-0.parquet", parts / "again" / "part-0.parquet"]):
+        with pytest.raises(pr.DataError, match=r"are one file: its records would count twice"):
+            fitted(given)
+    assert fitted(parts).n == 900
+
+
+@pytest.mark.parametrize("target", ["gone.parquet", "lost.parquet"])
+def test_a_link_to_a_lost_file_is_named(target: str, parts: Path) -> None:
+    """Its records would be missing without a word."""
+    (parts / "lost.parquet").symlink_to(parts / target)
+    for given in (parts, str(parts / "*.parquet")):
+        with pytest.raises(pr.DataError, match=r"lost\.parquet' is a link to a file that is not there"):
+            fitted(given)
+
+
+def test_an_empty_name_is_no_folder(parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be the folder that one happens to be in, as where a variable of the shell is not set."""
+    monkeypatch.chdir(parts)
+    assert fitted(".").n == 900
+    with pytest.raises(pr.DataError, match="the name of the file is empty"):
+        fitted("")
 
 
 def test_descriptions_of_several_files_must_agree(parts: Path, frame: pd.DataFrame, tmp_path: Path) -> None:

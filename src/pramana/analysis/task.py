@@ -371,7 +371,7 @@ def bytes_of(memory: float | str | None) -> float:
     """
     if memory is None:
         return MEMORY
-    memory = str(memory) if isinstance(memory, bool) else memory  # which is no number of bytes
+    memory = memory if type(memory) in (int, float) else str(memory)
     found = re.fullmatch(r"\s*([0-9.]+)\s*([kMGT]?)i?B?\s*", str(memory), re.IGNORECASE)
     try:
         size = float(memory) if found is None else float(found[1]) * 1000.0 ** " kmgt".index(found[2].lower() or " ")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event
 from typing import Any, TypeVar
@@ -103,14 +106,48 @@ def _client(distributed: Any, address: str | None, timeout: float) -> Any:
     import dask
 
     address = address or dask.config.get("scheduler-address", None)
+    if not isinstance(address, str | None):
+        raise PramanaError(
+            f"DaskEngine takes a distributed.Client or the address of a scheduler, and was given {type(address).__name__}"
+        )
     try:
+        if address and _is_new(distributed, address):
+            _greet(distributed, address, timeout)
         return distributed.get_client(address, timeout=timeout)
     except ValueError:
         raise PramanaError(
             f"engine='dask' knows no cluster (address {address!r}): make a distributed.Client(...) before, set DASK_SCHEDULER_ADDRESS, or "
             "give engine=DaskEngine('tcp://host:8786')"
         ) from None
-    except OSError:
+    except (
+        OSError,
+        TypeError,
+        MemoryError,
+    ):  # of whoever listens there and is none, Dask reads any number for a length
         raise PramanaError(
             f"no Dask scheduler answered at {address} within {timeout:g} seconds: is it running, and is the address right?"
         ) from None
+
+
+def _is_new(distributed: Any, address: str) -> bool:
+    """Whether a client would be made for the address: neither a task of Dask asks, nor is there one already."""
+    with suppress(ValueError):
+        distributed.get_worker()
+        return False
+    with suppress(ValueError):
+        known = distributed.Client.current().scheduler
+        return known is None or known.address != address
+    return True
+
+
+def _greet(distributed: Any, address: str, timeout: float) -> None:
+    """Exchange the first words with a scheduler: a client would wait for them for ever where whoever listens says nothing."""
+    from distributed.comm.core import connect
+
+    async def exchanged() -> None:
+        known = distributed.Security().get_connection_args("client")
+        met = await asyncio.wait_for(connect(address, timeout=timeout, **known), timeout)  # type: ignore[no-untyped-call]
+        await met.close()
+
+    with ThreadPoolExecutor(1) as pool:  # a notebook has a loop of its own in this thread
+        pool.submit(lambda: asyncio.run(exchanged())).result()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -33,11 +33,19 @@ class ExecutorEngine(Workers):
         sent = work if isinstance(self.executor, ThreadPoolExecutor) else Sent.of(work)
         most = self.ahead or 4 * cores()
         try:
-            yield from in_order(lambda job: self.executor.submit(sent, job), jobs, most)
+            yield from in_order(lambda job: self._given(sent, job), jobs, most)
         except BrokenExecutor:
             raise PramanaError(
                 "a process of the pool died: the pool is broken. Did it run out of memory? Make a new one with fewer processes, and fit again"
             ) from None
+
+    def _given(self, sent: Callable[[J], T], job: J) -> Future[T]:
+        try:
+            return self.executor.submit(sent, job)
+        except BrokenExecutor:
+            raise
+        except RuntimeError as error:
+            raise PramanaError(f"the pool of engine= takes no work ({error}): make a new one, and fit again") from None
 
 
 @dataclass(frozen=True)

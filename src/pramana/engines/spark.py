@@ -37,8 +37,8 @@ class SparkEngine(Workers):
         session, answer, waiting = self.session or _session(), _answering(Sent.of(work)), iter(jobs)
         while group := list(islice(waiting, self.ahead)):
             rows = pa.table({"place": range(len(group)), "content": [pickle.dumps(job) for job in group]})
-            spread = session.createDataFrame(rows).repartitionByRange(len(group), "place")
             try:
+                spread = session.createDataFrame(rows).repartitionByRange(len(group), "place")
                 found = spread.mapInArrow(answer, "place long, content binary").collect()
             except Exception as error:
                 raise PramanaError(f"Spark gave up: {str(error).splitlines()[0][:300]}") from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -31,6 +33,11 @@ class DuckDB(Source):
     query: str
     kind: FrameKind = field(default="pyarrow", init=False)
 
+    def __post_init__(self) -> None:
+        _refuse_other_than_text(self.query)
+        if not isinstance(self.path, str | os.PathLike):
+            raise DataError(f"path={self.path!r} must be the path of a DuckDB database")
+
     @property
     def label(self) -> str:  # type: ignore[override]
         return f"the query of {str(self.path)!r}"
@@ -45,13 +52,20 @@ class DuckDB(Source):
             raise DataError(f"there is no file {str(self.path)!r}: give the path of a DuckDB database")
         try:
             connection = duckdb.connect(str(self.path), read_only=True)
-            plain = self.query.replace("_", "a").isalnum()
-            found = connection.table(self.query) if plain else connection.sql(self.query)
+            if self.query.replace("_", "a").isalnum():
+                return RelationSource(connection.table(self.query), self.label)
+            kinds = [statement.type.name for statement in duckdb.extract_statements(self.query)]
+            if kinds not in (
+                ["SELECT"],
+                ["MULTI"],
+            ):  # a pivot is several; whatever else runs at once, and may write files
+                raise DataError(
+                    f"{self.label} is no single question ({', '.join(kinds) or 'empty'}): give the name of a table, or one query that starts with "
+                    "'select'"
+                )
+            return RelationSource(connection.sql(self.query), self.label)
         except duckdb.Error as error:
             raise DataError(f"{self.label} could not be read: {quoted(said(error))}") from None
-        if found is None:
-            raise DataError(f"{self.label} returns no records: give a query that starts with 'select'")
-        return RelationSource(found, self.label)
 
     @property
     def schema(self) -> pa.Schema:
@@ -88,6 +102,21 @@ class PostgreSQL(Source):
     label: str = field(default="the PostgreSQL query", init=False)
     kind: FrameKind = field(default="pyarrow", init=False)
 
+    def __post_init__(self) -> None:
+        _refuse_other_than_text(self.query)
+        if not isinstance(self.uri, str) or not self.uri.startswith(("postgresql://", "postgres://")):
+            raise DataError('uri must be text such as "postgresql://user:password@host:5432/database"')
+        columns = self._columns
+        if not isinstance(columns, list | tuple) or not columns or not all(isinstance(one, str) for one in columns):
+            raise DataError(
+                f"order_by={self.order_by!r} must name one or more columns, such as the key of the table: the server gives records in any order"
+            )
+
+    @property
+    def _columns(self) -> Sequence[str]:
+        """The columns that the records are ordered by."""
+        return [self.order_by] if isinstance(self.order_by, str) else self.order_by
+
     @cached_property
     def _connection(self) -> Any:
         try:
@@ -99,10 +128,23 @@ class PostgreSQL(Source):
         within = (
             "" if "connect_timeout" in self.uri else f"{'&' if '?' in self.uri else '?'}connect_timeout={self.timeout}"
         )
-        connection = self.asked(lambda: dbapi.connect(self.uri + within), "no PostgreSQL server answered")
+        wrong = ""
+        try:
+            connection = dbapi.connect(self.uri + within)
+        except Exception as error:
+            wrong = self._without_password(said(error))
+        if wrong:  # outside the handler, or Python would chain what was caught
+            raise DataError(f"no PostgreSQL server answered: {quoted(wrong)}")
         with closing(connection.cursor()) as cursor:
             self.asked(lambda: cursor.execute("set transaction isolation level repeatable read read only"))
         return connection
+
+    def _without_password(self, text: str) -> str:
+        """What libpq says of a uri that it cannot read, which is a part of it, and of the password where a mark in that is not encoded."""
+        _, _, password = self.uri.partition("://")[2].rpartition("@")[0].partition(":")
+        if any(part and part in text for part in re.split("[/?#@:]", password)):
+            return "its text is withheld, for it may quote the password, in which other marks than letters must be percent-encoded"
+        return text
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -124,7 +166,7 @@ class PostgreSQL(Source):
 
     @property
     def _ordered(self) -> str:
-        return f"order by {column_list([self.order_by] if isinstance(self.order_by, str) else self.order_by)}"
+        return f"order by {column_list(self._columns)}"
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         text = f"select {column_list(columns)} from ({self._text}) as records {self._ordered}"
@@ -132,3 +174,8 @@ class PostgreSQL(Source):
             self.asked(lambda: cursor.execute(text))
             reader = self.asked(lambda: iter(cursor.fetch_record_batch()))
             yield from even(each(reader, self.asked))
+
+
+def _refuse_other_than_text(query: object) -> None:
+    if not isinstance(query, str):
+        raise DataError(f"query must be text, the name of a table or a query, not {type(query).__name__}")

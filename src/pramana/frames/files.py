@@ -9,6 +9,8 @@ from pramana.errors import DataError, listing, quoted, suggestion
 from pramana.frames.inputs import absence, note_input
 
 NULLS = ("", "NA", "NaN", "nan", "null", "NULL")
+CHECKED = {"page_checksum_verification": True}
+"""How Parquet is read: Arrow would believe a page that differs from the checksum that Spark, say, wrote with it."""
 _TEXTS = (".csv", ".tsv", ".tab", ".txt")
 _ENDINGS = {e + z: "csv" for e in _TEXTS for z in ("", ".gz")} | {".parquet": "parquet", ".pq": "parquet"}
 

@@ -21,11 +21,11 @@ def labels_in(schema: pa.Schema) -> tuple[str, ...]:
     """Columns that were categories of pandas and that Parquet keeps as numbers, dates or the like: labels, and no amounts."""
     try:
         known = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("columns", [])
-        names = [c["field_name"] for c in known if c["pandas_type"] == "categorical"]
-    except (ValueError, AttributeError, LookupError, TypeError):  # anybody can write anything there
+        names = [str(c["field_name"]) for c in known if c["pandas_type"] == "categorical"]
+    except (ValueError, AttributeError, LookupError, TypeError, RecursionError):  # anybody can write anything there
         return ()
     plain = {f.name for f in schema if not pa.types.is_dictionary(f.type) and not is_text(f.type)}
-    return tuple(name for name in dict.fromkeys(map(str, names)) if name in plain)
+    return tuple(name for name in dict.fromkeys(names) if name in plain)
 
 
 def with_labels(schema: pa.Schema) -> pa.Schema:

@@ -22,7 +22,7 @@ from pyarrow import parquet
 
 from pramana.errors import DataError, quoted, suggestion
 from pramana.frames.dialects import CsvFile, dialect_of
-from pramana.frames.files import NULLS, check_header, existing, format_of, unreadable
+from pramana.frames.files import CHECKED, NULLS, check_header, existing, format_of, unreadable
 from pramana.frames.inputs import absence, note_input
 from pramana.frames.levels import is_unsigned
 from pramana.frames.metadata import as_labels, is_text, labels_in, with_labels
@@ -110,10 +110,19 @@ class Source(ABC):
         for name in columns:
             if name not in self.names:
                 raise DataError(f"column {name!r} is not in {self.label}: {suggestion(name, self.names, quoted)}")
+            if self.names.count(name) > 1:
+                raise DataError(
+                    f"two columns of {self.label} have the same name, {quoted(repr(name))}: rename or drop one of them"
+                )
             kind = self.schema.field(name).type
             if pa.types.is_nested(kind):
                 raise DataError(
                     f"column {name!r} of {self.label} is of type {_in_words(kind)} and cannot be used: give numbers, text or true and false"
+                )
+            if isinstance(kind, pa.OpaqueType):
+                raise DataError(
+                    f"column {name!r} of {self.label} is of type {kind.type_name}, which Arrow does not have: cast it in the query, such as numeric "
+                    "to double precision"
                 )
 
     def table(self, batch: pa.RecordBatch | pa.Table) -> Table:
@@ -174,6 +183,7 @@ class FileSource(Source):
 
         for path in paths:
             note_input(path, "data")
+        _refuse_twice(paths)
         kinds = {_format(path): path.name for path in reversed(paths)}
         if len(kinds) > 1:
             named = "; ".join(f"{kind}: {name!r}" for kind, name in sorted(kinds.items()))
@@ -186,12 +196,9 @@ class FileSource(Source):
             if kind == "ipc"
             else _parquet_format(paths[0])
         )
-        hive = (
-            ds.partitioning(flavor="hive") if any("=" in part for path in paths for part in path.parts[:-1]) else None
-        )
         try:
             stamps = tuple(map(_stamp, paths))
-            found = ds.dataset([str(path) for path in paths], format=form, partitioning=hive)
+            found = ds.dataset([str(path) for path in paths], format=form, partitioning=_by_folder(paths, form))
             names = found.schema.names
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             _blame(paths, form)
@@ -213,18 +220,29 @@ class FileSource(Source):
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 raise _broken(path, error) from None
             check_header(own.names, path)
+            self._refuse_other_labels(path, own)
+            types = {field.name: field.type for field in own}
             for place, column in enumerate(schema):
-                if column.name not in own.names:
+                if column.name not in types:
                     self._refuse_lacking(path, column.name)
                     continue
-                wider = _common(own.field(column.name).type, column.type)
+                wider = _common(types[column.name], column.type)
                 if wider is None:
                     raise DataError(
-                        f"column {column.name!r} is of type {_in_words(own.field(column.name).type)} in {str(path)!r} and of type {_in_words(column.type)} in "
+                        f"column {column.name!r} is of type {_in_words(types[column.name])} in {str(path)!r} and of type {_in_words(column.type)} in "
                         f"{str(self.files[0])!r}: convert it to one type"
                     )
                 schema = schema if wider == column.type else schema.set(place, column.with_type(wider))
         return self if schema is known else replace(self, dataset=_with_schema(self.dataset, schema))
+
+    def _refuse_other_labels(self, path: Path, own: pa.Schema) -> None:
+        """Numbers that are categories in one file and amounts in another would be what the first file says."""
+        differing = set(self.labels) ^ set(labels_in(own))
+        for name in (n for n in own.names if n in differing):
+            raise DataError(
+                f"column {name!r} holds categories in one of {str(self.files[0])!r} and {str(path)!r}, and plain values in the other: convert it "
+                "to one type"
+            )
 
     def _refuse_other_headers(self) -> None:
         """Text files must have the columns of the first; their types are those in which all fields can be written."""
@@ -233,7 +251,7 @@ class FileSource(Source):
         form = _csv_format(self.files[0], dict.fromkeys(self.names, ()), {}) if len(self.files) > 1 else None
         for path in self.files[1:]:
             try:
-                names = ds.dataset(str(path), format=form).schema.names
+                names = set(ds.dataset(str(path), format=form).schema.names)
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 _check_csv_header(path)
                 raise _broken(path, error) from None
@@ -350,10 +368,15 @@ class FileSource(Source):
             scanner = fragment.scanner(
                 schema=self.dataset.schema, columns=wanted.names, batch_size=BATCH, batch_readahead=1
             )
-            yield from scanner.to_batches()
+            for batch in scanner.to_batches():
+                if _format(path) == "ipc":
+                    batch.validate(
+                        full=True
+                    )  # Arrow takes what it finds for lengths and places, and would end the process
+                yield batch
             return
         texts = [field.name for field in wanted if pa.types.is_dictionary(field.type)]
-        options = {"read_dictionary": texts, "buffer_size": BUFFER, "pre_buffer": False}
+        options = {"read_dictionary": texts, "buffer_size": BUFFER, "pre_buffer": False} | CHECKED
         # The footer is parsed once, not with each piece.
         with parquet.ParquetFile(path, metadata=fragment.metadata, **options) as file:
             yield from file.iter_batches(BATCH, row_groups=[g.id for g in fragment.row_groups], columns=wanted.names)
@@ -545,7 +568,14 @@ class HeldSource(Source):
     @classmethod
     def read(cls, reader: Any, memory: float) -> HeldSource:
         why = "the reader gives its records once, and they"
-        return cls(pa.Table.from_batches(_limited(reader, memory, why), reader.schema))
+        try:
+            whole = pa.Table.from_batches(_limited(reader, memory, why), reader.schema)
+            whole.validate(full=True)
+        except DataError:
+            raise
+        except Exception as error:  # of whoever makes the batches
+            raise DataError(f"the reader could not be read: {quoted(said(error))} ({type(error).__name__})") from None
+        return cls(whole)
 
     @property
     def schema(self) -> pa.Schema:
@@ -658,9 +688,11 @@ def _paths(data: Any) -> list[Path] | None:
         return paths
     if not isinstance(data, str | os.PathLike):
         return None
+    if not os.fspath(data):
+        raise DataError("the name of the file is empty: give the path of a CSV or Parquet file, or of a folder")
     path = Path(data)
     if path.is_dir():
-        found = sorted(p for p in path.rglob("*") if p.is_file() and _usable(p.relative_to(path)))
+        found = _there(p for p in path.rglob("*") if _usable(p.relative_to(path)))
         if not found:
             raise DataError(f"folder {str(path)!r} holds no data files: they end in .parquet, .csv, .arrow or the like")
         return found
@@ -668,10 +700,21 @@ def _paths(data: Any) -> list[Path] | None:
         return [path]
     if path.exists() or not any(mark in str(data) for mark in _GLOB):
         return None
-    found = sorted(Path(p) for p in glob(str(path), recursive=True) if Path(p).is_file())  # noqa: PTH207
+    found = _there(Path(p) for p in glob(str(path), recursive=True))  # noqa: PTH207
     if not found:
         raise DataError(f"no file matches {str(data)!r}")
     return found
+
+
+def _there(paths: Iterable[Path]) -> list[Path]:
+    """Files in the order of their names. A link to what is not there is a file that was lost, as on a disk that is not mounted."""
+    found = sorted(paths)
+    for path in found:
+        if path.is_symlink() and not path.exists():
+            raise DataError(
+                f"{str(path)!r} is a link to a file that is not there: restore the file, or remove the link"
+            )
+    return [path for path in found if path.is_file()]
 
 
 def _large(data: Any, memory: float) -> list[Path] | None:
@@ -744,7 +787,10 @@ def _parquet_format(path: Path) -> Any:
         schema = parquet.read_schema(path)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise _broken(path, error) from None
-    return ds.ParquetFileFormat(dictionary_columns=[field.name for field in schema if is_text(field.type)])
+    return ds.ParquetFileFormat(
+        dictionary_columns=[field.name for field in schema if is_text(field.type)],
+        default_fragment_scan_options=ds.ParquetFragmentScanOptions(**CHECKED),
+    )
 
 
 def _csv_format(path: Path, text: Mapping[str, Collection[object]], types: Mapping[str, pa.DataType]) -> Any:
@@ -764,6 +810,35 @@ def _csv_format(path: Path, text: Mapping[str, Collection[object]], types: Mappi
         ),
         read_options=csv.ReadOptions(encoding="utf8" if dialect.encoding == "utf-8-sig" else dialect.encoding),
     )
+
+
+def _refuse_twice(paths: Sequence[Path]) -> None:
+    """A file under two names, as a link that leads back makes many, would have its records counted as often."""
+    places: dict[tuple[int, int], Path] = {}
+    for path in paths:
+        with suppress(OSError):  # whoever reads it says so
+            found = path.stat()
+            known = places.setdefault((found.st_dev, found.st_ino), path)
+            if known is not path:
+                raise DataError(
+                    f"{str(known)!r} and {str(path)!r} are one file: its records would count twice; leave out one of them"
+                )
+
+
+def _by_folder(paths: Sequence[Path], form: Any) -> Any:
+    """Columns that the names of folders tell, as "year=2026" does; of one that the files have themselves, theirs are the values."""
+    from pyarrow import dataset as ds
+
+    told: dict[str, list[str]] = {}
+    for part in (part for path in paths for part in path.parts[:-1] if "=" in part):
+        name, _, value = part.partition("=")
+        told.setdefault(name, []).append(value)
+    own = set(ds.dataset(str(paths[0]), format=form).schema.names) if told else set()
+    if not told or own.isdisjoint(told):
+        return ds.partitioning(flavor="hive") if told else None
+    whole = re.compile(r"-?\d{1,9}", re.ASCII)
+    kinds = {n: pa.int32() if all(map(whole.fullmatch, told[n])) else pa.string() for n in told if n not in own}
+    return ds.partitioning(pa.schema(kinds.items()), flavor="hive") if kinds else None
 
 
 def _blame(paths: Sequence[Path], form: Any) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from pramana.arrays import Bool, Column, Int
 from pramana.errors import DataError, quoted, suggestion
 from pramana.frames.dialects import DataFile, Dialect, data_file, dialect_of
-from pramana.frames.files import NULLS, check_header, existing, require_names, undecodable, unreadable
+from pramana.frames.files import CHECKED, NULLS, check_header, existing, require_names, undecodable, unreadable
 from pramana.frames.levels import EXACT, Level, is_unsigned, lacks_half, level_positions, refuse_halved_names
 from pramana.frames.metadata import as_labels, is_text, labels_in
 
@@ -513,7 +513,7 @@ def _read_parquet(path: Path) -> Any:
     from pyarrow import parquet
 
     try:
-        table = parquet.read_table(path)
+        table = parquet.read_table(path, **CHECKED)
         return as_labels(table, labels_in(table.schema))
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise unreadable(path, error) from None

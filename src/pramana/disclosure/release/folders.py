@@ -141,10 +141,11 @@ def _checked(orders: Sequence[Order]) -> CopyLayout:
     for order in orders[1:]:
         reader = _named(order, checked_reader)
         refuse_other_columns([(first.path.name, first.names), (reader.path.name, reader.names)])
+        types = reader.types
         for name, kind in first.types.items():
-            if reader.types[name] != kind:
+            if types[name] != kind:
                 raise DataError(
-                    f"column {name!r} is of type {quoted(reader.types[name])} in {reader.path.name!r} and of type {quoted(kind)} in "
+                    f"column {name!r} is of type {quoted(types[name])} in {reader.path.name!r} and of type {quoted(kind)} in "
                     f"{first.path.name!r}: convert it to one type"
                 )
     return _layout(orders[0], first)

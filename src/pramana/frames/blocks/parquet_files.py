@@ -16,7 +16,7 @@ from pyarrow import parquet
 from pramana.arrays import Column, Float, Int
 from pramana.errors import DataError
 from pramana.frames.blocks.stream import MISSING, UNKNOWN, CopyLayout, Replacement, refuse_no_numbers
-from pramana.frames.files import check_header, unreadable
+from pramana.frames.files import CHECKED, check_header, unreadable
 from pramana.frames.levels import Level, is_number
 from pramana.frames.metadata import is_text, pandas_block, published_field
 
@@ -44,9 +44,8 @@ class ParquetReader:
         try:
             plain = parquet.ParquetFile(path)
             self.schema: pa.Schema = plain.schema_arrow
-            self._file = parquet.ParquetFile(
-                path, read_dictionary=self._texts(text), buffer_size=BUFFER, pre_buffer=False
-            )
+            options = {"read_dictionary": self._texts(text), "buffer_size": BUFFER, "pre_buffer": False} | CHECKED
+            self._file = parquet.ParquetFile(path, **options)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise unreadable(path, error) from None
         for name in (name for name in typed or () if name in self.schema.names):
@@ -102,7 +101,7 @@ class ParquetReader:
     def _occurring(self, name: str) -> Any:
         """The values of a dictionary column that occur in the file; read once more, before the first block is released."""
         if name not in self._listed:
-            file = parquet.ParquetFile(self.path, buffer_size=BUFFER, pre_buffer=False)
+            file = parquet.ParquetFile(self.path, buffer_size=BUFFER, pre_buffer=False, **CHECKED)
             try:
                 self._listed[name] = _occurring(file, name, self.schema.field(name).type)
             except (pa.ArrowException, OSError) as error:

@@ -43,7 +43,8 @@ class CopyLayout:
 
     def types(self, reader: Reader) -> dict[str, str]:
         """Arrow's names of the columns' types, where the source says them."""
-        known = {name: reader.types.get(name, "") for name in self.names}
+        types = reader.types
+        known = {name: types.get(name, "") for name in self.names}
         return known if self.identifier is None else {**known, self.identifier: "string"}
 
 
