@@ -306,8 +306,8 @@ class _Climbing:
         return None
 
     def follows(self, other: Top | _Climbing) -> bool:
-        """Whether this climb seems to end where a higher one does."""
-        return other.value - self.value <= CLOSE and not differ(self, other, other.information)
+        """Whether this climb seems to end where another one does."""
+        return abs(other.value - self.value) <= CLOSE and not differ(self, other, other.information)
 
 
 @dataclass
@@ -343,7 +343,7 @@ class Climber:
     def climbed(self, starts: Sequence[Theta]) -> Ends:
         """The maxima to which starts of the sample lead, and where climbs ended that found none; after `SCREENING` passes, only the promising
         climbs go on."""
-        return self._climbed([self._filled(theta) for theta in starts])
+        return self._climbed([self._filled(theta) for theta in starts], [])
 
     def searched(self, starts: Sequence[Theta]) -> Ends:
         """The same, then from exchanges of the labels of the best maximum, as long as they lead higher."""
@@ -353,9 +353,9 @@ class Climber:
             swaps = sorted(relabelings(self.sample, best.theta), key=self._height_in_sample, reverse=True)[:SWAPS]
             if not swaps:
                 break
-            more, lost = self._climbed(swaps)
-            tops, ends = [*tops, *more], [*ends, *lost]
-            if max(map(_height, tops)) <= _height(best) + 1e-6:
+            tops, lost = self._climbed(swaps, tops)
+            ends = [*ends, *lost]
+            if max(map(_height, tops)) <= best.value + 1e-6:
                 break
         return tops, ends
 
@@ -367,10 +367,10 @@ class Climber:
     def _height_in_sample(self, theta: Theta) -> float:
         return self.sample.evaluate(replace(theta, gamma=theta.gamma[self.places])).value
 
-    def _climbed(self, starts: Sequence[Theta]) -> Ends:
+    def _climbed(self, starts: Sequence[Theta], known: Sequence[Top]) -> Ends:
+        """Maxima beside those that are known, and these."""
         climbs = [_Climbing.begun(self._climb(theta)) for theta in starts]
-        tops: list[Top] = []
-        ends: list[Reached] = []
+        tops, ends = list(known), list[Reached]()
         for turn in count():
             if turn == SCREENING:
                 climbs = promising(_distinct(climbs), self.sample.data.design.std(axis=(0, 1)))
@@ -385,7 +385,7 @@ class Climber:
         raise AssertionError
 
     def _left_behind(self, climb: _Climbing, top: Top) -> bool:
-        """A climb that follows one to a maximum, or crawls where no rival of a maximum will be."""
+        """A climb that follows one to a maximum, or crawls where no rival of that will be."""
         far = (top.value - climb.value) * self._worth > REACH
         return climb.follows(top) or (far and climb.slow >= CRAWLING)
 
