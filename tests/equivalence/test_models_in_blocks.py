@@ -253,6 +253,32 @@ def test_a_model_without_a_root_is_refused_as_in_memory() -> None:
             pr.fit(what, source, mechanism, memory=1)
 
 
+@pytest.mark.parametrize(("dispersion", "seed"), [(0.0, 7), (0.01, 8), (0.03, 4), (0.03, 5)])
+def test_all_records_decide_whether_counts_vary_more_than_poissons(
+    dispersion: float, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The counts of the first file vary less, those of a sample of it more; the other way round in the others."""
+    monkeypatch.setattr(sources, "BATCH", 1000)
+    monkeypatch.setattr(streaming, "PILOT", 200)
+    rng, mechanism = np.random.default_rng(seed), pr.Mechanism({"edu": MECHANISM.assignments[0].channel})
+    x, edu = rng.normal(size=4000), rng.integers(0, 3, 4000)
+    mu = np.exp(0.3 + 0.3 * x + 0.2 * edu)
+    visits = rng.negative_binomial(1 / dispersion, 1 / (1 + dispersion * mu)) if dispersion else rng.poisson(mu)
+    data = mechanism.perturb(pd.DataFrame({"x": x, "edu": np.array(LEVELS)[edu], "visits": visits}), seed=seed)
+    source = dataset.dataset(pa.Table.from_pandas(data, preserve_index=False))
+    answers = []
+    for given in (data, source):
+        try:
+            answers.append(pr.fit("visits ~ x + edu", given, mechanism, family="negative-binomial", memory=1).estimate)
+        except pr.SolveError as refusal:
+            answers.append(str(refusal).split(": use family='poisson'")[0])
+    if isinstance(answers[0], str):
+        assert "vary more around its mean than Poisson" in answers[0]
+        assert answers[0] == answers[1]
+    else:
+        np.testing.assert_allclose(answers[1], answers[0], rtol=1e-7)
+
+
 @pytest.mark.parametrize("seed", [7, 8])
 def test_the_square_of_a_sign_is_no_record_that_noise_made_alike(seed: int) -> None:
     """A moment of a correlation of two-level columns is the same whatever was released; what rounding leaves of its variance is no randomisation."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -144,3 +145,24 @@ def test_a_distribution_function_that_falls_is_rearranged(rng: np.random.Generat
         expected = grid[np.searchsorted(f, q)]
         assert rearranged_quantile(Knots.of(y, 0.3), masses, q)[0] == pytest.approx(expected, abs=1e-4)
     assert crossings(Knots.of(y, 0.3), masses, 0.5) >= 1
+
+
+@pytest.mark.parametrize("dispersion", ["9e-7", "1e-8", "1e-10", "1e-16"])
+def test_the_score_of_a_tiny_dispersion_is_no_rounding_error(dispersion: str) -> None:
+    """Its terms cancel: against U = {Σ_{j<y} −α/(1 + αj) + log(1 + αμ)}/α + (y − μ)/(1 + αμ) in eighty digits."""
+    counts, means, alpha = [0, 1, 3, 12], [Decimal("0.5"), Decimal("2.5"), Decimal(1), Decimal(9)], Decimal(dispersion)
+    data = {"y": np.array(counts), "log_mu": np.log(np.array(means, dtype=float))}
+    equation = bound(NegativeBinomial("y ~ offset(log_mu)"), data, None)
+    beta = np.array([0.0, float(alpha.ln())])
+
+    def score(y: int, mu: Decimal, a: Decimal) -> Decimal:
+        risen = sum((a / (1 + a * j) for j in range(y)), Decimal(0))
+        return ((1 + a * mu).ln() - risen) / a + (y - mu) / (1 + a * mu)
+
+    with localcontext() as context:
+        context.prec = 80
+        exact = [score(y, mu, alpha) for y, mu in zip(counts, means, strict=True)]
+        step = Decimal("1e-20")
+        slope = sum((score(y, mu, alpha * (1 + step)) for y, mu in zip(counts, means, strict=True)), -sum(exact)) / step
+    np.testing.assert_allclose(equation.influence(beta)[:, 1], [float(v) for v in exact], rtol=1e-6)
+    np.testing.assert_allclose(equation.slope(beta, np.ones(4))[1, 1], float(slope), rtol=1e-4)

@@ -14,7 +14,7 @@ from pramana.arrays import Float, Int
 from pramana.engines.engine import WEIGHT_ENTRIES, Engine
 from pramana.engines.local import LocalEngine, SampledBlock, added
 from pramana.engines.totals import Totals
-from pramana.errors import PramanaError, quoted_terms
+from pramana.errors import PramanaError, SolveError, quoted_terms
 from pramana.estimating.collinearity import Rank
 from pramana.estimating.equation import Equation
 from pramana.frames.workers import Threads, Workers
@@ -294,11 +294,19 @@ class StreamEngine(LocalEngine):
         few, each = self.sketch()
         return few.spread(beta, few.own) * np.sqrt(each)
 
-    # Starts and remarks come from some of the records.
+    # Remarks come from some of the records, and so do starts, but for what a first stage over all of them tells.
 
-    def start(self, weights: Any, solve: Callable[[Engine, Any], Float]) -> Float:  # noqa: ARG002
+    def start(self, weights: Any, solve: Callable[[Engine, Any], Float]) -> Float:
         assert self.few is not None
-        return self.few.start(self.few.own, solve)
+        if self.equation.first is None or weights is not self.own:
+            return self.few.start(self.few.own, solve)
+        first = self._changed(lambda equation: equation.first or equation)
+        try:
+            found = solve(first, first.own)
+        except SolveError:
+            return self.few.start(self.few.own, solve)
+        sums = self.summed(lambda b: b.equation.first_sums(found, b.sampling.row_weights))
+        return self.equation.completed(found, sums)
 
     def pilot(self) -> LocalEngine | None:
         return self.few

@@ -231,6 +231,19 @@ class Equation(ABC):
         return np.zeros(self.d)
 
     @property
+    def first(self) -> Equation | None:
+        """The easier equation from whose root `completed` makes a starting value, or None."""
+        return None
+
+    def first_sums(self, beta: Float, weights: Float) -> Float:
+        """Sums over the records at the root of `first`, from which the other starting values follow."""
+        raise NotImplementedError("an equation without a first stage has nothing to complete")
+
+    def completed(self, beta: Float, sums: Float) -> Float:
+        """A starting value (d,) from the root of `first`, and those sums over all records."""
+        raise NotImplementedError("an equation without a first stage has nothing to complete")
+
+    @property
     def direct(self) -> Direct | None:
         """The way to the root without iteration, or None."""
         return None

@@ -104,9 +104,13 @@ class System(ABC):
         or None."""
         return None
 
-    def completed(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
-        """A starting value (d,) from the root of `first`; for systems that have one."""
-        raise NotImplementedError("a system without a first stage completes nothing")
+    def first_sums(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
+        """Sums at the root of `first` from which the other starting values follow; for systems that have one."""
+        raise NotImplementedError("a system without a first stage has nothing to complete")
+
+    def completed(self, beta: Float, sums: Float) -> Float:
+        """A starting value (d,) from the root of `first`, and those sums over all records."""
+        raise NotImplementedError("a system without a first stage has nothing to complete")
 
     @abstractmethod
     def u(self, beta: Float, arrays: Mapping[str, Float]) -> Float:
@@ -212,13 +216,23 @@ class StackedEquation(Equation):
         return replace(self, system=by.system)
 
     def start(self, weights: Float, solve: Solve) -> Float:
-        signed, found = self._signed(weights), None
-        if self.system.first is not None:
+        first, found = self.first, None
+        if first is not None:
             with suppress(SolveError):
-                found = solve(self.system.first.equation(self.records))
+                found = solve(first)
         if found is None:
-            return self.system.start(self.arrays, signed)
-        return self.system.completed(found, self.arrays, signed)
+            return self.system.start(self.arrays, self._signed(weights))
+        return self.completed(found, self.first_sums(found, weights))
+
+    @property
+    def first(self) -> Equation | None:
+        return None if self.system.first is None else self.system.first.equation(self.records)
+
+    def first_sums(self, beta: Float, weights: Float) -> Float:
+        return self.system.first_sums(beta, self.arrays, self._signed(weights))
+
+    def completed(self, beta: Float, sums: Float) -> Float:
+        return self.system.completed(beta, sums)
 
     def remarks(self, beta: Float, weights: Float, covariance: Float, squares: Float) -> list[Note]:  # noqa: ARG002
         return self.system.remarks(

@@ -292,11 +292,15 @@ class MarginsSystem(System):
     def first(self) -> EstimatingFunction:
         return self.model.function
 
-    def completed(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
-        """The averages follow from the coefficients."""
+    def first_sums(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
+        """Σ w times the effects, and Σ w."""
         at = self._at(beta, arrays)
         effects = np.column_stack([part.values(at, own) for part, own in self._own(arrays)])
-        return np.concatenate([beta, weights @ effects / weights.sum()])
+        return np.append(weights @ effects, weights.sum())
+
+    def completed(self, beta: Float, sums: Float) -> Float:
+        """The averages follow from the coefficients."""
+        return np.concatenate([beta, sums[:-1] / sums[-1]])
 
     def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:
         """No effect."""

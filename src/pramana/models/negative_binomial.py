@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Float
+from pramana.arrays import Bool, Float
 from pramana.errors import FormulaError, SolveError
 from pramana.estimating.equation import Note
 from pramana.estimating.families import FAMILIES, negative_binomial
@@ -23,6 +23,8 @@ from pramana.models.generalized_linear import Glm
 DISPERSION = "log(dispersion)"
 LEAST = -300.0
 """Logarithm of a dispersion below which a step may not lead: its inverse must be a number."""
+SMALL = 1e-6
+"""Dispersion below which the score for it is computed from its series."""
 HARDLY_KNOWN = 1.0
 """Standard error of the log dispersion above which it is reported."""
 
@@ -69,16 +71,20 @@ class NegativeBinomialSystem(System):
         """Poisson, whose mean is the same."""
         return replace(self.mean_model, family=FAMILIES["poisson", "log"])
 
-    def completed(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
-        """The dispersion by moments; its likelihood rises from 0 exactly where the residuals vary more than Poisson's."""
+    def first_sums(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
+        """Σ w {(y − μ)² − y}, Σ w μ² and Σ w."""
         y, mu = arrays["y"], np.exp(arrays["x"] @ beta + arrays["offset"])
-        excess = float(weights @ ((y - mu) ** 2 - y))
+        return np.array([weights @ ((y - mu) ** 2 - y), weights @ mu**2, weights.sum()])
+
+    def completed(self, beta: Float, sums: Float) -> Float:
+        """The dispersion by moments; its likelihood rises from 0 exactly where the residuals vary more than Poisson's."""
+        excess, square, weight = sums
         if excess <= 0:
             raise SolveError(
-                f"{self.mean_model.label!r} does not vary more around its mean than Poisson counts do (by {excess / weights.sum():.3g}, "
+                f"{self.mean_model.label!r} does not vary more around its mean than Poisson counts do (by {excess / weight:.3g}, "
                 "and a negative binomial needs more than 0): use family='poisson'"
             )
-        return np.append(beta, np.log(excess / (weights @ mu**2)))
+        return np.append(beta, np.log(excess / square))
 
     def start(self, arrays: Mapping[str, Float], weights: Float) -> Float:
         """A constant mean, and the dispersion one."""
@@ -100,6 +106,7 @@ class NegativeBinomialSystem(System):
         y, mu, alpha = self._at(beta, arrays)
         shape, force = 1 / alpha, (y - mu) / (1 + alpha * mu)
         own = shape * (np.log1p(alpha * mu) - _risen(y, shape)) + force
+        own = np.where(_tiny(y, mu, alpha), _series(y, mu, alpha, (1, 1)), own)
         return np.column_stack([arrays["x"] * force[:, None], own])
 
     def slope(self, beta: Float, arrays: Mapping[str, Float], weights: Float) -> Float:
@@ -113,6 +120,7 @@ class NegativeBinomialSystem(System):
         out[:-1, -1] = out[-1, :-1] = -(weights * tilt) @ x
         bend = shape * (polygamma(1, y + shape) - polygamma(1, shape)) + alpha * mu / grown
         own = shape * (bend + _risen(y, shape) - np.log(grown)) - tilt
+        own = np.where(_tiny(y, mu, alpha), _series(y, mu, alpha, (1, 2)), own)
         out[-1, -1] = weights @ own
         return out
 
@@ -120,6 +128,17 @@ class NegativeBinomialSystem(System):
         """Response, mean and dispersion."""
         dispersion = float(np.exp(max(beta[-1], LEAST)))
         return arrays["y"], np.exp(arrays["x"] @ beta[:-1] + arrays["offset"]), dispersion
+
+
+def _tiny(y: Float, mu: Float, alpha: float) -> Bool:
+    """Records whose score for the dispersion is next to nothing beside its terms, which cancel: of their rounding errors a root could be made."""
+    return np.asarray((alpha < SMALL) & (alpha * np.maximum(y, mu) < 1e-4))
+
+
+def _series(y: Float, mu: Float, alpha: float, times: tuple[int, int]) -> Float:
+    """The first two terms of that score in α, so many times each."""
+    second = mu**2 * (y - 2 * mu / 3) - y * (y - 1) * (2 * y - 1) / 6
+    return np.asarray(times[0] * alpha * ((y - mu) ** 2 - y) / 2 + times[1] * alpha**2 * second)
 
 
 def _risen(y: Float, shape: float) -> Float:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
-from typing import TypeAlias
+from itertools import count, islice
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,19 @@ from pramana.estimators.likelihood.maximization import (
     stalled,
 )
 from pramana.estimators.likelihood.observed import ObservedLikelihood, State, Theta
+from pramana.estimators.likelihood.starts import (
+    REACH,
+    SCREENING,
+    SWAP_ROUNDS,
+    SWAPS,
+    ChannelCounts,
+    Where,
+    channel_counts,
+    differ,
+    is_clear,
+    promising,
+    relabelings,
+)
 from pramana.estimators.likelihood.variance import FaceValue, ScoreSums, score_sums
 from pramana.frames import Table
 from pramana.kernels.leverage import Frame
@@ -47,6 +60,10 @@ FARTHEST = 3.0
 """Largest change of a logit, or of the logarithm of a dispersion, in one step."""
 ENTRIES = 1 << 21
 """Numbers in the largest array of records that are worked on at once."""
+CLOSE = 0.1
+"""Log-likelihood below a maximum at which a climb with its coefficients is taken to end there, and rise of a climb in a pass that counts."""
+CRAWLING = 5
+"""Passes without such a rise after which a climb that is far lower than a maximum is left behind."""
 OPENED = (-2.0, -4.0, -6.0, -8.0, -10.0)
 """Logits at which an entry of a table that was held at zero is tried."""
 OPENINGS = 3
@@ -136,13 +153,16 @@ def _shares(gamma: Float) -> Float:
     return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
 
+Sums = TypeVar("Sums", LikelihoodSums, ChannelCounts)
+
+
 @dataclass(frozen=True)
-class _Several:
-    """Sums at several parameter values."""
+class _Several(Generic[Sums]):
+    """Sums at several parameter values, or of several columns."""
 
-    sums: tuple[LikelihoodSums, ...]
+    sums: tuple[Sums, ...]
 
-    def __add__(self, other: _Several) -> _Several:
+    def __add__(self, other: _Several[Sums]) -> _Several[Sums]:
         return _Several(tuple(a + b for a, b in zip(self.sums, other.sums, strict=True)))
 
 
@@ -179,8 +199,15 @@ class BlockLikelihood:
             data = hidden_data(self.function, self.mechanism, table, self.also, self.records)
             return ObservedLikelihood(data, self.plan.of(table), weights)
 
-    def sums(self, asked: SumsAsked, table: Table, sampling: Sampling) -> _Several | None:
-        found: _Several | None = added(
+    def channel_counts(self, table: Table, sampling: Sampling) -> _Several[ChannelCounts] | None:
+        found: _Several[ChannelCounts] | None = added(
+            _Several(tuple(column.merged() for column in channel_counts(model, model.data.n)))
+            for model, _, _ in self.models(table, sampling)
+        )
+        return found
+
+    def sums(self, asked: SumsAsked, table: Table, sampling: Sampling) -> _Several[LikelihoodSums] | None:
+        found: _Several[LikelihoodSums] | None = added(
             _Several(tuple(_sums_at(model, some, theta, asked) for theta in asked.thetas))
             for model, _, some in self.models(table, sampling)
         )
@@ -208,6 +235,8 @@ def _of_rows(sampling: Sampling, rows: Int) -> Sampling:
 
 Climb: TypeAlias = Generator[list[Theta], Sequence[LikelihoodSums], "Top | Reached"]
 Trial: TypeAlias = Generator[list[Theta], Sequence[LikelihoodSums], "Place | None"]
+Ends: TypeAlias = tuple[list["Top"], list[Reached]]
+"""The maxima that were found, and where climbs ended that found none."""
 
 
 @dataclass(frozen=True)
@@ -227,8 +256,58 @@ class Top:
     sums: LikelihoodSums
 
     @property
+    def value(self) -> float:
+        return self.sums.value
+
+    @property
+    def information(self) -> Float:
+        return self.sums.information
+
+    @property
     def maximum(self) -> Maximum:
-        return Maximum(self.theta, self.sums.value, self.sums.information)
+        return Maximum(self.theta, self.value, self.information)
+
+
+@dataclass
+class _Climbing:
+    """A climb under way.
+
+    Attributes
+    ----------
+    asked : the values at which it asks for sums.
+    theta, value : the highest place so far, and the log-likelihood there.
+    information : there.
+    slow : passes since it rose by what counts.
+    """
+
+    climb: Climb
+    asked: list[Theta]
+    theta: Theta
+    value: float = -np.inf
+    information: Float = field(default_factory=lambda: np.zeros((0, 0)))
+    slow: int = 0
+
+    @classmethod
+    def begun(cls, climb: Climb) -> _Climbing:
+        asked = next(climb)
+        return cls(climb, asked, asked[0])
+
+    def told(self, sums: Sequence[LikelihoodSums]) -> Top | Reached | None:
+        """Go on with the sums that were asked for; where it ended, or None."""
+        best = int(np.argmax([s.value for s in sums]))
+        self.slow = 0 if sums[best].value > self.value + CLOSE else self.slow + 1
+        if sums[best].value > self.value:
+            self.theta, self.value, self.information = self.asked[best], sums[best].value, sums[best].information
+        try:
+            self.asked = self.climb.send(sums)
+        except StopIteration as end:
+            found: Top | Reached = end.value
+            return found
+        return None
+
+    def follows(self, other: Top | _Climbing) -> bool:
+        """Whether this climb seems to end where another one does."""
+        return abs(other.value - self.value) <= CLOSE and not differ(self, other, other.information)
 
 
 @dataclass
@@ -237,31 +316,78 @@ class Climber:
 
     Attributes
     ----------
+    places : of the sample's cells among those of all records.
     robust : whether scores are summed on the way for a robust covariance.
     passes : over all records, so far.
     """
 
     sample: ObservedLikelihood
+    places: Int
     block: BlockLikelihood
     stream: Stream
     sampling: StreamedSampling
     robust: bool
     passes: int = field(default=0, init=False)
 
-    def climbed(self, starts: Sequence[Theta]) -> tuple[list[Top], list[Reached]]:
-        """The maxima to which the starts lead, and where climbs ended that found none."""
-        climbs = [self._climb(theta) for theta in starts]
-        asked = {k: next(climb) for k, climb in enumerate(climbs)}
-        ends: list[Top | Reached] = []
-        while asked:
-            sums = iter(self._sums([theta for thetas in asked.values() for theta in thetas]))
-            before, asked = asked, {}
-            for k, thetas in before.items():
-                try:
-                    asked[k] = climbs[k].send(list(islice(sums, len(thetas))))
-                except StopIteration as end:
-                    ends.append(end.value)
-        return [e for e in ends if isinstance(e, Top)], [e for e in ends if isinstance(e, Reached)]
+    def is_clear(self) -> bool:
+        """Whether the noise leaves no doubt over all records: a pass."""
+        self.passes += 1
+        counts = self.stream.summed(self.block.channel_counts).sums
+        return is_clear(counts, self._worth)
+
+    @property
+    def _worth(self) -> float:
+        """Records that a unit of weight stands for."""
+        return self.sampling.effective_n / self.sampling.total
+
+    def climbed(self, starts: Sequence[Theta]) -> Ends:
+        """The maxima to which starts of the sample lead, and where climbs ended that found none; after `SCREENING` passes, only the promising
+        climbs go on."""
+        return self._climbed([self._filled(theta) for theta in starts], [])
+
+    def searched(self, starts: Sequence[Theta]) -> Ends:
+        """The same, then from exchanges of the labels of the best maximum, as long as they lead higher."""
+        tops, ends = self.climbed(starts)
+        for _ in range(SWAP_ROUNDS if tops else 0):
+            best = max(tops, key=_height)
+            swaps = sorted(relabelings(self.sample, best.theta), key=self._height_in_sample, reverse=True)[:SWAPS]
+            if not swaps:
+                break
+            tops, lost = self._climbed(swaps, tops)
+            ends = [*ends, *lost]
+            if max(map(_height, tops)) <= best.value + 1e-6:
+                break
+        return tops, ends
+
+    def _filled(self, theta: Theta) -> Theta:
+        """With all cells, of which the sample may lack some."""
+        sizes = self.sample.weights @ self.sample.covariates.design
+        return replace(theta, gamma=self.block.plan.filled(theta.gamma, sizes, self.places))
+
+    def _height_in_sample(self, theta: Theta) -> float:
+        return self.sample.evaluate(replace(theta, gamma=theta.gamma[self.places])).value
+
+    def _climbed(self, starts: Sequence[Theta], known: Sequence[Top]) -> Ends:
+        """Maxima beside those that are known, and these."""
+        climbs = [_Climbing.begun(self._climb(theta)) for theta in starts]
+        tops, ends = list(known), list[Reached]()
+        for turn in count():
+            if turn == SCREENING:
+                climbs = promising(_distinct(climbs), self.sample.data.design.std(axis=(0, 1)))
+            if not climbs:
+                return tops, ends
+            sums = iter(self._sums([theta for climb in climbs for theta in climb.asked]))
+            found = [climb.told(list(islice(sums, len(climb.asked)))) for climb in climbs]
+            climbs = [climb for climb, end in zip(climbs, found, strict=True) if end is None]
+            tops += [end for end in found if isinstance(end, Top)]
+            ends += [end for end in found if isinstance(end, Reached)]
+            climbs = [climb for climb in climbs if not any(self._left_behind(climb, top) for top in tops)]
+        raise AssertionError
+
+    def _left_behind(self, climb: _Climbing, top: Top) -> bool:
+        """A climb that follows one to a maximum, or crawls where no rival of that will be."""
+        far = (top.value - climb.value) * self._worth > REACH
+        return climb.follows(top) or (far and climb.slow >= CRAWLING)
 
     def finished(self, top: Top) -> Top:
         """With what a robust covariance needs, where the last pass was shared with other climbs."""
@@ -355,6 +481,19 @@ class Climber:
 
         assert top.sums.outer is not None
         return ScoreSums(top.sums.outer, None if top.sums.clusters is None else top.sums.clusters[live], shares)
+
+
+def _height(place: Where) -> float:
+    return place.value
+
+
+def _distinct(climbs: Sequence[_Climbing]) -> list[_Climbing]:
+    """Those that follow no other."""
+    out: list[_Climbing] = []
+    for climb in sorted(climbs, key=_height, reverse=True):
+        if not any(climb.follows(known) for known in out):
+            out.append(climb)
+    return out
 
 
 def _metrics(sums: LikelihoodSums) -> Iterator[tuple[Float, bool]]:

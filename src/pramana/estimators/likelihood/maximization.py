@@ -14,6 +14,8 @@ from pramana.estimators.likelihood.observed import ObservedLikelihood, State, Th
 ROUNDS = 30
 EM_STEPS = (2, 10, 25, 50, 100)
 """EM steps before each attempt at Newton; the last number is repeated."""
+STILL = 3
+"""Rounds in a row without a rise above rounding after which a climb is given up."""
 NEWTON_STEPS = 30
 SETTLED = 1e-6
 """Largest Newton step, relative to the parameter, that may be left."""
@@ -50,17 +52,20 @@ def climb(model: ObservedLikelihood, state: State) -> Maximum:
     EM never descends but crawls; Newton is quick once the information is positive definite. They take turns until
     Newton has settled: its step, not its score alone, must be small, because under separation the score fades as well.
     """
-    climbed = stepped = 0
+    climbed = stepped = still = 0
     for turn in range(ROUNDS):
         before = state.value
         for _ in range(EM_STEPS[min(turn, len(EM_STEPS) - 1)]):
-            state = em_step(model, state)
+            here, state = state, em_step(model, state)
             climbed += 1
+            if state is here:  # as every further step would be
+                break
         state, information, steps = _newton(model, state)
         stepped += steps
         if information is not None and not _torn(model, state):
             return Maximum(state.theta, state.value, information)
-        if information is not None or runs_away(model, state.theta.beta, state.value - before):
+        still = still + 1 if state.value - before <= 1e-12 * max(1.0, abs(state.value)) else 0
+        if information is not None or still == STILL or runs_away(model, state.theta.beta, state.value - before):
             break
     effort = f"{climbed} EM and {stepped} Newton steps"
     raise StalledError(stalled(model, state.theta.beta, effort), Reached(state.theta, state.value))

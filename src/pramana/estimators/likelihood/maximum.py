@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
 from pramana.analysis.reading import Stream
 from pramana.analysis.task import Inference, Task
-from pramana.arrays import Float, Int
+from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Sampling
 from pramana.errors import PramanaError, SolveError
@@ -26,7 +27,7 @@ from pramana.estimators.likelihood.hidden_data import HiddenData, checked_model,
 from pramana.estimators.likelihood.maximization import Maximum
 from pramana.estimators.likelihood.observed import ObservedLikelihood
 from pramana.estimators.likelihood.outcome import LikelihoodResult
-from pramana.estimators.likelihood.starts import LARGE, Search, explored, maximize, other_maxima
+from pramana.estimators.likelihood.starts import LARGE, SCATTERED, Search, explored, maximize, other_maxima, scattered
 from pramana.estimators.likelihood.variance import (
     FaceValue,
     Robust,
@@ -228,16 +229,18 @@ def fitted_in_blocks(method: Likelihood, task: Task, robust: Sandwich | None) ->
 
 def climbed(method: Likelihood, task: Task, few: Task, robust: bool) -> tuple[Climber, Search, Top]:
     """The maximum of records that are read in blocks, whether scores are summed there or not: all starts are tried on a sample of the
-    records, the task `few`, and the best of its maxima are climbed to over all of them, together."""
-    climber, places = streamed(method, task, few, robust)
+    records, the task `few`, and the best of its maxima are climbed to over all of them, together. Where all records leave a doubt, all
+    starts are tried on them."""
+    climber = streamed(method, task, few, robust)
     model = climber.sample
     tried = explored(model, few.start, root=lambda: _reverted(few), scale=worth(few.sampling))
-    sizes = model.weights @ model.covariates.design
-    starts = [
-        replace(theta, gamma=climber.block.plan.filled(theta.gamma, sizes, places))
-        for theta in tried.finalists(worth(few.sampling), task.sampling.effective_n / few.sampling.effective_n)
-    ]
-    tops, ends = climber.climbed(starts)
+    clear = not tried.doubtful or climber.is_clear()
+    starts = tried.finalists(worth(few.sampling), clear)
+    if clear:
+        tops, ends = climber.climbed(starts)
+    else:
+        starts += [state.theta for state in islice(scattered(model, model.evaluate(starts[-1])), SCATTERED)]
+        tops, ends = climber.searched(starts)
     if not tops:
         raise climber.refusal(max(ends, key=lambda reached: reached.value))
     found = Search.of([top.maximum for top in tops], ends, tried.tried)
@@ -261,8 +264,8 @@ def sampled(method: Likelihood, task: Task) -> Task:
     return replace(few, table=replace(few.table, learned=task.table.learned))
 
 
-def streamed(method: Likelihood, task: Task, few: Task, robust: bool) -> tuple[Climber, Int]:
-    """The likelihood of all records, and that of a sample of them, with the places of its cells among those of all."""
+def streamed(method: Likelihood, task: Task, few: Task, robust: bool) -> Climber:
+    """The likelihood of all records, and that of a sample of them."""
     learned = task.learned
     assert learned is not None
     data = _hidden_data(method, few, task.sampling.n)
@@ -271,7 +274,7 @@ def streamed(method: Likelihood, task: Task, few: Task, robust: bool) -> tuple[C
     own, places = plan.among(few.table)
     block = BlockLikelihood(data.function, task.mechanism, plan, method.covariates, task.sampling.n)
     sample = ObservedLikelihood(data, own.of(few.table), few.sampling.row_weights)
-    return Climber(sample, block, learned.stream, learned.sampling, robust), places
+    return Climber(sample, places, block, learned.stream, learned.sampling, robust)
 
 
 def _seen_in_blocks(method: Likelihood, data: HiddenData, stream: Stream, records: float) -> CovariateCounts:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations, islice, permutations
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -32,7 +33,7 @@ SHARE_STEPS = 30
 SCATTERED = 12
 """Random starts; with the face value and reversion's root they are screened by a few EM steps."""
 SCREENING = 10
-"""EM steps of a start before it is compared with the others."""
+"""EM steps of a start before it is compared with the others; passes, where records are read in blocks."""
 FINALISTS = 4
 """Screened starts that climb to the end, in every round."""
 SWAPS = 10
@@ -48,6 +49,16 @@ MARGIN = 10.0
 """Log-likelihood by which a maximum of a sample may be lower and still be the best one of all records."""
 REACH = 2.0
 """A maximum whose log-likelihood is lower by no more than this is reported."""
+
+
+class Where(Protocol):
+    """A parameter value, and the log-likelihood there."""
+
+    @property
+    def theta(self) -> Theta: ...
+
+    @property
+    def value(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -75,7 +86,7 @@ class Search:
         best, *rest = sorted(maxima, key=_depth)
         others: list[Maximum] = []
         for found in rest:
-            if all(_differ(found, known, best) for known in (best, *others)):
+            if all(differ(found, known, best.information) for known in (best, *others)):
                 others.append(found)
         higher = [reached for reached in endless if reached.value > best.value + 1e-3]
         return cls(best, tried, len(maxima) + len(endless), tuple(others), min(higher, key=_depth, default=None))
@@ -116,7 +127,8 @@ def explored(
     """All that was found from these starts, as in `maximize`."""
     first, found = model.evaluate(at_face_value(model, beta)), Explored(model)
     failure = found.climb(first)
-    if beta is not None or signal(model) * np.sqrt(scale) >= CLEAR:
+    found.doubtful = beta is None and not is_clear(channel_counts(model, ENOUGH), scale)
+    if not found.doubtful:
         found.refusal = failure
         return found
     count, swaps, rounds = (SCATTERED, SWAPS, SWAP_ROUNDS) if model.data.design.size <= LARGE else (0, 2, 1)
@@ -139,7 +151,7 @@ def _started(model: ObservedLikelihood, beta: Float | None) -> list[State]:
         return []
 
 
-def _depth(place: State | Reached) -> float:
+def _depth(place: Where) -> float:
     return -place.value
 
 
@@ -149,9 +161,11 @@ class Explored:
     Attributes
     ----------
     refusal : the failure of the first start, where no maximum lies higher.
+    doubtful : the records alone say too little of the levels for one start to be enough.
     """
 
     refusal: StalledError | None = None
+    doubtful: bool = False
 
     def __init__(self, model: ObservedLikelihood) -> None:
         self.model = model
@@ -172,17 +186,10 @@ class Explored:
 
     def climb_best(self, starts: Sequence[State]) -> None:
         """Some EM steps from each, and the most promising to the end: the two highest, and of the next those far from them."""
-        begun = sorted(filter(None, map(self._begun, starts)), key=_depth)
-        chosen, rest = begun[:2], begun[2 : 2 * FINALISTS]
-        while rest and len(chosen) < FINALISTS:
-            chosen.append(rest.pop(int(np.argmax([min(self._apart(s, c) for c in chosen) for s in rest]))))
-        for start in chosen:
+        for start in promising(list(filter(None, map(self._begun, starts))), self.deviation):
             with suppress(SolveError):  # no residual is left
                 self.climb(start)
         self.tried += max(len(starts) - FINALISTS, 0)
-
-    def _apart(self, one: State, other: State) -> float:
-        return float(np.linalg.norm((one.theta.beta - other.theta.beta) * self.deviation))
 
     def _begun(self, state: State) -> State | None:
         try:
@@ -203,9 +210,10 @@ class Explored:
     def search(self) -> Search:
         return Search.of(self.maxima, [failure.reached for failure in self.failures], self.tried)
 
-    def finalists(self, scale: float, more: float) -> list[Theta]:
-        """Where climbs over more records begin: the best maximum, others that these records can hardly tell from it, and a climb without end.
-        Where those records would leave a doubt as well, or these have no maximum that counts, it is every maximum, and the face value.
+    def finalists(self, scale: float, clear: bool) -> list[Theta]:
+        """Where climbs over more records begin: the best maximum, others that these records can hardly tell from it, and a climb without end;
+        where these records leave a doubt, the face value too. Where all of them leave one as well, or these have no maximum that counts, every
+        maximum.
 
         Of two models of which a sample prefers the wrong one by g, the likelihood ratio has a mean of −g at best, and a standard deviation of
         about √(2g): with g = `MARGIN`, that takes √(2g) = 4.5 standard deviations.
@@ -213,26 +221,42 @@ class Explored:
         Parameters
         ----------
         scale : records that a unit of weight is worth.
-        more : how many times as many records there are.
+        clear : whether the noise leaves no doubt over all records.
         """
-        clear = self.refusal is None and signal(self.model) * np.sqrt(scale * more) >= CLEAR
         best: list[Reached] = []
         endless: list[Reached] = [] if self.refusal is None else [self.refusal.reached]
         if self.maxima:
             search = self.search()
-            margin = MARGIN if clear else np.inf
+            margin = MARGIN if clear and self.refusal is None else np.inf
             best = [m for m in (search.best, *search.others) if (search.best.value - m.value) * scale <= margin]
             endless = endless or ([] if search.endless is None else [search.endless])
         return [
             *(place.theta for place in (*best[:FINALISTS], *endless)),
-            *([] if clear else [at_face_value(self.model)]),
+            *([at_face_value(self.model)] if self.doubtful or self.refusal is not None else []),
         ]
 
 
-def _differ(one: Maximum, other: Maximum, best: Maximum) -> bool:
-    """A coefficient apart by a tenth of the standard error that it would have at the best one were all others known."""
-    d = len(best.theta.beta)
-    return bool(np.any(np.abs(one.theta.beta - other.theta.beta) > 0.1 / np.sqrt(np.diag(best.information)[:d])))
+Spot = TypeVar("Spot", bound=Where)
+
+
+def promising(places: Sequence[Spot], deviation: Float) -> list[Spot]:
+    """The two highest, and of the next those far from them, by coefficients times the standard deviations (d,) of their columns."""
+    begun = sorted(places, key=_depth)
+    chosen, rest = begun[:2], begun[2 : 2 * FINALISTS]
+    while rest and len(chosen) < FINALISTS:
+        apart = [min(_apart(place, known, deviation) for known in chosen) for place in rest]
+        chosen.append(rest.pop(int(np.argmax(apart))))
+    return chosen
+
+
+def _apart(one: Where, other: Where, deviation: Float) -> float:
+    return float(np.linalg.norm((one.theta.beta - other.theta.beta) * deviation))
+
+
+def differ(one: Where, other: Where, information: Float) -> bool:
+    """A coefficient apart by a tenth of the standard error that it would have at this information were all others known."""
+    apart = np.abs(one.theta.beta - other.theta.beta)
+    return bool(np.any(apart > 0.1 / np.sqrt(np.diag(information)[: apart.size])))
 
 
 def other_maxima(model: ObservedLikelihood, found: Search, scale: float) -> list[Diagnostic]:
@@ -260,34 +284,66 @@ def other_maxima(model: ObservedLikelihood, found: Search, scale: float) -> list
     return [Diagnostic("several-maxima", "warning", message)]
 
 
-def signal(model: ObservedLikelihood) -> float:
-    """What the released values of a column say of its levels by themselves, in the column where the noise hides most.
+@dataclass(frozen=True)
+class ChannelCounts:
+    """What the released values of a column say of its levels by themselves; what two parts of the records say adds.
 
-    It is σ √(n p), σ the smallest singular value of P, and p the share of a covariate's rarest level, or of all but the
-    most common level of a response. The face value led to a lower maximum only where it was below 3.2.
+    Attributes
+    ----------
+    chances : Pr(released | level) of records (R, K).
+    weights : of the records that have them (R,).
+    response : whether the column is the response.
     """
+
+    chances: Float
+    weights: Float
+    response: bool
+
+    def __add__(self, other: ChannelCounts) -> ChannelCounts:
+        chances, weights = (
+            np.concatenate(pair) for pair in ((self.chances, other.chances), (self.weights, other.weights))
+        )
+        return ChannelCounts(chances, weights, self.response).merged()
+
+    def merged(self) -> ChannelCounts:
+        """Each row of chances once; of more than `ENOUGH` rows some, evenly spaced."""
+        rows, place = np.unique(self.chances, axis=0, return_inverse=True)
+        weights = np.bincount(place.ravel(), weights=self.weights).astype(float)
+        step = -(-len(rows) // ENOUGH)
+        return ChannelCounts(rows[::step], weights[::step] * step, self.response)
+
+    @property
+    def signal(self) -> float:
+        """σ √(n p), σ the smallest singular value of P, and p the share of a covariate's rarest level, or of all but the most common level
+        of a response. The face value led to a lower maximum only where it was below 3.2."""
+        channel, weights, size = self.chances, self.weights, self.chances.shape[1]
+        share = np.full(size, 1 / size)
+        for _ in range(SHARE_STEPS):
+            share = share * (weights / (channel @ share) @ channel) / weights.sum()
+        seen = channel / channel.mean(axis=1, keepdims=True)
+        middle = np.eye(size) - 1 / size  # shares sum to one, which leaves one eigenvalue of zero
+        values = np.linalg.eigvalsh(middle @ ((seen * weights[:, None]).T @ seen) @ middle)
+        part = 1 - share.max() if self.response else share.min()
+        return float(np.sqrt(max(values[1], 0.0) * part / size))
+
+
+def is_clear(columns: Sequence[ChannelCounts], scale: float) -> bool:
+    """Whether one start is enough, by the column in which the noise hides most; a unit of weight is worth so many records."""
+    return min((column.signal for column in columns), default=np.inf) * float(np.sqrt(scale)) >= CLEAR
+
+
+def channel_counts(model: ObservedLikelihood, most: int) -> tuple[ChannelCounts, ...]:
+    """Of the hidden columns, from so many records at most, evenly spaced."""
     data = model.data
-    step = -(-data.n // ENOUGH)
-    channel, weights = data.channel[::step], model.weights[::step] * step
-    covariates = _levels(model)[:, data.place] if data.hides_covariates else ()
-    found = [_signal(channel, weights, codes, np.min) for codes in covariates]
+    step = -(-data.n // most)
+    columns = [(codes, False) for codes in _levels(model)[:, data.place]] if data.hides_covariates else []
     if np.ptp(data.responses[0]) > 0:
-        codes = np.unique(data.responses[0], return_inverse=True)[1]
-        found.append(_signal(channel, weights, codes, lambda share: 1 - share.max()))
-    return min(found, default=np.inf)
-
-
-def _signal(channel: Float, weights: Float, codes: Int, part: Callable[[Float], float]) -> float:
-    """For channel (n, C), the level (C,) of a column at the nodes, and the part of its shares (K,) that matters."""
-    size = int(codes.max()) + 1
-    channel = channel @ (codes[:, None] == np.arange(size))
-    share = np.full(size, 1 / size)
-    for _ in range(SHARE_STEPS):
-        share = share * (weights / (channel @ share) @ channel) / weights.sum()
-    seen = channel / channel.mean(axis=1, keepdims=True)
-    middle = np.eye(size) - 1 / size  # shares sum to one, which leaves one eigenvalue of zero
-    values = np.linalg.eigvalsh(middle @ ((seen * weights[:, None]).T @ seen) @ middle)
-    return float(np.sqrt(max(values[1], 0.0) * part(share) / size))
+        columns.append((np.unique(data.responses[0], return_inverse=True)[1], True))
+    channel, weights = data.channel[::step], model.weights[::step] * step
+    return tuple(
+        ChannelCounts(channel @ (codes[:, None] == np.arange(codes.max() + 1)), weights, response)
+        for codes, response in columns
+    )
 
 
 def _levels(model: ObservedLikelihood) -> Int:
@@ -298,7 +354,12 @@ def _levels(model: ObservedLikelihood) -> Int:
 
 
 def relabeled(model: ObservedLikelihood, theta: Theta) -> Iterator[State]:
-    """The same distribution with the levels of a hidden covariate exchanged: all permutations of three, pairs of more."""
+    """The same distribution with the levels of a hidden covariate exchanged."""
+    return map(model.evaluate, relabelings(model, theta))
+
+
+def relabelings(model: ObservedLikelihood, theta: Theta) -> Iterator[Theta]:
+    """All permutations of three levels, pairs of more; the cells of a table may be others than the model's."""
     if not model.data.hides_covariates:
         return
     levels = _levels(model)
@@ -312,7 +373,7 @@ def relabeled(model: ObservedLikelihood, theta: Theta) -> Iterator[State]:
             new = [place.get(tuple(node), -1) for node in moved.T]
             if min(new) >= 0:  # a joint channel need not have every combination
                 beta = _coefficients(model, eta[:, new])
-                yield model.evaluate(Theta(beta, theta.log_dispersion, gamma[:, new] - gamma[:, new[:1]]))
+                yield Theta(beta, theta.log_dispersion, gamma[:, new] - gamma[:, new[:1]])
 
 
 def _orders(size: int) -> Iterator[Int]:
