@@ -16,13 +16,20 @@ from pramana.diagnostic import Diagnostic
 from pramana.errors import FormulaError, PramanaError, PramanaWarning, released, suggestion
 from pramana.familiar import Familiar
 from pramana.frames import FrameKind, build
-from pramana.inference.hypotheses import IntervalTest, WaldTest, alone_at_zero, restrictions, wald_test
+from pramana.inference.hypotheses import (
+    IntervalTest,
+    WaldTest,
+    alone_at_zero,
+    refuse_other_than_text,
+    restrictions,
+    wald_test,
+)
 from pramana.inference.limits import Limits, shown_t
 from pramana.inference.options import check_level
 from pramana.inference.resampling import Draws
 from pramana.models.prediction import AnyPrediction
 from pramana.numbers import PValue, column, count
-from pramana.render import CrossedEstimates, Sheet, Shown, plain, render
+from pramana.render import CrossedEstimates, Sheet, Shown, plain, render, visible
 
 COLUMNS = ("term", "estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high")
 
@@ -104,7 +111,7 @@ class Result(Shown, Familiar):
         numbers = column(self.estimate[:4].tolist())
         shown = ", ".join(f"{term} = {number}" for term, number in zip(self.parameters, numbers, strict=False))
         more = f" and {len(self.parameters) - 4} more" if len(self.parameters) > 4 else ""
-        return f"<{type(self).__name__} by {self.method}, {count(self.n)} records: {shown}{more}>"
+        return visible(f"<{type(self).__name__} by {self.method}, {count(self.n)} records: {shown}{more}>")
 
     @property
     def standard_errors(self) -> Float:
@@ -279,6 +286,7 @@ class Result(Shown, Familiar):
 
         One parameter alone that is set to 0 has the test behind its interval, as in the table, where that is not Wald's.
         """
+        refuse_other_than_text(hypothesis, self.parameters)
         terms = self._terms_of(hypothesis)
         if terms:
             return replace(

@@ -59,6 +59,7 @@ def test_a_level_is_a_share(level: Any, survey: pd.DataFrame) -> None:
         ("age / 0 = 1", "could not be read"),
         ("age = 0, 2 * age = 0", "not independent of each other: drop"),
         (3, "hypothesis 3 must be text, such as"),
+        (["x", "g"], r"hypothesis \['x', 'g'\] must be text, such as"),
     ],
 )
 def test_a_wrong_hypothesis_says_what_is_wrong(hypothesis: Any, message: str, survey: pd.DataFrame) -> None:

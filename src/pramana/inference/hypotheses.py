@@ -117,10 +117,16 @@ def alone_at_zero(hypothesis: str, parameters: Sequence[str]) -> int | None:
     return int(named[0]) if len(rows) == 1 and named.size == 1 and values[0] == 0 else None
 
 
+def refuse_other_than_text(hypothesis: object, parameters: Sequence[str]) -> None:
+    if not isinstance(hypothesis, str):
+        raise FormulaError(
+            f"hypothesis {hypothesis!r} must be text, such as '{parameters[-1]} = 0', with commas between several equations"
+        )
+
+
 def restrictions(hypothesis: str, parameters: Sequence[str]) -> tuple[Float, Float]:
     """Matrix R and vector r of the hypothesis."""
-    if not isinstance(hypothesis, str):
-        raise FormulaError(f"hypothesis {hypothesis!r} must be text, such as '{parameters[-1]} = 0'")
+    refuse_other_than_text(hypothesis, parameters)
     reader = TextReader(hypothesis, "hypothesis", known=parameters)
     sides = Sides(hypothesis, tuple(parameters))
     rows, values = [], []

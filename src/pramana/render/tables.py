@@ -353,9 +353,23 @@ def _csv(sheet: Sheet) -> str:
     )
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(records[0] if records else sheet.columns)
-    writer.writerows(["" if v is None else v for v in record.values()] for record in records)
-    return out.getvalue().rstrip("\n")
+    writer.writerow(map(_cell_of_csv, records[0] if records else sheet.columns))
+    writer.writerows(map(_cell_of_csv, record.values()) for record in records)
+    return printable(out.getvalue().rstrip("\n"))
+
+
+_FORMULA = re.compile(r"[=@\t\r]|[+-](?![.\d]*(?:e[+-]?\d+)?$)", re.IGNORECASE)
+
+
+def _cell_of_csv(value: object) -> object:
+    """A text that a spreadsheet would compute is set apart by an apostrophe: names of columns and levels are a stranger's.
+
+    >>> [_cell_of_csv(v) for v in ("=cmd()", "-1", "-x", -1.5, None)]
+    ["'=cmd()", '-1', "'-x", -1.5, '']
+    """
+    if isinstance(value, str) and _FORMULA.match(value):
+        return f"'{value}"
+    return "" if value is None else value
 
 
 def plain(value: Any) -> Any:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 
 import pytest
 
+import pramana as pr
 from pramana.render import Sheet, render
 from pramana.render.pages import Code, Heading, Page
 from pramana.render.tables import markdown_text, visible
@@ -62,3 +65,21 @@ def test_a_fence_is_longer_than_what_it_holds() -> None:
     page = Page("t")
     page.add(Code("x = '```'"), Heading("a # b"))
     assert "````\nx = '```'\n````" in page.markdown()
+
+
+def test_csv_and_a_prompt_steer_no_terminal() -> None:
+    data = {"y": [1.0, 2.0, 2.5, 4.0, 5.5, 5.0], "a\x1b[31m": [0, 1, 2, 3, 4, 4]}
+    result = pr.fit("y ~ `a\x1b[31m`", data, None)
+    for said in (repr(result), result.summary("csv"), pr.table({"m\x1b[2J": result}).to_csv()):
+        assert "\x1b" not in said
+        assert "a\\x1b[31m" in said
+
+
+def test_a_spreadsheet_computes_nothing_of_a_csv() -> None:
+    """Names of columns and levels are whatever the releasing side wrote; numbers stay numbers."""
+    names = ("=cmd|' /C calc'!A0", "@SUM(1)", "+1+cmd", "-2-cmd", "-1", "+.5e-3", "a=b")
+    sheet = Sheet(("level", "=n"), tuple((name, -1.5) for name in names))
+    rows = list(csv.reader(io.StringIO(render(sheet, "csv"))))
+    assert rows[0] == ["level", "'=n"]
+    shown = ["'=cmd|' /C calc'!A0", "'@SUM(1)", "'+1+cmd", "'-2-cmd", "-1", "+.5e-3", "a=b"]
+    assert rows[1:] == [[name, "-1.5"] for name in shown]
