@@ -164,6 +164,46 @@ def test_exchanged_labels_are_the_same_distribution() -> None:
         np.testing.assert_allclose(values, state.value, rtol=1e-5)
 
 
+def test_what_parts_of_the_records_say_of_their_levels_adds() -> None:
+    """Of a covariate randomised by stratum and a response: as many rows as there are kinds of records, however many records."""
+    from pramana.analysis.task import Task
+    from pramana.estimators.likelihood import starts
+    from pramana.estimators.likelihood.maximum import Likelihood, observed_likelihood
+
+    data, _ = released(1, 900, [0.5, 0.3, 0.2], 0.8)
+    strata = {k: pr.TransitionMatrix.randomized_response(LEVELS[:3], keep=0.6 + 0.2 * k) for k in range(2)}
+    mechanism = pr.Mechanism({"z": pr.Stratified("sex", strata), "ill": pr.TransitionMatrix.binary(0.9, 0.7)})
+    data = {**{k: np.asarray(v) for k, v in data.items()}, "ill": np.arange(900) % 2}
+
+    def counts(rows: slice) -> tuple[starts.ChannelCounts, ...]:
+        part = {k: v[rows] for k, v in data.items()}
+        task = Task.read(pr.glm("ill ~ z + x", "binomial"), part, mechanism)
+        return starts.channel_counts(observed_likelihood(Likelihood(covariate_model="x"), task), 900)
+
+    whole, parts = counts(slice(None)), [counts(slice(k, k + 300)) for k in range(0, 900, 300)]
+    for column, kinds in enumerate((6, 2)):
+        total = parts[0][column].merged() + parts[1][column] + parts[2][column]
+        assert len(total.chances) == kinds
+        assert total.signal == pytest.approx(whole[column].signal, rel=1e-9)
+
+
+def test_a_best_maximum_that_one_climb_alone_found_says_so() -> None:
+    """Four levels in two cells, one of which lacks a level: most of the maxima that were found were found once, and one climb in vain leads higher."""
+    rng = np.random.default_rng(48_781_053)
+    shares = 0.6 ** np.arange(4)
+    cell, _, code = rng.integers(0, 2, 1500), rng.normal(size=1500), rng.choice(4, 1500, p=shares / shares.sum())
+    code = np.where((cell == 0) & (code == 3), rng.integers(0, 3, 1500), code)
+    rng.choice(2, 1500, p=[0.8, 0.2])
+    y = rng.poisson(np.exp(np.minimum(1.25 * code + 0.15 * cell, 5)))
+    mechanism = pr.Mechanism({"z": pr.TransitionMatrix.randomized_response(LEVELS[:4], keep=0.45)})
+    data = mechanism.perturb({"z": np.array(LEVELS)[code], "cell": cell, "y": y}, seed=6160)
+    found = fitted("y ~ z + cell", data, mechanism, family="poisson")
+    (message,) = [d.message for d in found.diagnostics if d.code == "several-maxima"]
+    assert "climbs ended at maxima that no other found, this one among them: another start may lead higher" in message
+    higher = fitted("y ~ z + cell", data, mechanism, family="poisson", start=[0.0, 1.25, 2.5, 3.75, 0.15])
+    assert higher.log_likelihood > found.log_likelihood + 50
+
+
 def noisy_response(seed: int, n: int, keep: float, intercept: float) -> tuple[dict[str, Any], pr.Mechanism]:
     rng = np.random.default_rng(seed)
     x, w = rng.normal(size=n), rng.standard_t(2, size=n)

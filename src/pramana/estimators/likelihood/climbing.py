@@ -319,6 +319,7 @@ class Climber:
     places : of the sample's cells among those of all records.
     robust : whether scores are summed on the way for a robust covariance.
     passes : over all records, so far.
+    followers : climbs that were left because they led where others did.
     """
 
     sample: ObservedLikelihood
@@ -328,6 +329,7 @@ class Climber:
     sampling: StreamedSampling
     robust: bool
     passes: int = field(default=0, init=False)
+    followers: list[Reached] = field(default_factory=list, init=False)
 
     def is_clear(self) -> bool:
         """Whether the noise leaves no doubt over all records: a pass."""
@@ -373,7 +375,7 @@ class Climber:
         tops, ends = list(known), list[Reached]()
         for turn in count():
             if turn == SCREENING:
-                climbs = promising(_distinct(climbs), self.sample.data.design.std(axis=(0, 1)))
+                climbs = promising(self._distinct(climbs), self.sample.data.design.std(axis=(0, 1)))
             if not climbs:
                 return tops, ends
             sums = iter(self._sums([theta for climb in climbs for theta in climb.asked]))
@@ -381,13 +383,26 @@ class Climber:
             climbs = [climb for climb, end in zip(climbs, found, strict=True) if end is None]
             tops += [end for end in found if isinstance(end, Top)]
             ends += [end for end in found if isinstance(end, Reached)]
-            climbs = [climb for climb in climbs if not any(self._left_behind(climb, top) for top in tops)]
+            climbs = self._apart(climbs, tops)
+            climbs = [climb for climb in climbs if not any(self._crawls(climb, top) for top in tops)]
         raise AssertionError
 
-    def _left_behind(self, climb: _Climbing, top: Top) -> bool:
-        """A climb that follows one to a maximum, or crawls where no rival of that will be."""
-        far = (top.value - climb.value) * self._worth > REACH
-        return climb.follows(top) or (far and climb.slow >= CRAWLING)
+    def _apart(self, climbs: Sequence[_Climbing], others: Sequence[Top | _Climbing]) -> list[_Climbing]:
+        """Those that do not follow others."""
+        follows = [any(climb.follows(other) for other in others) for climb in climbs]
+        self.followers += [Reached(climb.theta, climb.value) for climb, one in zip(climbs, follows, strict=True) if one]
+        return [climb for climb, one in zip(climbs, follows, strict=True) if not one]
+
+    def _distinct(self, climbs: Sequence[_Climbing]) -> list[_Climbing]:
+        """Those that follow no higher one."""
+        out: list[_Climbing] = []
+        for climb in sorted(climbs, key=_height, reverse=True):
+            out += self._apart([climb], out)
+        return out
+
+    def _crawls(self, climb: _Climbing, top: Top) -> bool:
+        """Whether a climb hardly rises, where no rival of a maximum will be."""
+        return climb.slow >= CRAWLING and (top.value - climb.value) * self._worth > REACH
 
     def finished(self, top: Top) -> Top:
         """With what a robust covariance needs, where the last pass was shared with other climbs."""
@@ -485,15 +500,6 @@ class Climber:
 
 def _height(place: Where) -> float:
     return place.value
-
-
-def _distinct(climbs: Sequence[_Climbing]) -> list[_Climbing]:
-    """Those that follow no other."""
-    out: list[_Climbing] = []
-    for climb in sorted(climbs, key=_height, reverse=True):
-        if not any(climb.follows(known) for known in out):
-            out.append(climb)
-    return out
 
 
 def _metrics(sums: LikelihoodSums) -> Iterator[tuple[Float, bool]]:

@@ -243,7 +243,7 @@ def climbed(method: Likelihood, task: Task, few: Task, robust: bool) -> tuple[Cl
         tops, ends = climber.searched(starts)
     if not tops:
         raise climber.refusal(max(ends, key=lambda reached: reached.value))
-    found = Search.of([top.maximum for top in tops], ends, tried.tried)
+    found = Search.of([top.maximum for top in tops], ends, tried.tried, climber.followers)
     top = climber.finished(next(top for top in tops if top.theta is found.best.theta))
     passes = f"{len(starts)} over all records in {climber.passes} passes"
     where = f", on a random sample of {few.table.n} records, then {passes}"

@@ -70,6 +70,7 @@ class Search:
     tried : starts, of which `climbed` went to the end; the others were left behind after a few EM steps.
     others : maxima with other coefficients than the best and each other, the highest first.
     endless : the highest climb that found no maximum, or None.
+    led : how many climbs led to each maximum, the best first.
     where : what is said of the records that were climbed, where these were not all of them.
     """
 
@@ -78,18 +79,34 @@ class Search:
     climbed: int = 1
     others: tuple[Maximum, ...] = ()
     endless: Reached | None = None
+    led: tuple[int, ...] = ()
     where: str = ""
 
     @classmethod
-    def of(cls, maxima: Sequence[Maximum], endless: Sequence[Reached], tried: int) -> Search:
-        """From all maxima that were found, and where other climbs ended."""
+    def of(
+        cls, maxima: Sequence[Maximum], endless: Sequence[Reached], tried: int, followers: Sequence[Where] = ()
+    ) -> Search:
+        """From all maxima that were found, where other climbs ended, and climbs that were left because they led to maxima that others had found."""
         best, *rest = sorted(maxima, key=_depth)
         others: list[Maximum] = []
         for found in rest:
             if all(differ(found, known, best.information) for known in (best, *others)):
                 others.append(found)
         higher = [reached for reached in endless if reached.value > best.value + 1e-3]
-        return cls(best, tried, len(maxima) + len(endless), tuple(others), min(higher, key=_depth, default=None))
+        climbs = (*maxima, *followers)
+        led = tuple(sum(not differ(climb, top, best.information) for climb in climbs) for top in (best, *others))
+        return cls(best, tried, len(maxima) + len(endless), tuple(others), min(higher, key=_depth, default=None), led)
+
+    @property
+    def once(self) -> int:
+        """Maxima to which one climb led."""
+        return sum(count == 1 for count in self.led)
+
+    def unsettled(self, scale: float) -> bool:
+        """Whether most climbs led to maxima that no other found, as the next one then would (Good 1953), the best one among them, and not far above
+        the others."""
+        alone = self.led[0] == 1 and sum(self.led) > FINALISTS and 2 * self.once > sum(self.led)
+        return alone and (self.best.value - self.others[0].value) * scale <= MARGIN
 
     @property
     def facts(self) -> dict[str, str]:
@@ -273,7 +290,7 @@ def other_maxima(model: ObservedLikelihood, found: Search, scale: float) -> list
         return [Diagnostic("several-maxima", "warning", message)]
     rival = found.others[0] if found.others else None
     if rival is None or (value - rival.value) * scale > REACH:
-        return []
+        return [_unsettled(start, found)] if found.unsettled(scale) else []
     both = zip(names, rival.theta.beta, found.best.theta.beta, strict=True)
     there = ", ".join(f"{name!r} is {a:.4g} instead of {b:.4g}" for name, a, b in both)
     message = (
@@ -282,6 +299,14 @@ def other_maxima(model: ObservedLikelihood, found: Search, scale: float) -> list
         f"with start={np.round(rival.theta.beta, 4).tolist()}"
     )
     return [Diagnostic("several-maxima", "warning", message)]
+
+
+def _unsettled(start: str, found: Search) -> Diagnostic:
+    message = (
+        f"{start} {found.once} of {sum(found.led)} climbs ended at maxima that no other found, this one among them: another start may lead "
+        "higher; use more records, merge levels, or start= with a guess of yours or with the coefficients of method='reversion'"
+    )
+    return Diagnostic("several-maxima", "warning", message)
 
 
 @dataclass(frozen=True)
@@ -306,8 +331,9 @@ class ChannelCounts:
         return ChannelCounts(chances, weights, self.response).merged()
 
     def merged(self) -> ChannelCounts:
-        """Each row of chances once; of more than `ENOUGH` rows some, evenly spaced."""
-        rows, place = np.unique(self.chances, axis=0, return_inverse=True)
+        """Each row of chances once, rows that are in proportion being the same; of more than `ENOUGH` rows some, evenly spaced."""
+        shares = np.round(self.chances / self.chances.sum(axis=1, keepdims=True), 12)
+        rows, place = np.unique(shares, axis=0, return_inverse=True)
         weights = np.bincount(place.ravel(), weights=self.weights).astype(float)
         step = -(-len(rows) // ENOUGH)
         return ChannelCounts(rows[::step], weights[::step] * step, self.response)
