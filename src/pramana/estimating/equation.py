@@ -197,7 +197,8 @@ class Equation(ABC):
 
     @abstractmethod
     def under(self, records: Any) -> Self:
-        """The equation of the same records and nodes under another measure."""
+        """The equation of the same records and nodes under another measure; what was learned or linearised from this one is kept
+        until it is `learned` anew."""
 
     @final
     def softened(self, t: float) -> Self:
@@ -211,11 +212,7 @@ class Equation(ABC):
     @final
     def at_node(self, beta: Float, k: int) -> Float:
         """U (n, d) with the records' k-th combination of hidden values for the truth; φ is their sum under signed weights."""
-        return self.influence_under(beta, self.records.pinned(k))
-
-    def influence_under(self, beta: Float, records: Any) -> Float:
-        """φ (n, d) of the same records and nodes under another measure; what was learned or linearised from this one is kept."""
-        return self.under(records).influence(beta)
+        return self.under(self.records.pinned(k)).influence(beta)
 
     def learned(self, weights: Float, size: float) -> Self:  # noqa: ARG002
         """With what is learned from the released records (bandwidths, where the search starts), at row weights (n,) that are
@@ -258,7 +255,8 @@ class Equation(ABC):
             return np.stack([w @ self.influence(b) for b, w in zip(betas, weights, strict=True)])
 
     def slope(self, beta: Float, weights: Float) -> Float:
-        """Σ w ∂φ/∂β (d, d), by central differences unless a subclass knows better."""
+        """Σ w ∂φ/∂β (d, d), by central differences unless a subclass knows better; to be asked for through `score_and_slope`, which may be
+        all that a subclass knows."""
         return central_slopes(lambda b: np.asarray(weights @ self.influence(b)), beta)
 
     def score_and_slope(self, betas: Float, weights: Float, rows: Int | None = None) -> tuple[Float, Float]:
@@ -281,9 +279,7 @@ class Equation(ABC):
         """Σ w φ (d,), Σ w ∂φ, Σ w₂ φφᵀ and the reverted Σ w₂ UUᵀ (d, d), for row weights w and w₂ (n,); and Σ (w₂ φ²)² (d,), which
         tells how few records a variance may rest on."""
         phi = self.influence(beta)
-        slope = (
-            self.score_and_slope(beta[None], weights[None])[1][0] if self.about.smooth else self.slope(beta, weights)
-        )
+        slope = self.score_and_slope(beta[None], weights[None])[1][0]
         with np.errstate(all="ignore"):
             fourth = np.sum((phi**2 * squares[:, None]) ** 2, axis=0)
         return weights @ phi, slope, gram(phi, squares), self.clean_outer(beta, squares), fourth

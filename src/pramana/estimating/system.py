@@ -198,7 +198,11 @@ class StackedEquation(Equation):
         return StackedEquation(self.system, self.records.rows(rows), arrays)
 
     def under(self, records: Records) -> StackedEquation:
-        return replace(self, records=records)
+        node, size = records.sole, len(records.nodes)
+        if node is None:
+            return replace(self, records=records)
+        arrays = {name: values[node::size] for name, values in self.arrays.items()}
+        return replace(self, records=records.only(node), arrays=arrays)
 
     def learned(self, weights: Float, size: float) -> StackedEquation:
         records = self.records
@@ -236,12 +240,6 @@ class StackedEquation(Equation):
     def influence(self, beta: Float) -> Float:
         u = self.system.u(beta, self.arrays).reshape(self.n, -1, beta.size)
         return np.einsum("nc,ncd->nd", self.records.weights, u)
-
-    def influence_under(self, beta: Float, records: Records) -> Float:
-        node, size = records.sole, len(records.nodes)
-        if node is None:
-            return super().influence_under(beta, records)
-        return self.system.u(beta, {name: values[node::size] for name, values in self.arrays.items()})
 
     def slope(self, beta: Float, weights: Float) -> Float:
         with np.errstate(all="ignore"):

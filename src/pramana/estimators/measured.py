@@ -127,7 +127,7 @@ class Pinning:
         else:
             closed = closed_form(self.function, pinned, table)
             records = reverted_records(self.function, pinned, table, subset=self.method.subset, closed=closed)
-        return engine.scores_by(lambda e, rows: e.influence_under(beta, records.rows(rows)), codes, groups)
+        return engine.scores_by(lambda e, rows: e.under(records.rows(rows)).influence(beta), codes, groups)
 
     def _only(self, engine: Engine) -> bool:
         """Whether the nodes of the records are the levels of this channel, so that one node is enough to be evaluated."""
