@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from pramana.analysis.collapsing import collapsed
+from pramana.analysis.distinct import collapsed
 from pramana.analysis.reading import Reading
 from pramana.analysis.sampling import Beside, checked_start, complete
 from pramana.analysis.shared_draws import agreed, noticed, pairs, sharing

@@ -24,11 +24,10 @@ from pramana.formulas.functions import JUMPS, Functions, Own, own_functions
 from pramana.formulas.parsed import FormulaQuestion, ParsedFormula
 from pramana.formulas.tree import COMPARISONS, Node, Operation, calls, names, walk, written
 from pramana.frames import Level, Schema, Table
-from pramana.models.expected import Expected, ExpectedMean
 from pramana.models.generalized_linear import Glm
 from pramana.models.multinomial import Multinomial, MultinomialFunction, by_class
 from pramana.models.ordinal import Ordinal, OrdinalSystem, Slopes
-from pramana.models.prediction import ClassPrediction
+from pramana.models.prediction import ClassPrediction, Expected, ExpectedMean
 
 
 @dataclass(frozen=True)

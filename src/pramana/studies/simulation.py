@@ -27,8 +27,7 @@ from pramana.kernels.streams import keys_of
 from pramana.mechanism import Mechanism
 from pramana.pipeline import fit
 from pramana.result import Result
-from pramana.studies.analyst import Analyst
-from pramana.studies.scenario import Population, Scenario, truth_of
+from pramana.studies.scenario import Analyst, Population, Scenario, truth_of
 
 Numbers = dict[str, Float]
 Way = str | Method | Analyst

@@ -11,7 +11,6 @@ import numpy as np
 
 from pramana.analysis.question import questions, several
 from pramana.disclosure.planning.simulated import Trial, replicates_of
-from pramana.disclosure.reports import Report
 from pramana.disclosure.risk.posterior import column_risk
 from pramana.disclosure.risk.reidentification import link
 from pramana.disclosure.true_records import (
@@ -32,7 +31,7 @@ from pramana.mechanism import Mechanism, TransitionMatrix
 from pramana.mechanism.channels.matrix_forms import Banded, Mixture
 from pramana.numbers import count
 from pramana.progress import Tell, part_of, silent
-from pramana.render import Sheet
+from pramana.render import Report, Sheet
 
 REPLICATES = 200
 """Files that are drawn for every design, unless a number is given: half of a plan's, since there are many designs."""

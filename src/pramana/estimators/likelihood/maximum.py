@@ -42,7 +42,7 @@ from pramana.estimators.likelihood.variance import (
 )
 from pramana.estimators.method import Method
 from pramana.estimators.reversion import Reversion
-from pramana.estimators.tables.outcome import as_table, table_result
+from pramana.estimators.tables.likelihood import as_table, table_result
 from pramana.formulas.design import Offset
 from pramana.formulas.parsed import ParsedFormula
 from pramana.frames import Table
