@@ -218,9 +218,9 @@ Differing: TypeAlias = tuple[bool, tuple[str, ...]]
 """Whether columns are perturbed, and their names."""
 
 
-def tallied(rows: Bool, first: int = 0) -> Tally:
-    """Of records (n,), the first of which is in this row."""
-    return int(rows.sum()), first + int(np.argmax(rows))
+def tallied(rows: Bool) -> Tally:
+    """Of records (n,)."""
+    return int(rows.sum()), int(np.argmax(rows))
 
 
 def apart(

@@ -52,12 +52,14 @@ def read_toml(path: Path, what: str, error: Fault = PramanaError) -> dict[str, A
     return found
 
 
-def read_json_lines(path: Path, what: str, error: Fault = PramanaError) -> list[Any]:
+def read_json_lines(path: Path, what: str) -> list[Any]:
     """The lines of a file, each a JSON document; errors name the line."""
-    lines = _content(path, what, "JSON", error).removeprefix(_BOM).removesuffix(b"\n").split(b"\n")
+    lines = _content(path, what, "JSON", PramanaError).removeprefix(_BOM).removesuffix(b"\n").split(b"\n")
     if lines == [b""]:
         return []
-    return [parse_json(line, f"line {number} of {what} {str(path)!r}", error) for number, line in enumerate(lines, 1)]
+    return [
+        parse_json(line, f"line {number} of {what} {str(path)!r}", PramanaError) for number, line in enumerate(lines, 1)
+    ]
 
 
 def package_entries(package: Path) -> Mapping[str, list[dict[str, Any]]]:

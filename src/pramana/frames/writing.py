@@ -26,11 +26,9 @@ from pramana.frames.inputs import What, refuse_input, state
 _ENDING = ".pramana.part"
 
 
-def write_text(
-    path: Path, text: str, *, force: bool = False, private: bool = False, updating: What | None = None
-) -> None:
+def write_text(path: Path, text: str, *, force: bool = False, updating: What | None = None) -> None:
     """A text as UTF-8; see `write_bytes`."""
-    write_bytes(path, encoded(text), force=force, private=private, updating=updating)
+    write_bytes(path, encoded(text), force=force, updating=updating)
 
 
 def write_bytes(

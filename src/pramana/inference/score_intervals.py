@@ -80,12 +80,10 @@ def score_intervals(
     return out, zeros
 
 
-def score_statistic(
-    engine: Engine, beta: Float, errors: Float, index: int, value: float, extra: Callable[[Float], Float] | None = None
-) -> float:
+def score_statistic(engine: Engine, beta: Float, errors: Float, index: int, value: float) -> float:
     """The largest statistic whose interval leaves out this value of one parameter."""
     sign = 1.0 if value > beta[index] else -1.0
-    return _Walk(_Profile(engine, beta, errors, index, extra), sign).least_limit(value) ** 2
+    return _Walk(_Profile(engine, beta, errors, index, None), sign).least_limit(value) ** 2
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from pramana.formulas.functions import JUMPS, Functions, Own, own_functions
 from pramana.formulas.parsed import FormulaQuestion, ParsedFormula
 from pramana.formulas.tree import COMPARISONS, Node, Operation, calls, names, walk, written
 from pramana.frames import Level, Schema, Table
+from pramana.models.classes import ClassQuestion
 from pramana.models.generalized_linear import Glm
 from pramana.models.multinomial import Multinomial, MultinomialFunction, by_class
 from pramana.models.ordinal import Ordinal, OrdinalSystem, Slopes
@@ -337,7 +338,7 @@ class Margins(FormulaQuestion):
     held : columns that are set to values for everyone, one setting after the other.
     """
 
-    model: Glm | Multinomial | Ordinal
+    model: Glm | ClassQuestion
     of: tuple[str, ...]
     held: tuple[Held, ...] = ((),)
 
@@ -422,7 +423,7 @@ CLASSES: dict[Any, type[Multinomial] | type[Ordinal]] = {"multinomial": Multinom
 
 
 def margins_of(
-    model: Glm | Multinomial | Ordinal, variable: str | Sequence[str] | None, at: Mapping[str, Any] | None
+    model: Glm | ClassQuestion, variable: str | Sequence[str] | None, at: Mapping[str, Any] | None
 ) -> Margins:
     """The effects of a model's covariates."""
     chosen = (variable,) if isinstance(variable, str) else tuple(dict.fromkeys(variable or ()))
@@ -440,14 +441,13 @@ def _listed(name: str, given: Any) -> list[Level]:
     return values
 
 
-def _model_of(asked: Glm | Multinomial | Ordinal, table: Table, schema: Schema) -> AveragedModel:
+def _model_of(asked: Glm | ClassQuestion, table: Table, schema: Schema) -> AveragedModel:
     if isinstance(asked, Glm):
         return MeanModel(asked.prepare(table, schema))
-    return (
-        ClassModel(asked.prepare(table, schema))
-        if isinstance(asked, Multinomial)
-        else OrderedModel(asked.prepare(table, schema))
-    )
+    if isinstance(asked, Multinomial):
+        return ClassModel(asked.prepare(table, schema))
+    assert isinstance(asked, Ordinal)
+    return OrderedModel(asked.prepare(table, schema))
 
 
 def _part(

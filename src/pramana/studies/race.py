@@ -79,14 +79,13 @@ def _normal_grid() -> Float:
     return np.asarray(ndtri((np.arange(GRID) + 0.5) / GRID))
 
 
-def best_logit(design: Float, chance: Float, weight: Float | None = None) -> tuple[float, ...]:
-    """What a logit converges to that is not the truth: the root of Σ w x (p − expit(xᵀβ)) over a grid of the population."""
-    w = np.ones(len(design)) if weight is None else weight
+def best_logit(design: Float, chance: Float) -> tuple[float, ...]:
+    """What a logit converges to that is not the truth: the root of Σ x (p − expit(xᵀβ)) over a grid of the population."""
     beta = np.zeros(design.shape[1])
     for _ in range(60):
         mu = _expit(design @ beta)
-        bend = (design * (w * mu * (1 - mu))[:, None]).T @ design
-        beta = beta + np.linalg.solve(bend, design.T @ (w * (chance - mu)))
+        bend = (design * (mu * (1 - mu))[:, None]).T @ design
+        beta = beta + np.linalg.solve(bend, design.T @ (chance - mu))
     return tuple(beta.tolist())
 
 
