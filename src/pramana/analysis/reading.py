@@ -21,7 +21,7 @@ from pramana.formulas.subset import Subset
 from pramana.frames import Table
 from pramana.frames.sources import Source, table_of
 from pramana.frames.table import FrameKind, is_missing
-from pramana.frames.workers import Part, Workers, batches_of
+from pramana.frames.workers import SourcePart, Workers, batches_of
 from pramana.inference.survey import stratified
 from pramana.mechanism import Mechanism
 from pramana.progress import bar
@@ -120,7 +120,7 @@ class Stream:
 class Job:
     """Some records to be bound: the place of the first one in use among all, how many are in use, and how many there are."""
 
-    part: Part
+    part: SourcePart
     first: int
     kept: int
     rows: int
@@ -178,7 +178,7 @@ class Binder:
             yield SampledBlock(equation, sampling, first, tuple(ranks), table)
 
 
-def _as_learned(parts: Iterator[Part], sizes: Sequence[tuple[int, int]]) -> Iterator[Part]:
+def _as_learned(parts: Iterator[SourcePart], sizes: Sequence[tuple[int, int]]) -> Iterator[SourcePart]:
     number = 0
     for number, part in enumerate(parts, 1):
         if number > len(sizes):

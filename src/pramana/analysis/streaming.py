@@ -22,7 +22,7 @@ from pramana.frames import Table
 from pramana.frames.cells import cells
 from pramana.frames.sources import Source, takeable
 from pramana.frames.table import is_missing
-from pramana.frames.workers import Part, Workers, batches_of
+from pramana.frames.workers import SourcePart, Workers, batches_of
 from pramana.kernels.streams import keys, uniforms_of
 from pramana.mechanism import Mechanism
 from pramana.progress import bar
@@ -289,7 +289,7 @@ class _Pass:
         return present
 
 
-def _sized(parts: Iterator[Part], workers: Workers) -> Iterator[tuple[Part, int]]:
+def _sized(parts: Iterator[SourcePart], workers: Workers) -> Iterator[tuple[SourcePart, int]]:
     """Parts with the number of their records, which workers count where files do not tell."""
     for part in parts:
         if isinstance(part, pa.RecordBatch):
@@ -306,7 +306,7 @@ class _Seat:
     """A part, the place of its first record among all, the luck below which a record is taken into the sample, and the share of identifiers
     that are told."""
 
-    part: Part
+    part: SourcePart
     first: int
     threshold: float
     share: float

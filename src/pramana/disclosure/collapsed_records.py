@@ -21,10 +21,10 @@ from pramana.disclosure.release.handling import Asked
 from pramana.disclosure.release.link import read_link
 from pramana.disclosure.risk.noise import Coarse
 from pramana.disclosure.true_records import (
+    CountAndFirst,
     Counted,
     Differing,
     Missing,
-    Tally,
     apart,
     file_bytes,
     held_bytes,
@@ -43,7 +43,7 @@ from pramana.frames.folders import files_of
 from pramana.frames.metadata import is_text
 from pramana.frames.sources import FileSource, HeldSource, NarrowTypeError, Source, source_of, table_of
 from pramana.frames.table import FrameKind
-from pramana.frames.workers import Part, Threads, batches_of
+from pramana.frames.workers import SourcePart, Threads, batches_of
 from pramana.mechanism import Assignment, JointGaussianNoise, Mechanism
 from pramana.mechanism.draws.perturbation import cells_in
 from pramana.numbers import count
@@ -282,7 +282,7 @@ Steps = Mapping[str, Mapping[Level | None, Coarse]]
 class _Job:
     """Some records, where the first of them is in words and by its row there, their released counterparts, and the margins that count."""
 
-    part: Part
+    part: SourcePart
     place: str
     first: int
     released: pa.Table | None
@@ -304,8 +304,8 @@ class _Told:
     rows: int = 0
     incomplete: int = 0
     cells: list[tuple[int, dict[int, CellPart | str]]] = field(default_factory=list)
-    gaps: dict[str, Tally] = field(default_factory=dict)
-    apart: dict[Differing, Tally] = field(default_factory=dict)
+    gaps: dict[str, CountAndFirst] = field(default_factory=dict)
+    apart: dict[Differing, CountAndFirst] = field(default_factory=dict)
     ends: dict[tuple[str, Level | None], tuple[int, int]] = field(default_factory=dict)
 
     def join(self, other: _Told) -> None:
@@ -318,7 +318,7 @@ class _Told:
         self.rows, self.incomplete = self.rows + other.rows, self.incomplete + other.incomplete
 
 
-def _join(tallies: dict[T, Tally], others: Mapping[T, Tally], first: int) -> None:
+def _join(tallies: dict[T, CountAndFirst], others: Mapping[T, CountAndFirst], first: int) -> None:
     for key, (records, place) in others.items():
         known = tallies.get(key)
         tallies[key] = (records, first + place) if known is None else (known[0] + records, known[1])

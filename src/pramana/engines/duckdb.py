@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pramana.errors import DataError, PramanaError
 from pramana.frames.metadata import as_labels
 from pramana.frames.sources import FileSource, RelationSource, Source
-from pramana.frames.workers import Part, Threads
+from pramana.frames.workers import SourcePart, Threads
 
 
 @dataclass(frozen=True)
 class DuckDBEngine(Threads):
     """DuckDB reads the files, the threads of this process add up. Relations and queries of DuckDB are read by it anyway."""
 
-    def parts(self, source: Source, columns: Sequence[str]) -> Iterator[Part]:
+    def parts(self, source: Source, columns: Sequence[str]) -> Iterator[SourcePart]:
         if not isinstance(source, FileSource) or source.format != "parquet":
             return super().parts(source, columns)
         try:
@@ -24,7 +24,7 @@ class DuckDBEngine(Threads):
             raise PramanaError("engine='duckdb' needs the package duckdb: pip install 'pramana[duckdb]'") from None
         return self._read(source, duckdb.connect().read_parquet([str(path) for path in source.files]), columns)
 
-    def _read(self, source: FileSource, relation: object, columns: Sequence[str]) -> Iterator[Part]:
+    def _read(self, source: FileSource, relation: object, columns: Sequence[str]) -> Iterator[SourcePart]:
         source.refuse_changed()
         try:
             for batch in RelationSource(relation, source.label).batches(columns):

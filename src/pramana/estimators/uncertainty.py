@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pramana.analysis.task import Task
+from pramana.analysis.task import Inference, Task
 from pramana.arrays import Bool, Float
 from pramana.engines import Engine, Totals
 from pramana.errors import PramanaError, SolveError
@@ -32,7 +32,8 @@ from pramana.mechanism import Assignment
 from pramana.mechanism.channels.additive_noise import AdditiveNoise
 from pramana.numbers import count
 
-Inference: TypeAlias = Sandwich | Resampling | Jackknife | Woodruff | deleted.Replicates
+ChosenInference: TypeAlias = Inference | deleted.Replicates
+"""What was asked for, or follows from replicate weights."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class RootUncertainty:
     mute : parameters of which every record says the same although it was perturbed, so that none shows a variance (d,).
     """
 
-    chosen: Inference
+    chosen: ChosenInference
     linear: Linear | None
     large: Float
     covariance: Float
@@ -85,7 +86,7 @@ def uncertainty(
     task: Task,
     engine: Engine,
     root: Root,
-    chosen: Inference,
+    chosen: ChosenInference,
     rebind: Rebind | None,
     *,
     split: bool,
@@ -166,7 +167,7 @@ def _not_by_unit(task: Task, engine: Engine) -> str:
     )
 
 
-def _rebound(engine: Engine, rebind: Rebind | None) -> resampled.Rebind | None:
+def _rebound(engine: Engine, rebind: Rebind | None) -> resampled.EngineUnder | None:
     """The nuisance fitted again under a draw's weights; what was learned from the sample is kept."""
     if rebind is None:
         return None
@@ -201,7 +202,7 @@ def _nothing_random(engine: Engine, totals: Totals) -> bool:
     return bool(np.all(np.abs(np.diag(totals.privacy)) <= ROUNDING * np.diag(totals.outer)))
 
 
-def chosen_inference(options: Inference | None, engine: Engine, nuisance: bool) -> Inference:
+def chosen_inference(options: ChosenInference | None, engine: Engine, nuisance: bool) -> ChosenInference:
     by_inversion = engine.about.inverted and not nuisance and isinstance(options, Woodruff | None)
     if engine.sampling.strata is not None and not engine.about.smooth and not by_inversion:
         refuse_step_target(engine.sampling.strata)
@@ -246,7 +247,7 @@ def chosen_inference(options: Inference | None, engine: Engine, nuisance: bool) 
     return options
 
 
-def _linear(engine: Engine, root: Root, chosen: Inference, *, required: bool, split: bool) -> Linear | None:
+def _linear(engine: Engine, root: Root, chosen: ChosenInference, *, required: bool, split: bool) -> Linear | None:
     sharp = engine.sharp()
     totals = sharp.totals(root.beta, averaged_slope(engine, root))
     if split and engine.sampling.sharing is not None and totals.shared is None:
@@ -270,7 +271,9 @@ def sandwich_errors(engine: Engine, beta: Float) -> Float:
     return np.sqrt(np.diag(linearised.sandwich_covariance(totals, inverse, engine, Sandwich("HC0"))))
 
 
-def _covariance(engine: Engine, root: Root, linear: Linear | None, chosen: Inference, draws: Draws | None) -> Float:
+def _covariance(
+    engine: Engine, root: Root, linear: Linear | None, chosen: ChosenInference, draws: Draws | None
+) -> Float:
     if isinstance(chosen, Jackknife):
         return deleted.jackknife_covariance(engine, root) + (0.0 if linear is None else linear.retained)
     if isinstance(chosen, deleted.Replicates):
@@ -284,14 +287,14 @@ def _covariance(engine: Engine, root: Root, linear: Linear | None, chosen: Infer
     return linearised.sandwich_covariance(linear.totals, linear.inverse, engine, chosen)
 
 
-def _corrected(chosen: Inference, small: SmallSample, draws: Draws | None) -> Float:
+def _corrected(chosen: ChosenInference, small: SmallSample, draws: Draws | None) -> Float:
     """Of few units: by the sandwich, or of draws that were widened."""
     if isinstance(chosen, Resampling) and draws is not None:
         return resampled.draws_covariance(draws.values, chosen.scale)
     return small.covariance
 
 
-def _small_sample(chosen: Inference, engine: Engine, root: Root, linear: Linear | None) -> SmallSample | None:
+def _small_sample(chosen: ChosenInference, engine: Engine, root: Root, linear: Linear | None) -> SmallSample | None:
     """What few units change; None where they are many, or where the inference asked for knows nothing of it."""
     plain = isinstance(chosen, deleted.Replicates | Woodruff) or (
         isinstance(chosen, Sandwich) and not chosen.small_sample
@@ -303,7 +306,7 @@ def _small_sample(chosen: Inference, engine: Engine, root: Root, linear: Linear 
     return small_sample(engine, root.beta, linear, always=always)
 
 
-def _degrees_of_freedom(chosen: Inference, engine: Engine, small: SmallSample | None) -> float | Float | None:
+def _degrees_of_freedom(chosen: ChosenInference, engine: Engine, small: SmallSample | None) -> float | Float | None:
     """Those of each variance where units are few; else units less strata, for designs and the jackknife, and None for
     large-sample inference."""
     if isinstance(chosen, Woodruff):
@@ -352,7 +355,7 @@ def _judged(task: Task, engine: Engine, root: Root, linear: Linear | None, covar
 def _limits(
     interval: Interval,
     own: Owned,
-    chosen: Inference,
+    chosen: ChosenInference,
     judged: Identification | None,
     small: SmallSample | None,
     measured: Measured | None,

@@ -19,7 +19,7 @@ from pramana.frames import Schema, Table
 from pramana.models.classes import Classes, ClassQuestion
 from pramana.models.prediction import ClassPrediction
 
-Spread: TypeAlias = Callable[[Records], tuple[Float, Float]]
+IndicatorsOf: TypeAlias = Callable[[Records], tuple[Float, Float]]
 """Records ↦ reverted indicators (m, K) and masses (m,) of the design's rows."""
 
 
@@ -42,7 +42,7 @@ class MultinomialEquation(Equation, Ascent):
     records: Records
     labels: tuple[str, ...] | None = None
     mass: Float | None = None
-    spread: Spread | None = None
+    spread: IndicatorsOf | None = None
 
     @property
     def about(self) -> About:

@@ -12,10 +12,9 @@ from pramana.mechanism import GaussianNoise, GeometricNoise, KeepOrNoise, Laplac
 from pramana.mechanism.channels.additive_noise import AdditiveNoise
 from pramana.mechanism.channels.encodings.unary import UnaryEncoding
 from pramana.parameters.means import mean
-from pramana.studies.scenario import Analyst, Scenario
+from pramana.studies.scenario import Analyst, Generate, Scenario
 from pramana.studies.simulation import Study, Way
 
-Generate = Callable[[np.random.Generator, int], Mapping[str, Any]]
 Noise = Callable[[float], Mechanism]
 """Scale ↦ mechanism."""
 OFF = 1.1

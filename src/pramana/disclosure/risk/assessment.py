@@ -33,7 +33,7 @@ from pramana.disclosure.risk.reidentification import Linkage, keys_through, link
 from pramana.disclosure.risk.reidentification import link as links
 from pramana.disclosure.true_records import (
     Counted,
-    Margins,
+    CountedBy,
     Missing,
     aligned,
     check_missing,
@@ -419,7 +419,7 @@ class _Records:
     left_out: int
     keys: tuple[str, ...]
     clear: tuple[str, ...]
-    margins: Margins
+    margins: CountedBy
     cost: Callable[[Question], AnalysisCost]
 
     def needed(self, columns: Sequence[str]) -> Counted:

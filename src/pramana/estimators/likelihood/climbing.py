@@ -207,7 +207,7 @@ def _of_rows(sampling: Sampling, rows: Int) -> Sampling:
 
 
 Climb: TypeAlias = Generator[list[Theta], Sequence[LikelihoodSums], "Top | Reached"]
-Trial: TypeAlias = Generator[list[Theta], Sequence[LikelihoodSums], "Place | None"]
+TrialSteps: TypeAlias = Generator[list[Theta], Sequence[LikelihoodSums], "Place | None"]
 
 
 @dataclass(frozen=True)
@@ -299,7 +299,7 @@ class Climber:
             here, openings = opened, openings + 1
         return Reached(here.theta, here.sums.value)
 
-    def _step(self, here: Place) -> Trial:
+    def _step(self, here: Place) -> TrialSteps:
         """A step that raises the likelihood; None where there is none."""
         sums = here.sums
         for metric, observed in _metrics(sums):
@@ -326,7 +326,7 @@ class Climber:
         fading = (_shares(theta.gamma) < 1e-5) & (here.sums.growth(here.theta) < 1)
         return replace(theta, gamma=np.where(fading, ABSENT, theta.gamma))
 
-    def _opened(self, here: Place) -> Trial:
+    def _opened(self, here: Place) -> TrialSteps:
         """Entries of a table that are held at zero, where a sample has none of them, and would grow: at the logit that raises the likelihood
         most; None where there are none."""
         if here.sums.entries is None:

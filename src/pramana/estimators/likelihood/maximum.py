@@ -185,7 +185,7 @@ class Likelihood(Method):
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedMaximum:
     """A maximum and its variance.
 
     Attributes
@@ -204,7 +204,7 @@ class Fitted:
     face: Float
 
 
-def fitted_in_memory(method: Likelihood, task: Task, robust: Sandwich | None) -> Fitted:
+def fitted_in_memory(method: Likelihood, task: Task, robust: Sandwich | None) -> FittedMaximum:
     model = observed_likelihood(method, task)
     search = searched(model, task)
     found = search.best
@@ -213,17 +213,17 @@ def fitted_in_memory(method: Likelihood, task: Task, robust: Sandwich | None) ->
     if robust is not None:
         sums = score_sums(model, state, task.sampling, task.sampling.groups or 0)
         spread = robust_covariance(sums, inverse, task.sampling, robust, len(found.theta.beta))
-    return Fitted(task, model, search, inverse, spread, FaceValue.of(model, state).information)
+    return FittedMaximum(task, model, search, inverse, spread, FaceValue.of(model, state).information)
 
 
-def fitted_in_blocks(method: Likelihood, task: Task, robust: Sandwich | None) -> Fitted:
+def fitted_in_blocks(method: Likelihood, task: Task, robust: Sandwich | None) -> FittedMaximum:
     few = sampled(method, task)
     climber, search, top = climbed(method, task, few, robust is not None)
     inverse = inverse_information(top.sums.information)
     spread = Robust(inverse, None)
     if robust is not None:
         spread = robust_covariance(climber.score_sums(top), inverse, task.sampling, robust, len(top.theta.beta))
-    return Fitted(few, climber.sample, search, inverse, spread, top.sums.face.information)
+    return FittedMaximum(few, climber.sample, search, inverse, spread, top.sums.face.information)
 
 
 def climbed(method: Likelihood, task: Task, few: Task, robust: bool) -> tuple[Climber, Search, Top]:

@@ -24,7 +24,7 @@ from pramana.mechanism.designs.merging import OTHER, merged, people
 
 FROM_EPSILON = ("randomized-response", "block-design", "best")
 LEVEL_LIMIT = 1000
-Shares: TypeAlias = "tuple[float, ...] | Mapping[Any, float] | Literal['data'] | None"
+GivenShares: TypeAlias = "tuple[float, ...] | Mapping[Any, float] | Literal['data'] | None"
 
 
 class ColumnRequest(ABC):
@@ -98,7 +98,7 @@ class Request(ColumnRequest):
     epsilon: float | None = None
     invariant: bool = False
     construction: str | None = None
-    frequencies: Shares = None
+    frequencies: GivenShares = None
     given: tuple[str, ...] = ()
     band: int | None = None
     blocks: tuple[tuple[Level, ...], ...] | None = None

@@ -21,7 +21,7 @@ from pramana.arrays import Bool, Int
 from pramana.disclosure.audit.giveaways.columns import FEWEST, ClearColumn
 from pramana.disclosure.audit.giveaways.spelling import varies
 
-Kind = Literal["order", "identifier", "missingness", "spelling", "content"]
+ClueKind = Literal["order", "identifier", "missingness", "spelling", "content"]
 GROUPS = 50
 """Groups of a column of many numbers."""
 MOST_GAPS = 12
@@ -39,7 +39,7 @@ class Clue:
     where the codes depend on them.
     """
 
-    kind: Kind
+    kind: ClueKind
     sources: tuple[str, ...]
     what: str
     codes: Int
