@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
+from pramana.cli.choices import DeviceOption
 from pramana.cli.completion import among
 from pramana.cli.designing import design
-from pramana.cli.fitting import DeviceOption, compare, fit, specification
+from pramana.cli.fitting import compare, fit, specification
 from pramana.cli.output import Force, FormatOption, ReportOption, check_output, say
 from pramana.cli.releasing import audit, key, ledger, perturb
 from pramana.cli.risking import plan, risk
