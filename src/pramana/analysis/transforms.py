@@ -180,7 +180,7 @@ class _Counted:
 
 @dataclass(frozen=True)
 class _Held:
-    """Some values; those of two parts stand next to each other."""
+    """Some values; adding two parts puts one after the other."""
 
     values: Float
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pramana.arrays import Bool
 from pramana.disclosure.release.handling import Asked
 from pramana.disclosure.release.link import read_link
-from pramana.disclosure.risk.noise import Coarse
+from pramana.disclosure.risk.noise import CoarserGrid
 from pramana.disclosure.true_records import (
     CountAndFirst,
     Counted,
@@ -274,13 +274,13 @@ class Margin:
         return [*true, *((SEEN if name in steps else RELEASED, name) for name in seen)]
 
 
-Steps = Mapping[str, Mapping[Level | None, Coarse]]
+Steps = Mapping[str, Mapping[Level | None, CoarserGrid]]
 """How numbers with noise are taken in steps: by column and stratum."""
 
 
 @dataclass(frozen=True)
 class _Job:
-    """Some records, where the first of them is in words and by its row there, their released counterparts, and the margins that count."""
+    """Some true records with their released counterparts, the place of the first one (in words for messages, and as a row), and the margins to count."""
 
     part: SourcePart
     place: str
@@ -326,7 +326,7 @@ def _join(tallies: dict[T, CountAndFirst], others: Mapping[T, CountAndFirst], fi
 
 @dataclass(frozen=True)
 class Look:
-    """How batches of records are looked at.
+    """What is done with each batch of records: checked, put into codes, and counted.
 
     Attributes
     ----------
@@ -530,10 +530,10 @@ def _steps(source: Source, look: Look, prior: Mapping[str, Any]) -> Steps:
     told = _Told()
     for own in Threads().answers(look, _jobs(source, look, None, {})):
         told.join(own)
-    out: dict[str, dict[Level | None, Coarse]] = {name: {} for name in noisy}
+    out: dict[str, dict[Level | None, CoarserGrid]] = {name: {} for name in noisy}
     for (name, stratum), ends in told.ends.items():
         noise = noisy[name].noises[stratum]
-        out[name][stratum] = Coarse.of(noise, ends, prior.get(name), noisy[name].columns)
+        out[name][stratum] = CoarserGrid.of(noise, ends, prior.get(name), noisy[name].columns)
     return out
 
 

@@ -14,7 +14,7 @@ from pramana.errors import PramanaError, SolveError
 from pramana.estimating.rounding import ROUNDING
 from pramana.estimators.measured import Measured, prevalence_limits
 from pramana.estimators.method import EquationMethod, Method, Rebind
-from pramana.estimators.outcomes import Interval, Owned, own_limits
+from pramana.estimators.outcomes import Interval, OwnIntervals, own_limits
 from pramana.inference import Jackknife, Resampling, Root, Sandwich, Woodruff
 from pramana.inference import jackknife as deleted
 from pramana.inference import resampling as resampled
@@ -65,7 +65,7 @@ class RootUncertainty:
     df: float | Float | None
     small: SmallSample | None
     draws: Draws | None
-    own: Owned
+    own: OwnIntervals
     judged: Identification | None
     limits: Limits | None
     measured: Measured | None
@@ -116,7 +116,7 @@ def uncertainty(
     level, df = chosen.level if isinstance(chosen, Sandwich) else 0.95, _degrees_of_freedom(chosen, engine, small)
     worth = large if not engine.sampling.clustered else covariance  # few records that are counted need no correction
     interval = Interval(method, task, engine, root.beta, worth, df, level)
-    own = Owned.none(engine.d) if known or measured is not None else own_limits(interval, chosen)
+    own = OwnIntervals.none(engine.d) if known or measured is not None else own_limits(interval, chosen)
     covariance = own.filled(covariance)
     judged = _judged(task, engine, root, linear if method.reverts else None, large)
     limits = linear.limits if isinstance(linear, Inverted) else _limits(interval, own, chosen, judged, small, measured)
@@ -354,7 +354,7 @@ def _judged(task: Task, engine: Engine, root: Root, linear: Linear | None, covar
 
 def _limits(
     interval: Interval,
-    own: Owned,
+    own: OwnIntervals,
     chosen: ChosenInference,
     judged: Identification | None,
     small: SmallSample | None,

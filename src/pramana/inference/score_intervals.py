@@ -130,7 +130,7 @@ class _Point:
 
 @dataclass(frozen=True)
 class _Far:
-    """A point far out, how much the root changed since the last one, and whether it will stay as it is."""
+    """A value of the parameter far from the estimate, how much the root of the score statistic changed since the last such value, and whether it has come to rest."""
 
     distance: float
     point: _Point

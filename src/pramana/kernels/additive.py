@@ -348,7 +348,7 @@ class LatticeGaussian(Lattice):
 
 
 @dataclass(frozen=True)
-class Sometimes(Operator):
+class OccasionalNoise(Operator):
     """Noise that is added with probability 1 − keep: M = keep + (1 − keep) M_V, which is positive, whatever keep is."""
 
     keep: float

@@ -126,7 +126,7 @@ class Predictor:
 
 @dataclass(frozen=True)
 class Spot:
-    """What sums at one value have in common: the curve's mean and a(η) (n, C), the forces a (S − W μ), and their derivatives by η."""
+    """What all sums at one parameter value are made of, evaluated once: the curve's mean and a(η) (n, C), the forces a (S − W μ), and their derivatives by η."""
 
     mu: Float
     a: Float | float

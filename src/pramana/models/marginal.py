@@ -43,11 +43,11 @@ class Slope:
     names: tuple[str, ...]
     designs_of: tuple[FromColumns, ...]
 
-    def values(self, at: At, own: Sequence[Float]) -> Float:
+    def values(self, at: ExpectedAt, own: Sequence[Float]) -> Float:
         tilt, x = own[0], own[-1] if len(own) > 1 else at.x
         return np.einsum("mkl,ml->mk", at.expected.rise(at.eta(x)), at.expected.predictors(tilt, at.coefficients))
 
-    def gradients(self, at: At, own: Sequence[Float], weights: Float) -> Float:
+    def gradients(self, at: ExpectedAt, own: Sequence[Float], weights: Float) -> Float:
         tilt, x = own[0], own[-1] if len(own) > 1 else at.x
         eta, along = at.eta(x), at.expected.predictors(tilt, at.coefficients)
         return at.summed(at.expected.rise(eta), tilt, weights) + at.summed(at.expected.bend(eta, along), x, weights)
@@ -65,17 +65,17 @@ class Contrasts:
     names: tuple[str, ...]
     designs_of: tuple[FromColumns, ...]
 
-    def values(self, at: At, own: Sequence[Float]) -> Float:
+    def values(self, at: ExpectedAt, own: Sequence[Float]) -> Float:
         means = [at.expected.means(at.eta(x)) for x in own]
         return np.column_stack([m - means[0] for m in means[1:]])
 
-    def gradients(self, at: At, own: Sequence[Float], weights: Float) -> Float:
+    def gradients(self, at: ExpectedAt, own: Sequence[Float], weights: Float) -> Float:
         sums = [at.summed(at.expected.rise(at.eta(x)), x, weights) for x in own]
         return np.concatenate([s - sums[0] for s in sums[1:]])
 
 
 @dataclass(frozen=True)
-class At:
+class ExpectedAt:
     """What a model expects at some coefficients, for records with design x (m, q) and an offset (m,)."""
 
     expected: Expected
@@ -315,8 +315,8 @@ class MarginsSystem(System):
         out[q:, q:] = -weights.sum() * np.eye(beta.size - q)
         return out
 
-    def _at(self, beta: Float, arrays: Mapping[str, Float]) -> At:
-        return At(self.model.expected, beta[: self._size], arrays["x"], arrays["offset"])
+    def _at(self, beta: Float, arrays: Mapping[str, Float]) -> ExpectedAt:
+        return ExpectedAt(self.model.expected, beta[: self._size], arrays["x"], arrays["offset"])
 
     def _own(self, arrays: Mapping[str, Float]) -> Iterator[tuple[Slope | Contrasts, list[Float]]]:
         for j, part in enumerate(self.parts):
@@ -458,7 +458,7 @@ def _part(
     if levels is None:
         for factor in factors:
             _refuse_steps(factor, name)
-        tilt = cast(FromColumns, Tilt.of(model.design, name, table, schema))
+        tilt = cast(FromColumns, DesignDerivative.of(model.design, name, table, schema))
         designs = (HeldDesign(tilt, held), HeldDesign(model.design, held)) if held else (tilt,)
         return Slope(_named(model, [f"effect({name})"], held), designs)
     if name in dict(held):
@@ -515,7 +515,7 @@ class HeldDesign:
 
 
 @dataclass(frozen=True)
-class Tilt:
+class DesignDerivative:
     """∂x/∂v by differences of second order that stay between the smallest and the largest value, beyond which a spline is
     not known.
 
@@ -531,7 +531,7 @@ class Tilt:
     limits: tuple[float, float]
 
     @classmethod
-    def of(cls, design: FormulaDesign, name: str, table: Table, schema: Schema) -> Tilt:
+    def of(cls, design: FormulaDesign, name: str, table: Table, schema: Schema) -> DesignDerivative:
         levels = schema[name].levels if name in schema else None
         values = np.asarray(table.column(name) if levels is None else levels, dtype=float)
         sizes = np.abs(values[values != 0])

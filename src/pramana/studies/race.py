@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pramana.analysis.question import question
-from pramana.analysis.sampling import Beside
+from pramana.analysis.sampling import SamplingArguments
 from pramana.analysis.task import Task
 from pramana.arrays import Float
 from pramana.errors import PramanaError, PramanaWarning
@@ -417,7 +417,9 @@ def _answers(cell: Cell, truth: Table, released: Table, *, rivals: bool) -> dict
 
 def _model_1(cell: Cell, released: Table, *, clip: bool) -> Float:
     """The estimate alone: its errors take hundreds of fits."""
-    task = Task.read(question(cell.what, cell.family, None), released, cell.mechanism, Beside(**cell.options))
+    task = Task.read(
+        question(cell.what, cell.family, None), released, cell.mechanism, SamplingArguments(**cell.options)
+    )
     return solved(ModelDependent(clip=clip), task).root.beta[: len(cell.truth)]
 
 

@@ -335,7 +335,7 @@ class _Response:
 
 @dataclass(frozen=True)
 class _NoiseResponse:
-    """A column's noise by what it leaves, s, between 0 and 1: its standard deviation is (1/s − 1) times that of the true values.
+    """A column's noise on a scale s from 0 (drowned in noise) to 1 (none): its standard deviation is (1/s − 1) times that of the true values.
 
     Attributes
     ----------

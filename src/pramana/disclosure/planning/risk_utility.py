@@ -351,7 +351,7 @@ def _losing_most(pilots: Sequence[Pilot], mechanism: Mechanism, term: str | None
 
 @dataclass(frozen=True)
 class _Spread:
-    """The variance of one term under any mechanism, over that from the true data: asymptotic and simulated.
+    """How many times the variance from the true data one term has under a mechanism: by the asymptotic formula, and simulated.
 
     Attributes
     ----------

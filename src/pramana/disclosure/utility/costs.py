@@ -118,7 +118,7 @@ def table_changes(margins: CountedBy, mechanism: Mechanism, crossed: Sequence[st
 
 @dataclass(frozen=True)
 class _Axis:
-    """One side of a table: codes, the last of which stands for a missing value, and by stratum what moves them (none: clear)."""
+    """One column of a table: codes, the last of which stands for a missing value, and the transition matrix of each stratum (none where the column is clear)."""
 
     columns: tuple[str, ...]
     size: int

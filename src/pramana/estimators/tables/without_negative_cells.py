@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from pramana.analysis.sampling import Beside, ColumnLike
+from pramana.analysis.sampling import ColumnLike, SamplingArguments
 from pramana.analysis.task import Options, Task
 from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
@@ -53,7 +53,9 @@ def table_em(
             "a maximum-likelihood table counts every record alike and takes no sampling weights: use fit(crosstab(...), ..., "
             "weights=...), and to_simplex() where a cell is negative"
         )
-    task = Task.read(crosstab(columns), data, mechanism, Beside(frequencies=frequencies), Options(missing=missing))
+    task = Task.read(
+        crosstab(columns), data, mechanism, SamplingArguments(frequencies=frequencies), Options(missing=missing)
+    )
     found = cast(TableResult, Likelihood().estimate(task))
     return warned(taken_as_known(found, Likelihood(), task))
 

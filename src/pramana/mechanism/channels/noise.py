@@ -18,8 +18,8 @@ from pramana.kernels.additive import (
     Geometric,
     Laplace,
     LatticeGaussian,
+    OccasionalNoise,
     Operator,
-    Sometimes,
     Uniform,
     laplace_stencil,
 )
@@ -470,8 +470,8 @@ class KeepOrNoise(AdditiveNoise):
         return out
 
     @property
-    def operator(self) -> Sometimes:
-        return Sometimes(self.keep, self.inner.operator)
+    def operator(self) -> OccasionalNoise:
+        return OccasionalNoise(self.keep, self.inner.operator)
 
     @property
     def epsilon(self) -> float:
