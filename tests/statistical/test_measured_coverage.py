@@ -10,7 +10,7 @@ import pytest
 from montecarlo import BOUND, Data, Replicates, check_coverage, check_spread, gather, perturb
 
 import pramana as pr
-from pramana.inference.prevalence import Screened, lang_reiczigel
+from pramana.inference.shares import Screened, lang_reiczigel
 from pramana.studies.noise import MEASURED, SLOPES, patients, validated
 
 Log = Callable[[str, object], None]

@@ -31,8 +31,8 @@ from pramana.estimators.method import Method
 from pramana.estimators.noise import closed_form
 from pramana.estimators.reversion import Reversion, reverted_records
 from pramana.frames import Kind, Level, Table
-from pramana.inference.prevalence import PrevalenceLimits, Screened
 from pramana.inference.resampling import Draws
+from pramana.inference.shares import PrevalenceLimits, Screened
 from pramana.mechanism import Assignment, Channel, Mechanism, Nodes
 from pramana.mechanism.channel import Document
 from pramana.mechanism.channels.transition import TransitionMatrix

@@ -46,7 +46,7 @@ from pramana.mechanism.draws.perturbation import Keyed, OneStream, Randomness, S
 from pramana.progress import Tell
 
 if TYPE_CHECKING:
-    from pramana.disclosure.release.identifiers import NewIdentifiers
+    from pramana.disclosure.release.link import NewIdentifiers
 
 
 @dataclass(frozen=True)
@@ -577,7 +577,7 @@ def _moved(order: CheckedRelease, batches: Iterator[Any], reader: Reader) -> Ite
 
 
 def _identifiers(order: CheckedRelease, reader: Reader) -> NewIdentifiers:
-    from pramana.disclosure.release.identifiers import NewIdentifiers
+    from pramana.disclosure.release.link import NewIdentifiers
 
     old = order.handling.new_id if order.handling.new_id in reader.names else None
     return NewIdentifiers(old, order.draws.names, order.draws.stream(_NAMES))
