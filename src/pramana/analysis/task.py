@@ -151,25 +151,7 @@ class Task:
         found = taken(source, columns, options.memory, options.workers, collapsed=collapsible)
         if found is not None:
             return cls._of_table(plan, found.table, resolved, beside, options, found.counts)
-        if not options.streams:
-            raise PramanaError(
-                f"the records of {source.label} do not fit into {options.memory / 1e9:g} GB, and this method needs them all at once: raise "
-                "memory=, fit a sample of the records, or use method='reversion', which adds up over blocks"
-            )
-        if options.engine is not LocalEngine and not isinstance(options.engine, Workers):
-            raise PramanaError(
-                f"the records of {source.label} do not fit into {options.memory / 1e9:g} GB, and blocks of them are added up by the local "
-                "engine on the CPU: raise memory=, or leave out engine= and device="
-            )
-        if beside.crossed_names:
-            raise PramanaError(
-                f"two-way clusters take the records of {source.label} in memory, and they do not fit into {options.memory / 1e9:g} GB: raise memory=, "
-                "or name one column of clusters"
-            )
-        if beside.as_arrays:
-            raise PramanaError(
-                f"{beside.as_arrays[0]} came as an array, and the records are read in blocks: name a column of the file"
-            )
+        _refuse_blocks(source, beside, options)
         columns = _read_columns(source, known, used, beside)
         _refuse_unordered(source, beside, options.inference)
         chosen, domain = _chosen(options.subset, plan, known)
@@ -408,6 +390,29 @@ def _collapsible(plan: Question, options: Options) -> bool:
     """Cells will do: methods that need all records may read other columns too, and functions that learn count every record once."""
     formulas = (*plan.formulas, *options.formulas)
     return options.streams and _id_of(options.inference) is None and not learning_calls(formulas)
+
+
+def _refuse_blocks(source: Source, beside: SamplingArguments, options: Options) -> None:
+    """Records that do not fit into memory are for those who add up over blocks of them."""
+    if not options.streams:
+        raise PramanaError(
+            f"the records of {source.label} do not fit into {options.memory / 1e9:g} GB, and this method needs them all at once: raise "
+            "memory=, fit a sample of the records, or use method='reversion', which adds up over blocks"
+        )
+    if options.engine is not LocalEngine and not isinstance(options.engine, Workers):
+        raise PramanaError(
+            f"the records of {source.label} do not fit into {options.memory / 1e9:g} GB, and blocks of them are added up by the local "
+            "engine on the CPU: raise memory=, or leave out engine= and device="
+        )
+    if beside.crossed_names:
+        raise PramanaError(
+            f"two-way clusters take the records of {source.label} in memory, and they do not fit into {options.memory / 1e9:g} GB: raise memory=, "
+            "or name one column of clusters"
+        )
+    if beside.as_arrays:
+        raise PramanaError(
+            f"{beside.as_arrays[0]} came as an array, and the records are read in blocks: name a column of the file"
+        )
 
 
 def _refuse_unordered(source: Source, beside: SamplingArguments, inference: Inference | None) -> None:
