@@ -203,48 +203,54 @@ def _nothing_random(engine: Engine, totals: Totals) -> bool:
 
 
 def chosen_inference(options: ChosenInference | None, engine: Engine, nuisance: bool) -> ChosenInference:
-    by_inversion = engine.about.inverted and not nuisance and isinstance(options, Woodruff | None)
-    if engine.sampling.strata is not None and not engine.about.smooth and not by_inversion:
-        refuse_step_target(engine.sampling.strata)
-    if isinstance(options, Jackknife) and nuisance:
-        raise PramanaError("the jackknife does not refit the nuisance model: use inference=Resampling()")
-    if (
-        isinstance(options, Jackknife)
-        and engine.sampling.strata is not None
-        and engine.sampling.strata.target == "file"
-    ):
-        raise PramanaError(
-            "around the file only the randomisation is uncertain, which no deletion shows: use Sandwich()"
-        )
-    if isinstance(options, Sandwich) and engine.sampling.strata is not None:
+    """The inference that was asked for, if the equation has it; where none was, what suits the equation."""
+    strata, smooth = engine.sampling.strata, engine.about.smooth
+    invertible = engine.about.inverted and not nuisance
+    if strata is not None and not smooth and not (invertible and isinstance(options, Woodruff | None)):
+        refuse_step_target(strata)
+    if isinstance(options, Jackknife):
+        _refuse_jackknife(engine, nuisance)
+    if isinstance(options, Sandwich) and strata is not None:
         refuse_correction(options)
     if engine.sampling.replications:
         if options is not None:
             raise PramanaError("the design's replicate weights give the variance: leave inference= out")
         return deleted.Replicates()
-    if options is None and engine.about.inverted and not nuisance:
-        return Woodruff()
     if options is None:
-        return Resampling() if nuisance or not engine.about.smooth else Sandwich()
-    if isinstance(options, Woodruff) and (nuisance or not engine.about.inverted):
+        return Woodruff() if invertible else Resampling() if nuisance or not smooth else Sandwich()
+    if isinstance(options, Woodruff) and not invertible:
         raise PramanaError(
             "Woodruff's intervals are those of quantiles of a column, without a fitted nuisance model: use inference=Resampling()"
         )
-    if isinstance(options, Sandwich) and nuisance:
+    if isinstance(options, Sandwich):
+        _refuse_sandwich(options, engine, nuisance)
+    return options
+
+
+def _refuse_jackknife(engine: Engine, nuisance: bool) -> None:
+    if nuisance:
+        raise PramanaError("the jackknife does not refit the nuisance model: use inference=Resampling()")
+    if engine.sampling.strata is not None and engine.sampling.strata.target == "file":
+        raise PramanaError(
+            "around the file only the randomisation is uncertain, which no deletion shows: use Sandwich()"
+        )
+
+
+def _refuse_sandwich(options: Sandwich, engine: Engine, nuisance: bool) -> None:
+    if nuisance:
         raise PramanaError(
             "a sandwich would ignore the uncertainty of the fitted nuisance model: use inference=Resampling()"
         )
-    if isinstance(options, Sandwich) and not engine.about.smooth:
+    if not engine.about.smooth:
         quick = "Woodruff() or " if engine.about.inverted else ""
         raise PramanaError(f"a step function has no derivative for the sandwich: use inference={quick}Resampling()")
-    if isinstance(options, Sandwich) and options.interval == "score" and not engine.about.profiled:
+    if options.interval == "score" and not engine.about.profiled:
         raise PramanaError(
             "score intervals hold every other parameter at its best, which a system of equations does not define: use "
             "Sandwich() or Resampling()"
         )
-    if isinstance(options, Sandwich) and options.interval == "score" and engine.sampling.strata is not None:
+    if options.interval == "score" and engine.sampling.strata is not None:
         _refuse_sums(engine)
-    return options
 
 
 def _linear(engine: Engine, root: Root, chosen: ChosenInference, *, required: bool, split: bool) -> Linear | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from pramana.analysis.question import questions, several
 from pramana.disclosure.planning.simulated import Trial, replicates_of
+from pramana.disclosure.release.handling import Asked
 from pramana.disclosure.risk.posterior import column_risk
 from pramana.disclosure.risk.reidentification import link
 from pramana.disclosure.true_records import (
@@ -237,13 +238,8 @@ def frontier(
     """
     names, plans, known = several(columns), questions(analysis, family), several(keys)
     used = [v for p in plans for v in p.variables] + several(weights)
-    designed = None if chosen is None or is_number(chosen) else given_mechanism(chosen, data)
+    designed = None if chosen is None or is_number(chosen) else _without_noise(given_mechanism(chosen, data))
     base = None if designed is None else designed.mechanism
-    if base is not None and base.noisy:
-        raise PramanaError(
-            f"the chosen mechanism adds noise to {', '.join(base.noisy)}, and a frontier is of keep probabilities, which noise has not: ask "
-            "plan for the strength that a precision needs, and risk for what it leaves to tell, one strength at a time"
-        )
     table, _ = read_confidential(data, designed, [*names, *known, *used], missing)
     if base is not None and set(base.columns) != set(names):
         raise PramanaError(
@@ -278,6 +274,16 @@ def frontier(
         table.kind,
         0 if spread is None else spread.trial.replicates,
     )
+
+
+def _without_noise(found: Asked) -> Asked:
+    """The chosen mechanism, if it is of transition matrices."""
+    if found.mechanism.noisy:
+        raise PramanaError(
+            f"the chosen mechanism adds noise to {', '.join(found.mechanism.noisy)}, and a frontier is of keep probabilities, which noise has not: ask "
+            "plan for the strength that a precision needs, and risk for what it leaves to tell, one strength at a time"
+        )
+    return found
 
 
 def _variables(
