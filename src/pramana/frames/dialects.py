@@ -98,7 +98,7 @@ class Dialect:
         given = {"delimiter": delimiter, "decimal": decimal, "quote": quote, "encoding": encoding}
         known = dialect_in_words(file) | {name: value for name, value in given.items() if value is not None}
         stated = Dialect(**known)
-        return stated if len(known) == len(given) else _found(file, {name: getattr(stated, name) for name in known})
+        return stated if len(known) == len(given) else _found(file, {name: vars(stated)[name] for name in known})
 
 
 @dataclass(frozen=True)
