@@ -87,11 +87,11 @@ def demo(
     force: Force = False,
 ) -> None:
     """Wages in the General Social Survey of 2006, with education perturbed: what each estimator makes of them."""
-    from pramana.cli.demonstration import run
+    from pramana.cli.demonstration import run_demonstration
     from pramana.frames.writing import Folder
 
     check_output(style)
-    for line, prose in run(Folder(out, force), style):
+    for line, prose in run_demonstration(Folder(out, force), style):
         say(line, err=prose and style != "text")
 
 

@@ -368,6 +368,6 @@ def _marked_line(line: bytes, delimiter: bytes) -> bytes:
     return delimiter.join(b'"' + f.replace(b'"', b'""') + b'"' if b'"' in f else f for f in fields) + end
 
 
-def plain(dialect: Dialect) -> bool:
+def as_it_is(dialect: Dialect) -> bool:
     """Whether a file's bytes can be taken as they are."""
     return dialect.encoding in ("utf-8", "utf-8-sig") and bool(dialect.quote)

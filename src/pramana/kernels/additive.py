@@ -20,8 +20,8 @@ from pramana.kernels.shifted import (
     POINTS,
     Ladder,
     geometric_points,
-    kept,
     laplace_points,
+    occasional,
     of_rows,
     uniform,
 )
@@ -366,7 +366,7 @@ class OccasionalNoise(Operator):
         points = self.noise.within(self.keep, float(np.nanmax(np.abs(c), initial=0.0)) * steepness)
         if points[0].size > MOST_POINTS:
             return np.full((3, highest + 1, eta.size), np.nan)
-        return kept(ladder, eta, c, highest, self.keep, points, steepness)
+        return occasional(ladder, eta, c, highest, self.keep, points, steepness)
 
     @property
     def by_nodes(self) -> bool:

@@ -79,9 +79,9 @@ def percent(level: float) -> str:
 
 def drawn(figure: Any, ending: str) -> bytes:
     """A figure as the content of a file whose name has this ending (.png, .svg or .pdf)."""
-    from pramana.render.canvas import content
+    from pramana.render.canvas import figure_bytes
 
-    return content(figure, ending.lower().removeprefix("."), 150)
+    return figure_bytes(figure, ending.lower().removeprefix("."), 150)
 
 
 def _panels(ax: Any, count: int, size: tuple[float, float], **shared: Any) -> tuple[Any, list[Any]]:

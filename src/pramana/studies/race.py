@@ -365,7 +365,7 @@ KINDS: Mapping[str, tuple[Callable[[], PopulationKind], Pairs]] = {
 }
 
 
-def cells() -> list[Cell]:
+def race_cells() -> list[Cell]:
     """All of them, exploring ones at even places and confirming ones at odd places."""
     made = []
     for name, (make, pairs) in KINDS.items():
@@ -581,7 +581,7 @@ def _mcse(values: Float) -> float:
 def _half(name: str, words: str, first: int) -> Study:
     title = f"D1: a race of nine estimators, {words}"
     return Study(
-        name, title, tuple(cells()[first::2]), NAMES, block=50, page="race", replicates=replicates, summary=summary
+        name, title, tuple(race_cells()[first::2]), NAMES, block=50, page="race", replicates=replicates, summary=summary
     )
 
 

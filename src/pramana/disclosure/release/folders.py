@@ -30,7 +30,7 @@ from pramana.disclosure.release.releasing import (
     made_known,
     opened_as,
     told_by_rows,
-    written,
+    written_copy,
 )
 from pramana.disclosure.release.streaming import ReleaseTotals
 from pramana.errors import DataError, PramanaError, quoted
@@ -211,7 +211,7 @@ def _copied(order: CheckedRelease, cleared: Clearance) -> Copy:
     reader = opened_as(order)
     layout = _layout(order, reader)
     with pending(order.target) as data:
-        totals = written(order, reader, layout, Copies(data, None), cleared)
+        totals = written_copy(order, reader, layout, Copies(data, None), cleared)
         totals.seen.check()
         data.settle()
         made = Copy(

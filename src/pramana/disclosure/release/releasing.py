@@ -396,7 +396,7 @@ def _released(order: CheckedRelease, reader: Reader, layout: CopyLayout, intent:
         data = stack.enter_context(pending(order.target, force=order.force))
         place = order.handling.link
         link = None if place is None else stack.enter_context(pending(place, force=order.force, private=True))
-        totals = written(order, reader, layout, Copies(data, link), cleared)
+        totals = written_copy(order, reader, layout, Copies(data, link), cleared)
         totals.finish()
         data.settle()
         copy = Copy(
@@ -530,7 +530,7 @@ class Copies:
     link: PendingFile | None
 
 
-def written(
+def written_copy(
     order: CheckedRelease, reader: Reader, layout: CopyLayout, copies: Copies, cleared: Clearance
 ) -> ReleaseTotals:
     """The perturbed copy under its temporary name; nothing but released values ever reaches it."""

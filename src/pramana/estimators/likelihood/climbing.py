@@ -28,7 +28,7 @@ from pramana.estimators.likelihood.maximization import (
     Reached,
     newton_step,
     runs_away,
-    settled,
+    small_step,
     stalled,
 )
 from pramana.estimators.likelihood.observed import ObservedLikelihood, State, Theta
@@ -306,7 +306,7 @@ class Climber:
             step = _cautious(newton_step(metric, sums.score), len(here.theta.beta))
             if step is None or not (gain := float(sums.score @ step)) >= 0:
                 continue
-            done = observed and gain <= DECREMENT * max(1.0, abs(sums.value) * 1e-3) and settled(here.theta, step)
+            done = observed and gain <= DECREMENT * max(1.0, abs(sums.value) * 1e-3) and small_step(here.theta, step)
             full = self._moved(here, step)
             (there,) = yield [full]
             if done or _rises(sums, there, gain):  # the gain of the last step is below rounding
