@@ -41,7 +41,7 @@ class System(ABC):
 
     @property
     def rough(self) -> bool:
-        """Whether U is a step function made smooth by a narrow kernel."""
+        """Whether U is a step function made smooth by a narrow kernel, and so bends within a standard error of the root."""
         return False
 
     @property
@@ -72,13 +72,8 @@ class System(ABC):
         """A system with the same regressors about which more records tell, to judge identification by."""
         return self
 
-    @property
-    def kinked(self) -> bool:
-        """The score bends within a standard error of the root."""
-        return False
-
     def averaged(self, covariance: Float) -> System:  # noqa: ARG002
-        """Of a kinked score: averaged over normal deviations of β with this covariance."""
+        """Of a rough U: averaged over normal deviations of β with this covariance."""
         return self
 
     def sharp(self) -> System:
@@ -185,7 +180,7 @@ class StackedEquation(Equation):
             judge=None if system.judge() is system else replace(self, system=system.judge()),
             rising=system.rising,
             sharp=None if system.sharp() is system else replace(self, system=system.sharp()),
-            averaged=self._averaged if system.kinked else None,
+            averaged=self._averaged if system.rough else None,
             nodes=len(self.records.nodes),
             exponentials=system.exponentials,
             facts=system.facts(),
