@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
+from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
 from pramana.numbers import count
@@ -151,9 +152,14 @@ def released(function: Callable[P, R]) -> Callable[P, R]:
 
 def confidential(function: Callable[P, R]) -> Callable[P, R]:
     """A function on confidential data: no error or warning that leaves it quotes a value, whoever raised it."""
+    arguments = signature(function)
 
     @wraps(function)
     def door(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            arguments.bind(*args, **kwargs)
+        except TypeError as error:  # which names arguments, and no value of theirs
+            raise TypeError(f"{function.__name__}() {error}") from None
         with _told_without_values(), _workers_without_values([*args, *kwargs.values()]):
             try:
                 return function(*args, **kwargs)

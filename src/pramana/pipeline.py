@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pramana.analysis import tampering
 from pramana.analysis.question import question
-from pramana.analysis.sampling import Beside, ColumnLike
+from pramana.analysis.sampling import ColumnLike, SamplingArguments
 from pramana.analysis.task import Options, Task, bytes_of, checked_passes, inference_of
 from pramana.comparison import Comparison
 from pramana.engines import MakeEngine, engine_on
@@ -102,7 +102,7 @@ def fit(
     >>> round(float(pr.fit(pr.mean("y"), data, mechanism).estimate[0]), 7)
     0.3461538
     """
-    beside = Beside(weights, frequencies, clusters, design)
+    beside = SamplingArguments(weights, frequencies, clusters, design)
     chosen = _subset(subset, what, functions)
     way = method_of(method)
     options = Options(
@@ -200,7 +200,7 @@ def _tested(
     plan = question(what, family, link, functions)
     chosen = _subset(subset, what, functions)
     options = _of_test(method, missing, verify, memory, chosen)
-    task = Task.read(plan, data, mechanism, Beside(**beside), options)
+    task = Task.read(plan, data, mechanism, SamplingArguments(**beside), options)
     if task.sampling.crossed is not None:
         raise PramanaError("the specification test knows one column of clusters, not two")
     return _suited(method, task).specification(task)
@@ -259,7 +259,7 @@ def specification_test(
     >>> pr.specification_test("y ~ x + I(x**2)", {"x": x, "y": released}, mechanism, family="binomial").p_value > 0.05
     True
     """
-    beside = Beside(weights, frequencies)
+    beside = SamplingArguments(weights, frequencies)
     plan = question(formula, family, link, functions)
     method = Likelihood(covariate_model=covariate_model)
     return method.specification(Task.read(plan, data, mechanism, beside, _of_test(method, missing, verify, memory)))

@@ -489,10 +489,10 @@ class Result(Shown, Familiar):
         return write_page(page, path, force=force)
 
 
-Fitted = TypeVar("Fitted", bound=Result)
+AnyResult = TypeVar("AnyResult", bound=Result)
 
 
-def warned(result: Fitted) -> Fitted:
+def warned(result: AnyResult) -> AnyResult:
     """The result, after a Python warning for each diagnostic which says that it is not to be used."""
     for found in result.diagnostics:
         if found.severity == "error":

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import pramana as pr
-from pramana.analysis import collapsing, streaming, transforms
+from pramana.analysis import distinct, streaming, transforms
 from pramana.frames import cells, sources
 
 N = 1400
@@ -86,6 +86,6 @@ def test_cells_do_not_learn(data: pd.DataFrame, folder: Path, monkeypatch: pytes
     rare = data.assign(k=np.where(data["k"] < 3, 0, data["k"]))
     whole = pr.fit("ill ~ center(k)", rare, MECHANISM, family="binomial")
     monkeypatch.setattr(cells, "ROWS", 1000)
-    monkeypatch.setattr(collapsing, "ROWS", 1000)
+    monkeypatch.setattr(distinct, "ROWS", 1000)
     found = pr.fit("ill ~ center(k)", rare, MECHANISM, family="binomial")
     np.testing.assert_allclose(found.estimate, whole.estimate, rtol=1e-9)

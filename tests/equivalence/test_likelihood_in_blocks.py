@@ -13,7 +13,7 @@ import pytest
 from pyarrow import dataset
 
 import pramana as pr
-from pramana.analysis import collapsing, streaming
+from pramana.analysis import distinct, streaming
 from pramana.estimators.likelihood import climbing, starts
 from pramana.frames import cells, sources
 
@@ -319,7 +319,7 @@ def test_few_combinations_are_counted_once_and_need_no_further_pass(
 ) -> None:
     whole = fitted("ill ~ edu + sex", data, **LOGIT)
     monkeypatch.setattr(cells, "ROWS", 100)
-    monkeypatch.setattr(collapsing, "ROWS", 100)
+    monkeypatch.setattr(distinct, "ROWS", 100)
     for given in (folder, data):
         found = fitted("ill ~ edu + sex", given, memory=1, **LOGIT)
         same(found, whole)

@@ -15,7 +15,7 @@ import pytest
 from pyarrow import dataset, feather, parquet
 
 import pramana as pr
-from pramana.analysis import collapsing, streaming
+from pramana.analysis import distinct, streaming
 from pramana.engines.streaming import StreamEngine
 from pramana.frames import cells, sources
 
@@ -212,7 +212,7 @@ def test_few_combinations_become_cells(
     """Counted once, in whatever batches; the same answer as from the rows."""
     monkeypatch.setattr(cells, "ROWS", 1000)
     monkeypatch.setattr(cells, "SAVING", 1)
-    monkeypatch.setattr(collapsing, "ROWS", 1000)
+    monkeypatch.setattr(distinct, "ROWS", 1000)
     monkeypatch.setattr(sources, "BATCH", 100)
     monkeypatch.setattr(StreamEngine, "__init__", None)  # no stream: memory would not suffice for the rows
     options = {**SAMPLINGS[sampling], "family": "binomial"}
@@ -267,7 +267,7 @@ def test_frames_are_collapsed_as_files_are(data: pd.DataFrame, folder: Path, mon
     ordered = data.assign(g=pd.Categorical(data["g"], ["c", "a", "b"]))
     by_rows = pr.fit("y ~ g", ordered, MECHANISM, **options)
     monkeypatch.setattr(cells, "ROWS", 1000)
-    monkeypatch.setattr(collapsing, "ROWS", 1000)
+    monkeypatch.setattr(distinct, "ROWS", 1000)
     collapsed = pr.fit("y ~ g + edu", data, MECHANISM, **options)
     np.testing.assert_allclose(collapsed.estimate, rows.estimate, rtol=1e-9)
     np.testing.assert_allclose(collapsed.interval(), rows.interval(), rtol=1e-9)
@@ -310,7 +310,7 @@ def test_methods_that_read_more_columns_than_the_question_see_every_record(
     ]
     rows = [pr.fit(what, known, m, method=method, **options) for what, m, method, options in cases]
     monkeypatch.setattr(cells, "ROWS", 1000)
-    monkeypatch.setattr(collapsing, "ROWS", 1000)
+    monkeypatch.setattr(distinct, "ROWS", 1000)
     given = known if source == "frame" else place
     for whole, (what, m, method, options) in zip(rows, cases, strict=True):
         found = pr.fit(what, given, m, method=method, **options)

@@ -15,7 +15,7 @@ import pramana as pr
 from pramana.engines import Sampling, local
 from pramana.estimators.stabilized import Hull
 from pramana.estimators.stabilized.released import STRENGTHS, Regressors, ReleasedLevels, released_regression
-from pramana.kernels.simplex import onto_simplex
+from pramana.estimators.tables.without_negative_cells import onto_simplex
 
 Float = NDArray[np.float64]
 PLAIN = pr.Stabilized(splines=False, products=False)

@@ -603,6 +603,14 @@ def test_a_leak_would_be_heard() -> None:
         assert not Heard(confidential(call)).leaks({WORD})
 
 
+def test_a_call_that_does_not_fit_names_the_argument_and_no_value() -> None:
+    with pytest.raises(TypeError) as caught:
+        pr.risk(frame(), MECHANISM, analysis=WORD)  # type: ignore[call-arg]
+    assert str(caught.value) == "risk() got an unexpected keyword argument 'analysis'"
+    with pytest.raises(TypeError, match=r"^frontier\(\) missing a required argument: 'columns'$"):
+        pr.frontier(frame())  # type: ignore[call-arg]
+
+
 def test_logs_are_as_they_were_after_a_confidential_call() -> None:
     made = logging.getLogRecordFactory()
     with pytest.raises(pr.PramanaError):

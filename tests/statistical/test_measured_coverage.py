@@ -10,8 +10,8 @@ import pytest
 from montecarlo import BOUND, Data, Replicates, check_coverage, check_spread, gather, perturb
 
 import pramana as pr
-from pramana.inference.prevalence import Screened, lang_reiczigel
-from pramana.studies.noise import MEASURED, SLOPES, patients, validated
+from pramana.inference.shares import Screened, lang_reiczigel
+from pramana.studies.noise import MEASURED, SLOPES, patients, validated_matrix
 
 Log = Callable[[str, object], None]
 
@@ -23,12 +23,12 @@ def sample(rng: np.random.Generator, n: int) -> Data:
 
 
 def plain(*columns: str, size: int) -> Callable[[np.random.Generator], pr.Mechanism]:
-    return lambda rng: pr.Mechanism({c: validated(rng, c, size) for c in columns})
+    return lambda rng: pr.Mechanism({c: validated_matrix(rng, c, size) for c in columns})
 
 
 def by_side(rng: np.random.Generator) -> pr.Mechanism:
     """A study for each side, the left one larger."""
-    sides = {"left": validated(rng, "ill", 400), "right": validated(rng, "ill", 150)}
+    sides = {"left": validated_matrix(rng, "ill", 400), "right": validated_matrix(rng, "ill", 150)}
     return pr.Mechanism({"ill": pr.Stratified("side", sides)})
 
 

@@ -11,7 +11,7 @@ from weak_settings import GRID, MEASURES, TABLES, Faint, ratio
 
 import pramana as pr
 from pramana.analysis.question import question
-from pramana.analysis.sampling import Beside
+from pramana.analysis.sampling import SamplingArguments
 from pramana.analysis.task import Options, Task
 from pramana.engines import Engine
 from pramana.estimators.reversion import Reversion
@@ -28,7 +28,7 @@ def engine_of(setting: Faint, released: dict[str, Any]) -> Engine:
     """The equation of one sample, without the rest of a fit: a score interval misses where the test rejects the truth, which
     takes one statistic in place of the whole interval."""
     plan = question(setting.what, setting.family, None, None)
-    task = Task.read(plan, released, setting.mechanism, Beside(), Options())
+    task = Task.read(plan, released, setting.mechanism, SamplingArguments(), Options())
     binding = Reversion().bind(task.function, task.mechanism, task.table, task.sampling.row_weights)
     return task.engine(binding.equation).learned()
 

@@ -42,6 +42,30 @@ def test_no_text_speaks_of_an_oracle_or_of_what_only_the_code_knows() -> None:
     ] == []
 
 
+def named_types(path: Path) -> list[str]:
+    """Classes, and names for types, that other files of the package can ask for."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    classes = [node.name for node in body if isinstance(node, ast.ClassDef)]
+    targets = [
+        target
+        for node in body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    ]
+    names = [*classes, *(target.id for target in targets if isinstance(target, ast.Name))]
+    return [name for name in names if name[0] != "_" and not name.isupper() and name[0].isupper()]
+
+
+def test_a_type_has_a_name_of_its_own() -> None:
+    """One name, one thing; the options of the commands are named within their files."""
+    library = [path for path in SOURCE.rglob("*.py") if "cli" not in path.relative_to(SOURCE).parts]
+    places: dict[str, list[str]] = {}
+    for path in library:
+        for name in named_types(path):
+            places.setdefault(name, []).append(str(path.relative_to(SOURCE)))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
 def test_the_library_names_no_option_of_the_shell() -> None:
     """Its messages name arguments, which the shell translates; the one option that is called otherwise is named beside its argument."""
     option = re.compile(r"(?<![\w-])--[a-z][a-z-]+")

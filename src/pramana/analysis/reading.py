@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from pramana.analysis.sampling import Beside, checked_weights, record_keys
+from pramana.analysis.sampling import SamplingArguments, checked_weights, record_keys
 from pramana.arrays import Bool, Column, Float, Int
 from pramana.engines.local import SampledBlock, added
 from pramana.engines.sampling import Sampling, Stratification
@@ -21,7 +21,7 @@ from pramana.formulas.subset import Subset
 from pramana.frames import Table
 from pramana.frames.sources import Source, table_of
 from pramana.frames.table import FrameKind, is_missing
-from pramana.frames.workers import Part, Workers, batches_of
+from pramana.frames.workers import SourcePart, Workers, batches_of
 from pramana.inference.survey import stratified
 from pramana.mechanism import Mechanism
 from pramana.progress import bar
@@ -48,7 +48,7 @@ class Reading:
     columns: tuple[str, ...]
     mechanism: Mechanism | None
     used: tuple[str, ...]
-    beside: Beside
+    beside: SamplingArguments
     chosen: Subset | None
 
     def table(self, batch: pa.RecordBatch | pa.Table) -> Table:
@@ -120,7 +120,7 @@ class Stream:
 class Job:
     """Some records to be bound: the place of the first one in use among all, how many are in use, and how many there are."""
 
-    part: Part
+    part: SourcePart
     first: int
     kept: int
     rows: int
@@ -178,7 +178,7 @@ class Binder:
             yield SampledBlock(equation, sampling, first, tuple(ranks), table)
 
 
-def _as_learned(parts: Iterator[Part], sizes: Sequence[tuple[int, int]]) -> Iterator[Part]:
+def _as_learned(parts: Iterator[SourcePart], sizes: Sequence[tuple[int, int]]) -> Iterator[SourcePart]:
     number = 0
     for number, part in enumerate(parts, 1):
         if number > len(sizes):
@@ -234,7 +234,7 @@ def _index(columns: Sequence[Column]) -> Any:
     return pd.Index(columns[0]) if len(columns) == 1 else pd.MultiIndex.from_arrays(list(columns))
 
 
-def unit_names(beside: Beside) -> tuple[str, ...]:
+def unit_names(beside: SamplingArguments) -> tuple[str, ...]:
     if beside.design is None or len(beside.design.replicate_weights):
         return ("clusters",) if beside.clusters is not None or (beside.design and beside.design.clusters) else ()
     given = {"strata": beside.design.strata, "clusters": beside.design.clusters, "fpc": beside.design.fpc}
@@ -246,7 +246,7 @@ def unit_names(beside: Beside) -> tuple[str, ...]:
     return tuple(name for name, column in given.items() if column is not None)
 
 
-def numbered_units(names: tuple[str, ...], found: Any, beside: Beside) -> UnitCodes:
+def numbered_units(names: tuple[str, ...], found: Any, beside: SamplingArguments) -> UnitCodes:
     """Units from the combinations that occur, in the order of first appearance."""
     if not names:
         return UnitCodes()

@@ -29,7 +29,7 @@ WHOLE = 2.0**53
 
 
 @dataclass(frozen=True)
-class Beside:
+class SamplingArguments:
     """How the records were sampled, as a user says it: names of columns, or arrays.
 
     Attributes
@@ -114,10 +114,10 @@ class Beside:
         return units[keep[known]], strata
 
     @property
-    def by_name(self) -> Beside:
+    def by_name(self) -> SamplingArguments:
         """Without what came as arrays, which a result does not keep."""
         named = {k: v for k, v in self._given().items() if k not in self.as_arrays}
-        return Beside(**named)  # the id goes with the inference
+        return SamplingArguments(**named)  # the id goes with the inference
 
     @property
     def as_arrays(self) -> tuple[str, ...]:

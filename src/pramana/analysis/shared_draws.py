@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pramana.analysis.distinct import RECORDS
-from pramana.analysis.sampling import Beside
+from pramana.analysis.sampling import SamplingArguments
 from pramana.arrays import Column, Int
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Sampling
@@ -123,7 +123,7 @@ def noticed(
 
 
 def pairs(
-    mechanism: Mechanism | None, used: Sequence[str], columns: Sequence[str], beside: Beside
+    mechanism: Mechanism | None, used: Sequence[str], columns: Sequence[str], beside: SamplingArguments
 ) -> dict[tuple[str, ...], bool]:
     """What is to be known of records that are read in blocks: a column of labels and those that records of one label may agree in, and
     whether it matters how they differ."""

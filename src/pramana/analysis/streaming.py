@@ -22,7 +22,7 @@ from pramana.frames import Table
 from pramana.frames.cells import cells
 from pramana.frames.sources import Source, takeable
 from pramana.frames.table import is_missing
-from pramana.frames.workers import Part, Workers, batches_of
+from pramana.frames.workers import SourcePart, Workers, batches_of
 from pramana.kernels.streams import keys, uniforms_of
 from pramana.mechanism import Mechanism
 from pramana.progress import bar
@@ -44,21 +44,23 @@ _LOW, _HIGH = object(), object()
 
 
 @dataclass(frozen=True)
-class Taken:
+class TakenRecords:
     """Records that could be taken into memory: all of them, or every combination of values once with its count (n,)."""
 
     table: Table
     counts: Int | None
 
 
-def taken(source: Source, columns: Sequence[str], memory: float, workers: Workers, *, collapsed: bool) -> Taken | None:
+def taken(
+    source: Source, columns: Sequence[str], memory: float, workers: Workers, *, collapsed: bool
+) -> TakenRecords | None:
     """The records in memory where they fit, as cells where they are few and may be `collapsed`; None where they do not fit."""
     source.require(columns)
     rows = source.rows  # asked before any batch: a database answers one question at a time
     if collapsed and columns and (rows is None or rows > 0):
         found = cells(source, columns, workers.suited(source))
         if found is not None:
-            return Taken(source.table(found[0]), found[1])
+            return TakenRecords(source.table(found[0]), found[1])
     held: list[pa.RecordBatch] = []
     size = 0.0
     for batch in source.batches(columns):
@@ -68,12 +70,12 @@ def taken(source: Source, columns: Sequence[str], memory: float, workers: Worker
         if whole * ROOM > memory:
             return None
     schema = held[0].schema if held else pa.schema([source.schema.field(c) for c in columns])
-    return Taken(source.table(pa.Table.from_batches(held, schema)), None)
+    return TakenRecords(source.table(pa.Table.from_batches(held, schema)), None)
 
 
 @dataclass(frozen=True)
 class Learned:
-    """What one pass over a source told.
+    """What was learned in one pass over a source.
 
     Attributes
     ----------
@@ -185,11 +187,11 @@ class _Pass:
                 self.sizes.append((sum(batch.sums.rows for batch in told), sum(batch.rows for batch in told)))
                 tell(self.rows, known)
 
-    def _seats(self, source: Source, workers: Workers) -> Iterator[_Seat]:
+    def _seats(self, source: Source, workers: Workers) -> Iterator[_PartPlace]:
         """All parts with their places: a record's luck goes by its own, whoever reads it."""
         first = 0
         for part, rows in _sized(workers.parts(source, self.look.reading.columns), workers):
-            yield _Seat(part, first, self.threshold, self.share)
+            yield _PartPlace(part, first, self.threshold, self.share)
             first += rows
 
     def _add(self, told: _Told) -> None:
@@ -289,7 +291,7 @@ class _Pass:
         return present
 
 
-def _sized(parts: Iterator[Part], workers: Workers) -> Iterator[tuple[Part, int]]:
+def _sized(parts: Iterator[SourcePart], workers: Workers) -> Iterator[tuple[SourcePart, int]]:
     """Parts with the number of their records, which workers count where files do not tell."""
     for part in parts:
         if isinstance(part, pa.RecordBatch):
@@ -302,11 +304,11 @@ def _sized(parts: Iterator[Part], workers: Workers) -> Iterator[tuple[Part, int]
 
 
 @dataclass(frozen=True)
-class _Seat:
-    """A part, the place of its first record among all, the luck below which a record is taken into the sample, and the share of identifiers
-    that are told."""
+class _PartPlace:
+    """A part of the source and where it stands: the place of its first record among all, the random number below which a record is taken into
+    the sample, and the share of identifiers that are reported."""
 
-    part: Part
+    part: SourcePart
     first: int
     threshold: float
     share: float
@@ -320,7 +322,7 @@ class _Look:
     unit_names: tuple[str, ...]
     asked: Checks
 
-    def __call__(self, seat: _Seat) -> list[_Told]:
+    def __call__(self, seat: _PartPlace) -> list[_Told]:
         found: list[_Told] = []
         first = seat.first
         for batch in batches_of(seat.part, self.reading.columns):

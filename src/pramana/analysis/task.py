@@ -13,9 +13,9 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from pramana.analysis.collapsing import collapsed
+from pramana.analysis.distinct import collapsed
 from pramana.analysis.reading import Reading
-from pramana.analysis.sampling import Beside, checked_start, complete
+from pramana.analysis.sampling import SamplingArguments, checked_start, complete
 from pramana.analysis.shared_draws import agreed, noticed, pairs, sharing
 from pramana.analysis.streaming import Checks, Learned, learn, taken
 from pramana.analysis.tampering import level_counts, other_records, tampered
@@ -107,7 +107,7 @@ class Task:
     sampling: Sampling
     options: Options = field(default_factory=Options)
     notes: tuple[Diagnostic, ...] = ()
-    beside: Beside = field(default_factory=Beside)
+    beside: SamplingArguments = field(default_factory=SamplingArguments)
     domain: Subset | None = None
     learned: Learned | None = None
     """What a pass over records told that are not in memory: the table is then a random sample of them."""
@@ -120,12 +120,12 @@ class Task:
         plan: Question,
         data: Any,
         mechanism: Mechanism | str | Path | None,
-        beside: Beside | None = None,
+        beside: SamplingArguments | None = None,
         options: Options | None = None,
     ) -> Task:
         """Read and check everything that was given."""
         options = options or Options()
-        beside = replace(beside or Beside(), id=_id_of(options.inference))
+        beside = replace(beside or SamplingArguments(), id=_id_of(options.inference))
         resolved = resolve_mechanism(mechanism, data, verify=options.verify)
         texts = {} if resolved.mechanism is None else resolved.mechanism.texts
         source = source_of(data, texts, options.memory)
@@ -137,7 +137,9 @@ class Task:
         return cls._of_table(plan, read(data, text=texts), resolved, beside, options)
 
     @classmethod
-    def _of_source(cls, plan: Question, source: Source, resolved: Resolved, beside: Beside, options: Options) -> Task:
+    def _of_source(
+        cls, plan: Question, source: Source, resolved: Resolved, beside: SamplingArguments, options: Options
+    ) -> Task:
         """Records that come in batches: in memory where they fit there, else learned in a pass and summed block by block."""
         known = resolved.mechanism
         used = _columns_used(plan, known, options)
@@ -149,25 +151,7 @@ class Task:
         found = taken(source, columns, options.memory, options.workers, collapsed=collapsible)
         if found is not None:
             return cls._of_table(plan, found.table, resolved, beside, options, found.counts)
-        if not options.streams:
-            raise PramanaError(
-                f"the records of {source.label} do not fit into {options.memory / 1e9:g} GB, and this method needs them all at once: raise "
-                "memory=, fit a sample of the records, or use method='reversion', which adds up over blocks"
-            )
-        if options.engine is not LocalEngine and not isinstance(options.engine, Workers):
-            raise PramanaError(
-                f"the records of {source.label} do not fit into {options.memory / 1e9:g} GB, and blocks of them are added up by the local "
-                "engine on the CPU: raise memory=, or leave out engine= and device="
-            )
-        if beside.crossed_names:
-            raise PramanaError(
-                f"two-way clusters take the records of {source.label} in memory, and they do not fit into {options.memory / 1e9:g} GB: raise memory=, "
-                "or name one column of clusters"
-            )
-        if beside.as_arrays:
-            raise PramanaError(
-                f"{beside.as_arrays[0]} came as an array, and the records are read in blocks: name a column of the file"
-            )
+        _refuse_blocks(source, beside, options)
         columns = _read_columns(source, known, used, beside)
         _refuse_unordered(source, beside, options.inference)
         chosen, domain = _chosen(options.subset, plan, known)
@@ -195,7 +179,7 @@ class Task:
         plan: Question,
         table: Table,
         resolved: Resolved,
-        beside: Beside,
+        beside: SamplingArguments,
         options: Options,
         counts: Int | None = None,
     ) -> Task:
@@ -336,7 +320,7 @@ class Settings:
 
     mechanism: Mechanism | None
     options: Options
-    beside: Beside
+    beside: SamplingArguments
     arrays: tuple[str, ...]
 
     def task(self, plan: Question, data: Any, given: Mapping[str, Any]) -> Task:
@@ -408,7 +392,30 @@ def _collapsible(plan: Question, options: Options) -> bool:
     return options.streams and _id_of(options.inference) is None and not learning_calls(formulas)
 
 
-def _refuse_unordered(source: Source, beside: Beside, inference: Inference | None) -> None:
+def _refuse_blocks(source: Source, beside: SamplingArguments, options: Options) -> None:
+    """Records that do not fit into memory are for those who add up over blocks of them."""
+    if not options.streams:
+        raise PramanaError(
+            f"the records of {source.label} do not fit into {options.memory / 1e9:g} GB, and this method needs them all at once: raise "
+            "memory=, fit a sample of the records, or use method='reversion', which adds up over blocks"
+        )
+    if options.engine is not LocalEngine and not isinstance(options.engine, Workers):
+        raise PramanaError(
+            f"the records of {source.label} do not fit into {options.memory / 1e9:g} GB, and blocks of them are added up by the local "
+            "engine on the CPU: raise memory=, or leave out engine= and device="
+        )
+    if beside.crossed_names:
+        raise PramanaError(
+            f"two-way clusters take the records of {source.label} in memory, and they do not fit into {options.memory / 1e9:g} GB: raise memory=, "
+            "or name one column of clusters"
+        )
+    if beside.as_arrays:
+        raise PramanaError(
+            f"{beside.as_arrays[0]} came as an array, and the records are read in blocks: name a column of the file"
+        )
+
+
+def _refuse_unordered(source: Source, beside: SamplingArguments, inference: Inference | None) -> None:
     """Draws of single records go by their places, which must be the same in every pass."""
     units = beside.clusters is not None or beside.design is not None
     if isinstance(inference, Resampling) and not (source.ordered or units or inference.id):
@@ -437,7 +444,7 @@ def _sharing(table: Table, known: Mechanism, used: Sequence[str], sampling: Samp
         return sharing(table, known, used, second)
 
 
-def _by_unit(beside: Beside, mechanism: Mechanism | None, used: Sequence[str]) -> Beside:
+def _by_unit(beside: SamplingArguments, mechanism: Mechanism | None, used: Sequence[str]) -> SamplingArguments:
     """Records that share a draw depend on each other: they are clustered by their unit, unless the user says otherwise."""
     if mechanism is None or mechanism.unit is None or not _shared(mechanism, used):
         return beside
@@ -473,7 +480,7 @@ def _inside(subset: Subset, table: Table, keep: Bool) -> Bool:
     return inside
 
 
-def _read_columns(source: Source, known: Mechanism | None, used: Sequence[str], beside: Beside) -> list[str]:
+def _read_columns(source: Source, known: Mechanism | None, used: Sequence[str], beside: SamplingArguments) -> list[str]:
     """What is read of a source: the columns in use, those of the mechanism, and those that tell how records were sampled."""
     own = [] if known is None else known.file_columns
     unit = None if known is None or known.unit is None else known.unit.column

@@ -18,24 +18,24 @@ from pramana.arrays import Bool, Float, Int
 from pramana.engines.sampling import Sampling
 from pramana.errors import DataError
 from pramana.estimating.binned import BINS
-from pramana.formulas.evaluation import State, value_of
+from pramana.formulas.evaluation import LearnedStates, value_of
 from pramana.formulas.functions import FUNCTIONS, Own
 from pramana.formulas.parsed import ParsedFormula, learning_calls
 from pramana.formulas.tree import Call, Literal, names, walk, written
 from pramana.frames import Table
 
-Part: TypeAlias = Callable[[Float], Any]
+AddedPart: TypeAlias = Callable[[Float], Any]
 """Values (n,) of some records ↦ something that adds."""
-Learner: TypeAlias = Generator[Part, Any, dict[str, Any]]
+Learner: TypeAlias = Generator[AddedPart, Any, dict[str, Any]]
 
 
 def learned_states(
     formulas: Sequence[ParsedFormula], stream: Stream, sample: Table, *, weighing: bool
-) -> tuple[State, list[str]]:
+) -> tuple[LearnedStates, list[str]]:
     """What the functions of formulas learn from all records, or from those that have a weight, by the call as it is written, and the
     calls that are left to the sample."""
     calls, own = {written(c): c for c in learning_calls(formulas)}, formulas[0].own if formulas else ()
-    state: State = {}
+    state: LearnedStates = {}
     left: list[str] = []
     while waiting := [key for key in calls if key not in state and key not in left]:
         ready = [key for key in waiting if not set(_inside(calls[key], calls)) & set(waiting)]
@@ -58,7 +58,7 @@ def _inside(call: Call, calls: Mapping[str, Call]) -> list[str]:
     ]
 
 
-def _values(call: Call, table: Table, state: State, own: Own) -> Float:
+def _values(call: Call, table: Table, state: LearnedStates, own: Own) -> Float:
     """Of the argument (n,)."""
     import pandas as pd
 
@@ -99,8 +99,8 @@ class _Answers:
 class _Work:
     """Questions to the records of a block. They travel to whoever reads them."""
 
-    parts: Mapping[str, tuple[Call, Part]]
-    state: State
+    parts: Mapping[str, tuple[Call, AddedPart]]
+    state: LearnedStates
     own: Own
     weighing: bool
 
@@ -180,7 +180,7 @@ class _Counted:
 
 @dataclass(frozen=True)
 class _Held:
-    """Some values; those of two parts stand next to each other."""
+    """Some values; adding two parts puts one after the other."""
 
     values: Float
 

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
+from pramana.cli.choices import DeviceOption
 from pramana.cli.completion import among
 from pramana.cli.designing import design
-from pramana.cli.fitting import DeviceOption, compare, fit, specification
+from pramana.cli.fitting import compare, fit, specification
 from pramana.cli.output import Force, FormatOption, ReportOption, check_output, say
 from pramana.cli.releasing import audit, key, ledger, perturb
 from pramana.cli.risking import plan, risk
@@ -86,11 +87,11 @@ def demo(
     force: Force = False,
 ) -> None:
     """Wages in the General Social Survey of 2006, with education perturbed: what each estimator makes of them."""
-    from pramana.cli.demonstration import run
+    from pramana.cli.demonstration import run_demonstration
     from pramana.frames.writing import Folder
 
     check_output(style)
-    for line, prose in run(Folder(out, force), style):
+    for line, prose in run_demonstration(Folder(out, force), style):
         say(line, err=prose and style != "text")
 
 

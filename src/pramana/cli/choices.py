@@ -1,15 +1,32 @@
-"""From the options of the analysis commands to the values that the library takes."""
+"""The options of the analysis commands in groups, and the values that the library takes for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from pramana.cli.completion import among, columns, condition
 from pramana.errors import DataError, PramanaError, listing, suggestion
 
+FAMILIES = among("gaussian", "binomial", "poisson", "gamma", "inverse-gaussian", "negative-binomial")
+LINKS = among("identity", "logit", "probit", "cloglog", "log")
+WeightsOption = Annotated[str | None, typer.Option(autocompletion=columns, help="Column of sampling weights.")]
+FrequenciesOption = Annotated[
+    str | None, typer.Option(autocompletion=columns, help="Column of counts of equal records.")
+]
+MissingOption = Annotated[str, typer.Option(help="error or drop.", autocompletion=among("error", "drop"))]
+VerifyOption = Annotated[
+    bool, typer.Option(help="Check the hash of a described file; rows, size and columns are always checked.")
+]
+DeviceOption = Annotated[str, typer.Option(autocompletion=among("cpu", "gpu"), help="cpu or gpu (through JAX).")]
+MemoryOption = Annotated[
+    str | None, typer.Option(help="What records may take, as '2 GB' (default 1 GB); beyond, they are read in blocks.")
+]
 INFERENCES = ("sandwich", "resampling", "jackknife", "woodruff")
 
 
@@ -56,16 +73,6 @@ def mechanism_of(value: str) -> str | None:
     return None if value.lower() == "none" else value
 
 
-def family_of(family: str | None, dispersion: float | None) -> Any:
-    from pramana.estimating.families import negative_binomial, plain_name
-
-    if dispersion is None:
-        return family
-    if family is None or plain_name(family) != "negative-binomial":
-        raise PramanaError(f"--dispersion belongs to --family negative-binomial, not {family or 'gaussian'!r}")
-    return negative_binomial(dispersion)
-
-
 def methods_of(given: Sequence[str], covariate_model: str | None) -> list[Any]:
     """Methods by name; the model of the covariates goes to the likelihood."""
     from pramana.estimators import method_of
@@ -80,58 +87,145 @@ def methods_of(given: Sequence[str], covariate_model: str | None) -> list[Any]:
     return [m.with_covariate_model(covariate_model) if m.has_model else m for m in chosen]
 
 
-def inference_of(
-    name: str | None,
-    draws: int | None,
-    seed: int | None,
-    correction: str | None,
-    interval: str | None,
-    more: Mapping[str, Any] | None = None,
-) -> Any:
-    """The inference by its name and options; `more` are those of resampling alone."""
-    from pramana.inference import Jackknife, Resampling, Sandwich, Woodruff
+@dataclass(frozen=True)
+class ModelOptions:
+    """The model that a formula is of."""
 
-    if name is None:
-        wants_draws = interval == "percentile" or seed is not None or draws is not None or bool(more)
-        name = "resampling" if wants_draws else "sandwich" if (correction or interval) else None
-    if name is None:
-        return None
-    if name not in INFERENCES:
-        raise PramanaError(f"inference {name!r} is unknown: {suggestion(name, INFERENCES)}")
-    if correction is not None and name != "sandwich":
-        raise PramanaError(f"--correction {correction} belongs to --inference sandwich: leave out one of the two")
-    if name != "resampling" and (draws is not None or seed is not None):
-        raise PramanaError(f"--draws and --seed belong to --inference resampling, not {name}: leave them out")
-    if name != "resampling" and more:
-        raise PramanaError(f"--resampling belongs to --inference resampling, not {name}: leave it out")
-    if name == "sandwich":
-        return Sandwich(correction=correction, interval=interval or "auto")  # type: ignore[arg-type]
-    if name == "resampling":
-        options: dict[str, Any] = {"interval": interval or "percentile", **(more or {})}
-        return Resampling(draws=500 if draws is None else draws, seed=seed, **options)
-    if name == "woodruff" and interval is not None:
-        raise PramanaError(
-            f"--interval {interval} does not go with --inference woodruff, which is a kind of interval: leave it out"
-        )
-    if name == "woodruff":
-        return Woodruff()
-    if interval not in (None, "wald"):
-        raise PramanaError(f"--interval {interval} does not go with --inference jackknife, whose intervals are wald")
-    return Jackknife()
+    family: Annotated[
+        str | None,
+        typer.Option(
+            autocompletion=FAMILIES,
+            help="Of a formula: gaussian (default), binomial, poisson, gamma, inverse-gaussian, negative-binomial.",
+        ),
+    ] = None
+    link: Annotated[str | None, typer.Option(autocompletion=LINKS, help="Link; the family's usual one by default.")] = (
+        None
+    )
+    dispersion: Annotated[float | None, typer.Option(help="Known dispersion of the negative binomial.")] = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Of `fit`."""
+        return {"family": self._family(), "link": self.link}
+
+    def _family(self) -> Any:
+        from pramana.estimating.families import negative_binomial, plain_name
+
+        family, dispersion = self.family, self.dispersion
+        if dispersion is None:
+            return family
+        if family is None or plain_name(family) != "negative-binomial":
+            raise PramanaError(f"--dispersion belongs to --family negative-binomial, not {family or 'gaussian'!r}")
+        return negative_binomial(dispersion)
+
+
+@dataclass(frozen=True)
+class InferenceOptions:
+    """Standard errors and intervals, as options."""
+
+    inference: Annotated[
+        str | None,
+        typer.Option(
+            autocompletion=among(*INFERENCES),
+            help="sandwich, resampling, jackknife or woodruff; by default what suits the method.",
+        ),
+    ] = None
+    draws: Annotated[int | None, typer.Option(help="Resamples; 500 by default.")] = None
+    seed: Annotated[int | None, typer.Option(help="Seed of the resampling draws (not of any perturbation).")] = None
+    correction: Annotated[
+        str | None,
+        typer.Option(
+            autocompletion=among("HC0", "HC1", "HC2"),
+            help="HC0, HC1 or HC2; by default HC2 with t intervals where units are few.",
+        ),
+    ] = None
+    interval: Annotated[
+        str | None,
+        typer.Option(
+            autocompletion=among("auto", "wald", "score", "mid-p", "exact", "lang-reiczigel", "percentile"),
+            help="auto, wald, score, mid-p, exact or lang-reiczigel (sandwich); percentile or wald (resampling).",
+        ),
+    ] = None
+    resampling: Annotated[
+        str | None,
+        typer.Option(
+            help="More of the resampling, as scale=sd,widened=no; also weights=poisson, id=person (a column) and threads=2."
+        ),
+    ] = None
+    level: Annotated[float | None, typer.Option(help="Level of the intervals; 0.95 by default.")] = None
+
+    def chosen(self) -> Any:
+        """By its name and options; what follows from these where no name is given."""
+        from pramana.inference import Jackknife, Resampling, Sandwich, Woodruff
+
+        name, interval, more = self.inference, self.interval, resampling_options(self.resampling)
+        draws, seed, correction = self.draws, self.seed, self.correction
+        if name is None:
+            wants_draws = interval == "percentile" or seed is not None or draws is not None or bool(more)
+            name = "resampling" if wants_draws else "sandwich" if (correction or interval) else None
+        if name is None:
+            return None
+        if name not in INFERENCES:
+            raise PramanaError(f"inference {name!r} is unknown: {suggestion(name, INFERENCES)}")
+        if correction is not None and name != "sandwich":
+            raise PramanaError(f"--correction {correction} belongs to --inference sandwich: leave out one of the two")
+        if name != "resampling" and (draws is not None or seed is not None):
+            raise PramanaError(f"--draws and --seed belong to --inference resampling, not {name}: leave them out")
+        if name != "resampling" and more:
+            raise PramanaError(f"--resampling belongs to --inference resampling, not {name}: leave it out")
+        if name == "sandwich":
+            return Sandwich(correction=correction, interval=interval or "auto")  # type: ignore[arg-type]
+        if name == "resampling":
+            options: dict[str, Any] = {"interval": interval or "percentile", **more}
+            return Resampling(draws=500 if draws is None else draws, seed=seed, **options)
+        if name == "woodruff" and interval is not None:
+            raise PramanaError(
+                f"--interval {interval} does not go with --inference woodruff, which is a kind of interval: leave it out"
+            )
+        if name == "woodruff":
+            return Woodruff()
+        if interval not in (None, "wald"):
+            raise PramanaError(
+                f"--interval {interval} does not go with --inference jackknife, whose intervals are wald"
+            )
+        return Jackknife()
 
 
 @dataclass(frozen=True)
 class SamplingOptions:
     """How the records were sampled, as options; columns by name."""
 
-    weights: str | None
-    frequencies: str | None
-    clusters: str | None
-    strata: str | None
-    fpc: str | None
-    target: str | None
-    replicate_weights: str | None
-    replicate_scale: str | None
+    weights: WeightsOption = None
+    frequencies: FrequenciesOption = None
+    clusters: Annotated[
+        str | None,
+        typer.Option(
+            autocompletion=columns,
+            help="Column of clusters, or of sampling units within strata; two, as firm,year, for two-way clusters.",
+        ),
+    ] = None
+    strata: Annotated[str | None, typer.Option(autocompletion=columns, help="Survey design: column of strata.")] = None
+    fpc: Annotated[
+        str | None,
+        typer.Option(
+            autocompletion=columns,
+            help="Survey design: column of population sizes of the strata, or of sampling fractions.",
+        ),
+    ] = None
+    target: Annotated[
+        str | None,
+        typer.Option(
+            autocompletion=among("superpopulation", "finite", "file"),
+            help="What the standard error is around: superpopulation (default), finite or file.",
+        ),
+    ] = None
+    replicate_weights: Annotated[
+        str | None,
+        typer.Option(autocompletion=columns, help="Columns of replicate weights, as r1,r2 or a pattern such as 'r*'."),
+    ] = None
+    replicate_scale: Annotated[
+        str | None, typer.Option(help="Factor of the replicates' squared differences, one or a list; 1/R by default.")
+    ] = None
 
     def options(self, data: Path) -> dict[str, Any]:
         """Arguments of `fit`: a design where an option asks for one, else weights, frequencies and clusters."""
@@ -186,6 +280,46 @@ class SamplingOptions:
 
         known = [name for name in read(next(iter(paths_of(data)), data)).names if name != self.weights]
         return tuple(dict.fromkeys(column for name in given for column in _matching(name, known)))
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Which records are fitted, from where to start, and where the work is done."""
+
+    absorb: Annotated[
+        str | None,
+        typer.Option(
+            autocompletion=columns, help="Clean column whose values have an effect each, not shown (linear models)."
+        ),
+    ] = None
+    subset: Annotated[
+        str | None,
+        typer.Option(
+            autocompletion=condition,
+            help="Condition on the records, clean or perturbed columns, as \"edu == 'high' and age > 30\".",
+        ),
+    ] = None
+    missing: MissingOption = "error"
+    start: Annotated[str | None, typer.Option(help="Starting values, one a parameter, as 0.5,-1,2.")] = None
+    device: DeviceOption = "cpu"
+    verify: VerifyOption = True
+    memory: MemoryOption = None
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            autocompletion=among("local", "duckdb", "dask", "spark"),
+            help="Who reads and adds up files that do not fit into memory: local (default), duckdb, dask or spark.",
+        ),
+    ] = None
+    passes: Annotated[
+        int | None,
+        typer.Option(help="1: one Newton step over files that do not fit into memory; by default as many as it takes."),
+    ] = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Of `fit`."""
+        return {**vars(self), "start": numbers(self.start, "--start")}
 
 
 def _is_pattern(name: str) -> bool:

@@ -14,7 +14,7 @@ KEEP = 0.85
 FILES = ("table.md", "figure.png", "mechanism.json", "released.csv")
 
 
-def run(out: Folder, style: str) -> Iterator[tuple[str, bool]]:
+def run_demonstration(out: Folder, style: str) -> Iterator[tuple[str, bool]]:
     """Perturb, compare, write; yields what to print, and whether it is prose around the table."""
     from pramana.comparison import Comparison
     from pramana.estimators import ModelDependent

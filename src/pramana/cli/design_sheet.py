@@ -20,7 +20,7 @@ from pramana.mechanism.channels.transition import told_given
 from pramana.mechanism.designs import best_for_epsilon
 from pramana.mechanism.designs.design_file import Design
 from pramana.mechanism.designs.noise_request import NoiseRequest
-from pramana.mechanism.designs.request import Request, recoded
+from pramana.mechanism.designs.request import Request, merged_values
 from pramana.mechanism.draws.perturbation import cells_in
 from pramana.render import Sheet, render
 
@@ -181,7 +181,7 @@ def _refuse_other_values(request: Request, table: Table | None) -> None:
         return
     present = ~table.missing(request.columns)
     probe = TransitionMatrix.randomized_response(request.levels or (), 1.0)
-    values = recoded(request, table.column(request.columns[0]))
+    values = merged_values(request, table.column(request.columns[0]))
     rows = present.nonzero()[0]
     if rows.size and rows.size < values.size:  # missing values are no error here: keep the row numbers true
         values = values.copy()
@@ -231,7 +231,7 @@ def _data(transition: TransitionMatrix, request: Request, notes: list[str]) -> d
     }
 
 
-def checked_kind(kind: str | None) -> Kind | None:
+def kind_of_text(kind: str | None) -> Kind | None:
     """A kind given as text."""
     known: dict[str, Kind] = {"nominal": "nominal", "ordinal": "ordinal", "numeric": "numeric"}
     if kind is not None and kind not in known:

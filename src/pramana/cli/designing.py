@@ -73,7 +73,7 @@ def design(
     style: FormatOption = "text",
 ) -> None:
     """Design the randomisation of one column, and show what it does."""
-    from pramana.cli.design_sheet import checked_kind, run_design, run_noise_design
+    from pramana.cli.design_sheet import kind_of_text, run_design, run_noise_design
 
     check_output(style, out=out, force=True, inputs=[source, frequencies_file])
     of_noise: dict[str, Any] = {"scale": scale, "sd": sd, "width": width, "rho": rho, "step": step, "bounds": bounds}
@@ -86,7 +86,7 @@ def design(
     }
     rest: dict[str, Any] = {
         "levels": levels,
-        "kind": checked_kind(kind),
+        "kind": kind_of_text(kind),
         "frequencies_file": frequencies_file,
         **of_levels,
     }

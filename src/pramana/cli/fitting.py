@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pramana.cli.choices import (
-    INFERENCES,
+    FrequenciesOption,
+    InferenceOptions,
+    MissingOption,
+    ModelOptions,
+    RunOptions,
     SamplingOptions,
-    family_of,
-    inference_of,
+    VerifyOption,
+    WeightsOption,
     mechanism_of,
     methods_of,
-    numbers,
-    resampling_options,
 )
-from pramana.cli.completion import among, columns, condition, parameters
+from pramana.cli.completion import among, parameters
 from pramana.cli.output import (
     AllowErrors,
     Force,
@@ -64,121 +66,14 @@ MechanismOption = Annotated[
         help="Description of the randomisation (JSON); 'auto' finds it with the data; 'none' for clean data.",
     ),
 ]
-FAMILIES = among("gaussian", "binomial", "poisson", "gamma", "inverse-gaussian", "negative-binomial")
-LINKS = among("identity", "logit", "probit", "cloglog", "log")
 METHODS = among(
     "reversion", "naive", "stabilized", "model1", "model2", "likelihood", "forward", "backward", "conditional-score"
 )
-FamilyOption = Annotated[
-    str | None,
-    typer.Option(
-        autocompletion=FAMILIES,
-        help="Of a formula: gaussian (default), binomial, poisson, gamma, inverse-gaussian, negative-binomial.",
-    ),
-]
-LinkOption = Annotated[str | None, typer.Option(autocompletion=LINKS, help="Link; the family's usual one by default.")]
-DispersionOption = Annotated[float | None, typer.Option(help="Known dispersion of the negative binomial.")]
 CovariateModelOption = Annotated[
     str | None,
     typer.Option(
         help="Of the likelihood: terms on which perturbed covariates depend, such as 'age + sex', or saturated."
     ),
-]
-InferenceOption = Annotated[
-    str | None,
-    typer.Option(
-        autocompletion=among(*INFERENCES),
-        help="sandwich, resampling, jackknife or woodruff; by default what suits the method.",
-    ),
-]
-ResamplingOption = Annotated[
-    str | None,
-    typer.Option(
-        help="More of the resampling, as scale=sd,widened=no; also weights=poisson, id=person (a column) and threads=2."
-    ),
-]
-LevelOption = Annotated[float | None, typer.Option(help="Level of the intervals; 0.95 by default.")]
-AbsorbOption = Annotated[
-    str | None,
-    typer.Option(
-        autocompletion=columns, help="Clean column whose values have an effect each, not shown (linear models)."
-    ),
-]
-StartOption = Annotated[str | None, typer.Option(help="Starting values, one a parameter, as 0.5,-1,2.")]
-DrawsOption = Annotated[int | None, typer.Option(help="Resamples; 500 by default.")]
-SeedOption = Annotated[int | None, typer.Option(help="Seed of the resampling draws (not of any perturbation).")]
-CorrectionOption = Annotated[
-    str | None,
-    typer.Option(
-        autocompletion=among("HC0", "HC1", "HC2"),
-        help="HC0, HC1 or HC2; by default HC2 with t intervals where units are few.",
-    ),
-]
-IntervalOption = Annotated[
-    str | None,
-    typer.Option(
-        autocompletion=among("auto", "wald", "score", "mid-p", "exact", "lang-reiczigel", "percentile"),
-        help="auto, wald, score, mid-p, exact or lang-reiczigel (sandwich); percentile or wald (resampling).",
-    ),
-]
-WeightsOption = Annotated[str | None, typer.Option(autocompletion=columns, help="Column of sampling weights.")]
-FrequenciesOption = Annotated[
-    str | None, typer.Option(autocompletion=columns, help="Column of counts of equal records.")
-]
-ClustersOption = Annotated[
-    str | None,
-    typer.Option(
-        autocompletion=columns,
-        help="Column of clusters, or of sampling units within strata; two, as firm,year, for two-way clusters.",
-    ),
-]
-StrataOption = Annotated[str | None, typer.Option(autocompletion=columns, help="Survey design: column of strata.")]
-FpcOption = Annotated[
-    str | None,
-    typer.Option(
-        autocompletion=columns,
-        help="Survey design: column of population sizes of the strata, or of sampling fractions.",
-    ),
-]
-TargetOption = Annotated[
-    str | None,
-    typer.Option(
-        autocompletion=among("superpopulation", "finite", "file"),
-        help="What the standard error is around: superpopulation (default), finite or file.",
-    ),
-]
-ReplicatesOption = Annotated[
-    str | None,
-    typer.Option(autocompletion=columns, help="Columns of replicate weights, as r1,r2 or a pattern such as 'r*'."),
-]
-ScaleOption = Annotated[
-    str | None, typer.Option(help="Factor of the replicates' squared differences, one or a list; 1/R by default.")
-]
-SubsetOption = Annotated[
-    str | None,
-    typer.Option(
-        autocompletion=condition,
-        help="Condition on the records, clean or perturbed columns, as \"edu == 'high' and age > 30\".",
-    ),
-]
-MissingOption = Annotated[str, typer.Option(help="error or drop.", autocompletion=among("error", "drop"))]
-VerifyOption = Annotated[
-    bool, typer.Option(help="Check the hash of a described file; rows, size and columns are always checked.")
-]
-DeviceOption = Annotated[str, typer.Option(autocompletion=among("cpu", "gpu"), help="cpu or gpu (through JAX).")]
-MemoryOption = Annotated[
-    str | None, typer.Option(help="What records may take, as '2 GB' (default 1 GB); beyond, they are read in blocks.")
-]
-EngineOption = Annotated[
-    str | None,
-    typer.Option(
-        autocompletion=among("local", "duckdb", "dask", "spark"),
-        help="Who reads and adds up files that do not fit into memory: local (default), duckdb, dask or spark.",
-    ),
-]
-PassesOption = Annotated[
-    int | None,
-    typer.Option(help="1: one Newton step over files that do not fit into memory; by default as many as it takes."),
 ]
 FigureOption = Annotated[Path | None, typer.Option("--figure", help="Also write a figure (.png, .svg or .pdf).")]
 
@@ -188,9 +83,8 @@ def fit(
     what: What,
     data: Data,
     mechanism: MechanismOption = "auto",
-    family: FamilyOption = None,
-    link: LinkOption = None,
-    dispersion: DispersionOption = None,
+    *,
+    model: ModelOptions,
     method: Annotated[
         str,
         typer.Option(
@@ -199,30 +93,9 @@ def fit(
         ),
     ] = "reversion",
     covariate_model: CovariateModelOption = None,
-    inference: InferenceOption = None,
-    draws: DrawsOption = None,
-    seed: SeedOption = None,
-    correction: CorrectionOption = None,
-    interval: IntervalOption = None,
-    resampling: ResamplingOption = None,
-    level: LevelOption = None,
-    weights: WeightsOption = None,
-    frequencies: FrequenciesOption = None,
-    clusters: ClustersOption = None,
-    strata: StrataOption = None,
-    fpc: FpcOption = None,
-    target: TargetOption = None,
-    replicate_weights: ReplicatesOption = None,
-    replicate_scale: ScaleOption = None,
-    absorb: AbsorbOption = None,
-    subset: SubsetOption = None,
-    missing: MissingOption = "error",
-    start: StartOption = None,
-    device: DeviceOption = "cpu",
-    verify: VerifyOption = True,
-    memory: MemoryOption = None,
-    engine: EngineOption = None,
-    passes: PassesOption = None,
+    intervals: InferenceOptions,
+    sampling: SamplingOptions,
+    run: RunOptions,
     exponentiate: Annotated[bool, typer.Option("--exponentiate", help="Show ratios instead of log ratios.")] = False,
     privacy: Annotated[bool, typer.Option("--privacy", help="Also show the price of privacy.")] = False,
     cross: Annotated[
@@ -238,21 +111,11 @@ def fit(
     from pramana.pipeline import fit as fit_model
 
     check_output(style, figure, report=report, force=force, inputs=[data])
-    sampling = SamplingOptions(weights, frequencies, clusters, strata, fpc, target, replicate_weights, replicate_scale)
-    asked = inference_of(inference, draws, seed, correction, interval, resampling_options(resampling))
+    asked, level = intervals.chosen(), intervals.level
     options: dict[str, Any] = {
-        "family": family_of(family, dispersion),
-        "link": link,
         "method": _only(methods_of([method], covariate_model)),
-        "absorb": absorb,
-        "subset": subset,
-        "missing": missing,
-        "start": numbers(start, "--start"),
-        "device": device,
-        "verify": verify,
-        "memory": memory,
-        "engine": engine,
-        "passes": passes,
+        **model.arguments,
+        **run.arguments,
         **sampling.options(data),
     }
     with warnings_in_a_line(), bar(f"Fitting {data.name}", unit="rows"):
@@ -314,6 +177,7 @@ def compare(
     what: What,
     data: Data,
     mechanism: MechanismOption = "auto",
+    *,
     truth: Annotated[Path | None, typer.Option(help="The unperturbed file, to be fitted beside the others.")] = None,
     method: Annotated[
         list[str] | None,
@@ -326,34 +190,11 @@ def compare(
             "backward, conditional-score. By default reversion,naive.",
         ),
     ] = None,
-    family: FamilyOption = None,
-    link: LinkOption = None,
-    dispersion: DispersionOption = None,
+    model: ModelOptions,
     covariate_model: CovariateModelOption = None,
-    inference: InferenceOption = None,
-    draws: DrawsOption = None,
-    seed: SeedOption = None,
-    correction: CorrectionOption = None,
-    interval: IntervalOption = None,
-    resampling: ResamplingOption = None,
-    level: LevelOption = None,
-    weights: WeightsOption = None,
-    frequencies: FrequenciesOption = None,
-    clusters: ClustersOption = None,
-    strata: StrataOption = None,
-    fpc: FpcOption = None,
-    target: TargetOption = None,
-    replicate_weights: ReplicatesOption = None,
-    replicate_scale: ScaleOption = None,
-    absorb: AbsorbOption = None,
-    subset: SubsetOption = None,
-    missing: MissingOption = "error",
-    start: StartOption = None,
-    device: DeviceOption = "cpu",
-    verify: VerifyOption = True,
-    memory: MemoryOption = None,
-    engine: EngineOption = None,
-    passes: PassesOption = None,
+    intervals: InferenceOptions,
+    sampling: SamplingOptions,
+    run: RunOptions,
     style: FormatOption = "text",
     figure: FigureOption = None,
     report: ReportOption = None,
@@ -364,34 +205,24 @@ def compare(
     from pramana.pipeline import compare as compare_methods
 
     check_output(style, figure, report=report, force=force, inputs=[data])
-    sampling = SamplingOptions(weights, frequencies, clusters, strata, fpc, target, replicate_weights, replicate_scale)
-    asked = inference_of(inference, draws, seed, correction, interval, resampling_options(resampling))
-    run = partial(
+    asked, level = intervals.chosen(), intervals.level
+    fitted = partial(
         compare_methods,
         what,
         data,
         mechanism_of(mechanism),
         methods_of(method or ["reversion", "naive"], covariate_model),
         truth=truth,
-        family=family_of(family, dispersion),
-        link=link,
-        absorb=absorb,
-        subset=subset,
-        missing=missing,
-        start=numbers(start, "--start"),
-        device=device,
-        verify=verify,
-        memory=memory,
-        engine=engine,
-        passes=passes,
+        **model.arguments,
+        **run.arguments,
         **sampling.options(data),
     )
     with warnings_in_a_line(), bar(f"Fitting {data.name}", unit="rows"):
-        comparison = run(inference=asked)
+        comparison = fitted(inference=asked)
         knowing = (_knowing(result, asked, level) for result in comparison.results.values())
         again = next((found for found in knowing if found is not None), None)
         if again is not None:
-            comparison = run(inference=again)
+            comparison = fitted(inference=again)
     comparison = replace(
         comparison,
         results={k: _as_asked(r, what) for k, r in comparison.results.items()},
@@ -414,9 +245,8 @@ def specification(
     formula: Annotated[str, typer.Argument(metavar="FORMULA", help="R-style formula, such as 'employed ~ age + edu'.")],
     data: Data,
     mechanism: MechanismOption = "auto",
-    family: FamilyOption = None,
-    link: LinkOption = None,
-    dispersion: DispersionOption = None,
+    *,
+    model: ModelOptions,
     covariate_model: CovariateModelOption = None,
     weights: WeightsOption = None,
     frequencies: FrequenciesOption = None,
@@ -434,8 +264,7 @@ def specification(
             formula,
             data,
             mechanism_of(mechanism),
-            family=family_of(family, dispersion),
-            link=link,
+            **model.arguments,
             covariate_model=covariate_model,
             weights=weights,
             frequencies=frequencies,

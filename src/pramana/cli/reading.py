@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,12 +28,17 @@ OPTIONS: dict[str, Any] = {
 
 
 def reading(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command with `OPTIONS`, which hold for its data files of these names; the command sees nothing of them but a `CsvFile`. The last of
-    a list of paths is what is written, unless `--to` says that."""
+    """A command with `OPTIONS`, which hold for its data files of these names; the command sees nothing of them but a `CsvFile`. An argument
+    that is a dataclass of options stands for these. The last of a list of paths is what is written, unless `--to` says that."""
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(command, include_extras=True)
+        groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+
         @wraps(command)
         def run(**given: Any) -> None:
+            for name, group in groups.items():
+                given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
             stated = {name: given.pop(name) for name in OPTIONS}
             files = {name: given[name] for name in names if given[name] is not None}
             with piped(files, command.__name__) as files:
@@ -46,15 +52,24 @@ def reading(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
             found = _stated(files, known)
             command(**given | found | {name: [*found[name], path] for name, path in written.items()})
 
-        hints, kind = get_type_hints(command, include_extras=True), inspect.Parameter.KEYWORD_ONLY
-        own = inspect.signature(command).parameters.values()
-        parameters = [p.replace(kind=kind, annotation=hints[p.name]) for p in own]
+        kind, parameters = inspect.Parameter.KEYWORD_ONLY, list[inspect.Parameter]()
+        for own in inspect.signature(command).parameters.values():
+            if own.name in groups:
+                parameters += _options_of(groups[own.name])
+            else:
+                parameters.append(own.replace(kind=kind, annotation=hints[own.name]))
         parameters += [inspect.Parameter(name, kind, default=None, annotation=hint) for name, hint in OPTIONS.items()]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = hints | OPTIONS
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return run
 
     return decorated
+
+
+def _options_of(group: Any) -> list[inspect.Parameter]:
+    """The fields of a dataclass as options."""
+    hints, kind = get_type_hints(group, include_extras=True), inspect.Parameter.KEYWORD_ONLY
+    return [inspect.Parameter(f.name, kind, default=f.default, annotation=hints[f.name]) for f in fields(group)]
 
 
 ANALYSES = ("fit", "compare", "specification")

@@ -8,9 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pramana.cli.choices import names
+from pramana.cli.choices import FAMILIES, MemoryOption, names
 from pramana.cli.completion import among, columns, parameters
-from pramana.cli.fitting import FAMILIES, MemoryOption
 from pramana.cli.output import Force, FormatOption, ReportOption, check_output, save_figure, save_report, say
 from pramana.cli.reading import reading
 from pramana.errors import PramanaError

@@ -24,7 +24,7 @@ _NAMES = re.compile(r"(?<==)[(\[](['\"][^'\"\s,]+['\"](?:, ['\"][^'\"\s,]+['\"])
 """Several columns are a tuple or a list in Python, and names with commas between them in the shell."""
 _DIALECT = re.compile(r"\bpr\.(?:CsvFile\(path, pr\.Dialect\((\w+=[^()]*)\)\)|Dialect\((\w+=[^()]*)\))")
 """How the text of a file is written is an option in the shell, and part of a `CsvFile` in Python."""
-Fitted = TypeVar("Fitted", bound="Result")
+AnyResult = TypeVar("AnyResult", bound="Result")
 
 
 def speak_for(options: Iterable[str]) -> None:
@@ -55,7 +55,7 @@ def _written(found: re.Match[str]) -> str:
     return option if found["value"] in (None, "True") else f"{option} {found['text'] or found['value']}"
 
 
-def said_in_the_shell(result: Fitted) -> Fitted:
+def said_in_the_shell(result: AnyResult) -> AnyResult:
     """A result whose diagnostics name options."""
     told = tuple(replace(found, message=in_the_shell(found.message)) for found in result.diagnostics)
     return replace(result, diagnostics=told)

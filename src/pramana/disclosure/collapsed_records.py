@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 from pramana.arrays import Bool
 from pramana.disclosure.release.handling import Asked
 from pramana.disclosure.release.link import read_link
-from pramana.disclosure.risk.noise import Coarse
+from pramana.disclosure.risk.noise import CoarserGrid
 from pramana.disclosure.true_records import (
+    CountAndFirst,
     Counted,
     Differing,
     Missing,
-    Tally,
     apart,
     file_bytes,
     held_bytes,
@@ -43,7 +43,7 @@ from pramana.frames.folders import files_of
 from pramana.frames.metadata import is_text
 from pramana.frames.sources import FileSource, HeldSource, NarrowTypeError, Source, source_of, table_of
 from pramana.frames.table import FrameKind
-from pramana.frames.workers import Part, Threads, batches_of
+from pramana.frames.workers import SourcePart, Threads, batches_of
 from pramana.mechanism import Assignment, JointGaussianNoise, Mechanism
 from pramana.mechanism.draws.perturbation import cells_in
 from pramana.numbers import count
@@ -274,15 +274,15 @@ class Margin:
         return [*true, *((SEEN if name in steps else RELEASED, name) for name in seen)]
 
 
-Steps = Mapping[str, Mapping[Level | None, Coarse]]
+Steps = Mapping[str, Mapping[Level | None, CoarserGrid]]
 """How numbers with noise are taken in steps: by column and stratum."""
 
 
 @dataclass(frozen=True)
 class _Job:
-    """Some records, where the first of them is in words and by its row there, their released counterparts, and the margins that count."""
+    """Some true records with their released counterparts, the place of the first one (in words for messages, and as a row), and the margins to count."""
 
-    part: Part
+    part: SourcePart
     place: str
     first: int
     released: pa.Table | None
@@ -304,8 +304,8 @@ class _Told:
     rows: int = 0
     incomplete: int = 0
     cells: list[tuple[int, dict[int, CellPart | str]]] = field(default_factory=list)
-    gaps: dict[str, Tally] = field(default_factory=dict)
-    apart: dict[Differing, Tally] = field(default_factory=dict)
+    gaps: dict[str, CountAndFirst] = field(default_factory=dict)
+    apart: dict[Differing, CountAndFirst] = field(default_factory=dict)
     ends: dict[tuple[str, Level | None], tuple[int, int]] = field(default_factory=dict)
 
     def join(self, other: _Told) -> None:
@@ -318,7 +318,7 @@ class _Told:
         self.rows, self.incomplete = self.rows + other.rows, self.incomplete + other.incomplete
 
 
-def _join(tallies: dict[T, Tally], others: Mapping[T, Tally], first: int) -> None:
+def _join(tallies: dict[T, CountAndFirst], others: Mapping[T, CountAndFirst], first: int) -> None:
     for key, (records, place) in others.items():
         known = tallies.get(key)
         tallies[key] = (records, first + place) if known is None else (known[0] + records, known[1])
@@ -326,7 +326,7 @@ def _join(tallies: dict[T, Tally], others: Mapping[T, Tally], first: int) -> Non
 
 @dataclass(frozen=True)
 class Look:
-    """How batches of records are looked at.
+    """What is done with each batch of records: checked, put into codes, and counted.
 
     Attributes
     ----------
@@ -530,10 +530,10 @@ def _steps(source: Source, look: Look, prior: Mapping[str, Any]) -> Steps:
     told = _Told()
     for own in Threads().answers(look, _jobs(source, look, None, {})):
         told.join(own)
-    out: dict[str, dict[Level | None, Coarse]] = {name: {} for name in noisy}
+    out: dict[str, dict[Level | None, CoarserGrid]] = {name: {} for name in noisy}
     for (name, stratum), ends in told.ends.items():
         noise = noisy[name].noises[stratum]
-        out[name][stratum] = Coarse.of(noise, ends, prior.get(name), noisy[name].columns)
+        out[name][stratum] = CoarserGrid.of(noise, ends, prior.get(name), noisy[name].columns)
     return out
 
 

@@ -75,7 +75,7 @@ class Counted:
         return int(most[np.argmin(self.rows[most])])
 
 
-Margins: TypeAlias = Callable[[Sequence[str]], Counted | None]
+CountedBy: TypeAlias = Callable[[Sequence[str]], Counted | None]
 """From some columns to the records with these, equal ones together; None where there are too many to be put into a table."""
 
 
@@ -212,15 +212,15 @@ def aligned(
     return other
 
 
-Tally: TypeAlias = tuple[int, int]
+CountAndFirst: TypeAlias = tuple[int, int]
 """How many records something is true of, and where the first of them is."""
 Differing: TypeAlias = tuple[bool, tuple[str, ...]]
 """Whether columns are perturbed, and their names."""
 
 
-def tallied(rows: Bool, first: int = 0) -> Tally:
-    """Of records (n,), the first of which is in this row."""
-    return int(rows.sum()), first + int(np.argmax(rows))
+def tallied(rows: Bool) -> CountAndFirst:
+    """Of records (n,)."""
+    return int(rows.sum()), int(np.argmax(rows))
 
 
 def apart(
@@ -257,7 +257,7 @@ def refuse_other_number(released: int, true: int) -> None:
         )
 
 
-def refuse_other_records(found: Mapping[Differing, Tally], linked: bool) -> None:
+def refuse_other_records(found: Mapping[Differing, CountAndFirst], linked: bool) -> None:
     """A released file whose records are others than the true ones, or in another order."""
     remedy = "the link file belongs to another release" if linked else "the records must be in the same order"
     for (perturbed, names), (records, first) in found.items():
@@ -288,7 +288,7 @@ def _complete(table: Table, columns: Sequence[str], missing: Missing) -> tuple[T
     return table.where(~rows), ~rows
 
 
-def refuse_gaps(gaps: Mapping[str, Tally], incomplete: int, n: int, missing: Missing) -> None:
+def refuse_gaps(gaps: Mapping[str, CountAndFirst], incomplete: int, n: int, missing: Missing) -> None:
     """Records with missing values, by column, where they are not asked to be left out, or nothing would be left."""
     where = ", ".join(f"{name!r} ({count}, first in row {first})" for name, (count, first) in gaps.items() if count)
     if incomplete and missing == "error":

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pramana.errors import DataError, PramanaError
 from pramana.frames.metadata import as_labels
 from pramana.frames.sources import FileSource, RelationSource, Source
-from pramana.frames.workers import Part, Threads
+from pramana.frames.workers import SourcePart, Threads
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class DuckDBEngine(Threads):
     """DuckDB reads the files, the threads of this process add up. Relations and queries of DuckDB are read by it anyway, and files that it would
     take for other records by Arrow."""
 
-    def parts(self, source: Source, columns: Sequence[str]) -> Iterator[Part]:
+    def parts(self, source: Source, columns: Sequence[str]) -> Iterator[SourcePart]:
         if not isinstance(source, FileSource) or not _as_they_are(source):
             return super().parts(source, columns)
         try:
@@ -28,7 +28,7 @@ class DuckDBEngine(Threads):
             raise PramanaError("engine='duckdb' needs the package duckdb: pip install 'pramana[duckdb]'") from None
         return self._read(source, duckdb.connect(), columns)
 
-    def _read(self, source: FileSource, connection: Any, columns: Sequence[str]) -> Iterator[Part]:
+    def _read(self, source: FileSource, connection: Any, columns: Sequence[str]) -> Iterator[SourcePart]:
         source.refuse_changed()
         try:
             relation = source.asked(lambda: connection.read_parquet([str(path) for path in source.files]))

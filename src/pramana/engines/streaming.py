@@ -122,8 +122,9 @@ class PublishedWeights:
 
 
 @dataclass
-class Kept:
-    """What passes have told so far: whether there was any, and of the last one, which most often is at the root, value (d,) and totals."""
+class LastPass:
+    """Of the last pass over the records, the parameter value (d,) and the totals there: most often those of the root, which are asked for
+    again. `begun` once there was a pass."""
 
     begun: bool = False
     beta: Float | None = None
@@ -154,7 +155,7 @@ class StreamEngine(LocalEngine):
     changes: tuple[Change, ...] = ()
     workers: Workers = field(default_factory=Threads)
     sampled: frozenset[str] = frozenset()
-    kept: Kept = field(default_factory=Kept, repr=False, compare=False)
+    kept: LastPass = field(default_factory=LastPass, repr=False, compare=False)
 
     def over(self, equation: Equation) -> NoReturn:
         raise PramanaError(
@@ -165,7 +166,7 @@ class StreamEngine(LocalEngine):
     def _changed(self, change: Change) -> StreamEngine:
         assert self.few is not None
         few = self.few.over(change(self.few.equation))
-        return replace(self, equation=few.equation, few=few, changes=(*self.changes, change), kept=Kept())
+        return replace(self, equation=few.equation, few=few, changes=(*self.changes, change), kept=LastPass())
 
     def softened(self, t: float) -> StreamEngine:
         return self._changed(lambda equation: equation.softened(t))

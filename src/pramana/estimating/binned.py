@@ -31,7 +31,7 @@ MARGIN = 3 * FLAT
 
 @dataclass(frozen=True)
 class Bins:
-    """[edge_k, edge_{k+1}): sampled values, each in a bin of its own, and what lies in between."""
+    """Intervals [edge_k, edge_{k+1}) of numbers: one for each sampled value alone, and one for what lies between two of them."""
 
     edges: Float
 
@@ -176,7 +176,7 @@ class Points:
 
 @dataclass(frozen=True)
 class DrawnSums:
-    """The same of bins under weight draws: records (m,), positive and negative mass (B, m, G); parts add."""
+    """Sums over the records of bins under weight draws: records (m,), positive and negative mass (B, m, G); parts add."""
 
     count: Float
     up: Float

@@ -95,9 +95,9 @@ def count_cells(factors: Sequence[Factor]) -> int:
     return int(np.prod([len(f.levels) for f in factors], dtype=float)) if factors else 1
 
 
-def cell_labels(factors: Sequence[Factor], separator: str = ", ") -> list[str]:
+def cell_labels(factors: Sequence[Factor]) -> list[str]:
     """One label a cell, the last factor running fastest: "sex=f, edu=low"."""
-    return [separator.join(parts) for parts in product(*(f.labels for f in factors))]
+    return [", ".join(parts) for parts in product(*(f.labels for f in factors))]
 
 
 def node_codes(records: Records, factors: Sequence[Factor]) -> list[Int | int]:

@@ -14,7 +14,7 @@ from pramana.estimating.families import Family
 
 LogDensity: TypeAlias = Callable[[Float, Float, float], Float]
 Derivatives: TypeAlias = Callable[[Float, Float, float], tuple[Float, Float]]
-Fitted: TypeAlias = Callable[[Float, Float, Float], float]
+DispersionOf: TypeAlias = Callable[[Float, Float, Float], float]
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Density:
     log: LogDensity
     discrete: bool = False
     derivatives: Derivatives | None = None
-    dispersion: Fitted | None = None
+    dispersion: DispersionOf | None = None
 
     @property
     def dispersed(self) -> bool:
@@ -111,7 +111,7 @@ def _by_deviance(square: Callable[[Float, Float], Float]) -> Derivatives:
     return derivatives
 
 
-def _mean_of(square: Callable[[Float, Float], Float]) -> Fitted:
+def _mean_of(square: Callable[[Float, Float], Float]) -> DispersionOf:
     def fitted(y: Float, mu: Float, weights: Float) -> float:
         return float(np.sum(weights * square(y, mu)) / np.sum(weights))
 

@@ -377,13 +377,14 @@ class DistributionFunction(EstimatingFunction):
 class DistributionEquation(Equation, Direct):
     """U_j = 1{domain j} ψ_j(y; β), solved by plugging the reverted distribution into the functional.
 
-    `reference` holds the row weights at which the functional is linearised.
+    `reference` holds the row weights at which the functional is linearised, and `linearised` the measure, where that is another one.
     """
 
     function: DistributionFunction
     records: Records
     measure: Distribution
     reference: Float
+    linearised: Distribution | None = None
 
     @property
     def adds(self) -> bool:
@@ -417,16 +418,24 @@ class DistributionEquation(Equation, Direct):
 
     def rows(self, rows: slice) -> DistributionEquation:
         """Of some of the records, for sums at given parameters; the solution of continuous numbers needs all."""
+        linearised = None if self.linearised is None else self.linearised.rows(rows)
         return replace(
-            self, records=self.records.rows(rows), measure=self.measure.rows(rows), reference=self.reference[rows]
+            self,
+            records=self.records.rows(rows),
+            measure=self.measure.rows(rows),
+            reference=self.reference[rows],
+            linearised=linearised,
         )
 
     def under(self, records: Records) -> DistributionEquation:
-        return self.function.equation(records).learned(self.reference, self.measure.size)
+        """ψ stays linearised at this measure."""
+        other = self.function.equation(records).learned(self.reference, self.measure.size)
+        return replace(other, linearised=self.linearised or self.measure)
 
     def learned(self, weights: Float, size: float) -> DistributionEquation:
         """Linearised, and with the kernels chosen, at row weights that are worth `size` equal records."""
-        return replace(self, measure=self.measure.tuned(*self.records.learning(weights, size)), reference=weights)
+        measure = self.measure.tuned(*self.records.learning(weights, size))
+        return replace(self, measure=measure, reference=weights, linearised=None)
 
     def taught(self, by: DistributionEquation) -> DistributionEquation:
         return replace(self, measure=replace(self.measure, size=by.measure.size, given=by.measure.window))
@@ -491,11 +500,6 @@ class DistributionEquation(Equation, Direct):
     def influence(self, beta: Float) -> Float:
         return np.stack([self.measure.per_record(psi, g) for g, psi in self._pieces(beta)], axis=1)
 
-    def influence_under(self, beta: Float, records: Records) -> Float:
-        """ψ stays linearised at the reverted distribution; only the membership is that of the other measure."""
-        at = self.function.measured(records)
-        return np.stack([at.per_record(psi, g) for g, psi in self._pieces(beta)], axis=1)
-
     def slope(self, beta: Float, weights: Float) -> Float:
         return self.function.functional.slope(self.measure, beta, weights)
 
@@ -503,4 +507,4 @@ class DistributionEquation(Equation, Direct):
         return self.function.functional.outer(self.measure, beta, self.reference, weights)
 
     def _pieces(self, beta: Float) -> list[tuple[int | None, Float]]:
-        return self.function.functional.pieces(self.measure, beta, self.reference)
+        return self.function.functional.pieces(self.linearised or self.measure, beta, self.reference)

@@ -19,71 +19,87 @@ Note: TypeAlias = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class About:
-    """What an equation says of itself.
+    """What an equation says of itself: to whoever looks for its root, weighs its variance, adds up its records, or shows its result.
 
     Attributes
     ----------
     parameters : names (d).
     shown : the parameters that a result lists; the others are nuisance, whose uncertainty stays in the covariance.
+
+    Of the root:
+
     smooth : has a derivative; a step function has none and is resampled.
+    rising : the parameters that must rise from one to the next, as thresholds do, or None.
+    fades : the score may also vanish at infinity, where its slope does: that is no root.
+    patched : the score is made of several approximations, one after the other as β grows, and its slope leaves out how one gives way to the next.
+    reach : how far noise can be undone, for whoever searches a root in vain; empty where there is no end to it.
+    thinned : a first root of some of the records, as `rows` with a step gives them, pays where there are very many.
+    curved : a batch of draws gains from the curvature of the score at their common start, as smooth sums do that are quick to
+        evaluate there.
+
+    Of the variance:
+
+    sums : the parameters are the sums Σ w φ themselves, of a φ without β; their variance is around the mean of the units.
+    of_means : gives the terms of the records, where the parameters are functions of their means; None elsewhere.
     profiled : every parameter can be tested with the others solved for, which score intervals need.
+    inverted : the direct solution knows where the score takes other values than zero, as Woodruff's intervals of quantiles ask.
+    sharp : the equation by whose score a variance is summed: the one without a kernel that served to find the root; None where it is this one.
+    averaged : for a score that bends within a standard error of its root, covariance (d, d) of normal deviations of β ↦ the equation whose
+        score is averaged over them, of which the slope is taken; None for other scores.
     curvatures : blocks of parameters whose slope would be negative definite without noise, as in a regression, and which tell
         whether the noise has left anything to estimate. (None,): the whole slope, of either sign, where it is symmetric.
     judge : the equation by which identification is judged: another one with the same regressors, where more records tell
         about them; None where it is this one.
-    rising : the parameters that must rise from one to the next, as thresholds do, or None.
-    sharp : the equation by whose score a variance is summed: the one without a kernel that served to find the root; None where it is this one.
-    averaged : for a score that bends within a standard error of its root, covariance (d, d) of normal deviations of β ↦ the equation whose
-        score is averaged over them, of which the slope is taken; None for other scores.
-    inverted : the direct solution knows where the score takes other values than zero, as Woodruff's intervals of quantiles ask.
-    fades : the score may also vanish at infinity, where its slope does: that is no root.
-    sums : the parameters are the sums Σ w φ themselves, of a φ without β; their variance is around the mean of the units.
+
+    Of the records:
+
     nodes : candidate true values that sums run over within a record; with the number of parameters it says how large a block
         of records may be to fit a cache.
     whole : needs all records at once (ranks, sorted values); other equations add up over blocks of records.
     ranked : the parameters are quantiles of the records' own numbers: sums in bins and the records near the quantiles tell them too.
-    thinned : a first root of some of the records, as `rows` with a step gives them, pays where there are very many.
-    curved : a batch of draws gains from the curvature of the score at their common start, as smooth sums do that are quick to
-        evaluate there.
-    of_means : gives the terms of the records, where the parameters are functions of their means; None elsewhere.
+
+    Of the result:
+
+    facts : what was chosen and how, for the head.
     size : the known size of a population that the result is multiplied by, or None.
     plausible : smallest and largest value that makes sense, or None.
     tables : consecutive groups of this many shown parameters are shares, or counts, of one table; None elsewhere.
     exponentials : what the exponentials of the shown parameters are called, where their names change; else None.
     linear : U = x (y − xᵀβ) with an intercept among the x, so that R² can be told.
     free : parameters of the mechanism that are estimated along with those of the question, and listed after them.
-    facts : what was chosen and how, for the head of the result.
-    reach : how far noise can be undone, for whoever searches a root in vain; empty where there is no end to it.
-    patched : the score is made of several approximations, one after the other as β grows, and its slope leaves out how one gives way to the next.
     """
 
     parameters: tuple[str, ...]
     shown: tuple[str, ...] | None = None
+
     smooth: bool = True
-    profiled: bool = True
-    curvatures: tuple[slice | None, ...] = (None,)
-    judge: Equation | None = None
     rising: slice | None = None
+    fades: bool = False
+    patched: bool = False
+    reach: str = ""
+    thinned: bool = False
+    curved: bool = False
+
+    sums: bool = False
+    of_means: Callable[[], Quotients | OfMeans] | None = None
+    profiled: bool = True
+    inverted: bool = False
     sharp: Equation | None = None
     averaged: Callable[[Float], Equation] | None = None
-    inverted: bool = False
-    fades: bool = False
-    sums: bool = False
+    curvatures: tuple[slice | None, ...] = (None,)
+    judge: Equation | None = None
+
     nodes: int = 1
     whole: bool = False
     ranked: bool = False
-    thinned: bool = False
-    curved: bool = False
-    of_means: Callable[[], Quotients | OfMeans] | None = None
+
+    facts: Mapping[str, str] = field(default_factory=dict)
     size: float | None = None
     plausible: tuple[float, float] | None = None
     tables: int | None = None
     exponentials: tuple[str, ...] | None = None
     linear: bool = False
     free: tuple[str, ...] = ()
-    facts: Mapping[str, str] = field(default_factory=dict)
-    reach: str = ""
-    patched: bool = False
 
 
 @dataclass(frozen=True)
@@ -197,7 +213,8 @@ class Equation(ABC):
 
     @abstractmethod
     def under(self, records: Any) -> Self:
-        """The equation of the same records and nodes under another measure."""
+        """The equation of the same records and nodes under another measure; what was learned or linearised from this one is kept
+        until it is `learned` anew."""
 
     @final
     def softened(self, t: float) -> Self:
@@ -211,11 +228,7 @@ class Equation(ABC):
     @final
     def at_node(self, beta: Float, k: int) -> Float:
         """U (n, d) with the records' k-th combination of hidden values for the truth; φ is their sum under signed weights."""
-        return self.influence_under(beta, self.records.pinned(k))
-
-    def influence_under(self, beta: Float, records: Any) -> Float:
-        """φ (n, d) of the same records and nodes under another measure; what was learned or linearised from this one is kept."""
-        return self.under(records).influence(beta)
+        return self.under(self.records.pinned(k)).influence(beta)
 
     def learned(self, weights: Float, size: float) -> Self:  # noqa: ARG002
         """With what is learned from the released records (bandwidths, where the search starts), at row weights (n,) that are
@@ -271,7 +284,8 @@ class Equation(ABC):
             return np.stack([w @ self.influence(b) for b, w in zip(betas, weights, strict=True)])
 
     def slope(self, beta: Float, weights: Float) -> Float:
-        """Σ w ∂φ/∂β (d, d), by central differences unless a subclass knows better."""
+        """Σ w ∂φ/∂β (d, d), by central differences unless a subclass knows better; to be asked for through `score_and_slope`, which may be
+        all that a subclass knows."""
         return central_slopes(lambda b: np.asarray(weights @ self.influence(b)), beta)
 
     def score_and_slope(self, betas: Float, weights: Float, rows: Int | None = None) -> tuple[Float, Float]:
@@ -294,9 +308,7 @@ class Equation(ABC):
         """Σ w φ (d,), Σ w ∂φ, Σ w₂ φφᵀ and the reverted Σ w₂ UUᵀ (d, d), for row weights w and w₂ (n,); and Σ (w₂ φ²)² (d,), which
         tells how few records a variance may rest on."""
         phi = self.influence(beta)
-        slope = (
-            self.score_and_slope(beta[None], weights[None])[1][0] if self.about.smooth else self.slope(beta, weights)
-        )
+        slope = self.score_and_slope(beta[None], weights[None])[1][0]
         with np.errstate(all="ignore"):
             fourth = np.sum((phi**2 * squares[:, None]) ** 2, axis=0)
         return weights @ phi, slope, gram(phi, squares), self.clean_outer(beta, squares), fourth

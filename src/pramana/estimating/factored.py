@@ -359,7 +359,7 @@ class FactoredLog(Equation):
 
 
 class Tilted:
-    """The records with e^(sη) attached, at one parameter value."""
+    """The records with weights multiplied by e^(sη) at one parameter value."""
 
     def __init__(self, records: FactoredRecords, beta: Float, s: float) -> None:
         self._records = records

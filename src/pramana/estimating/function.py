@@ -343,7 +343,8 @@ class NodeEquation(Equation):
         return NodeEquation(self.function, self.records.rows(rows))
 
     def under(self, records: Records) -> NodeEquation:
-        return NodeEquation(self.function, records)
+        node = records.sole
+        return NodeEquation(self.function, records if node is None else records.only(node))
 
     @cached_property
     def columns(self) -> list[Columns]:
@@ -368,12 +369,6 @@ class NodeEquation(Equation):
         for columns, weight in terms:
             total += weight[:, None] * self.function.evaluate(beta, columns)
         return total
-
-    def influence_under(self, beta: Float, records: Records) -> Float:
-        node = records.sole
-        if node is None:
-            return super().influence_under(beta, records)
-        return self.function.evaluate(beta, self.columns[node])
 
     def slope(self, beta: Float, weights: Float) -> Float:
         return np.asarray(weights @ self._slopes(beta).reshape(self.n, -1)).reshape(self.d, self.d)

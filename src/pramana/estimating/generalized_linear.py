@@ -177,7 +177,12 @@ class PredictorEquation(Equation):
         )
 
     def under(self, records: Records) -> PredictorEquation:
-        return PredictorEquation(self.function, records, self.design, self.offset, self.responses, out_of=self.out_of)
+        """Where all records are at one node of several, its design is enough."""
+        node = records.sole
+        if node is None or len(records.nodes) == 1:
+            return replace(self, records=records, part=False, compact=None)
+        offset, responses = (v if len(v) <= 1 else v[[node]] for v in (self.offset, self.responses))
+        return PredictorEquation(self.function, records.only(node), self.design.at(node), offset, responses, part=True)
 
     def _moments(self) -> tuple[Float, Float]:
         """First and second moments of the response (1 or C, n)."""
@@ -285,18 +290,6 @@ class PredictorEquation(Equation):
 
     def influence(self, beta: Float) -> Float:
         return predictor.influence(self.data, beta)
-
-    def influence_under(self, beta: Float, records: Records) -> Float:
-        """Where all records are at one node, its design is enough."""
-        node = records.sole
-        if node is None:
-            return super().influence_under(beta, records)
-        records = replace(
-            records, nodes=(records.nodes[node],), table=np.ones((1, 1)), released=np.zeros_like(records.released)
-        )
-        offset, responses = (v if len(v) <= 1 else v[[node]] for v in (self.offset, self.responses))
-        one = PredictorEquation(self.function, records, self.design.at(node), offset, responses, part=True)
-        return one.influence(beta)
 
     def clean_outer(self, beta: Float, weights: Float) -> Float:
         return predictor.clean_outer(self.data, beta, weights)

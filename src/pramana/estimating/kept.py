@@ -111,7 +111,8 @@ def _within(law: Law, x: Float, h: float, s: Float) -> Float:
 
 @dataclass(frozen=True)
 class KeptKnots(Knots):
-    """F̂ at the knots of the released values; taken as linear in between, where it bends by as much as G does from one value to the next."""
+    """The reverted distribution function at the released values, its knots, and a straight line between two of them: what it bends there
+    is no more than the law G that undoes the noise bends from one value to the next."""
 
     measure: KeptDistribution
 

@@ -163,7 +163,9 @@ class NoisyLinear(Equation):
         return NoisyLinear(self.naive.rows(rows), self.records.rows(rows), self.columns, tilts)
 
     def under(self, records: NoisyRecords) -> NoisyLinear:
-        return NoisyLinear(self.naive.under(records), records, self.columns, self.tilts)
+        """All nodes stay: the derivatives are of every one of them."""
+        naive = replace(self.naive, records=records, part=False, compact=None)
+        return NoisyLinear(naive, records, self.columns, self.tilts)
 
     def start(self, weights: Float, solve: Solve) -> Float:
         """The root of the naive equation, or where that one starts."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import SolveError
-from pramana.kernels.additive import Number, Operator, Series
+from pramana.kernels.additive import Number, Operator, Polynomial
 from pramana.kernels.logistic import EIGHT, MIXTURE_REACH, logistic_derivatives, smoothed_derivatives, steepest
 from pramana.kernels.noisy_products import powers_of
 
@@ -249,12 +249,12 @@ class LogisticCurve(RevertedCurve):
         return reverted.softened(logistic_derivatives(self.eta, order)[order], self.share)
 
     @cached_property
-    def _sets(self) -> list[tuple[Series, Series, Series] | None]:
+    def _sets(self) -> list[tuple[Polynomial, Polynomial, Polynomial] | None]:
         return [o.in_derivatives(c) for o, c in zip(self.operators, self.slopes, strict=True)]
 
     def _under(self, order: int, powers: tuple[int, ...]) -> Float:
         """(N,): of t_1, …, t_q to these powers, times the derivative of H."""
-        series: Series | None = None
+        series: Polynomial | None = None
         ladder = self._ladders[0]
         for own, power in zip(self._sets, powers, strict=True):
             if own is None:  # by shifts
@@ -305,9 +305,9 @@ def _stacked(parts: list[Float]) -> Float:
     return parts[0][None] if len(parts) == 1 else np.stack(parts)
 
 
-def _product(a: Series, b: Series) -> Series:
+def _product(a: Polynomial, b: Polynomial) -> Polynomial:
     """Of two polynomials."""
-    out: Series = [0.0] * (len(a) + len(b) - 1)
+    out: Polynomial = [0.0] * (len(a) + len(b) - 1)
     for i, u in enumerate(a):
         for k, v in enumerate(b):
             if not _is(v, 0.0):

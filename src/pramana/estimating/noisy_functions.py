@@ -24,7 +24,7 @@ from pramana.estimating.function import CallableFunction, NodeEquation
 from pramana.estimating.noisy import NoisyRecords, drowned
 from pramana.kernels.additive import Operator, laplace_stencil, stencil_weights
 
-Function: TypeAlias = Callable[[Columns], Any]
+OfColumns: TypeAlias = Callable[[Columns], Any]
 """From columns to an array (n, …)."""
 POINTS, FEWER = 32, 24
 """Of the rule of Gauss and Hermite, and of the one it is compared with at the root: exact in e^{sz} to 1e-8 for sσ up to 5."""
@@ -114,7 +114,7 @@ class NoisyFunction(Equation):
             value = u(columns)
             return value[:, :, None] * value[:, None, :]
 
-        def way(f: Function) -> Function:
+        def way(f: OfColumns) -> OfColumns:
             return self._by_jax(f) if self.function.derivative == "jax" else self._by_stencil(f)
 
         found = np.tensordot(weights, self._undone(square, way), axes=1)
@@ -124,12 +124,12 @@ class NoisyFunction(Equation):
             self._refuse_unsettled(weights @ np.abs(phi), weights @ (np.abs(phi) + phi - rough))
         return np.asarray(found)
 
-    def _u(self, beta: Float) -> Function:
+    def _u(self, beta: Float) -> OfColumns:
         """U of columns, as JAX follows it where it is asked to."""
         own = self.function.called if self.function.derivative == "jax" else self.function.evaluate
         return lambda columns: own(beta, columns)
 
-    def _undone(self, f: Function, way: Callable[[Function], Function], points: int = POINTS) -> Float:
+    def _undone(self, f: OfColumns, way: Callable[[OfColumns], OfColumns], points: int = POINTS) -> Float:
         """Reversion (n, …) of a function, over the nodes of the other channels; `way` undoes its Laplace noise."""
         share, undone = self.records.share, way(f) if self.laplace else f
         total: Any = 0.0
@@ -144,7 +144,7 @@ class NoisyFunction(Equation):
     def _numbers(self, columns: Columns) -> Columns:
         return {**columns, **{name: np.asarray(columns[name], dtype=float) for name in self.records.noisy}}
 
-    def _imaginary(self, f: Function, columns: Columns, points: int) -> Any:
+    def _imaginary(self, f: OfColumns, columns: Columns, points: int) -> Any:
         """E f(w + iV) over the normal noise V."""
         if not self.normal:
             return np.asarray(f(columns))
@@ -171,7 +171,7 @@ class NoisyFunction(Equation):
         moved = self.records.mixing[:, self.normal]
         return [name for name, row in zip(self.records.noisy, moved, strict=True) if np.any(row)]
 
-    def _exact(self, f: Function, beta: Float) -> Function:
+    def _exact(self, f: OfColumns, beta: Float) -> OfColumns:
         """U with its Laplace noise undone, by JAX or the derivatives supplied."""
         if self.function.derivative == "jax":
             return self._by_jax(f)
@@ -194,12 +194,12 @@ class NoisyFunction(Equation):
         """b² of a column, () or (n,): half the variance of its noise."""
         return np.asarray(self.laplace[name].spread) ** 2 / 2
 
-    def _by_jax(self, f: Function) -> Function:
+    def _by_jax(self, f: OfColumns) -> OfColumns:
         for name in self.laplace:
             f = _less_second(f, name, self._square(name))
         return f
 
-    def _by_stencil(self, f: Function) -> Function:
+    def _by_stencil(self, f: OfColumns) -> OfColumns:
         """Without derivatives of f: by five nodes of each column."""
         rules = [
             [(np.sqrt(self._square(name)) * p, w) for p, w in zip(*laplace_stencil(), strict=True)]
@@ -261,13 +261,13 @@ def _refuse_other_derivative(equation: NoisyFunction, name: str) -> None:
             )
 
 
-def _second_difference(f: Function, columns: Columns, name: str, step: Float) -> Float:
+def _second_difference(f: OfColumns, columns: Columns, name: str, step: Float) -> Float:
     values = [np.asarray(f({**columns, name: columns[name] + k * step})) for k in range(-2, 3)]
     total = sum(w * v for w, v in zip(stencil_weights(4), values, strict=True))
     return np.asarray(total / _by_record(step, total) ** 2)
 
 
-def _less_second(f: Function, name: str, square: Float) -> Function:
+def _less_second(f: OfColumns, name: str, square: Float) -> OfColumns:
     """f − b² ∂²f by a column: rows do not depend on each other, so that one direction serves all of them."""
     from jax import jvp, numpy
 

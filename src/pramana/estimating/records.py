@@ -181,6 +181,16 @@ class Records:
         pinned = len(self.table) == 1 and self.table[0, node] == 1 and np.count_nonzero(self.table) == 1
         return node if pinned else None
 
+    def only(self, node: int) -> Records:
+        """The records with one node for their truth, and no others."""
+        return replace(
+            self,
+            nodes=(self.nodes[node],),
+            table=np.ones((1, 1)),
+            row=np.zeros(self.n, np.int64),
+            released=np.zeros(1, np.int64),
+        )
+
     def mass(self, k: int, records: Int) -> Float:
         """Signed weights (m,) of the k-th combination for some records (m,)."""
         node, value = self.combination(k)

@@ -41,7 +41,7 @@ class System(ABC):
 
     @property
     def rough(self) -> bool:
-        """Whether U is a step function made smooth by a narrow kernel."""
+        """Whether U is a step function made smooth by a narrow kernel, and so bends within a standard error of the root."""
         return False
 
     @property
@@ -72,13 +72,8 @@ class System(ABC):
         """A system with the same regressors about which more records tell, to judge identification by."""
         return self
 
-    @property
-    def kinked(self) -> bool:
-        """The score bends within a standard error of the root."""
-        return False
-
     def averaged(self, covariance: Float) -> System:  # noqa: ARG002
-        """Of a kinked score: averaged over normal deviations of β with this covariance."""
+        """Of a rough U: averaged over normal deviations of β with this covariance."""
         return self
 
     def sharp(self) -> System:
@@ -189,7 +184,7 @@ class StackedEquation(Equation):
             judge=None if system.judge() is system else replace(self, system=system.judge()),
             rising=system.rising,
             sharp=None if system.sharp() is system else replace(self, system=system.sharp()),
-            averaged=self._averaged if system.kinked else None,
+            averaged=self._averaged if system.rough else None,
             nodes=len(self.records.nodes),
             exponentials=system.exponentials,
             facts=system.facts(),
@@ -202,7 +197,11 @@ class StackedEquation(Equation):
         return StackedEquation(self.system, self.records.rows(rows), arrays)
 
     def under(self, records: Records) -> StackedEquation:
-        return replace(self, records=records)
+        node, size = records.sole, len(records.nodes)
+        if node is None:
+            return replace(self, records=records)
+        arrays = {name: values[node::size] for name, values in self.arrays.items()}
+        return replace(self, records=records.only(node), arrays=arrays)
 
     def learned(self, weights: Float, size: float) -> StackedEquation:
         records = self.records
@@ -250,12 +249,6 @@ class StackedEquation(Equation):
     def influence(self, beta: Float) -> Float:
         u = self.system.u(beta, self.arrays).reshape(self.n, -1, beta.size)
         return np.einsum("nc,ncd->nd", self.records.weights, u)
-
-    def influence_under(self, beta: Float, records: Records) -> Float:
-        node, size = records.sole, len(records.nodes)
-        if node is None:
-            return super().influence_under(beta, records)
-        return self.system.u(beta, {name: values[node::size] for name, values in self.arrays.items()})
 
     def slope(self, beta: Float, weights: Float) -> Float:
         with np.errstate(all="ignore"):

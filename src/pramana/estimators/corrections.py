@@ -14,7 +14,7 @@ from pramana.estimating.equation import About, Equation
 from pramana.estimators.method import Binding, EquationMethod
 from pramana.estimators.reversion import Reversion
 from pramana.frames import Table
-from pramana.kernels.predictor import Curve, Moments
+from pramana.kernels.predictor import Curve, CurveValues
 from pramana.mechanism import Mechanism, TransitionMatrix
 from pramana.models.multinomial import MultinomialFunction, by_class
 
@@ -156,7 +156,7 @@ def through(family: Family, false: float, true: float) -> Family:
     return replace(family, curve=curve, link_of=link_of, potential=None, recession=None)
 
 
-def _composed(curve: Curve, false: float, true: float, eta: Float) -> Moments:
+def _composed(curve: Curve, false: float, true: float, eta: Float) -> CurveValues:
     """(μ*, μ*′, a*, a*′) from (μ, μ′, a, a′): μ″ follows from a = μ′/V."""
     mu, dmu, a, da = curve(eta)
     bend = da * mu * (1 - mu) + a * dmu * (1 - 2 * mu)

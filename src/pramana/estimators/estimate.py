@@ -20,7 +20,7 @@ from pramana.estimating.function import Question
 from pramana.estimators.method import Binding, EquationMethod, Method
 from pramana.estimators.one_step import one_pass, one_step
 from pramana.estimators.remarks import STEADIER, remarks, wholly_outside
-from pramana.estimators.uncertainty import Inference, chosen_inference, errors_in_words, uncertainty, unsplit
+from pramana.estimators.uncertainty import ChosenInference, chosen_inference, errors_in_words, uncertainty, unsplit
 from pramana.inference import Sandwich, solve
 from pramana.inference.solve import Root
 from pramana.models.prediction import Prediction
@@ -39,7 +39,7 @@ class Solved:
     binding: Binding
     engine: Engine
     whole: str
-    chosen: Inference
+    chosen: ChosenInference
     root: Root
 
 

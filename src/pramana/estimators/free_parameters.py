@@ -183,8 +183,8 @@ def _of_share(name: str, value: float, error: float) -> list[Note]:
 
 
 @dataclass(frozen=True)
-class Free:
-    """The channel with free parameters that an analysis reads, among the others that it reads."""
+class FreeChannel:
+    """The one channel with free parameters among those that an analysis reads, and the others."""
 
     mechanism: Mechanism
     assignment: Assignment
@@ -192,7 +192,7 @@ class Free:
     others: tuple[Assignment, ...]
 
     @classmethod
-    def of(cls, mechanism: Mechanism | None, variables: Sequence[str], conditions: Sequence[str]) -> Free | None:
+    def of(cls, mechanism: Mechanism | None, variables: Sequence[str], conditions: Sequence[str]) -> FreeChannel | None:
         """Of a question's variables and of a subset's; None where all matrices have their values."""
         used = [] if mechanism is None else mechanism.used_by((*variables, *conditions))
         for place, assignment in enumerate(used):

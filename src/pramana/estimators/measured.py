@@ -31,14 +31,14 @@ from pramana.estimators.method import Method
 from pramana.estimators.noise import closed_form
 from pramana.estimators.reversion import Reversion, reverted_records
 from pramana.frames import Kind, Level, Table
-from pramana.inference.prevalence import PrevalenceLimits, Screened
 from pramana.inference.resampling import Draws
+from pramana.inference.shares import PrevalenceLimits, Screened
 from pramana.mechanism import Assignment, Channel, Mechanism, Nodes
 from pramana.mechanism.channel import Document
 from pramana.mechanism.channels.transition import TransitionMatrix
 from pramana.mechanism.channels.uncertainty import NEARLY_SINGULAR
 from pramana.mechanism.draws.keystream import Keystream
-from pramana.result import Fitted, Result
+from pramana.result import AnyResult, Result
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Pinning:
         else:
             closed = closed_form(self.function, pinned, table)
             records = reverted_records(self.function, pinned, table, subset=self.method.subset, closed=closed)
-        return engine.scores_by(lambda e, rows: e.influence_under(beta, records.rows(rows)), codes, groups)
+        return engine.scores_by(lambda e, rows: e.under(records.rows(rows)).influence(beta), codes, groups)
 
     def _only(self, engine: Engine) -> bool:
         """Whether the nodes of the records are the levels of this channel, so that one node is enough to be evaluated."""
@@ -137,7 +137,7 @@ class Pinning:
         return [*records.nodes] == [{self.assignment.columns[0]: level} for level in levels]
 
 
-Study: TypeAlias = tuple[TransitionMatrix, Float, Float]
+MatrixStudy: TypeAlias = tuple[TransitionMatrix, Float, Float]
 """A measured matrix, its sums S (released, true, d), and the records of each true level (K,)."""
 
 
@@ -180,9 +180,9 @@ class Measured:
             values = values - np.einsum("bki,ikd,ed->be", change, sums, inverse, optimize=True)
         return replace(draws, values=values)
 
-    def _studies(self, beta: Float) -> list[Study]:
+    def _studies(self, beta: Float) -> list[MatrixStudy]:
         """Each measured matrix once, for equal ones are one study, whose error they share."""
-        found: list[Study] = []
+        found: list[MatrixStudy] = []
         for matrix, sums, among in (study for a in self.assignments for study in self._sums(a, beta)):
             place = next((k for k, (known, *_) in enumerate(found) if known == matrix), None)
             if place is None:
@@ -191,7 +191,7 @@ class Measured:
                 found[place] = (matrix, found[place][1] + sums, np.full_like(among, np.inf))
         return found
 
-    def _sums(self, assignment: Assignment, beta: Float) -> Iterator[Study]:
+    def _sums(self, assignment: Assignment, beta: Float) -> Iterator[MatrixStudy]:
         matrices = list(assignment.matrices.values())
         found = self._added(assignment, beta)
         # Of a subset it is not known how many of the validated records are in it: none is the careful answer.
@@ -284,7 +284,7 @@ def prevalence_limits(measured: Measured | None, beta: Float, level: float) -> P
     return found
 
 
-def taken_as_known(result: Fitted, method: Method, task: Task) -> Fitted:
+def taken_as_known(result: AnyResult, method: Method, task: Task) -> AnyResult:
     """The result, with a warning where the method uses a measured matrix as if it were known."""
     found = measured_by(task)
     if not found or method.adds_measurement or method.takes_as_true:

@@ -133,8 +133,15 @@ class Method(ABC):
 
 @dataclass(frozen=True)
 class Binding:
-    """An equation, for methods with a nuisance fit the way to refit it under other row weights, facts to be shown, what the
-    analyst should know, and, where more is solved for than the question's parameters, the way from a starting value of these to one of all."""
+    """What a method has to solve.
+
+    Attributes
+    ----------
+    equation : for the parameters of the question, and perhaps others.
+    rebind : row weights ↦ the equation, for methods with a nuisance that is fitted again under other weights; None elsewhere.
+    facts, notes : what is shown at the head of the result, and what the analyst should know.
+    started : a starting value of the question's parameters ↦ one of all parameters, where there are others.
+    """
 
     equation: Equation
     rebind: Rebind | None = None

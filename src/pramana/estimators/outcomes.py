@@ -18,7 +18,7 @@ from pramana.estimating.equation import Constraint, OfMeans, Quotients
 from pramana.estimators.method import EquationMethod
 from pramana.frames import Level, Table, decode, read
 from pramana.inference import Sandwich
-from pramana.inference.limits import Limits, Only, Together
+from pramana.inference.limits import JoinedLimits, Limits, SomeLimits
 from pramana.inference.restricted import Estimated, FunctionLimits, QuotientLimits, Released, standard_error
 from pramana.inference.shares import SMALL, BinomialLimits
 from pramana.mechanism.channels.reports import ReportChannel
@@ -113,7 +113,7 @@ def _keys(means: Quotients | OfMeans) -> Float:
 
 @dataclass(frozen=True)
 class Interval:
-    """What an interval is made from: the fit as far as it goes.
+    """The fit as far as it has gone, from which intervals are made.
 
     Attributes
     ----------
@@ -309,15 +309,15 @@ def _within(gap: Constraint, mu: Any, value: float) -> Any:
 
 
 @dataclass(frozen=True)
-class Owned:
-    """Intervals of their own kind, or None for Wald's and those of the draws; and which parameters showed no variation although
+class OwnIntervals:
+    """Intervals that are not an estimate plus and minus multiples of its standard error, or None for Wald's and those of the draws; and which parameters showed no variation although
     their records could have differed (d,)."""
 
     limits: Limits | None
     still: Bool
 
     @classmethod
-    def none(cls, d: int) -> Owned:
+    def none(cls, d: int) -> OwnIntervals:
         return cls(None, np.zeros(d, dtype=bool))
 
     def filled(self, covariance: Float) -> Float:
@@ -342,25 +342,25 @@ class Owned:
         return [Diagnostic("no-variation", "warning", message)]
 
 
-def own_limits(interval: Interval, chosen: Any) -> Owned:
+def own_limits(interval: Interval, chosen: Any) -> OwnIntervals:
     """The intervals that were asked for, and whatever was asked for those of parameters that showed no variation."""
     kind = chosen.interval if isinstance(chosen, Sandwich) else "wald"
     if kind in ("mid-p", "exact"):
-        return Owned(_demanded(interval, kind), interval.still)
+        return OwnIntervals(_demanded(interval, kind), interval.still)
     if kind == "score":
-        return Owned(interval.score(), interval.still)
+        return OwnIntervals(interval.score(), interval.still)
     everything = kind == "auto" and interval.countable
     if not interval.engine.about.of_means or not (everything or interval.unvaried.any()):
-        return Owned.none(interval.engine.d)
+        return OwnIntervals.none(interval.engine.d)
     binomial = interval.binomial("mid-p", SMALL)
     others = np.ones(interval.engine.d, dtype=bool) if binomial is None else np.isnan(binomial.trials)
     wanted = others & (interval.still | (everything and interval.engine.about.tables is not None))
     parts: list[Limits] = [] if binomial is None else [binomial]
     if wanted.any() and isinstance(interval.means, Quotients):
-        parts.append(Only(interval.quotients(interval.means), wanted))
+        parts.append(SomeLimits(interval.quotients(interval.means), wanted))
     if not everything:
-        parts = [Only(part, interval.still) for part in parts] if interval.still.any() else []
-    return Owned(parts[0] if len(parts) == 1 else Together(tuple(parts)) if parts else None, interval.still)
+        parts = [SomeLimits(part, interval.still) for part in parts] if interval.still.any() else []
+    return OwnIntervals(parts[0] if len(parts) == 1 else JoinedLimits(tuple(parts)) if parts else None, interval.still)
 
 
 def _demanded(interval: Interval, kind: Literal["mid-p", "exact"]) -> Limits:

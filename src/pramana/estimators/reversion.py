@@ -17,7 +17,7 @@ from pramana.estimating import Equation, EstimatingFunction, Records, ResponseMo
 from pramana.estimating.factored import FactoredRecords
 from pramana.estimating.records import ResponseNodes
 from pramana.estimators.factoring import factored_equation
-from pramana.estimators.free_parameters import Free
+from pramana.estimators.free_parameters import FreeChannel
 from pramana.estimators.made import MadeRecords
 from pramana.estimators.method import Binding, EquationMethod
 from pramana.estimators.noise import Closed, closed_form, equation_of, undone, with_noise
@@ -71,7 +71,7 @@ class Reversion(EquationMethod):
         table: Table,
         weights: Float,
     ) -> Binding:
-        free = Free.of(mechanism, function.variables, () if self.subset is None else self.subset.variables)
+        free = FreeChannel.of(mechanism, function.variables, () if self.subset is None else self.subset.variables)
         if free is not None:
             return free.stacked(table, weights, lambda known: self._bound(function, known, table))
         return self._bound(function, mechanism, table)

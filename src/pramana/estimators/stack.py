@@ -183,7 +183,8 @@ class Stack(Equation):
         for m, place in enumerate(self._places):
             here = slice(place, place + self.inner.d)
             for k, part in enumerate(self.pinned):
-                slope[here, here] += part.slope(own[m], weights * tables[m, self.cell, k])
+                level = weights * tables[m, self.cell, k]
+                slope[here, here] += part.score_and_slope(own[m][None], level[None])[1][0]
             sums = self._sums(own[m], weights)
             score[here] = np.einsum("ck,ckp->p", tables[m], sums)
             slope[here, own.size :] = np.einsum("sck,ckp->ps", change[:, m], sums)

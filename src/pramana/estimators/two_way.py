@@ -38,7 +38,7 @@ def estimated(method: Method, task: Task) -> Result:
         raise PramanaError(
             f"method {both.method!r} has standard errors from draws, and two-way clusters have none: name one column of clusters"
         )
-    covariance, raised = positive(first.covariance + second.covariance - both.covariance)
+    covariance, raised = made_positive(first.covariance + second.covariance - both.covariance)
     names = task.beside.crossed_names
     groups = [len(np.unique(codes)) for codes in task.sampling.crossed]
     small = first.df is not None or second.df is not None
@@ -70,10 +70,10 @@ def _linearised(asked: object) -> Sandwich:
 
 
 def _combined(first: Float | None, second: Float | None, both: Float | None) -> Float | None:
-    return None if first is None or second is None or both is None else positive(first + second - both)[0]
+    return None if first is None or second is None or both is None else made_positive(first + second - both)[0]
 
 
-def positive(covariance: Float) -> tuple[Float, int]:
+def made_positive(covariance: Float) -> tuple[Float, int]:
     """The covariance (d, d) with negative eigenvalues raised to 0, and how many there were.
 
     Parameters are scaled to variances of the same size first, so that their units do not matter.

@@ -7,14 +7,14 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pramana.analysis.task import Task
+from pramana.analysis.task import Inference, Task
 from pramana.arrays import Bool, Float
 from pramana.engines import Engine, Totals
 from pramana.errors import PramanaError, SolveError
 from pramana.estimating.rounding import ROUNDING
 from pramana.estimators.measured import Measured, prevalence_limits
 from pramana.estimators.method import EquationMethod, Method, Rebind
-from pramana.estimators.outcomes import Interval, Owned, own_limits
+from pramana.estimators.outcomes import Interval, OwnIntervals, own_limits
 from pramana.inference import Jackknife, Resampling, Root, Sandwich, Woodruff
 from pramana.inference import jackknife as deleted
 from pramana.inference import resampling as resampled
@@ -32,7 +32,8 @@ from pramana.mechanism import Assignment
 from pramana.mechanism.channels.additive_noise import AdditiveNoise
 from pramana.numbers import count
 
-Inference: TypeAlias = Sandwich | Resampling | Jackknife | Woodruff | deleted.Replicates
+ChosenInference: TypeAlias = Inference | deleted.Replicates
+"""What was asked for, or follows from replicate weights."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,14 @@ class RootUncertainty:
     mute : parameters of which every record says the same although it was perturbed, so that none shows a variance (d,).
     """
 
-    chosen: Inference
+    chosen: ChosenInference
     linear: Linear | None
     large: Float
     covariance: Float
     df: float | Float | None
     small: SmallSample | None
     draws: Draws | None
-    own: Owned
+    own: OwnIntervals
     judged: Identification | None
     limits: Limits | None
     measured: Measured | None
@@ -85,7 +86,7 @@ def uncertainty(
     task: Task,
     engine: Engine,
     root: Root,
-    chosen: Inference,
+    chosen: ChosenInference,
     rebind: Rebind | None,
     *,
     split: bool,
@@ -115,7 +116,7 @@ def uncertainty(
     level, df = chosen.level if isinstance(chosen, Sandwich) else 0.95, _degrees_of_freedom(chosen, engine, small)
     worth = large if not engine.sampling.clustered else covariance  # few records that are counted need no correction
     interval = Interval(method, task, engine, root.beta, worth, df, level)
-    own = Owned.none(engine.d) if known or measured is not None else own_limits(interval, chosen)
+    own = OwnIntervals.none(engine.d) if known or measured is not None else own_limits(interval, chosen)
     covariance = own.filled(covariance)
     judged = _judged(task, engine, root, linear if method.reverts else None, large)
     limits = linear.limits if isinstance(linear, Inverted) else _limits(interval, own, chosen, judged, small, measured)
@@ -166,7 +167,7 @@ def _not_by_unit(task: Task, engine: Engine) -> str:
     )
 
 
-def _rebound(engine: Engine, rebind: Rebind | None) -> resampled.Rebind | None:
+def _rebound(engine: Engine, rebind: Rebind | None) -> resampled.EngineUnder | None:
     """The nuisance fitted again under a draw's weights; what was learned from the sample is kept."""
     if rebind is None:
         return None
@@ -201,52 +202,58 @@ def _nothing_random(engine: Engine, totals: Totals) -> bool:
     return bool(np.all(np.abs(np.diag(totals.privacy)) <= ROUNDING * np.diag(totals.outer)))
 
 
-def chosen_inference(options: Inference | None, engine: Engine, nuisance: bool) -> Inference:
-    by_inversion = engine.about.inverted and not nuisance and isinstance(options, Woodruff | None)
-    if engine.sampling.strata is not None and not engine.about.smooth and not by_inversion:
-        refuse_step_target(engine.sampling.strata)
-    if isinstance(options, Jackknife) and nuisance:
-        raise PramanaError("the jackknife does not refit the nuisance model: use inference=Resampling()")
-    if (
-        isinstance(options, Jackknife)
-        and engine.sampling.strata is not None
-        and engine.sampling.strata.target == "file"
-    ):
-        raise PramanaError(
-            "around the file only the randomisation is uncertain, which no deletion shows: use Sandwich()"
-        )
-    if isinstance(options, Sandwich) and engine.sampling.strata is not None:
+def chosen_inference(options: ChosenInference | None, engine: Engine, nuisance: bool) -> ChosenInference:
+    """The inference that was asked for, if the equation has it; where none was, what suits the equation."""
+    strata, smooth = engine.sampling.strata, engine.about.smooth
+    invertible = engine.about.inverted and not nuisance
+    if strata is not None and not smooth and not (invertible and isinstance(options, Woodruff | None)):
+        refuse_step_target(strata)
+    if isinstance(options, Jackknife):
+        _refuse_jackknife(engine, nuisance)
+    if isinstance(options, Sandwich) and strata is not None:
         refuse_correction(options)
     if engine.sampling.replications:
         if options is not None:
             raise PramanaError("the design's replicate weights give the variance: leave inference= out")
         return deleted.Replicates()
-    if options is None and engine.about.inverted and not nuisance:
-        return Woodruff()
     if options is None:
-        return Resampling() if nuisance or not engine.about.smooth else Sandwich()
-    if isinstance(options, Woodruff) and (nuisance or not engine.about.inverted):
+        return Woodruff() if invertible else Resampling() if nuisance or not smooth else Sandwich()
+    if isinstance(options, Woodruff) and not invertible:
         raise PramanaError(
             "Woodruff's intervals are those of quantiles of a column, without a fitted nuisance model: use inference=Resampling()"
         )
-    if isinstance(options, Sandwich) and nuisance:
+    if isinstance(options, Sandwich):
+        _refuse_sandwich(options, engine, nuisance)
+    return options
+
+
+def _refuse_jackknife(engine: Engine, nuisance: bool) -> None:
+    if nuisance:
+        raise PramanaError("the jackknife does not refit the nuisance model: use inference=Resampling()")
+    if engine.sampling.strata is not None and engine.sampling.strata.target == "file":
+        raise PramanaError(
+            "around the file only the randomisation is uncertain, which no deletion shows: use Sandwich()"
+        )
+
+
+def _refuse_sandwich(options: Sandwich, engine: Engine, nuisance: bool) -> None:
+    if nuisance:
         raise PramanaError(
             "a sandwich would ignore the uncertainty of the fitted nuisance model: use inference=Resampling()"
         )
-    if isinstance(options, Sandwich) and not engine.about.smooth:
+    if not engine.about.smooth:
         quick = "Woodruff() or " if engine.about.inverted else ""
         raise PramanaError(f"a step function has no derivative for the sandwich: use inference={quick}Resampling()")
-    if isinstance(options, Sandwich) and options.interval == "score" and not engine.about.profiled:
+    if options.interval == "score" and not engine.about.profiled:
         raise PramanaError(
             "score intervals hold every other parameter at its best, which a system of equations does not define: use "
             "Sandwich() or Resampling()"
         )
-    if isinstance(options, Sandwich) and options.interval == "score" and engine.sampling.strata is not None:
+    if options.interval == "score" and engine.sampling.strata is not None:
         _refuse_sums(engine)
-    return options
 
 
-def _linear(engine: Engine, root: Root, chosen: Inference, *, required: bool, split: bool) -> Linear | None:
+def _linear(engine: Engine, root: Root, chosen: ChosenInference, *, required: bool, split: bool) -> Linear | None:
     sharp = engine.sharp()
     totals = sharp.totals(root.beta, averaged_slope(engine, root))
     if split and engine.sampling.sharing is not None and totals.shared is None:
@@ -270,7 +277,9 @@ def sandwich_errors(engine: Engine, beta: Float) -> Float:
     return np.sqrt(np.diag(linearised.sandwich_covariance(totals, inverse, engine, Sandwich("HC0"))))
 
 
-def _covariance(engine: Engine, root: Root, linear: Linear | None, chosen: Inference, draws: Draws | None) -> Float:
+def _covariance(
+    engine: Engine, root: Root, linear: Linear | None, chosen: ChosenInference, draws: Draws | None
+) -> Float:
     if isinstance(chosen, Jackknife):
         return deleted.jackknife_covariance(engine, root) + (0.0 if linear is None else linear.retained)
     if isinstance(chosen, deleted.Replicates):
@@ -284,14 +293,14 @@ def _covariance(engine: Engine, root: Root, linear: Linear | None, chosen: Infer
     return linearised.sandwich_covariance(linear.totals, linear.inverse, engine, chosen)
 
 
-def _corrected(chosen: Inference, small: SmallSample, draws: Draws | None) -> Float:
+def _corrected(chosen: ChosenInference, small: SmallSample, draws: Draws | None) -> Float:
     """Of few units: by the sandwich, or of draws that were widened."""
     if isinstance(chosen, Resampling) and draws is not None:
         return resampled.draws_covariance(draws.values, chosen.scale)
     return small.covariance
 
 
-def _small_sample(chosen: Inference, engine: Engine, root: Root, linear: Linear | None) -> SmallSample | None:
+def _small_sample(chosen: ChosenInference, engine: Engine, root: Root, linear: Linear | None) -> SmallSample | None:
     """What few units change; None where they are many, or where the inference asked for knows nothing of it."""
     plain = isinstance(chosen, deleted.Replicates | Woodruff) or (
         isinstance(chosen, Sandwich) and not chosen.small_sample
@@ -303,7 +312,7 @@ def _small_sample(chosen: Inference, engine: Engine, root: Root, linear: Linear 
     return small_sample(engine, root.beta, linear, always=always)
 
 
-def _degrees_of_freedom(chosen: Inference, engine: Engine, small: SmallSample | None) -> float | Float | None:
+def _degrees_of_freedom(chosen: ChosenInference, engine: Engine, small: SmallSample | None) -> float | Float | None:
     """Those of each variance where units are few; else units less strata, for designs and the jackknife, and None for
     large-sample inference."""
     if isinstance(chosen, Woodruff):
@@ -351,8 +360,8 @@ def _judged(task: Task, engine: Engine, root: Root, linear: Linear | None, covar
 
 def _limits(
     interval: Interval,
-    own: Owned,
-    chosen: Inference,
+    own: OwnIntervals,
+    chosen: ChosenInference,
     judged: Identification | None,
     small: SmallSample | None,
     measured: Measured | None,

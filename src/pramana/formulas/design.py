@@ -22,7 +22,7 @@ from pramana.estimating.generalized_linear import as_numbers
 from pramana.estimating.products import Part
 from pramana.estimating.records import broadcast
 from pramana.formulas.coding import DesignCoding, learned_coding
-from pramana.formulas.evaluation import State, one_number, reason, value_of
+from pramana.formulas.evaluation import LearnedStates, one_number, reason, value_of
 from pramana.formulas.functions import FUNCTIONS
 from pramana.formulas.parsed import ParsedFormula
 from pramana.formulas.polynomials import refuse_transformed
@@ -89,7 +89,7 @@ class FormulaDesign:
     described: Mapping[str, Variable | None]
     categories: Mapping[str, list[Any] | None]
     categorical: frozenset[str]
-    state: State
+    state: LearnedStates
 
     @classmethod
     def fit(cls, parsed: ParsedFormula, table: Table, schema: Schema) -> FormulaDesign:
@@ -115,7 +115,7 @@ class FormulaDesign:
         categories: Mapping[str, list[Any] | None],
         clean: Columns,
         n: int,
-        state: State,
+        state: LearnedStates,
     ) -> FormulaDesign:
         """From the clean columns (n,); the perturbed ones run through their levels."""
         factors = parsed.factors.values()

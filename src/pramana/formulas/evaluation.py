@@ -13,7 +13,7 @@ from pramana.errors import DataError, FormulaError, listing, quoted
 from pramana.formulas.functions import FUNCTIONS, OF_NUMBERS, VALUES, Own, implementation
 from pramana.formulas.tree import Call, Items, Listed, Literal, Name, Node, Operation, names, written
 
-State = dict[str, dict[str, Any]]
+LearnedStates = dict[str, dict[str, Any]]
 """What functions learnt from all records, by the call as it is written."""
 
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
@@ -43,7 +43,7 @@ _LOGICAL: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def value_of(node: Node, columns: Mapping[str, Any], state: State, own: Own = ()) -> Any:
+def value_of(node: Node, columns: Mapping[str, Any], state: LearnedStates, own: Own = ()) -> Any:
     """The value of an expression: usually one number a record.
 
     Parameters
@@ -73,7 +73,7 @@ def value_of(node: Node, columns: Mapping[str, Any], state: State, own: Own = ()
     raise TypeError(type(node).__name__)
 
 
-def _called(node: Call, inner: Callable[[Node], Any], state: State, own: Own) -> Any:
+def _called(node: Call, inner: Callable[[Node], Any], state: LearnedStates, own: Own) -> Any:
     arguments = [inner(argument) for argument in node.arguments]
     keywords = {name: inner(value) for name, value in node.keywords}
     mine = dict(own)
@@ -158,7 +158,7 @@ def _require(node: Operation, value: Any, kinds: str, wanted: str) -> None:
         raise FormulaError(f"{written(node)!r}: {node.mark!r} needs {wanted}")
 
 
-def one_number(node: Node, frame: Any, n: int, what: str, state: State, own: Own = ()) -> Float:
+def one_number(node: Node, frame: Any, n: int, what: str, state: LearnedStates, own: Own = ()) -> Float:
     """One finite number a record (n,); `state` as in `value_of`."""
     text = written(node)
     try:

@@ -13,7 +13,7 @@ import numpy as np
 
 from pramana.errors import FormulaError
 
-Kind = Literal["rows", "learns", "levels", "contrast"]
+FunctionKind = Literal["rows", "learns", "levels", "contrast"]
 Functions = Mapping[str, Callable[..., Any]]
 """A user's row-wise functions by name, as they are given."""
 Own = tuple[tuple[str, Callable[..., Any]], ...]
@@ -39,7 +39,7 @@ class Function:
 
     call: str
     meaning: str
-    kind: Kind
+    kind: FunctionKind
     columns: int = 1
 
     @property

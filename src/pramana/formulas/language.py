@@ -573,9 +573,9 @@ def _is_literal(node: Node) -> bool:
     return isinstance(node, Literal | Items) or _number_of(node) is not None
 
 
-def expression(text: str, own: Own = ()) -> Node:
+def expression(text: str) -> Node:
     """One expression."""
-    reader = TextReader(text, "expression", own)
+    reader = TextReader(text, "expression", ())
     found = reader.expression()
     reader.finish()
     return found

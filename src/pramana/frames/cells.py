@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from pramana.arrays import Int
 from pramana.frames.sources import Source
-from pramana.frames.workers import Part, Threads, Workers, batches_of
+from pramana.frames.workers import SourcePart, Threads, Workers, batches_of
 from pramana.progress import bar
 
 LEVELS = 10_000
@@ -160,7 +160,7 @@ def _key(codes: Sequence[Int], sizes: Sequence[int]) -> tuple[Int, int]:
     return key, radix
 
 
-def _counted(columns: Sequence[str], part: Part) -> list[CellPart] | None:
+def _counted(columns: Sequence[str], part: SourcePart) -> list[CellPart] | None:
     """The combinations of every batch of a part; None where a column has too many values."""
     found: list[CellPart] = []
     for batch in batches_of(part, columns):

@@ -98,7 +98,7 @@ class Dialect:
         given = {"delimiter": delimiter, "decimal": decimal, "quote": quote, "encoding": encoding}
         known = dialect_in_words(file) | {name: value for name, value in given.items() if value is not None}
         stated = Dialect(**known)
-        return stated if len(known) == len(given) else _found(file, {name: getattr(stated, name) for name in known})
+        return stated if len(known) == len(given) else _found(file, {name: vars(stated)[name] for name in known})
 
 
 @dataclass(frozen=True)
@@ -247,10 +247,10 @@ def must_say(name: str) -> str:
     return f"say its {name} with pr.CsvFile(path, pr.Dialect({name}=))"
 
 
-Records = list[list[str]]
+FieldRows = list[list[str]]
 
 
-def _records(text: str, delimiter: str, quote: str) -> Records:
+def _records(text: str, delimiter: str, quote: str) -> FieldRows:
     """The records of the sample; the last one may be cut off, and is left out then."""
     part = io.StringIO(text[:SAMPLE], newline="")
     if quote:
@@ -260,7 +260,7 @@ def _records(text: str, delimiter: str, quote: str) -> Records:
     return found[:-1] if len(text) > SAMPLE and len(found) > 1 else found
 
 
-def _separation(text: str, path: Path, delimiter: str | None, quote: str | None) -> tuple[str, str, Records]:
+def _separation(text: str, path: Path, delimiter: str | None, quote: str | None) -> tuple[str, str, FieldRows]:
     """Delimiter, quotation mark, and the records that they give."""
     asked = DELIMITERS if delimiter is None else (delimiter,)
     chosen, mark = _splitting(text, asked, '"' if quote is None else quote), quote
@@ -285,8 +285,8 @@ def _separation(text: str, path: Path, delimiter: str | None, quote: str | None)
 class _Splitting:
     """The records under every delimiter that splits the header; `even` where all have as many fields as it."""
 
-    split: dict[str, Records]
-    even: dict[str, Records]
+    split: dict[str, FieldRows]
+    even: dict[str, FieldRows]
 
 
 def _splitting(text: str, delimiters: Sequence[str], quote: str) -> _Splitting:
@@ -296,7 +296,7 @@ def _splitting(text: str, delimiters: Sequence[str], quote: str) -> _Splitting:
     return _Splitting(split, {m: r for m, r in split.items() if all(len(record) == len(r[0]) for record in r)})
 
 
-def _wrapped(records: Records) -> bool:
+def _wrapped(records: FieldRows) -> bool:
     """Whether apostrophes stand around a name in the header, or around all that is in a column."""
 
     def quoted(field: str) -> bool:
@@ -314,7 +314,7 @@ _POINT = re.compile(rf"\s*[+-]?\d*\.\d+{_EXPONENT}\s*", re.ASCII)
 _THOUSANDS = re.compile(r"\s*[+-]?[1-9]\d{0,2}[.,]\d{3}\s*", re.ASCII)
 
 
-def _decimal(records: Records, delimiter: str, path: Path) -> str:
+def _decimal(records: FieldRows, delimiter: str, path: Path) -> str:
     """A comma only on evidence: 3,5 is one, 1,234 may be a thousand, and 3.5 beside 3,5 is a question."""
     if delimiter == ",":
         return "."
@@ -368,6 +368,6 @@ def _marked_line(line: bytes, delimiter: bytes) -> bytes:
     return delimiter.join(b'"' + f.replace(b'"', b'""') + b'"' if b'"' in f else f for f in fields) + end
 
 
-def plain(dialect: Dialect) -> bool:
+def as_it_is(dialect: Dialect) -> bool:
     """Whether a file's bytes can be taken as they are."""
     return dialect.encoding in ("utf-8", "utf-8-sig") and bool(dialect.quote)

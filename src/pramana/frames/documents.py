@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pramana.errors import MechanismError, PramanaError
-from pramana.frames.inputs import What, absence, note_input
+from pramana.frames.inputs import FileRole, absence, note_input
 
 LARGEST = {"JSON": 1 << 28, "TOML": 1 << 24}
 """Bytes of a document: a dense matrix of about 3500 levels is a JSON text of that length, and 16 MB of TOML take five seconds."""
@@ -30,7 +30,7 @@ _PART = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*"""
 _LONG_KEY = re.compile(rf"(?:^|[{{,])[ \t]*\[{{0,2}}[ \t]*(?:{_PART}){{{DEEPEST}}}", re.MULTILINE)
 """Keys of so many parts; tomllib takes time that grows with the square of their number."""
 
-_ROLES: dict[str, What] = {"design file": "design", "ledger": "ledger", "policy": "policy", "result file": "result"}
+_ROLES: dict[str, FileRole] = {"design file": "design", "ledger": "ledger", "policy": "policy", "result file": "result"}
 """As what a document is read, by what errors call it; the others are descriptions."""
 
 Fault = type[PramanaError]
@@ -52,12 +52,14 @@ def read_toml(path: Path, what: str, error: Fault = PramanaError) -> dict[str, A
     return found
 
 
-def read_json_lines(path: Path, what: str, error: Fault = PramanaError) -> list[Any]:
+def read_json_lines(path: Path, what: str) -> list[Any]:
     """The lines of a file, each a JSON document; errors name the line."""
-    lines = _content(path, what, "JSON", error).removeprefix(_BOM).removesuffix(b"\n").split(b"\n")
+    lines = _content(path, what, "JSON", PramanaError).removeprefix(_BOM).removesuffix(b"\n").split(b"\n")
     if lines == [b""]:
         return []
-    return [parse_json(line, f"line {number} of {what} {str(path)!r}", error) for number, line in enumerate(lines, 1)]
+    return [
+        parse_json(line, f"line {number} of {what} {str(path)!r}", PramanaError) for number, line in enumerate(lines, 1)
+    ]
 
 
 def package_entries(package: Path) -> Mapping[str, list[dict[str, Any]]]:

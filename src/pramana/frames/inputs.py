@@ -17,7 +17,7 @@ from typing import Literal
 
 from pramana.errors import PramanaError
 
-What = Literal["data", "description", "design", "key", "ledger", "policy", "result", "scenario"]
+FileRole = Literal["data", "description", "design", "key", "ledger", "policy", "result", "scenario"]
 
 _READ: ContextVar[list[_Read] | None] = ContextVar("files read by this command", default=None)
 
@@ -27,7 +27,7 @@ class _Read:
     """A file that was read, where and as what, as it was then."""
 
     path: Path
-    what: What
+    what: FileRole
     then: os.stat_result
 
     def is_now(self, found: os.stat_result) -> bool:
@@ -52,7 +52,7 @@ def guarded() -> Iterator[None]:
         _READ.reset(token)
 
 
-def note_input(path: str | os.PathLike[str], what: What) -> None:
+def note_input(path: str | os.PathLike[str], what: FileRole) -> None:
     """Remember a file that is about to be read, and as what; outside of a guarded call nothing is remembered."""
     read = _READ.get()
     if read is not None:
@@ -76,7 +76,7 @@ def absence(path: Path) -> str:
     return "is no ordinary file" if path.exists() else "does not exist"
 
 
-def refuse_input(path: Path, updating: What | None = None) -> None:
+def refuse_input(path: Path, updating: FileRole | None = None) -> None:
     """Refuse to write what was read, unless it was read in order to be written anew as the same thing, such as a ledger."""
     read, found = _READ.get(), state(path)
     if not read or found is None:

@@ -80,7 +80,7 @@ def refuse_halved_names(names: Iterable[str], error: type[PramanaError] = DataEr
 def checked_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
     """The levels of a mechanism as a tuple of plain values: at least two, distinct, of one type, none missing."""
     alone = isinstance(levels, np.ndarray) and levels.ndim == 0
-    if isinstance(levels, set | frozenset) or alone or not hasattr(levels, "__iter__"):
+    if isinstance(levels, set | frozenset) or alone or not isinstance(levels, Iterable):
         raise MechanismError(f"levels of type {type(levels).__name__}: give an ordered list such as ['no', 'yes']")
     plain = tuple(v.item() if isinstance(v, np.generic) else v for v in levels)
     if len(plain) < 2:

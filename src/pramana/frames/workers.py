@@ -18,13 +18,13 @@ from pramana.frames.sources import Source
 AHEAD = 2
 """Jobs that wait for each thread."""
 
-Part: TypeAlias = pa.RecordBatch | Source
+SourcePart: TypeAlias = pa.RecordBatch | Source
 """Some records of a source: a batch that was read, or a piece that whoever works on it reads."""
 J = TypeVar("J")
 T = TypeVar("T")
 
 
-def batches_of(part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def batches_of(part: SourcePart, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The records of a part, with these columns."""
     return iter([part]) if isinstance(part, pa.RecordBatch) else part.batches(columns)
 
@@ -36,7 +36,7 @@ class Workers(ABC):
     def answers(self, work: Callable[[J], T], jobs: Iterable[J]) -> Iterator[T]:
         """What `work` finds for each job, in the order of the jobs."""
 
-    def parts(self, source: Source, columns: Sequence[str]) -> Iterator[Part]:  # noqa: ARG002 - whoever reads a piece asks for them
+    def parts(self, source: Source, columns: Sequence[str]) -> Iterator[SourcePart]:  # noqa: ARG002 - whoever reads a piece asks for them
         """All records of the source, in their order."""
         pieces = source.pieces()
         if pieces is None:
@@ -57,7 +57,7 @@ class Threads(Workers):
 
     count: int | None = None
 
-    def parts(self, source: Source, columns: Sequence[str]) -> Iterator[Part]:
+    def parts(self, source: Source, columns: Sequence[str]) -> Iterator[SourcePart]:
         return source.batches(columns)
 
     def suited(self, source: Source) -> Workers:  # noqa: ARG002

@@ -21,20 +21,18 @@ from typing import BinaryIO, cast
 
 from pramana.errors import DataError, PramanaError
 from pramana.frames.files import existing, format_of
-from pramana.frames.inputs import What, refuse_input, state
+from pramana.frames.inputs import FileRole, refuse_input, state
 
 _ENDING = ".pramana.part"
 
 
-def write_text(
-    path: Path, text: str, *, force: bool = False, private: bool = False, updating: What | None = None
-) -> None:
+def write_text(path: Path, text: str, *, force: bool = False, updating: FileRole | None = None) -> None:
     """A text as UTF-8; see `write_bytes`."""
-    write_bytes(path, encoded(text), force=force, private=private, updating=updating)
+    write_bytes(path, encoded(text), force=force, updating=updating)
 
 
 def write_bytes(
-    path: Path, content: bytes, *, force: bool = False, private: bool = False, updating: What | None = None
+    path: Path, content: bytes, *, force: bool = False, private: bool = False, updating: FileRole | None = None
 ) -> None:
     """A file that appears complete or not at all, even when the disk fills up or the process dies; options as in `pending`."""
     try:
@@ -55,7 +53,7 @@ def encoded(text: str) -> bytes:
         ) from None
 
 
-def check_target(path: Path, *, force: bool, updating: What | None = None) -> None:
+def check_target(path: Path, *, force: bool, updating: FileRole | None = None) -> None:
     """Refuse what cannot or must not be written; to be called before any work is done, and again by the door itself."""
     if not path.parent.is_dir():
         raise PramanaError(f"folder {str(path.parent)!r} does not exist: create it first")
@@ -109,7 +107,7 @@ class PendingFile:
     target: Path
     handle: int
     force: bool
-    updating: What | None
+    updating: FileRole | None
 
     def open(self) -> BinaryIO:
         """A file to write into, from the beginning; it must be closed before the part is settled."""
@@ -130,7 +128,7 @@ class PendingFile:
 
 @contextmanager
 def pending(
-    target: Path, *, force: bool = False, private: bool = False, updating: What | None = None
+    target: Path, *, force: bool = False, private: bool = False, updating: FileRole | None = None
 ) -> Iterator[PendingFile]:
     """A file in the making, gone at the end unless it was published.
 
@@ -279,7 +277,7 @@ def _kept(path: Path) -> Iterator[Path | None]:
 
 
 @contextmanager
-def growing(path: Path, *, updating: What) -> Iterator[Callable[[str], None]]:
+def growing(path: Path, *, updating: FileRole) -> Iterator[Callable[[str], None]]:
     """A private file that only grows, locked meanwhile: yields a function that adds a line, on the disk when it returns.
 
     The lines are taken back when the disk is full, and when whatever else is done meanwhile fails. Whoever interrupts it may do so

@@ -14,7 +14,7 @@ from pramana.errors import SolveError, quoted_terms
 from pramana.kernels.newton import solve_each
 
 T = TypeVar("T")
-Search: TypeAlias = Generator[Float, Float, T]
+ScoreSearch: TypeAlias = Generator[Float, Float, T]
 """Asks for the scores of parameter values (d,), one after the other, and returns what it finds."""
 
 
@@ -73,7 +73,7 @@ def resolve_steps(engine: Engine, weights: Weights, root: StepRoot, scale: Float
     return [found[m] for m in range(len(searches))]
 
 
-def _resolved(root: StepRoot, scale: Float) -> Search[tuple[Float, float]]:
+def _resolved(root: StepRoot, scale: Float) -> ScoreSearch[tuple[Float, float]]:
     beta, best, norm = root.beta, root.beta, np.inf
     for _ in range(30):
         score = yield beta
@@ -89,7 +89,7 @@ def _resolved(root: StepRoot, scale: Float) -> Search[tuple[Float, float]]:
     return best, norm
 
 
-def _alone(search: Search[T], score: Callable[[Float], Float]) -> T:
+def _alone(search: ScoreSearch[T], score: Callable[[Float], Float]) -> T:
     """What a search finds that asks for the scores (d,) of one draw."""
     asked = next(search)
     while True:
@@ -144,7 +144,7 @@ def _polish(engine: Engine, weights: Weights, root: StepRoot, scale: Float) -> S
     return StepRoot(result.x, float(np.sqrt(result.fun)), root.steps, root.slope) if better else root
 
 
-def _bisect(near: Float, slope: float, gap: float) -> Search[Float]:
+def _bisect(near: Float, slope: float, gap: float) -> ScoreSearch[Float]:
     """The crossing of a one-dimensional score, bracketed from a nearby point; NaN where there is none."""
     centre = float(near[0])
     here = yield from _sign(centre)
@@ -159,7 +159,7 @@ def _bisect(near: Float, slope: float, gap: float) -> Search[Float]:
     return np.array([np.nan])
 
 
-def _halve(a: float, b: float, sign_a: float) -> Search[float]:
+def _halve(a: float, b: float, sign_a: float) -> ScoreSearch[float]:
     for _ in range(200):
         middle = 0.5 * (a + b)
         if middle in (a, b):
@@ -171,6 +171,6 @@ def _halve(a: float, b: float, sign_a: float) -> Search[float]:
     return 0.5 * (a + b)
 
 
-def _sign(value: float) -> Search[float]:
+def _sign(value: float) -> ScoreSearch[float]:
     score = yield np.array([value])
     return float(np.sign(score[0]))

@@ -29,7 +29,7 @@ TRUST = 0.01
 """Share of the bend that is taken to be wrong, whatever the last step showed: were it all wrong, a root would still be right to
 `TOLERANCE` / (10 `TRUST`) standard deviations of the score."""
 
-Sums = Callable[[Float], tuple[Float, Float]]
+ScoreAndSlope = Callable[[Float], tuple[Float, Float]]
 """β (d,) ↦ score (1, d), slope (1, d, d)."""
 
 
@@ -43,7 +43,7 @@ class GuidedRoot:
     slope: Float
 
 
-def guided(sums: Sums, few: Engine, each: float, start: Float, scale: Float) -> GuidedRoot | None:
+def guided(sums: ScoreAndSlope, few: Engine, each: float, start: Float, scale: Float) -> GuidedRoot | None:
     """The root of the sums over all records, or None where some of them do not lead to it.
 
     Parameters
@@ -74,7 +74,7 @@ def _moved(
     few: Engine, each: float, beta: Float, score: Float, slope: Float, scale: Float
 ) -> tuple[Float, float] | None:
     """Where the score vanishes as far as some of the records tell, and the size of the bend on the way there."""
-    at: Sums = lambda b: few.score_and_slope(b[None], few.own)  # noqa: E731
+    at: ScoreAndSlope = lambda b: few.score_and_slope(b[None], few.own)  # noqa: E731
     here, tilt = at(beta)
 
     def bend(b: Float) -> tuple[Float, Float]:

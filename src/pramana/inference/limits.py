@@ -80,7 +80,7 @@ class Limits(ABC):
 
 
 @dataclass(frozen=True)
-class Only(Limits):
+class SomeLimits(Limits):
     """Limits of some parameters; the others have Wald's."""
 
     limits: Limits
@@ -108,7 +108,7 @@ class Only(Limits):
 
 
 @dataclass(frozen=True)
-class Together(Limits):
+class JoinedLimits(Limits):
     """Limits of several kinds: the first that has any, parameter by parameter."""
 
     parts: tuple[Limits, ...]

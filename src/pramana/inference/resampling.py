@@ -40,11 +40,11 @@ class Draws:
         return replace(self, values=centre + (self.values - centre) * factor)
 
 
-Rebind: TypeAlias = Callable[[Weights], Engine]
+EngineUnder: TypeAlias = Callable[[Weights], Engine]
 """Row weights ↦ engine, for estimators with a nuisance fit that must be re-weighted too."""
 
 
-def resample(engine: Engine, root: Root, options: Resampling, rebind: Rebind | None = None) -> Draws:
+def resample(engine: Engine, root: Root, options: Resampling, rebind: EngineUnder | None = None) -> Draws:
     """Solve again under random weights."""
     if options.device != "cpu":
         engine = on_device(engine)
@@ -73,7 +73,7 @@ def resample(engine: Engine, root: Root, options: Resampling, rebind: Rebind | N
     return Draws(values[rooted], int(np.sum(~rooted)), seed, law)
 
 
-def solve_draws(engine: Engine, root: Root, weights: Weights, rebind: Rebind | None = None) -> Float:
+def solve_draws(engine: Engine, root: Root, weights: Weights, rebind: EngineUnder | None = None) -> Float:
     """Roots (B, d) under several weight draws, from the full sample's root; NaN where there is none."""
     if rebind is not None:
         each = (weights.draw(m) for m in range(len(weights)))
@@ -126,7 +126,7 @@ def _solve_steps(engine: Engine, root: Root, weights: Weights, scale: Float) -> 
     return np.stack([beta if norm <= 0.5 else np.full_like(beta, np.nan) for beta, norm in pairs])
 
 
-def solve_draw(rebind: Rebind, weights: Weights, start: Float) -> Float:
+def solve_draw(rebind: EngineUnder, weights: Weights, start: Float) -> Float:
     """One draw by the careful solver; NaN where no root exists."""
     try:
         return solve(rebind(weights), weights, start).beta

@@ -80,12 +80,10 @@ def score_intervals(
     return out, zeros
 
 
-def score_statistic(
-    engine: Engine, beta: Float, errors: Float, index: int, value: float, extra: Callable[[Float], Float] | None = None
-) -> float:
+def score_statistic(engine: Engine, beta: Float, errors: Float, index: int, value: float) -> float:
     """The largest statistic whose interval leaves out this value of one parameter."""
     sign = 1.0 if value > beta[index] else -1.0
-    return _Walk(_Profile(engine, beta, errors, index, extra), sign).least_limit(value) ** 2
+    return _Walk(_Profile(engine, beta, errors, index, None), sign).least_limit(value) ** 2
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,7 @@ class _Point:
 
 @dataclass(frozen=True)
 class _Far:
-    """A point far out, how much the root changed since the last one, and whether it will stay as it is."""
+    """A value of the parameter far from the estimate, how much the root of the score statistic changed since the last such value, and whether it has come to rest."""
 
     distance: float
     point: _Point

@@ -20,15 +20,15 @@ from pramana.kernels.shifted import (
     POINTS,
     Ladder,
     geometric_points,
-    kept,
     laplace_points,
+    occasional,
     of_rows,
     uniform,
 )
 from pramana.kernels.signed_laws import LaplaceLaw, Law, lattice_points, normal_points, signed_law, uniform_points
 
 Number: TypeAlias = Float | float
-Series: TypeAlias = list[Number]
+Polynomial: TypeAlias = list[Number]
 """A polynomial in the derivative by the linear predictor: coefficients from the lowest, one for all records or one a record."""
 HIGHEST = 12
 """Degree of the polynomials that nodes revert: the squared score of a cubic in a linear model."""
@@ -38,7 +38,7 @@ that varies on the scale of the noise, and rounding 5 · 128² · 2⁻⁵³ = 1e
 
 
 @dataclass(frozen=True)
-class Mixture:
+class NoiseMixture:
     """u* = [u − (1 − keep) E u(w + sV)]/keep, where V has one of several laws.
 
     Attributes
@@ -79,7 +79,7 @@ class Operator(ABC):
         """Whether `in_derivatives` says anything."""
         return False
 
-    def in_derivatives(self, c: Float) -> tuple[Series, Series, Series] | None:
+    def in_derivatives(self, c: Float) -> tuple[Polynomial, Polynomial, Polynomial] | None:
         """What reverts g, t·g and t²·g for g(η + ct), t the distance from the released value, as polynomials in d/dη that are
         applied to g, after the normal convolution is undone (see `variance`); None where 1/M is no polynomial."""
         del c
@@ -110,7 +110,7 @@ class Operator(ABC):
         return None
 
     @property
-    def mixture(self) -> Mixture | None:
+    def mixture(self) -> NoiseMixture | None:
         """How noise on a continuum that was added now and then is undone, in step functions too; None for others."""
         return None
 
@@ -166,7 +166,7 @@ class Laplace(Operator):
     def law(self, keep: float) -> tuple[Law, Number]:
         return LaplaceLaw(), self.scale * np.sqrt(keep)
 
-    def in_derivatives(self, c: Float) -> tuple[Series, Series, Series]:
+    def in_derivatives(self, c: Float) -> tuple[Polynomial, Polynomial, Polynomial]:
         square = self.scale**2
         return [1.0, 0.0, -square * c**2], [0.0, -2 * square * c], [-2 * square]
 
@@ -232,7 +232,7 @@ class Gaussian(Operator):
         value = np.exp(-square * s**2 / 2)
         return value, -square * s * value, (square**2 * s**2 - square) * value
 
-    def in_derivatives(self, c: Float) -> tuple[Series, Series, Series]:
+    def in_derivatives(self, c: Float) -> tuple[Polynomial, Polynomial, Polynomial]:
         square = self.sd**2
         return [1.0], [0.0, -square * c], [-square, 0.0, square**2 * c**2]
 
@@ -340,7 +340,7 @@ class LatticeGaussian(Lattice):
     def variance(self) -> Number:
         return self.sd**2
 
-    def in_derivatives(self, c: Float) -> tuple[Series, Series, Series]:
+    def in_derivatives(self, c: Float) -> tuple[Polynomial, Polynomial, Polynomial]:
         return Gaussian(self.sd).in_derivatives(c)
 
     def within(self, keep: float, slope: float, *, bounded: bool = False) -> tuple[Float, Float]:  # noqa: ARG002
@@ -348,7 +348,7 @@ class LatticeGaussian(Lattice):
 
 
 @dataclass(frozen=True)
-class Sometimes(Operator):
+class OccasionalNoise(Operator):
     """Noise that is added with probability 1 − keep: M = keep + (1 − keep) M_V, which is positive, whatever keep is."""
 
     keep: float
@@ -366,16 +366,16 @@ class Sometimes(Operator):
         points = self.noise.within(self.keep, float(np.nanmax(np.abs(c), initial=0.0)) * steepness)
         if points[0].size > MOST_POINTS:
             return np.full((3, highest + 1, eta.size), np.nan)
-        return kept(ladder, eta, c, highest, self.keep, points, steepness)
+        return occasional(ladder, eta, c, highest, self.keep, points, steepness)
 
     @property
     def by_nodes(self) -> bool:
         return True
 
     @property
-    def mixture(self) -> Mixture | None:
+    def mixture(self) -> NoiseMixture | None:
         found = self.noise.law(self.keep)
-        return None if found is None else Mixture(self.keep, found[1], (found[0],))
+        return None if found is None else NoiseMixture(self.keep, found[1], (found[0],))
 
     @property
     def reach(self) -> Number:
@@ -419,12 +419,12 @@ class ByRecord(Operator):
         return all(o.by_nodes for o in self.operators)
 
     @property
-    def mixture(self) -> Mixture | None:
+    def mixture(self) -> NoiseMixture | None:
         found = [own for o in self.operators if (own := o.mixture) is not None]
         if len(found) < len(self.operators):
             return None
         laws = tuple(own.laws[0] for own in found)
-        return Mixture(
+        return NoiseMixture(
             self._picked([own.keep for own in found]), self._picked([own.scale for own in found]), laws, self.place
         )
 
@@ -462,14 +462,14 @@ class ByRecord(Operator):
             out[:, rows] = np.stack(np.broadcast_arrays(*operator.inverse(s[rows])))
         return out[0], out[1], out[2]
 
-    def in_derivatives(self, c: Float) -> tuple[Series, Series, Series] | None:
+    def in_derivatives(self, c: Float) -> tuple[Polynomial, Polynomial, Polynomial] | None:
         found = [own for o in self.operators if (own := o.in_derivatives(c)) is not None]
         if len(found) < len(self.operators):
             return None
         one, first, second = (self._spliced([own[power] for own in found], self.place.size) for power in range(3))
         return one, first, second
 
-    def _spliced(self, parts: list[Series], n: int) -> Series:
+    def _spliced(self, parts: list[Polynomial], n: int) -> Polynomial:
         """Polynomials of the operators' records as one with coefficients (n,)."""
         out = np.zeros((max(map(len, parts)), n))
         for position, part in enumerate(parts):

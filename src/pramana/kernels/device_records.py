@@ -27,7 +27,7 @@ FEW = 32
 """Coefficients up to which a linear predictor is written out."""
 FREE = 0.9
 """Share of the device's memory that records may fill."""
-Part: TypeAlias = Callable[[Any, Any], Any]
+ChunkSums: TypeAlias = Callable[[Any, Any], Any]
 """(first row, which rows are new) of a chunk ↦ its sums."""
 
 
@@ -200,7 +200,7 @@ def _predicted(betas: Any, x: Any) -> Any:
     return sum(betas[:, j, None] * x[j] for j in range(len(x)))
 
 
-def _added(part: Part, n: int, chunk: int) -> Any:
+def _added(part: ChunkSums, n: int, chunk: int) -> Any:
     """The sums of all chunks. The last one reaches back into the one before it, whose rows it does not count again."""
 
     def step(total: Any, number: Any) -> tuple[Any, None]:

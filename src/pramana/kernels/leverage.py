@@ -110,7 +110,7 @@ def _root(matrix: Float) -> Float | None:
 
 @dataclass(frozen=True)
 class Units:
-    """Sampling units in a frame, each in the few directions of its own, for a record has a share along those of its nodes alone.
+    """Sampling units in the coordinates of a frame. A record has a share along the directions of its own nodes alone, which are few.
 
     With u = A r for parameter j (r its row of `Frame.back`), p = Ψ u, s = H u and λ = uᵀΨu, the unit's corrected share
     of the estimate is linear in the scores ψ, and the working covariance of those shares is D = diag(λ) − P Sᵀ − S Pᵀ + S (ΣΨ) Sᵀ.

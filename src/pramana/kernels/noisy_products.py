@@ -28,7 +28,7 @@ FINEST = 128 * KNOTS
 
 
 @dataclass(frozen=True)
-class Terms:
+class KernelTerms:
     """What the kernel knows of the reversions of g, t_j g and t_j t_k g, F of them for q noises.
 
     Attributes
@@ -98,7 +98,7 @@ class Noises:
             np.repeat(np.arange(q), [len(own) for own in columns]),
         )
 
-    def terms(self, slopes: Float, nodes: int) -> Terms | None:
+    def terms(self, slopes: Float, nodes: int) -> KernelTerms | None:
         """For slopes of η by the noises (q, records × nodes), or (q, 1) where all share them; None where two noises move records differently, where
         a table would be too fine, and where records of their own are beyond the eight components."""
         alike = slopes[:, 0] if slopes.shape[1] == 1 else None
@@ -106,14 +106,14 @@ class Noises:
             return None
         if self.sets is None:
             factors = _factors(self.shape, self.operators, slopes[:, 0])
-            return Terms(self.ones, np.zeros((self.ones.size, 0)), np.zeros((0, 0)), factors=factors)
+            return KernelTerms(self.ones, np.zeros((self.ones.size, 0)), np.zeros((0, 0)), factors=factors)
         own = np.zeros((0, 0)) if alike is not None else slopes[0].reshape(-1, nodes)
         parts = self.sets if alike is None else self.sets * alike[:, None, None] ** np.arange(3)
         if len(parts) == 1:
             coefficients = parts[0][[0, 1, 2]]
         else:
             coefficients = np.stack([np.convolve(parts[0, j], parts[1, k]) for j, k in self.powers])
-        plain = Terms(self.ones, coefficients, own, highest=coefficients.shape[1])
+        plain = KernelTerms(self.ones, coefficients, own, highest=coefficients.shape[1])
         if self.code == IDENTITY or not self.variances.any():
             return plain
         if alike is None and not float(self.variances[0]) * float(np.max(slopes[0] ** 2)) <= EIGHT.alone**2:
@@ -176,7 +176,7 @@ def sums(
     fast: Any,
     p: Products,
     noises: Noises,
-    terms: Terms,
+    terms: KernelTerms,
     tilts: Float,
     beta: Float,
     weights: Float,

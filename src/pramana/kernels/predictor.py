@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pramana.kernels.products import Products
 
 Packed: TypeAlias = tuple[Float, Float, Float, Float]
-Moments: TypeAlias = tuple[Float, Float, Float | float, Float | float]
+CurveValues: TypeAlias = tuple[Float, Float, Float | float, Float | float]
 PAIRS_LIMIT = 8
 """Coefficients up to which products of design columns are kept for the compiled kernels."""
 PAIRS_ENTRIES = 50_000
@@ -35,11 +35,11 @@ IDENTITY, LOGIT, POWER, NEGATIVE_BINOMIAL = range(4)
 class Curve:
     """η ↦ (μ, μ′, a, a′) with a = μ′ / V(μ); `code` and `shape` name it to the compiled kernels, None where they lack it."""
 
-    function: Callable[[Float], Moments]
+    function: Callable[[Float], CurveValues]
     code: int | None = None
     shape: float = 0.0
 
-    def __call__(self, eta: Float) -> Moments:
+    def __call__(self, eta: Float) -> CurveValues:
         return self.function(eta)
 
 
@@ -126,7 +126,7 @@ class Predictor:
 
 @dataclass(frozen=True)
 class Spot:
-    """What sums at one value have in common: the curve's mean and a(η) (n, C), the forces a (S − W μ), and their derivatives by η."""
+    """What all sums at one parameter value are made of, evaluated once: the curve's mean and a(η) (n, C), the forces a (S − W μ), and their derivatives by η."""
 
     mu: Float
     a: Float | float

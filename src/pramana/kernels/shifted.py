@@ -112,7 +112,7 @@ def _coefficients(count: int) -> Float:
 COEFFICIENTS = _coefficients(12)
 
 
-def kept(
+def occasional(
     ladder: Ladder, eta: Float, c: Float, highest: int, keep: float, points: tuple[Float, Float], steepness: float = 1.0
 ) -> Float:
     """[g − (1 − keep) E g(η + cV)]/keep, and −(1 − keep)/keep E V^p g(η + cV) for p = 1 and 2, by points and weights of V: (3, highest + 1, N)."""

@@ -1,20 +1,47 @@
-"""A response with classes: its levels in order, and codes for them."""
+"""A response with classes: the question of it, its levels in order, and codes for them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from pramana.arrays import Int
+from pramana.arrays import Float, Int
 from pramana.errors import DataError, FormulaError, listing, quoted
+from pramana.estimating.function import Question
 from pramana.estimating.records import broadcast
-from pramana.formulas.parsed import ParsedFormula
+from pramana.formulas.design import FormulaDesign, regressors
+from pramana.formulas.functions import Own
+from pramana.formulas.parsed import FormulaQuestion, ParsedFormula, parse_plain
 from pramana.formulas.response import own_levels
 from pramana.frames import Level, Schema, Table, encode
 
 CLASS_LIMIT = 100
+
+
+@dataclass(frozen=True)
+class ClassQuestion(FormulaQuestion):
+    """A model of the chances of classes, asked by a formula."""
+
+    formula: str
+    functions: Own = ()
+
+    @property
+    def log_scale(self) -> bool:
+        return True
+
+    def margins(self, variables: Sequence[str], estimate: Float, at: Mapping[str, Any] | None = None) -> Question:  # noqa: ARG002
+        from pramana.models.marginal import margins_of
+
+        return margins_of(self, variables, at)
+
+    def learned(self, table: Table, schema: Schema) -> tuple[Classes, FormulaDesign]:
+        """The classes, and the design of the regressors."""
+        parsed = parse_plain(self.formula, self.functions)
+        classes = Classes.of(parsed, table, schema)
+        return classes, regressors(parsed, table, schema)
 
 
 @dataclass(frozen=True)

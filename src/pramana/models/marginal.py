@@ -24,11 +24,11 @@ from pramana.formulas.functions import JUMPS, Functions, Own, own_functions
 from pramana.formulas.parsed import FormulaQuestion, ParsedFormula
 from pramana.formulas.tree import COMPARISONS, Node, Operation, calls, names, walk, written
 from pramana.frames import Level, Schema, Table
-from pramana.models.expected import Expected, ExpectedMean
+from pramana.models.classes import ClassQuestion
 from pramana.models.generalized_linear import Glm
 from pramana.models.multinomial import Multinomial, MultinomialFunction, by_class
 from pramana.models.ordinal import Ordinal, OrdinalSystem, Slopes
-from pramana.models.prediction import ClassPrediction
+from pramana.models.prediction import ClassPrediction, Expected, ExpectedMean
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Slope:
     names: tuple[str, ...]
     designs_of: tuple[FromColumns, ...]
 
-    def values(self, at: At, own: Sequence[Float]) -> Float:
+    def values(self, at: ExpectedAt, own: Sequence[Float]) -> Float:
         tilt, x = own[0], own[-1] if len(own) > 1 else at.x
         return np.einsum("mkl,ml->mk", at.expected.rise(at.eta(x)), at.expected.predictors(tilt, at.coefficients))
 
-    def gradients(self, at: At, own: Sequence[Float], weights: Float) -> Float:
+    def gradients(self, at: ExpectedAt, own: Sequence[Float], weights: Float) -> Float:
         tilt, x = own[0], own[-1] if len(own) > 1 else at.x
         eta, along = at.eta(x), at.expected.predictors(tilt, at.coefficients)
         return at.summed(at.expected.rise(eta), tilt, weights) + at.summed(at.expected.bend(eta, along), x, weights)
@@ -65,17 +65,17 @@ class Contrasts:
     names: tuple[str, ...]
     designs_of: tuple[FromColumns, ...]
 
-    def values(self, at: At, own: Sequence[Float]) -> Float:
+    def values(self, at: ExpectedAt, own: Sequence[Float]) -> Float:
         means = [at.expected.means(at.eta(x)) for x in own]
         return np.column_stack([m - means[0] for m in means[1:]])
 
-    def gradients(self, at: At, own: Sequence[Float], weights: Float) -> Float:
+    def gradients(self, at: ExpectedAt, own: Sequence[Float], weights: Float) -> Float:
         sums = [at.summed(at.expected.rise(at.eta(x)), x, weights) for x in own]
         return np.concatenate([s - sums[0] for s in sums[1:]])
 
 
 @dataclass(frozen=True)
-class At:
+class ExpectedAt:
     """What a model expects at some coefficients, for records with design x (m, q) and an offset (m,)."""
 
     expected: Expected
@@ -319,8 +319,8 @@ class MarginsSystem(System):
         out[q:, q:] = -weights.sum() * np.eye(beta.size - q)
         return out
 
-    def _at(self, beta: Float, arrays: Mapping[str, Float]) -> At:
-        return At(self.model.expected, beta[: self._size], arrays["x"], arrays["offset"])
+    def _at(self, beta: Float, arrays: Mapping[str, Float]) -> ExpectedAt:
+        return ExpectedAt(self.model.expected, beta[: self._size], arrays["x"], arrays["offset"])
 
     def _own(self, arrays: Mapping[str, Float]) -> Iterator[tuple[Slope | Contrasts, list[Float]]]:
         for j, part in enumerate(self.parts):
@@ -342,7 +342,7 @@ class Margins(FormulaQuestion):
     held : columns that are set to values for everyone, one setting after the other.
     """
 
-    model: Glm | Multinomial | Ordinal
+    model: Glm | ClassQuestion
     of: tuple[str, ...]
     held: tuple[Held, ...] = ((),)
 
@@ -427,7 +427,7 @@ CLASSES: dict[Any, type[Multinomial] | type[Ordinal]] = {"multinomial": Multinom
 
 
 def margins_of(
-    model: Glm | Multinomial | Ordinal, variable: str | Sequence[str] | None, at: Mapping[str, Any] | None
+    model: Glm | ClassQuestion, variable: str | Sequence[str] | None, at: Mapping[str, Any] | None
 ) -> Margins:
     """The effects of a model's covariates."""
     chosen = (variable,) if isinstance(variable, str) else tuple(dict.fromkeys(variable or ()))
@@ -445,14 +445,13 @@ def _listed(name: str, given: Any) -> list[Level]:
     return values
 
 
-def _model_of(asked: Glm | Multinomial | Ordinal, table: Table, schema: Schema) -> AveragedModel:
+def _model_of(asked: Glm | ClassQuestion, table: Table, schema: Schema) -> AveragedModel:
     if isinstance(asked, Glm):
         return MeanModel(asked.prepare(table, schema))
-    return (
-        ClassModel(asked.prepare(table, schema))
-        if isinstance(asked, Multinomial)
-        else OrderedModel(asked.prepare(table, schema))
-    )
+    if isinstance(asked, Multinomial):
+        return ClassModel(asked.prepare(table, schema))
+    assert isinstance(asked, Ordinal)
+    return OrderedModel(asked.prepare(table, schema))
 
 
 def _part(
@@ -463,7 +462,7 @@ def _part(
     if levels is None:
         for factor in factors:
             _refuse_steps(factor, name)
-        tilt = cast(FromColumns, Tilt.of(model.design, name, table, schema))
+        tilt = cast(FromColumns, DesignDerivative.of(model.design, name, table, schema))
         designs = (HeldDesign(tilt, held), HeldDesign(model.design, held)) if held else (tilt,)
         return Slope(_named(model, [f"effect({name})"], held), designs)
     if name in dict(held):
@@ -520,7 +519,7 @@ class HeldDesign:
 
 
 @dataclass(frozen=True)
-class Tilt:
+class DesignDerivative:
     """∂x/∂v by differences of second order that stay between the smallest and the largest value, beyond which a spline is
     not known.
 
@@ -536,7 +535,7 @@ class Tilt:
     limits: tuple[float, float]
 
     @classmethod
-    def of(cls, design: FormulaDesign, name: str, table: Table, schema: Schema) -> Tilt:
+    def of(cls, design: FormulaDesign, name: str, table: Table, schema: Schema) -> DesignDerivative:
         levels = schema[name].levels if name in schema else None
         values = np.asarray(table.column(name) if levels is None else levels, dtype=float)
         sizes = np.abs(values[values != 0])

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.estimating.collinearity import refuse_collinear
 from pramana.estimating.equation import About, Ascent, Equation, paired
-from pramana.estimating.function import EstimatingFunction, Question
+from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.records import Records
-from pramana.formulas.design import FormulaDesign, regressors
-from pramana.formulas.functions import Functions, Own, own_functions
-from pramana.formulas.parsed import FormulaQuestion, parse_plain
+from pramana.formulas.design import FormulaDesign
+from pramana.formulas.functions import Functions, own_functions
 from pramana.frames import Schema, Table
-from pramana.models.classes import Classes
+from pramana.models.classes import Classes, ClassQuestion
 from pramana.models.prediction import ClassPrediction
 
-Spread: TypeAlias = Callable[[Records], tuple[Float, Float]]
+IndicatorsOf: TypeAlias = Callable[[Records], tuple[Float, Float]]
 """Records ↦ reverted indicators (m, K) and masses (m,) of the design's rows."""
 
 
@@ -43,7 +42,7 @@ class MultinomialEquation(Equation, Ascent):
     records: Records
     labels: tuple[str, ...] | None = None
     mass: Float | None = None
-    spread: Spread | None = None
+    spread: IndicatorsOf | None = None
 
     @property
     def about(self) -> About:
@@ -197,25 +196,11 @@ def _outer(left: Float, design: Float) -> Float:
 
 
 @dataclass(frozen=True)
-class Multinomial(FormulaQuestion):
+class Multinomial(ClassQuestion):
     """Question of `multinomial(formula)`."""
 
-    formula: str
-    functions: Own = ()
-
-    @property
-    def log_scale(self) -> bool:
-        return True
-
-    def margins(self, variables: Sequence[str], estimate: Float, at: Mapping[str, Any] | None = None) -> Question:  # noqa: ARG002
-        from pramana.models.marginal import margins_of
-
-        return margins_of(self, variables, at)
-
     def prepare(self, table: Table, schema: Schema) -> MultinomialFunction:
-        parsed = parse_plain(self.formula, self.functions)
-        classes = Classes.of(parsed, table, schema)
-        return MultinomialFunction(self.variables, classes, regressors(parsed, table, schema))
+        return MultinomialFunction(self.variables, *self.learned(table, schema))
 
 
 def multinomial(formula: str, *, functions: Functions | None = None) -> Multinomial:

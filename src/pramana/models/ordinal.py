@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import expit, logit
@@ -12,14 +11,12 @@ from scipy.special import expit, logit
 from pramana.arrays import Float, Int
 from pramana.errors import FormulaError, SolveError, quoted
 from pramana.estimating.cells import factor_of, refuse_unordered
-from pramana.estimating.function import Question
 from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
-from pramana.formulas.design import FormulaDesign, regressors
-from pramana.formulas.functions import Functions, Own, own_functions
-from pramana.formulas.parsed import FormulaQuestion, parse_plain
+from pramana.formulas.design import FormulaDesign
+from pramana.formulas.functions import Functions, own_functions
 from pramana.frames import Schema, Table
-from pramana.models.classes import Classes
+from pramana.models.classes import ClassQuestion
 from pramana.models.prediction import ClassPrediction
 
 
@@ -138,26 +135,13 @@ def _bend(t: Float) -> Float:
 
 
 @dataclass(frozen=True)
-class Ordinal(FormulaQuestion):
+class Ordinal(ClassQuestion):
     """Question of `ordinal(formula)`."""
 
-    formula: str
-    functions: Own = ()
-
-    @property
-    def log_scale(self) -> bool:
-        return True
-
-    def margins(self, variables: Sequence[str], estimate: Float, at: Mapping[str, Any] | None = None) -> Question:  # noqa: ARG002
-        from pramana.models.marginal import margins_of
-
-        return margins_of(self, variables, at)
-
     def prepare(self, table: Table, schema: Schema) -> StackedFunction:
-        parsed = parse_plain(self.formula, self.functions)
-        classes = Classes.of(parsed, table, schema)
+        classes, design = self.learned(table, schema)
         refuse_unordered(factor_of(classes.column, table, schema), "ordinal()", "multinomial()")
-        slopes = Slopes.of(self.formula, regressors(parsed, table, schema))
+        slopes = Slopes.of(self.formula, design)
         levels = tuple(str(level) for level in classes.levels)
         return StackedFunction(OrdinalSystem(levels, slopes.names, slopes, classes.codes), self.variables)
 

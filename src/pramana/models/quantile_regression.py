@@ -86,10 +86,6 @@ class QuantileSystem(System):
         """Under the widest kernel: the records near the quantile are few, but all of them tell about the regressors."""
         return replace(self, kernel=replace(self.kernel, h=max(self.kernel.spread, self.h)))
 
-    @property
-    def kinked(self) -> bool:
-        return True
-
     def averaged(self, covariance: Float) -> QuantileSystem:
         return replace(self, around=covariance)
 

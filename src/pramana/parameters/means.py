@@ -34,12 +34,12 @@ from pramana.parameters.tables import negative_cells, shares_equation
 
 
 @dataclass(frozen=True)
-class DomainMean(Question):
-    """Question of `mean(column, by)` and `total(column, by)`."""
+class DomainQuestion(Question):
+    """A mean or shares of a column, or their sums, within the cells of others."""
 
     column: str
     by: tuple[str, ...]
-    kind: Literal["mean", "total"] = "mean"
+    kind: Literal["mean", "total", "proportions", "counts"]
     size: float | None = None
 
     @property
@@ -48,7 +48,14 @@ class DomainMean(Question):
 
     @property
     def sums(self) -> bool:
-        return self.kind == "total"
+        return self.kind in ("total", "counts")
+
+
+@dataclass(frozen=True)
+class DomainMean(DomainQuestion):
+    """Question of `mean(column, by)` and `total(column, by)`."""
+
+    kind: Literal["mean", "total"] = "mean"
 
     def prepare(self, table: Table, schema: Schema) -> DomainMeanFunction:
         if self.column not in schema:
@@ -141,21 +148,10 @@ def _of_everyone(sums: MomentSums) -> tuple[Float, Float, Float]:
 
 
 @dataclass(frozen=True)
-class DomainShares(Question):
+class DomainShares(DomainQuestion):
     """Question of `proportions(column, by)` (U = 1{g = k} (1{y = j} − β_kj)) and `counts(column, by)`."""
 
-    column: str
-    by: tuple[str, ...]
     kind: Literal["proportions", "counts"] = "proportions"
-    size: float | None = None
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        return (self.column, *self.by)
-
-    @property
-    def sums(self) -> bool:
-        return self.kind == "counts"
 
     def prepare(self, table: Table, schema: Schema) -> DomainSharesFunction:
         column, *by = factors_of(self.variables, table, schema)

@@ -14,10 +14,10 @@ class Canvas(Figure):
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
         """Twice as fine as it is wide on the page, for screens with small pixels; its height follows, also where a page is narrower."""
-        return content(self, "png", 192), {"width": round(96 * self.get_size_inches()[0])}
+        return figure_bytes(self, "png", 192), {"width": round(96 * self.get_size_inches()[0])}
 
 
-def content(figure: Any, kind: str, dpi: int) -> bytes:
+def figure_bytes(figure: Any, kind: str, dpi: int) -> bytes:
     """A figure as the content of a file: nothing in it says when or by whom it was drawn, so that equal figures are equal files."""
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
     out = BytesIO()

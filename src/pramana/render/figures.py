@@ -79,9 +79,9 @@ def percent(level: float) -> str:
 
 def drawn(figure: Any, ending: str) -> bytes:
     """A figure as the content of a file whose name has this ending (.png, .svg or .pdf)."""
-    from pramana.render.canvas import content
+    from pramana.render.canvas import figure_bytes
 
-    return content(figure, ending.lower().removeprefix("."), 150)
+    return figure_bytes(figure, ending.lower().removeprefix("."), 150)
 
 
 def _panels(ax: Any, count: int, size: tuple[float, float], **shared: Any) -> tuple[Any, list[Any]]:
@@ -219,7 +219,7 @@ def _plain_ratios(axes: Any) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def heat_map(chances: Float, levels: Sequence[str], *, title: str = "") -> Any:
+def heat_map(chances: Float, levels: Sequence[str]) -> Any:
     """A transition matrix (released, true): the darker, the likelier; a white cell is impossible. `levels` are named where they fit."""
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap, PowerNorm
@@ -236,7 +236,6 @@ def heat_map(chances: Float, levels: Sequence[str], *, title: str = "") -> Any:
     axes.set_yticks(places, names, fontsize=6 if named else 8, parse_math=False)
     axes.set_xlabel("true level")
     axes.set_ylabel("released level")
-    axes.set_title(_short(title, 60), fontsize=10, loc="left", parse_math=False)
     axes.tick_params(length=0)
     figure.colorbar(image, ax=axes, label="probability", shrink=0.8)
     return figure

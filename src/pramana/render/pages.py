@@ -43,7 +43,7 @@ class Drawing:
     words: str
 
 
-Block = str | Heading | Code | Picture | Drawing | Sheet
+PageBlock = str | Heading | Code | Picture | Drawing | Sheet
 
 
 @dataclass
@@ -51,9 +51,9 @@ class Page:
     """Blocks in order: paragraphs are plain strings. All text is data: no name or level in it can be markup."""
 
     title: str
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[PageBlock] = field(default_factory=list)
 
-    def add(self, *blocks: Block) -> None:
+    def add(self, *blocks: PageBlock) -> None:
         self.blocks.extend(blocks)
 
     def markdown(self) -> str:
@@ -67,7 +67,7 @@ class Page:
         return f"{head}<style>{_STYLE}</style></head><body><h1>{title}</h1>\n{body}\n</body></html>\n"
 
 
-def _markdown(block: Block) -> str:
+def _markdown(block: PageBlock) -> str:
     if isinstance(block, Sheet):
         return render(block, "markdown")
     if isinstance(block, Heading):
@@ -86,7 +86,7 @@ def _paragraph(text: str) -> str:
     return re.sub(r"^(\d*)([#+=.)-])", r"\1\\\2", markdown_text(text))
 
 
-def _html(block: Block) -> str:
+def _html(block: PageBlock) -> str:
     if isinstance(block, Sheet):
         return f'<div class="wide">{render(block, "html")}</div>'
     if isinstance(block, Heading):

@@ -1,4 +1,4 @@
-"""One table, six renderings."""
+"""One table, six renderings; and reports of several tables."""
 
 from __future__ import annotations
 
@@ -411,3 +411,21 @@ def _all_visible(sheet: Sheet) -> Sheet:
         notes=tuple(map(visible, sheet.notes)),
         spans=tuple((visible(text), size) for text, size in sheet.spans),
     )
+
+
+class Report(Shown):
+    """What every report of the custodian can do, given its tables and its data."""
+
+    def sheets(self) -> tuple[Sheet, ...]:
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that can be written as JSON; no record's value."""
+        raise NotImplementedError
+
+    def summary(self, style: str = "text") -> str:
+        """The tables one below the other; one object in JSON."""
+        sheets = self.sheets()
+        if style == "json":
+            return render(replace(sheets[0], data=self.to_dict()), style)
+        return Text("\n\n".join(render(sheet, style) for sheet in sheets))

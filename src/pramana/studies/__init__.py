@@ -1,7 +1,6 @@
 """Simulation studies: scenarios, the paper's own, and the machinery that runs them."""
 
-from pramana.studies.analyst import Analyst
-from pramana.studies.scenario import Population, Scenario
+from pramana.studies.scenario import Analyst, Population, Scenario
 from pramana.studies.simulation import ReplicateEstimates, run_replicates
 from pramana.studies.summary import StudyResult, simulate
 

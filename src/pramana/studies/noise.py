@@ -12,11 +12,9 @@ from pramana.mechanism import GaussianNoise, GeometricNoise, KeepOrNoise, Laplac
 from pramana.mechanism.channels.additive_noise import AdditiveNoise
 from pramana.mechanism.channels.encodings.unary import UnaryEncoding
 from pramana.parameters.means import mean
-from pramana.studies.analyst import Analyst
-from pramana.studies.scenario import Scenario
+from pramana.studies.scenario import Analyst, Generate, Scenario
 from pramana.studies.simulation import Study, Way
 
-Generate = Callable[[np.random.Generator, int], Mapping[str, Any]]
 Noise = Callable[[float], Mechanism]
 """Scale ↦ mechanism."""
 OFF = 1.1
@@ -186,7 +184,7 @@ def patients(rng: np.random.Generator, n: int) -> Mapping[str, Any]:
     return {"x": x, "edu": np.array(EDU)[edu], "income": income, "y": _yes(rng, eta), "ill": ill}
 
 
-def validated(rng: np.random.Generator, column: str, size: int) -> TransitionMatrix:
+def validated_matrix(rng: np.random.Generator, column: str, size: int) -> TransitionMatrix:
     """P̂ of a validation study of its own: so many people of every true level."""
     matrix = MEASURED[column]
     counts = np.stack([rng.multinomial(size, chances) for chances in matrix.matrix.T], axis=1)
@@ -195,13 +193,15 @@ def validated(rng: np.random.Generator, column: str, size: int) -> TransitionMat
 
 def _measured(scenario: Scenario, rng: np.random.Generator) -> Mechanism:
     size = int(str(scenario.label["validated"]))
-    return Mechanism({column: validated(rng, column, size) for column in scenario.mechanism.columns})
+    return Mechanism({column: validated_matrix(rng, column, size) for column in scenario.mechanism.columns})
 
 
 def _as_known(scenario: Scenario, rng: np.random.Generator) -> Mechanism:
     """The same estimates of P without their uncertainty."""
     size = int(str(scenario.label["validated"]))
-    return Mechanism({column: validated(rng, column, size).measured(None) for column in scenario.mechanism.columns})
+    return Mechanism(
+        {column: validated_matrix(rng, column, size).measured(None) for column in scenario.mechanism.columns}
+    )
 
 
 def c6() -> Study:

@@ -13,7 +13,7 @@ from pramana.render import Sheet
 from pramana.render.figures import DotPanel, Series, dot_panels
 from pramana.render.pages import Heading, Page, Picture
 from pramana.studies.noise import AS_KNOWN, RATIO, WRONG_SCALE
-from pramana.studies.sections import save_figure
+from pramana.studies.sections import save_drawing
 from pramana.studies.simulation import Study
 from pramana.studies.summary import Row, StudyResult
 
@@ -163,7 +163,7 @@ def _figure(study: Study, result: StudyResult, out: Folder, page: Page) -> list[
         DotPanel(bias, "bias in standard errors", 0.0, (-BIAS, BIAS)),
         DotPanel(covered, "coverage of 95 % intervals", 0.95, COVERAGE),
     ]
-    files = save_figure(dot_panels([_term(r) for r in _own(result)], panels), out, f"{study.name}-coverage")
+    files = save_drawing(dot_panels([_term(r) for r in _own(result)], panels), out, f"{study.name}-coverage")
     caption = (
         f"Study {study.name.upper()}: bias (left) and coverage of 95 % intervals (right) of fit and of the analyst “{wrong}”. Bars are three "
         "Monte Carlo errors to either side; shaded is what is asked for."
@@ -197,7 +197,7 @@ def _prices(study: Study, result: StudyResult, out: Folder, page: Page) -> list[
         if name != "interaction"
     ]
     panel = DotPanel(series, "added variance, in units of the true data's", 0.0)
-    files = save_figure(dot_panels([_term(r) for r in rows], [panel]), out, f"{study.name}-price")
+    files = save_drawing(dot_panels([_term(r) for r in rows], [panel]), out, f"{study.name}-price")
     alone = (
         "A column's name stands for the loss if it alone were perturbed; the interaction is what all together lose beyond the sum of these. "
         if "interaction" in names

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pramana.analysis.question import question
-from pramana.analysis.sampling import Beside
+from pramana.analysis.sampling import SamplingArguments
 from pramana.analysis.task import Task
 from pramana.arrays import Float
 from pramana.errors import PramanaError, PramanaWarning
@@ -29,12 +29,11 @@ from pramana.models.multinomial import multinomial
 from pramana.parameters.means import proportions
 from pramana.pipeline import fit
 from pramana.result import Result
-from pramana.studies.scenario import Scenario
-from pramana.studies.simulation import Numbers, ReplicateEstimates, Study
+from pramana.studies.scenario import Generate, Scenario
+from pramana.studies.simulation import NumbersByName, ReplicateEstimates, Study
 from pramana.studies.summary import NORMAL_975, Row, StudyResult
 
-Data = Mapping[str, Any]
-Generate = Callable[[np.random.Generator, int], Data]
+TrueColumns = Mapping[str, Any]
 FAR = 5.0
 """Asymptotic standard deviations at which an error is cut off; a sample without a root counts as so many."""
 LARGE = 100_000
@@ -79,19 +78,18 @@ def _normal_grid() -> Float:
     return np.asarray(ndtri((np.arange(GRID) + 0.5) / GRID))
 
 
-def best_logit(design: Float, chance: Float, weight: Float | None = None) -> tuple[float, ...]:
-    """What a logit converges to that is not the truth: the root of Σ w x (p − expit(xᵀβ)) over a grid of the population."""
-    w = np.ones(len(design)) if weight is None else weight
+def best_logit(design: Float, chance: Float) -> tuple[float, ...]:
+    """What a logit converges to that is not the truth: the root of Σ x (p − expit(xᵀβ)) over a grid of the population."""
     beta = np.zeros(design.shape[1])
     for _ in range(60):
         mu = _expit(design @ beta)
-        bend = (design * (w * mu * (1 - mu))[:, None]).T @ design
-        beta = beta + np.linalg.solve(bend, design.T @ (w * (chance - mu)))
+        bend = (design * (mu * (1 - mu))[:, None]).T @ design
+        beta = beta + np.linalg.solve(bend, design.T @ (chance - mu))
     return tuple(beta.tolist())
 
 
 @dataclass(frozen=True)
-class Kind:
+class PopulationKind:
     """A population with the question asked of it, perturbed with a keep probability."""
 
     generate: Generate
@@ -120,68 +118,68 @@ BINARY = {"y": (0, 1)}
 G3, G5 = np.array(list("abc")), np.array(list("abcde"))
 
 
-def _one_x(mean: float, chance: Callable[[Float], Float], **options: Any) -> Kind:
+def _one_x(mean: float, chance: Callable[[Float], Float], **options: Any) -> PopulationKind:
     """A logit on one normal number, right or wrong."""
 
-    def generate(rng: np.random.Generator, n: int) -> Data:
+    def generate(rng: np.random.Generator, n: int) -> TrueColumns:
         x = rng.normal(mean, 1.0, n)
         return {"x": x, "y": _yes(rng, chance(x))}
 
     grid = mean + _normal_grid()
     truth = best_logit(np.column_stack([np.ones(GRID), grid]), chance(grid))
-    return Kind(generate, "y ~ x", truth, BINARY, "binomial", **options)
+    return PopulationKind(generate, "y ~ x", truth, BINARY, "binomial", **options)
 
 
-def _logit() -> Kind:
+def _logit() -> PopulationKind:
     kind = _one_x(0.5, lambda x: _expit(-1 + 1.5 * x))
     return replace(kind, truth=(-1.0, 1.5))
 
 
-def _linear() -> Kind:
-    def generate(rng: np.random.Generator, n: int) -> Data:
+def _linear() -> PopulationKind:
+    def generate(rng: np.random.Generator, n: int) -> TrueColumns:
         x = _yes(rng, np.full(n, 0.5))
         return {"x": x, "y": rng.normal(-1.0 + x, 1.0)}
 
-    return Kind(generate, "y ~ x", (-1.0, 1.0), {"x": (0, 1)})
+    return PopulationKind(generate, "y ~ x", (-1.0, 1.0), {"x": (0, 1)})
 
 
-def _four() -> Kind:
+def _four() -> PopulationKind:
     beta = (-0.5, 0.8, -0.6, 0.7, 0.5)
 
-    def generate(rng: np.random.Generator, n: int) -> Data:
+    def generate(rng: np.random.Generator, n: int) -> TrueColumns:
         a, b, c, d = rng.normal(size=n), rng.normal(size=n), _yes(rng, np.full(n, 0.5)), _yes(rng, np.full(n, 0.3))
         eta = beta[0] + beta[1] * a + beta[2] * b + beta[3] * c + beta[4] * d
         return {"a": a, "b": b, "c": c, "d": d, "y": _yes(rng, _expit(eta))}
 
-    return Kind(generate, "y ~ a + b + c + d", beta, BINARY, "binomial")
+    return PopulationKind(generate, "y ~ a + b + c + d", beta, BINARY, "binomial")
 
 
-def _classes(names: Any, slopes: Sequence[float]) -> Kind:
+def _classes(names: Any, slopes: Sequence[float]) -> PopulationKind:
     """A multinomial logit: intercept and slope of every class but the first."""
     pairs = np.array(slopes).reshape(-1, 2)
 
-    def generate(rng: np.random.Generator, n: int) -> Data:
+    def generate(rng: np.random.Generator, n: int) -> TrueColumns:
         x = rng.normal(size=n)
         eta = np.column_stack([np.zeros(n), pairs[:, 0] + np.outer(x, pairs[:, 1])])
         return {"x": x, "y": names[_drawn(rng, eta)]}
 
-    return Kind(generate, multinomial("y ~ x"), tuple(slopes), {"y": names.tolist()})
+    return PopulationKind(generate, multinomial("y ~ x"), tuple(slopes), {"y": names.tolist()})
 
 
-def _interaction(formula: str) -> Kind:
+def _interaction(formula: str) -> PopulationKind:
     """A product of a number and a coin, which the formula has or leaves out."""
 
     def chance(x: Float, z: Any) -> Float:
         return np.asarray(_expit(-0.5 + 0.8 * x + 0.5 * z - 1.2 * x * z))
 
-    def generate(rng: np.random.Generator, n: int) -> Data:
+    def generate(rng: np.random.Generator, n: int) -> TrueColumns:
         x, z = rng.normal(size=n), _yes(rng, np.full(n, 0.5))
         return {"x": x, "z": z, "y": _yes(rng, chance(x, z))}
 
     x, z = np.tile(_normal_grid(), 2), np.repeat([0.0, 1.0], GRID)
     columns = [np.ones(2 * GRID), x, z, *([x * z] if "*" in formula else [])]
     truth = best_logit(np.column_stack(columns), chance(x, z))
-    return Kind(generate, formula, truth, BINARY, "binomial")
+    return PopulationKind(generate, formula, truth, BINARY, "binomial")
 
 
 def _group(rng: np.random.Generator, x: Float) -> Any:
@@ -189,42 +187,42 @@ def _group(rng: np.random.Generator, x: Float) -> Any:
     return _drawn(rng, np.column_stack([0 * x, 0.2 + 0.6 * x, -0.3 - 0.5 * x]))
 
 
-def _skewed() -> Kind:
+def _skewed() -> PopulationKind:
     effect = np.array([0.0, 0.8, -0.6])
 
-    def generate(rng: np.random.Generator, n: int) -> Data:
+    def generate(rng: np.random.Generator, n: int) -> TrueColumns:
         x = rng.normal(size=n)
         g = _group(rng, x)
         return {"x": x, "g": G3[g], "y": 1 + 0.5 * x + effect[g] + rng.exponential(size=n) - 1}
 
-    return Kind(generate, "y ~ x + g", (1.0, 0.5, 0.8, -0.6), {"g": G3.tolist()})
+    return PopulationKind(generate, "y ~ x + g", (1.0, 0.5, 0.8, -0.6), {"g": G3.tolist()})
 
 
-def _in_a_logit() -> Kind:
+def _in_a_logit() -> PopulationKind:
     effect = np.array([0.0, 1.0, -0.8])
 
-    def generate(rng: np.random.Generator, n: int) -> Data:
+    def generate(rng: np.random.Generator, n: int) -> TrueColumns:
         x = rng.normal(size=n)
         g = _group(rng, x)
         return {"x": x, "g": G3[g], "y": _yes(rng, _expit(-0.3 + 0.6 * x + effect[g]))}
 
-    return Kind(generate, "y ~ x + g", (-0.3, 0.6, 1.0, -0.8), {"g": G3.tolist()}, "binomial")
+    return PopulationKind(generate, "y ~ x + g", (-0.3, 0.6, 1.0, -0.8), {"g": G3.tolist()}, "binomial")
 
 
-def _five_levels() -> Kind:
+def _five_levels() -> PopulationKind:
     effect, share = np.array([0.0, 0.5, 1.0, -0.5, 1.5]), np.array([0.35, 0.3, 0.2, 0.1, 0.05])
 
-    def generate(rng: np.random.Generator, n: int) -> Data:
+    def generate(rng: np.random.Generator, n: int) -> TrueColumns:
         g = rng.choice(5, n, p=share)
         return {"g": G5[g], "y": 1 + effect[g] + rng.normal(size=n)}
 
-    return Kind(generate, "y ~ g", (1.0, *effect[1:].tolist()), {"g": G5.tolist()})
+    return PopulationKind(generate, "y ~ g", (1.0, *effect[1:].tolist()), {"g": G5.tolist()})
 
 
-def _curved() -> Kind:
+def _curved() -> PopulationKind:
     """A linear model without the bend that there is, and a coin that goes with it."""
 
-    def generate(rng: np.random.Generator, n: int) -> Data:
+    def generate(rng: np.random.Generator, n: int) -> TrueColumns:
         x = rng.uniform(-1.5, 1.5, n)
         g = _yes(rng, _expit(2 * x**2 - 1))
         return {"x": x, "g": g, "y": x + x**2 + 0.7 * g + rng.normal(size=n)}
@@ -234,17 +232,17 @@ def _curved() -> Kind:
     rows = np.vstack([np.column_stack([np.ones(GRID), x, np.full(GRID, g)]) for g in (0.0, 1.0)])
     weight, y = np.concatenate([1 - share, share]), np.concatenate([bend, bend + 0.7])
     truth = np.linalg.solve((rows * weight[:, None]).T @ rows, rows.T @ (weight * y))
-    return Kind(generate, "y ~ x + g", tuple(truth.tolist()), {"g": (0, 1)})
+    return PopulationKind(generate, "y ~ x + g", tuple(truth.tolist()), {"g": (0, 1)})
 
 
 SIZE = 10
 """Records of a cluster."""
 
 
-def _clustered() -> Kind:
+def _clustered() -> PopulationKind:
     """A logit whose records share luck within clusters, which leaves the margins as they are."""
 
-    def generate(rng: np.random.Generator, n: int) -> Data:
+    def generate(rng: np.random.Generator, n: int) -> TrueColumns:
         from scipy.special import ndtr
 
         c = np.arange(n) // SIZE
@@ -252,25 +250,25 @@ def _clustered() -> Kind:
         u = ndtr(0.3**0.5 * luck + 0.7**0.5 * rng.normal(size=n))
         return {"x": x, "c": c, "y": (u < _expit(-0.5 + x)).astype(np.int64)}
 
-    return Kind(generate, "y ~ x", (-0.5, 1.0), BINARY, "binomial", {"clusters": "c"})
+    return PopulationKind(generate, "y ~ x", (-0.5, 1.0), BINARY, "binomial", {"clusters": "c"})
 
 
-def _clustered_covariate() -> Kind:
-    def generate(rng: np.random.Generator, n: int) -> Data:
+def _clustered_covariate() -> PopulationKind:
+    def generate(rng: np.random.Generator, n: int) -> TrueColumns:
         c = np.arange(n) // SIZE
         g = _yes(rng, np.full(n, 0.4))
         return {"g": g, "c": c, "y": -1 + g + 0.7 * rng.normal(size=c[-1] + 1)[c] + rng.normal(size=n)}
 
-    return Kind(generate, "y ~ g", (-1.0, 1.0), {"g": (0, 1)}, options={"clusters": "c"})
+    return PopulationKind(generate, "y ~ g", (-1.0, 1.0), {"g": (0, 1)}, options={"clusters": "c"})
 
 
-def _weighted() -> Kind:
+def _weighted() -> PopulationKind:
     """A bent truth, sampled with chances that depend on the number: weights tell which straight line is meant."""
 
     def chance(x: Float) -> Float:
         return np.asarray(_expit(-0.3 + x - 0.4 * x**2))
 
-    def generate(rng: np.random.Generator, n: int) -> Data:
+    def generate(rng: np.random.Generator, n: int) -> TrueColumns:
         x = np.empty(0)
         while x.size < n:
             more = rng.normal(size=2 * n)
@@ -280,38 +278,38 @@ def _weighted() -> Kind:
 
     grid = _normal_grid()
     truth = best_logit(np.column_stack([np.ones(GRID), grid]), chance(grid))
-    return Kind(generate, "y ~ x", truth, BINARY, "binomial", {"weights": "w"})
+    return PopulationKind(generate, "y ~ x", truth, BINARY, "binomial", {"weights": "w"})
 
 
-def _shares() -> Kind:
+def _shares() -> PopulationKind:
     share = (0.45, 0.3, 0.15, 0.08, 0.02)
 
-    def generate(rng: np.random.Generator, n: int) -> Data:
+    def generate(rng: np.random.Generator, n: int) -> TrueColumns:
         return {"g": G5[rng.choice(5, n, p=share)]}
 
-    return Kind(generate, proportions("g"), share, {"g": G5.tolist()})
+    return PopulationKind(generate, proportions("g"), share, {"g": G5.tolist()})
 
 
-def _counts() -> Kind:
-    def generate(rng: np.random.Generator, n: int) -> Data:
+def _counts() -> PopulationKind:
+    def generate(rng: np.random.Generator, n: int) -> TrueColumns:
         x, g = rng.normal(size=n), _yes(rng, np.full(n, 0.4))
         return {"x": x, "g": g, "y": rng.poisson(np.exp(0.3 + 0.3 * x + 0.5 * g))}
 
-    return Kind(generate, "y ~ x + g", (0.3, 0.3, 0.5), {"g": (0, 1)}, "poisson")
+    return PopulationKind(generate, "y ~ x + g", (0.3, 0.3, 0.5), {"g": (0, 1)}, "poisson")
 
 
-def _both() -> Kind:
-    def generate(rng: np.random.Generator, n: int) -> Data:
+def _both() -> PopulationKind:
+    def generate(rng: np.random.Generator, n: int) -> TrueColumns:
         x, g = rng.normal(size=n), _yes(rng, np.full(n, 0.5))
         return {"x": x, "g": g, "y": _yes(rng, _expit(-0.5 + 0.8 * x + 0.7 * g))}
 
-    return Kind(generate, "y ~ x + g", (-0.5, 0.8, 0.7), {"y": (0, 1), "g": (0, 1)}, "binomial")
+    return PopulationKind(generate, "y ~ x + g", (-0.5, 0.8, 0.7), {"y": (0, 1), "g": (0, 1)}, "binomial")
 
 
 Pairs = tuple[tuple[tuple[float, int], tuple[float, int]], ...]
 """Keep probability and records of the cell that explores, and of the one that confirms."""
 
-KINDS: Mapping[str, tuple[Callable[[], Kind], Pairs]] = {
+KINDS: Mapping[str, tuple[Callable[[], PopulationKind], Pairs]] = {
     "logit (A1)": (
         _logit,
         (
@@ -367,7 +365,7 @@ KINDS: Mapping[str, tuple[Callable[[], Kind], Pairs]] = {
 }
 
 
-def cells() -> list[Cell]:
+def race_cells() -> list[Cell]:
     """All of them, exploring ones at even places and confirming ones at odd places."""
     made = []
     for name, (make, pairs) in KINDS.items():
@@ -396,7 +394,7 @@ def replicates(cell: Scenario, indices: Sequence[int], seed: int) -> ReplicateEs
     return ReplicateEstimates(names, values)
 
 
-def _answers(cell: Cell, truth: Table, released: Table, *, rivals: bool) -> dict[str, Numbers]:
+def _answers(cell: Cell, truth: Table, released: Table, *, rivals: bool) -> dict[str, NumbersByName]:
     def fitted(
         method: Any, table: Table = released, mechanism: Mechanism = cell.mechanism, inference: Sandwich | None = None
     ) -> Result:
@@ -409,7 +407,7 @@ def _answers(cell: Cell, truth: Table, released: Table, *, rivals: bool) -> dict
         "naive": lambda: fitted("naive"),
         "true data": lambda: fitted(Naive(), truth, cell.mechanism.of_truth),
     }
-    nothing: Numbers = dict.fromkeys(KEPT, np.full(len(cell.truth), np.nan))
+    nothing: NumbersByName = dict.fromkeys(KEPT, np.full(len(cell.truth), np.nan))
     return {
         "reversion": _timed(cell, lambda: fitted("reversion", inference=_Counted())),
         **_stabilized(cell, lambda: fitted(Stabilized())),
@@ -419,11 +417,13 @@ def _answers(cell: Cell, truth: Table, released: Table, *, rivals: bool) -> dict
 
 def _model_1(cell: Cell, released: Table, *, clip: bool) -> Float:
     """The estimate alone: its errors take hundreds of fits."""
-    task = Task.read(question(cell.what, cell.family, None), released, cell.mechanism, Beside(**cell.options))
+    task = Task.read(
+        question(cell.what, cell.family, None), released, cell.mechanism, SamplingArguments(**cell.options)
+    )
     return solved(ModelDependent(clip=clip), task).root.beta[: len(cell.truth)]
 
 
-def _timed(cell: Cell, answer: Callable[[], Result | Float]) -> Numbers:
+def _timed(cell: Cell, answer: Callable[[], Result | Float]) -> NumbersByName:
     """Estimate, limits and processor time; NaN where there is no answer."""
     begun, nothing = time.process_time(), np.full(len(cell.truth), np.nan)
     found: Result | Float | None = None
@@ -433,7 +433,7 @@ def _timed(cell: Cell, answer: Callable[[], Result | Float]) -> Numbers:
             found = answer()
         except PramanaError:
             found = None
-    numbers: Numbers = dict.fromkeys(KEPT, nothing)
+    numbers: NumbersByName = dict.fromkeys(KEPT, nothing)
     if isinstance(found, Result):
         low, high = found.interval().T
         numbers = {"estimate": found.estimate, "low": low, "high": high, "error": found.standard_errors}
@@ -443,7 +443,7 @@ def _timed(cell: Cell, answer: Callable[[], Result | Float]) -> Numbers:
     return numbers
 
 
-def _stabilized(cell: Cell, answer: Callable[[], Result]) -> dict[str, Numbers]:
+def _stabilized(cell: Cell, answer: Callable[[], Result]) -> dict[str, NumbersByName]:
     """The estimator, the plug-in that it starts from, and the one step on its way, with the interval around that alone."""
     kept: list[Result] = []
 
@@ -452,7 +452,7 @@ def _stabilized(cell: Cell, answer: Callable[[], Result]) -> dict[str, Numbers]:
         return kept[0]
 
     own = _timed(cell, keeping)
-    parts: Numbers = dict.fromkeys(("weight", "projected"), np.full(len(cell.truth), np.nan))
+    parts: NumbersByName = dict.fromkeys(("weight", "projected"), np.full(len(cell.truth), np.nan))
     if not kept:
         return {"stabilized": own | parts, "plug-in": own, "one step": own}
     found = kept[0]
@@ -504,7 +504,7 @@ class Errors:
     seconds: Float
 
     @classmethod
-    def of(cls, numbers: Numbers, truth: Float, unit: Float) -> Errors:
+    def of(cls, numbers: NumbersByName, truth: Float, unit: Float) -> Errors:
         z, low, high = ((numbers[key] - truth) / unit for key in ("estimate", "low", "high"))
         return cls(z, low, high, numbers["error"] / unit, numbers["seconds"][:, 0])
 
@@ -581,7 +581,7 @@ def _mcse(values: Float) -> float:
 def _half(name: str, words: str, first: int) -> Study:
     title = f"D1: a race of nine estimators, {words}"
     return Study(
-        name, title, tuple(cells()[first::2]), NAMES, block=50, page="race", replicates=replicates, summary=summary
+        name, title, tuple(race_cells()[first::2]), NAMES, block=50, page="race", replicates=replicates, summary=summary
     )
 
 

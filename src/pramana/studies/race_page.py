@@ -13,7 +13,7 @@ from pramana.render.figures import DotPanel, Series, dot_panels
 from pramana.render.pages import Heading, Page, Picture
 from pramana.studies.published import TABLE_1
 from pramana.studies.race import FAR, NAMES, RIVALS
-from pramana.studies.sections import save_figure
+from pramana.studies.sections import save_drawing
 from pramana.studies.simulation import Study
 from pramana.studies.summary import Row, StudyResult
 
@@ -248,7 +248,7 @@ def _picture(study: Study, result: StudyResult, out: Folder, page: Page) -> list
         DotPanel(ratios, f"root mean square (at most {SHOWN:g} shown)", 1.0),
         DotPanel(covered, "coverage of 95 % intervals", 0.95, (LEAST, 0.97)),
     ]
-    files = save_figure(dot_panels(places, panels, row=0.34), out, study.name)
+    files = save_drawing(dot_panels(places, panels, row=0.34), out, study.name)
     caption = (
         "Root mean squares over reversion's (left) and coverage (right) in every cell, by the ratio of the stabilized estimator; bars are three Monte Carlo errors to "
         "either side."

@@ -15,7 +15,7 @@ from pramana.render.pages import Code, Heading, Page, Picture
 from pramana.studies.noise_page import noise_section
 from pramana.studies.published import REPLICATES, TABLE_1
 from pramana.studies.race_page import race_section, table_1_section
-from pramana.studies.sections import Section, save_figure, save_page
+from pramana.studies.sections import Section, save_drawing, save_page
 from pramana.studies.simulation import Study
 from pramana.studies.study import CLIPPED, GREEK, GRID, KEEPS, MODEL_1, MODEL_2, NAMES, SIZES
 from pramana.studies.summary import Row, StudyResult
@@ -36,7 +36,7 @@ def five_section(study: Study, result: StudyResult, out: Folder, page: Page) -> 
             x_label="n",
             reference=reference,
         )
-        files += save_figure(figure, out, f"{study.name}-{measure}")
+        files += save_drawing(figure, out, f"{study.name}-{measure}")
         caption = f"Simulation {study.name.upper()}: {words} of five estimators. {_BARS}"
         page.add(Picture(files[-2], caption))
     page.add(_five_table(result))
@@ -78,7 +78,7 @@ def efficiency_section(study: Study, result: StudyResult, out: Folder, page: Pag
         reference=1.0,
         ordered=True,
     )
-    files = save_figure(figure, out, f"{study.name}-efficiency")
+    files = save_drawing(figure, out, f"{study.name}-efficiency")
     plain = [r["re"] for r in result.rows if "re" in r]
     clipped = [v for p in KEEPS for x in GREEK for v in _clipped_line(result, p, x).y]
     page.add(
@@ -120,7 +120,7 @@ def map_section(study: Study, result: StudyResult, out: Folder, page: Page) -> l
         maps = {GREEK[x]: _ratio_map(result, other, x) for x in GREEK}
         title = f"MSE(proposed) / MSE({NAMES[other]})"
         figure = heat_maps(maps, GRID, x_label="p₀₀", y_label="p₁₁", title=title, names=("proposed", NAMES[other]))
-        files += save_figure(figure, out, f"{study.name}-{stem}")
+        files += save_drawing(figure, out, f"{study.name}-{stem}")
         extremes = "; ".join(
             f"{name}: {m.min():.2f} to {m.max():.2f}, median {np.median(m):.2f}, below 1 in {np.mean(m < 1):.0%} of the cells"
             for name, m in maps.items()

@@ -139,7 +139,7 @@ def _replicates(study: Study, unit: WorkUnit) -> ReplicateEstimates:
     )
 
 
-def kept(path: Path) -> ReplicateEstimates:
+def finished_unit(path: Path) -> ReplicateEstimates:
     """The numbers of a finished unit."""
     with np.load(path) as file:
         values: dict[str, dict[str, np.ndarray]] = {}
@@ -154,7 +154,7 @@ def gather(study: Study, units: Sequence[WorkUnit], work: Path) -> StudyResult:
     """Summaries in the order of the scenarios."""
     results = []
     for cell, scenario in enumerate(study.scenarios):
-        found = reduce(add, [kept(u.path(work)) for u in units if u.cell == cell])
+        found = reduce(add, [finished_unit(u.path(work)) for u in units if u.cell == cell])
         own = study.summary
         results.append(
             summarize(scenario, found, study.reference, study.prices) if own is None else own(scenario, found)

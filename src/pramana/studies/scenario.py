@@ -1,10 +1,10 @@
-"""Scenario: how data arise, how they are perturbed, and what is estimated from them."""
+"""Scenario: how data arise, how they are perturbed, and what is estimated from them; Analyst: who is given a release of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -13,10 +13,12 @@ from pramana.arrays import Column, Float, Int, Words
 from pramana.errors import PramanaError
 from pramana.estimating import Family
 from pramana.estimating.function import Question
+from pramana.estimators import Method
 from pramana.frames import Table, read
 from pramana.kernels.streams import keys_from, starts_of
 from pramana.kernels.variates import CountedVariates, GeneratorVariates, Variates, perturbing
 from pramana.mechanism import Mechanism
+from pramana.mechanism.channel import Channel
 from pramana.mechanism.draws.keystream import Keystream, RandomnessKind, RowWords
 from pramana.mechanism.draws.perturbation import OneStream, Randomness, perturbed
 from pramana.mechanism.mechanism import refuse_measured
@@ -167,3 +169,48 @@ def truth_of(scenario: Scenario, parameters: Sequence[str]) -> Float:
     if values.shape != (len(parameters),):
         raise PramanaError(f"truth has {values.size} values but the estimates are {', '.join(parameters)}")
     return values
+
+
+@dataclass(frozen=True)
+class Analyst:
+    """One way to analyse the data sets of a scenario, beside the names and methods of `fit`.
+
+    Parameters
+    ----------
+    label : its name in tables.
+    columns : those that are perturbed in this analyst's release, and no others; None for all that the scenario perturbs.
+    believes : scenario ↦ what is taken for its mechanism; by default the mechanism itself.
+    measures : (scenario, generator) ↦ the same with a mechanism that was measured anew beside every data set; only with `fit`.
+    by : "fit" gives each data set to `fit`, for the estimates and intervals that a user gets; "wald" solves many of them together
+        and adds sandwich errors; "point" leaves these out.
+    method : of `fit`; the other ways are reversion's.
+    """
+
+    label: str
+    columns: Collection[str] | None = None
+    believes: Callable[[Scenario], Mechanism] | None = None
+    measures: Callable[[Scenario, np.random.Generator], Mechanism] | None = None
+    by: Literal["fit", "wald", "point"] = "fit"
+    method: str | Method = "reversion"
+
+    def __post_init__(self) -> None:
+        if self.measures is not None and (self.by != "fit" or self.believes is not None):
+            raise PramanaError(
+                f"analyst {self.label!r} measures a mechanism for every data set, which by={self.by!r} solves together, or believes "
+                "another one: leave out by= and believes="
+            )
+
+    def given(self, scenario: Scenario) -> Scenario:
+        """The scenario with only this analyst's columns perturbed."""
+        if self.columns is None:
+            return scenario
+        mechanism = scenario.mechanism
+        kept = [a for a in mechanism.assignments if set(a.columns) <= set(self.columns)]
+        parts: dict[str | tuple[str, ...], Channel] = {a.columns: a.channel for a in kept}
+        return replace(scenario, mechanism=Mechanism(parts, mechanism.unit))
+
+    def idea(self, scenario: Scenario, seed: int) -> Mechanism:
+        """What this analyst takes for the mechanism of the data set whose draws have the seed."""
+        if self.measures is not None:
+            return self.measures(scenario, np.random.default_rng(seed))
+        return scenario.mechanism if self.believes is None else self.believes(scenario)

@@ -16,7 +16,7 @@ from pramana.studies.summary import StudyResult
 Section = Callable[[Study, StudyResult, Folder, Page], list[Path]]
 
 
-def save_figure(figure: Any, out: Folder, stem: str) -> list[Path]:
+def save_drawing(figure: Any, out: Folder, stem: str) -> list[Path]:
     return [out.bytes(stem + ending, drawn(figure, ending)) for ending in (".png", ".svg")]
 
 

@@ -27,17 +27,16 @@ from pramana.kernels.streams import keys_of
 from pramana.mechanism import Mechanism
 from pramana.pipeline import fit
 from pramana.result import Result
-from pramana.studies.analyst import Analyst
-from pramana.studies.scenario import Population, Scenario, truth_of
+from pramana.studies.scenario import Analyst, Population, Scenario, truth_of
 
-Numbers = dict[str, Float]
+NumbersByName = dict[str, Float]
 Way = str | Method | Analyst
 """A name or method as in `fit`, "true data" for the true data, or an analyst."""
 
 
 LEARNED = 1000
 """Records from which names are learned where the others are made on a device."""
-Replicates: TypeAlias = Callable[[Scenario, Sequence[int], int], "ReplicateEstimates"]
+RunReplicates: TypeAlias = Callable[[Scenario, Sequence[int], int], "ReplicateEstimates"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Study:
     block: int = 100
     page: Literal["table", "map", "noise", "race", "table 1", "plain"] = "plain"
     about: str = ""
-    replicates: Replicates | None = None
+    replicates: RunReplicates | None = None
     summary: Callable[[Scenario, ReplicateEstimates], Any] | None = None
 
 
@@ -76,7 +75,7 @@ class ReplicateEstimates:
     """What each method gave in each replicate: arrays (R, d) by method and name, NaN where it failed."""
 
     parameters: tuple[str, ...]
-    values: Mapping[str, Numbers]
+    values: Mapping[str, NumbersByName]
 
     def __add__(self, other: ReplicateEstimates) -> ReplicateEstimates:
         joined = {
@@ -133,7 +132,7 @@ def _block(
     device: str,
 ) -> ReplicateEstimates:
     data = ReplicateData(scenario, indices, seed, device)
-    values: dict[str, Numbers] = {}
+    values: dict[str, NumbersByName] = {}
     parameters: tuple[str, ...] = ()
     for method in methods:
         analyst = _alone(method)
@@ -149,7 +148,7 @@ def _block(
             continue
         parameters = sets.parameters
         beta = sets.solve(truth_of(scenario, parameters))
-        numbers: Numbers = {"estimate": beta}
+        numbers: NumbersByName = {"estimate": beta}
         if inference is not None and label_of(method) in inferred:
             seeds = [scenario.draw_seed(seed, r) for r in indices]
             numbers |= standard_errors(sets, beta, inference, seeds)
@@ -233,7 +232,7 @@ class ReplicateData:
 
 def _one_by_one(
     scenario: Scenario, method: str | Method, indices: Sequence[int], seed: int
-) -> tuple[tuple[str, ...], Numbers]:
+) -> tuple[tuple[str, ...], NumbersByName]:
     """The parameters' names and what `fit` finds in each data set, of a question whose data sets are not solved together."""
     oracle = method == "true data"
     mechanism, chosen = (scenario.mechanism.of_truth, Naive()) if oracle else (scenario.mechanism, method)
@@ -241,7 +240,7 @@ def _one_by_one(
     return _collected(scenario, [_fitted(scenario, table, mechanism, chosen) for table in tables])
 
 
-def _collected(scenario: Scenario, fits: Sequence[Result | None]) -> tuple[tuple[str, ...], Numbers]:
+def _collected(scenario: Scenario, fits: Sequence[Result | None]) -> tuple[tuple[str, ...], NumbersByName]:
     names = next((result.parameters for result in fits if result is not None), ())
     d = truth_of(scenario, names).size if names else len(scenario.truth)
     rows = [_interval_numbers(result, d) for result in fits]
@@ -250,7 +249,7 @@ def _collected(scenario: Scenario, fits: Sequence[Result | None]) -> tuple[tuple
 
 def _analysed(
     analyst: Analyst, scenario: Scenario, indices: Sequence[int], seed: int
-) -> tuple[tuple[str, ...], Numbers]:
+) -> tuple[tuple[str, ...], NumbersByName]:
     """The parameters' names, where a data set has an answer, and what an analyst finds in each."""
     given = analyst.given(scenario)
     seeds = [given.draw_seed(seed, r) for r in indices]
@@ -279,20 +278,22 @@ def _fitted(scenario: Scenario, released: Table, mechanism: Mechanism, method: s
             return None
 
 
-def _interval_numbers(result: Result | None, d: int) -> Numbers:
+def _interval_numbers(result: Result | None, d: int) -> NumbersByName:
     if result is None:
         return dict.fromkeys(("estimate", "se_fit", "low_fit", "high_fit"), np.full(d, np.nan))
     low, high = result.interval().T
     return {"estimate": result.estimate, "se_fit": result.standard_errors, "low_fit": low, "high_fit": high}
 
 
-def standard_errors(sets: ManySets, beta: Float, inference: Sandwich | Resampling, seeds: Sequence[int]) -> Numbers:
+def standard_errors(
+    sets: ManySets, beta: Float, inference: Sandwich | Resampling, seeds: Sequence[int]
+) -> NumbersByName:
     """Standard errors and what else the resamples say, in every data set that has an estimate; NaN in the others.
 
     Every data set has a sandwich; where `inference` is a `Resampling`, draws are added to it."""
     if sets.held is not None and isinstance(inference, Resampling) and inference.weights == "exponential":
         return _on_device(sets, beta, inference, seeds)
-    rows: list[Numbers | None] = []
+    rows: list[NumbersByName | None] = []
     for g in range(sets.groups):
         if not np.all(np.isfinite(beta[g])):
             rows.append(None)
@@ -305,10 +306,12 @@ def standard_errors(sets: ManySets, beta: Float, inference: Sandwich | Resamplin
     return _stacked(rows, beta.shape[1])
 
 
-def _one(engine: Engine, sets: ManySets, g: int, beta: Float, inference: Sandwich | Resampling, seed: int) -> Numbers:
+def _one(
+    engine: Engine, sets: ManySets, g: int, beta: Float, inference: Sandwich | Resampling, seed: int
+) -> NumbersByName:
     from pramana.estimators.uncertainty import sandwich_errors
 
-    out: Numbers = {"se_sandwich": sandwich_errors(engine, beta[g])}
+    out: NumbersByName = {"se_sandwich": sandwich_errors(engine, beta[g])}
     if isinstance(inference, Resampling):
         options = replace(inference, seed=seed)
         draws = resample(engine, sets.root(g, beta), options)
@@ -318,7 +321,7 @@ def _one(engine: Engine, sets: ManySets, g: int, beta: Float, inference: Sandwic
     return out
 
 
-def _on_device(sets: ManySets, beta: Float, inference: Resampling, seeds: Sequence[int]) -> Numbers:
+def _on_device(sets: ManySets, beta: Float, inference: Resampling, seeds: Sequence[int]) -> NumbersByName:
     """The same numbers with every draw solved on the device; draws without a root there go to the careful solver."""
     assert sets.held is not None
     safe = np.where(np.isfinite(beta).all(axis=1, keepdims=True), beta, 0.0)
@@ -344,7 +347,7 @@ def _resolve(engine: Engine, options: Resampling, seed: int, beta: Float, values
         values[m] = solve_draw(lambda _w: engine, weights, reached)
 
 
-def draw_statistics(values: Float) -> Numbers:
+def draw_statistics(values: Float) -> NumbersByName:
     """Scales and percentiles (…, d) of draws (…, M, d), those without a root (NaN) left out and counted."""
     rooted = np.asarray(np.isfinite(values).all(axis=-1))
     count = rooted.sum(axis=-1)[..., None]
@@ -369,7 +372,7 @@ def _quantile(ordered: Float, q: float, count: Int) -> Float:
         return np.where(count > 0, below + (above - below) * (place - low), np.nan)
 
 
-def _named(quantiles: Float, spread: Float) -> Numbers:
+def _named(quantiles: Float, spread: Float) -> NumbersByName:
     quartile1, quartile3, low, high = quantiles
     return {"se_iqr": (quartile3 - quartile1) / NORMAL_IQR, "se_sd": spread, "low": low, "high": high}
 
@@ -381,7 +384,7 @@ def _one_step(engine: Engine, beta: Float, options: Resampling, seed: int) -> Fl
     return np.asarray(np.nanstd(solve_each(slope, score), axis=0, ddof=1))
 
 
-def _stacked(rows: list[Numbers | None], d: int) -> Numbers:
+def _stacked(rows: list[NumbersByName | None], d: int) -> NumbersByName:
     names = next((list(r) for r in rows if r is not None), [])
     empty = np.full(d, np.nan)
     return {name: np.stack([empty if r is None else r[name] for r in rows]) for name in names}

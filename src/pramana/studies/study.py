@@ -14,8 +14,7 @@ from pramana.frames.inputs import absence
 from pramana.kernels.variates import Variates
 from pramana.mechanism import Mechanism, TransitionMatrix
 from pramana.studies import noise, race
-from pramana.studies.analyst import Analyst
-from pramana.studies.scenario import Generate, Population, Scenario
+from pramana.studies.scenario import Analyst, Generate, Population, Scenario
 from pramana.studies.simulation import Study, Way
 
 SIZES = (1000, 1200, 1400, 1600, 1800, 2000)

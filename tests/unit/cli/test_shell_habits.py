@@ -272,8 +272,8 @@ def test_choices_that_are_offered_are_those_of_the_library() -> None:
     from pramana.estimators import KNOWN, method_of
     from pramana.render import tables
 
-    assert set(fitting.FAMILIES("")) == {name for name, _ in FAMILIES} | {"negative-binomial"}
-    assert set(fitting.LINKS("")) == {link for _, link in FAMILIES}
+    assert set(choices.FAMILIES("")) == {name for name, _ in FAMILIES} | {"negative-binomial"}
+    assert set(choices.LINKS("")) == {link for _, link in FAMILIES}
     assert {method_of(name).label for name in fitting.METHODS("")} == {method_of(name).label for name in KNOWN}
     assert set(output.FORMATS("")) == set(tables.FORMATS)
     assert choices.INFERENCES == ("sandwich", "resampling", "jackknife", "woodruff")

@@ -610,14 +610,14 @@ def test_an_override_needs_a_policy_a_ledger_and_a_reason(options: dict[str, Any
 
 def held_up(monkeypatch: pytest.MonkeyPatch, until: Callable[[], Any]) -> None:
     """Releases that have passed the first check and written their file, and wait."""
-    written = releasing.written
+    written = releasing.written_copy
 
     def slow(*arguments: Any) -> Any:
         done = written(*arguments)
         until()
         return done
 
-    monkeypatch.setattr(releasing, "written", slow)
+    monkeypatch.setattr(releasing, "written_copy", slow)
 
 
 def test_of_releases_that_race_for_a_budget_one_wins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import pramana as pr
-from pramana.estimators.two_way import positive
+from pramana.estimators.two_way import made_positive
 
 BOTH = ("firm", "year")
 MECHANISM = pr.Mechanism({"edu": pr.TransitionMatrix.randomized_response(["low", "high"], keep=0.9)})
@@ -57,7 +57,7 @@ def test_a_variance_is_the_sum_of_two_less_that_of_both(what: object, inference:
     )
     found = pr.fit(what, data, MECHANISM, clusters=BOTH, inference=inference)
     np.testing.assert_allclose(found.estimate, both.estimate, rtol=1e-12)
-    expected, raised = positive(first.covariance + second.covariance - both.covariance)
+    expected, raised = made_positive(first.covariance + second.covariance - both.covariance)
     np.testing.assert_allclose(found.covariance, expected, rtol=1e-9)
     assert ("two-way-not-positive" in found.flags) == bool(raised)
     np.testing.assert_allclose(found.privacy, both.privacy, rtol=1e-9)
@@ -90,10 +90,10 @@ def test_margins_are_clustered_in_the_same_way() -> None:
 def test_a_variance_that_is_none_is_mended_whatever_the_units() -> None:
     v = np.array([[1.0, 1.5, 0.0], [1.5, 1.0, 0.2], [0.0, 0.2, np.nan]])
     scale = np.diag([1.0, 1000.0, 1.0])
-    mended, count = positive(v)
+    mended, count = made_positive(v)
     assert count == 1
     assert np.linalg.eigvalsh(mended[:2, :2]).min() >= -1e-12
-    np.testing.assert_allclose(positive(scale @ v @ scale)[0], scale @ mended @ scale)
+    np.testing.assert_allclose(made_positive(scale @ v @ scale)[0], scale @ mended @ scale)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from scipy.stats import t as student
 
 import pramana as pr
 from pramana.analysis.question import question
-from pramana.analysis.sampling import Beside
+from pramana.analysis.sampling import SamplingArguments
 from pramana.analysis.task import Options, Task
 from pramana.engines import Engine
 from pramana.estimators.reversion import Reversion
@@ -138,7 +138,7 @@ def scored(data: pd.DataFrame, *levels: float) -> tuple[dict[float, np.ndarray],
 
 
 def engine_of(formula: str, family: str, data: pd.DataFrame, mechanism: pr.Mechanism) -> Engine:
-    task = Task.read(question(formula, family, None, None), data, mechanism, Beside(), Options())
+    task = Task.read(question(formula, family, None, None), data, mechanism, SamplingArguments(), Options())
     binding = Reversion().bind(task.function, task.mechanism, task.table, task.sampling.row_weights)
     return task.engine(binding.equation).learned()
 

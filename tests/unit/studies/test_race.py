@@ -14,7 +14,7 @@ import pramana as pr
 from pramana.estimators.remarks import STEADIER
 from pramana.frames.writing import Folder
 from pramana.studies import race, report, run_replicates
-from pramana.studies.race import FAR, NAMES, Cell, Errors, best_logit, cells, replicates, summary
+from pramana.studies.race import FAR, NAMES, Cell, Errors, best_logit, race_cells, replicates, summary
 from pramana.studies.race_page import STRONG, verdicts
 from pramana.studies.study import study_of
 from pramana.studies.summary import StudyResult, combine, summarize
@@ -27,13 +27,13 @@ def test_the_halves_are_pairs_of_one_kind_and_share_no_cell() -> None:
     assert len(first) + len(second) >= 60
     assert [c.label["setting"] for c in first] == [c.label["setting"] for c in second]
     assert not {c.key for c in first} & {c.key for c in second}
-    assert max(Counter(c.key for c in cells()).values()) == 1
+    assert max(Counter(c.key for c in race_cells()).values()) == 1
     keeps, sizes = [float(str(c.label["keep"])) for c in second], [c.n for c in second]
     assert min(keeps) <= 0.6 < 0.95 <= max(keeps)
     assert min(sizes) == 300 < 16000 == max(sizes)
 
 
-@pytest.mark.parametrize("cell", cells()[::2][::3], ids=lambda c: c.key)
+@pytest.mark.parametrize("cell", race_cells()[::2][::3], ids=lambda c: c.key)
 def test_the_truth_is_what_many_true_records_give(cell: Cell) -> None:
     many = replace(cell, n=40_000)
     truth = many.data(3, [0])[0]
@@ -130,7 +130,7 @@ def _number(text: str) -> float | str:
 
 def test_the_others_run_on_the_first_data_sets_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each beside what reversion found in the same ones."""
-    cell = cells()[0]
+    cell = race_cells()[0]
     whole = replicates(cell, range(3), seed=1)
     first = summary(cell, replicates(cell, range(2), seed=1)).where(method="naive")[0]
     monkeypatch.setattr(race, "RIVALS", 2)

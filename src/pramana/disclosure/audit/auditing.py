@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pramana.disclosure.reports import Report
 from pramana.errors import DataError, MechanismError, PramanaError, confidential, released
 from pramana.frames.blocks.stream import open_reader, require
 from pramana.frames.dialects import CsvFile, DataFile, data_file
@@ -18,7 +17,7 @@ from pramana.frames.writing import sha256, sha256_of
 from pramana.mechanism import Mechanism
 from pramana.mechanism.description.document import PramModel, from_document, parsed
 from pramana.mechanism.description.reading import descriptions, listed_files
-from pramana.render import Sheet
+from pramana.render import Report, Sheet
 
 Severity = Literal["error", "warning", "ok"]
 _ORDER: dict[str, int] = {"error": 0, "warning": 1, "ok": 2}

@@ -60,8 +60,14 @@ def _named(assignment: Assignment, stratum: object) -> str:
 
 @dataclass
 class _Held:
-    """Of the released numbers under one noise: moments, also of what stands for the squared distance of true ones from the middle of clamped
-    noise, and how many lie where, or off the grid."""
+    """Sums over the released numbers under one noise.
+
+    Attributes
+    ----------
+    moments : of the numbers; `squares` those of what stands for the squared distance of the true ones from the middle of clamped noise.
+    off_grid, impossible : how many are no multiples of the grid's step, and how many the noise cannot have made.
+    at_bounds : how many are beyond, at and near the lower and the upper bound (2, 3).
+    """
 
     moments: Moments = field(default_factory=Moments)
     squares: Moments = field(default_factory=Moments)

@@ -12,7 +12,6 @@ import numpy as np
 from pramana.analysis.question import question
 from pramana.arrays import Float
 from pramana.disclosure.planning.simulated import Simulated, Trial, affordable, replicates_of
-from pramana.disclosure.reports import Report
 from pramana.disclosure.true_records import Gaps, given_mechanism, levels_of, read_confidential
 from pramana.disclosure.utility.expected_variance import Pilot, by_unit, pilot_of
 from pramana.errors import PramanaError, SolveError, confidential, listing, quoted_terms
@@ -25,7 +24,7 @@ from pramana.mechanism.mechanism import Unit
 from pramana.numbers import count
 from pramana.parameters.means import mean, proportions
 from pramana.progress import Tell, part_of, silent
-from pramana.render import Sheet
+from pramana.render import Report, Sheet
 
 PRECISION = 1e-10
 TRIALS = 6
@@ -336,7 +335,7 @@ class _Response:
 
 @dataclass(frozen=True)
 class _NoiseResponse:
-    """A column's noise by what it leaves, s, between 0 and 1: its standard deviation is (1/s − 1) times that of the true values.
+    """A column's noise on a scale s from 0 (drowned in noise) to 1 (none): its standard deviation is (1/s − 1) times that of the true values.
 
     Attributes
     ----------

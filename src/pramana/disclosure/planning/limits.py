@@ -11,6 +11,9 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.errors import PramanaError
 
+HALVINGS = 60
+"""Of an interval in which a member of a family is sought."""
+
 
 class Limit(Protocol):
     """A bound on what P may reveal."""
@@ -96,14 +99,14 @@ class LinkLimit:
         return None
 
 
-def closest(limit: Limit, member: Callable[[float], Float], *, steps: int = 60) -> Float | None:
+def closest(limit: Limit, member: Callable[[float], Float]) -> Float | None:
     """The least perturbed member of a family that the limit allows; `member(0)` tells nothing, `member(1)` the most."""
     if allowed(limit, member(1.0)):
         return member(1.0)
     low, high = 1e-6, 1.0
     if not allowed(limit, member(low)):
         return None
-    for _ in range(steps):
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if allowed(limit, member(middle)) else (low, middle)
     return member(low)

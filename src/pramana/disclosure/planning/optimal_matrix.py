@@ -22,7 +22,6 @@ from pramana.disclosure.planning.limits import (
     pulled_inside,
 )
 from pramana.disclosure.planning.variance import DesignVariance, design_variance
-from pramana.disclosure.reports import Report
 from pramana.disclosure.risk.reidentification import link
 from pramana.disclosure.true_records import Counted, Gaps, levels_of, read_confidential
 from pramana.disclosure.utility.expected_variance import PILOT_LIMIT, Pilot, pilot_of
@@ -33,7 +32,7 @@ from pramana.frames.levels import is_number
 from pramana.mechanism import Mechanism, TransitionMatrix
 from pramana.mechanism.channel import CONDITIONS
 from pramana.mechanism.designs.privacy import difference_sets
-from pramana.render import Sheet
+from pramana.render import Report, Sheet
 
 STARTS, STARTS_OF_MANY = 24, 8
 """Runs of the solver unless a number is given: with up to `FEW` levels (under a second for three), and with more."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from pramana.analysis.question import questions, several
 from pramana.disclosure.planning.simulated import Trial, replicates_of
-from pramana.disclosure.reports import Report
+from pramana.disclosure.release.handling import Asked
 from pramana.disclosure.risk.posterior import column_risk
 from pramana.disclosure.risk.reidentification import link
 from pramana.disclosure.true_records import (
@@ -32,7 +32,7 @@ from pramana.mechanism import Mechanism, TransitionMatrix
 from pramana.mechanism.channels.matrix_forms import Banded, Mixture
 from pramana.numbers import count
 from pramana.progress import Tell, part_of, silent
-from pramana.render import Sheet
+from pramana.render import Report, Sheet
 
 REPLICATES = 200
 """Files that are drawn for every design, unless a number is given: half of a plan's, since there are many designs."""
@@ -238,13 +238,8 @@ def frontier(
     """
     names, plans, known = several(columns), questions(analysis, family), several(keys)
     used = [v for p in plans for v in p.variables] + several(weights)
-    designed = None if chosen is None or is_number(chosen) else given_mechanism(chosen, data)
+    designed = None if chosen is None or is_number(chosen) else _without_noise(given_mechanism(chosen, data))
     base = None if designed is None else designed.mechanism
-    if base is not None and base.noisy:
-        raise PramanaError(
-            f"the chosen mechanism adds noise to {', '.join(base.noisy)}, and a frontier is of keep probabilities, which noise has not: ask "
-            "plan for the strength that a precision needs, and risk for what it leaves to tell, one strength at a time"
-        )
     table, _ = read_confidential(data, designed, [*names, *known, *used], missing)
     if base is not None and set(base.columns) != set(names):
         raise PramanaError(
@@ -279,6 +274,16 @@ def frontier(
         table.kind,
         0 if spread is None else spread.trial.replicates,
     )
+
+
+def _without_noise(found: Asked) -> Asked:
+    """The chosen mechanism, if it is of transition matrices."""
+    if found.mechanism.noisy:
+        raise PramanaError(
+            f"the chosen mechanism adds noise to {', '.join(found.mechanism.noisy)}, and a frontier is of keep probabilities, which noise has not: ask "
+            "plan for the strength that a precision needs, and risk for what it leaves to tell, one strength at a time"
+        )
+    return found
 
 
 def _variables(
@@ -352,7 +357,7 @@ def _losing_most(pilots: Sequence[Pilot], mechanism: Mechanism, term: str | None
 
 @dataclass(frozen=True)
 class _Spread:
-    """The variance of one term under any mechanism, over that from the true data: asymptotic and simulated.
+    """How many times the variance from the true data one term has under a mechanism: by the asymptotic formula, and simulated.
 
     Attributes
     ----------

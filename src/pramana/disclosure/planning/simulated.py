@@ -145,7 +145,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """Rows of the pilot that make up several files, the files among them, and whose record each is (None: its own)."""
+    """Rows of the pilot from which several files are made: which row belongs to which file, and to which person (None: each to its own)."""
 
     rows: Int
     files: list[slice]
@@ -220,7 +220,7 @@ class _Bound(Reversion):
 
 
 class _Counted(Sandwich):
-    """As `fit` answers, with intervals at the one level that is counted."""
+    """The answers of `fit` with intervals at one level only, whose coverage is counted."""
 
     @property
     def tabled(self) -> tuple[float, ...]:

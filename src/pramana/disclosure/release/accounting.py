@@ -9,9 +9,8 @@ from typing import Any
 
 from pramana.disclosure.release.ledger import Entry, Spent, families, finite, read_ledger, spent_by_column, total_loss
 from pramana.disclosure.release.policy import Balance, Policy, checked_policy, told_unit
-from pramana.disclosure.reports import Report
 from pramana.errors import PramanaError, confidential, suggestion
-from pramana.render import Sheet
+from pramana.render import Report, Sheet
 
 WHOLE = "a whole record"
 

@@ -20,9 +20,9 @@ from pramana.disclosure.release.description import merged_package, read_package
 from pramana.disclosure.release.handling import Handling
 from pramana.disclosure.release.link import lies_below
 from pramana.disclosure.release.releasing import (
+    CheckedRelease,
     Copies,
     Copy,
-    Order,
     Release,
     card_texts,
     check_place_of_ledger,
@@ -31,7 +31,7 @@ from pramana.disclosure.release.releasing import (
     made_known,
     opened_as,
     told_by_rows,
-    written,
+    written_copy,
 )
 from pramana.disclosure.release.streaming import ReleaseTotals
 from pramana.errors import DataError, PramanaError, quoted
@@ -82,7 +82,7 @@ def refuse_folder(source: Any, files: Sequence[DataFile], target: Path, handling
             )
 
 
-def released_folder(order: Order, files: Sequence[DataFile], jobs: int | None) -> Release:
+def released_folder(order: CheckedRelease, files: Sequence[DataFile], jobs: int | None) -> Release:
     """Every file perturbed, and all of them published at once. `order` is that of the first."""
     target = order.target.parent
     encoded(
@@ -135,7 +135,7 @@ def _card_names(target: Path) -> tuple[str, str]:
     return f"{target.name}.card.md", f"{target.name}.card.html"
 
 
-def _checked(orders: Sequence[Order]) -> CopyLayout:
+def _checked(orders: Sequence[CheckedRelease]) -> CopyLayout:
     """Every file has the columns that are needed, and all have the same, of the same types; one is open at a time."""
     first = _named(orders[0], checked_reader)
     for order in orders[1:]:
@@ -151,11 +151,11 @@ def _checked(orders: Sequence[Order]) -> CopyLayout:
     return _layout(orders[0], first)
 
 
-def _layout(order: Order, reader: Reader) -> CopyLayout:
+def _layout(order: CheckedRelease, reader: Reader) -> CopyLayout:
     return CopyLayout.of(reader.names, order.handling.drop, order.handling.new_id)
 
 
-def _named(order: Order, work: Callable[[Order], Any]) -> Any:
+def _named(order: CheckedRelease, work: Callable[[CheckedRelease], Any]) -> Any:
     """An error that says of which file it is."""
     try:
         return work(order)
@@ -170,12 +170,16 @@ def _named(order: Order, work: Callable[[Order], Any]) -> Any:
 class _Job:
     """One file: its order, whose target is in the folder in the making, and what is known of the release before any row."""
 
-    order: Order
+    order: CheckedRelease
     cleared: Clearance
 
 
 def _perturbed(
-    orders: Sequence[Order], folder: PendingFolder, cleared: Clearance, processes: Processes, sizes: Sequence[int]
+    orders: Sequence[CheckedRelease],
+    folder: PendingFolder,
+    cleared: Clearance,
+    processes: Processes,
+    sizes: Sequence[int],
 ) -> list[Copy]:
     """A copy of every file in the folder in the making."""
     told = Clearance(cleared.allowed, limits=cleared.limits)
@@ -205,11 +209,11 @@ def perturb_file(job: _Job) -> Copy:
     return _named(job.order, lambda order: _copied(order, job.cleared))
 
 
-def _copied(order: Order, cleared: Clearance) -> Copy:
+def _copied(order: CheckedRelease, cleared: Clearance) -> Copy:
     reader = opened_as(order)
     layout = _layout(order, reader)
     with pending(order.target) as data:
-        totals = written(order, reader, layout, Copies(data, None), cleared)
+        totals = written_copy(order, reader, layout, Copies(data, None), cleared)
         totals.seen.check()
         data.settle()
         made = Copy(
@@ -219,7 +223,7 @@ def _copied(order: Order, cleared: Clearance) -> Copy:
     return made
 
 
-def _together(order: Order, target: Path, copies: Sequence[Copy]) -> Copy:
+def _together(order: CheckedRelease, target: Path, copies: Sequence[Copy]) -> Copy:
     """All files as one; identifiers that occur in two of them are refused, and units that differ between them."""
     known = order.mechanism
     totals = ReleaseTotals(known, Seen(known, order.identifier or "id"))
@@ -242,7 +246,7 @@ def _place_in(copies: Sequence[Copy]) -> Callable[[int], str]:
 
 
 def _describe(
-    order: Order, folder: PendingFolder, copies: Sequence[Copy], whole: Copy, final: Clearance
+    order: CheckedRelease, folder: PendingFolder, copies: Sequence[Copy], whole: Copy, final: Clearance
 ) -> tuple[str, ...]:
     """The description of every file, and cards of them all; the names of the cards."""
     entries = [copy.entry(order, final) for copy in copies]

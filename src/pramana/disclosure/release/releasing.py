@@ -46,7 +46,7 @@ from pramana.mechanism.draws.perturbation import Keyed, OneStream, Randomness, S
 from pramana.progress import Tell
 
 if TYPE_CHECKING:
-    from pramana.disclosure.release.identifiers import NewIdentifiers
+    from pramana.disclosure.release.link import NewIdentifiers
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,8 @@ _ORDER, _NAMES, _KEYS = 1_000_001, 1_000_002, 1_000_003
 
 
 @dataclass(frozen=True)
-class Order:
-    """A release that passed every check that needs no row."""
+class CheckedRelease:
+    """A release that has passed the checks which can be made before any record is read."""
 
     file: DataFile
     target: Path
@@ -255,7 +255,7 @@ def release(
     draws = ReleaseDraws.of(randomness_of(known, key=key, named=id is not None, seed=seed, blocks=True), seed)
     identifier = id if known.unit is None else known.unit.column
     paths = (files[0], Path(target) / files[0].name) if files else (data_file(source), Path(target))  # type: ignore[arg-type]
-    order = Order(
+    order = CheckedRelease(
         *paths, known, wanted.codings, wanted.merges, draws, identifier, handling, gate, dataset, force, card, tell
     )
     if isinstance(key, str | Path):
@@ -270,14 +270,14 @@ def release(
     return made
 
 
-def _released_file(order: Order) -> Release:
+def _released_file(order: CheckedRelease) -> Release:
     reader = _opened(order)
     layout = CopyLayout.of(reader.names, order.handling.drop, order.handling.new_id)
     intent = intended(order, layout, "" if order.gate.ledger is None else sha256(order.source))
     return _released(order, reader, layout, intent, order.gate.clear(intent))
 
 
-def intended(order: Order, layout: CopyLayout, source: str) -> Intent:
+def intended(order: CheckedRelease, layout: CopyLayout, source: str) -> Intent:
     """What is about to be done; `source` is the digest of the confidential records."""
     return Intent(
         order.mechanism,
@@ -295,7 +295,7 @@ def intended(order: Order, layout: CopyLayout, source: str) -> Intent:
     )
 
 
-def _audited(made: Release, order: Order, source: Any, rule: AuditRule) -> None:
+def _audited(made: Release, order: CheckedRelease, source: Any, rule: AuditRule) -> None:
     """What the policy asks of the audit; the release stands in the ledger by now, and is not to be passed on."""
     from pramana.disclosure.audit.auditing import audit
 
@@ -312,7 +312,7 @@ def _audited(made: Release, order: Order, source: Any, rule: AuditRule) -> None:
         )
 
 
-def _opened(order: Order) -> Reader:
+def _opened(order: CheckedRelease) -> Reader:
     """Everything that can be wrong without looking at a row."""
     encoded("".join((order.target.name, order.handling.new_id or "", *order.handling.missing)))
     check_paths(order.source, order.target, force=order.force)
@@ -335,14 +335,14 @@ def _opened(order: Order) -> Reader:
     return checked_reader(order)
 
 
-def check_place_of_ledger(order: Order) -> None:
+def check_place_of_ledger(order: CheckedRelease) -> None:
     """The ledger can be written, and does not lie among what is published."""
     if order.gate.ledger is not None:
         check_target(order.gate.ledger, force=True, updating="ledger")
         _refuse_in_public(order.gate.ledger, order, "ledger", "tells of every release, published or not")
 
 
-def checked_reader(order: Order) -> Reader:
+def checked_reader(order: CheckedRelease) -> Reader:
     """The source, opened, if it was not perturbed before and has every column that is needed."""
     if find_description(order.source) is not None:
         raise MechanismError(
@@ -360,13 +360,13 @@ def checked_reader(order: Order) -> Reader:
     return reader
 
 
-def _refuse_in_public(own: Path, order: Order, what: str, why: str) -> None:
+def _refuse_in_public(own: Path, order: CheckedRelease, what: str, why: str) -> None:
     """Nothing of the custodian's in a folder to publish; one that holds the confidential file itself is not one."""
     if not lies_below(order.source, order.target.parent):
         refuse_beside(own, order.target, what, why)
 
 
-def opened_as(order: Order) -> Reader:
+def opened_as(order: CheckedRelease) -> Reader:
     """The source as a stream of blocks that the target's writer takes."""
     known, missing = order.mechanism, order.handling.missing
     levels = {name: released_type(a, place) for a in known.assignments for place, name in enumerate(a.columns)}
@@ -375,7 +375,7 @@ def opened_as(order: Order) -> Reader:
     return open_typed(order.file, levels, known.texts, missing)
 
 
-def _refuse_handling(order: Order) -> None:
+def _refuse_handling(order: CheckedRelease) -> None:
     """Columns that analysts need cannot be dropped, and only clean ones can be identifiers."""
     unit = [] if order.mechanism.unit is None else [order.mechanism.unit.column]
     needed = {
@@ -391,12 +391,12 @@ def _refuse_handling(order: Order) -> None:
         raise PramanaError(f"new_id={new!r} is a column that is dropped, perturbed or a stratum: give another name")
 
 
-def _released(order: Order, reader: Reader, layout: CopyLayout, intent: Intent, cleared: Clearance) -> Release:
+def _released(order: CheckedRelease, reader: Reader, layout: CopyLayout, intent: Intent, cleared: Clearance) -> Release:
     with ExitStack() as stack:
         data = stack.enter_context(pending(order.target, force=order.force))
         place = order.handling.link
         link = None if place is None else stack.enter_context(pending(place, force=order.force, private=True))
-        totals = written(order, reader, layout, Copies(data, link), cleared)
+        totals = written_copy(order, reader, layout, Copies(data, link), cleared)
         totals.finish()
         data.settle()
         copy = Copy(
@@ -427,7 +427,7 @@ class Copy:
     types: Mapping[str, str]
     dialect: Dialect | None
 
-    def body(self, order: Order, final: Clearance) -> dict[str, Any]:
+    def body(self, order: CheckedRelease, final: Clearance) -> dict[str, Any]:
         """The `pram` object of its description."""
         facts = order.facts(final)
         facts |= {"missing": self.totals.gaps, "released": self.totals.released, "sha256": self.sha256}
@@ -435,18 +435,18 @@ class Copy:
             order.mechanism, rows=self.totals.rows, randomness=order.draws.kind, facts=facts, limits=final.limits
         )
 
-    def entry(self, order: Order, final: Clearance) -> dict[str, Any]:
+    def entry(self, order: CheckedRelease, final: Clearance) -> dict[str, Any]:
         """Its entry in the Data Package."""
         return resource(self.path, self.types, order.mechanism, self.body(order, final), self.size, self.dialect)
 
 
-def told_by_rows(order: Order, intent: Intent, totals: ReleaseTotals) -> Intent:
+def told_by_rows(order: CheckedRelease, intent: Intent, totals: ReleaseTotals) -> Intent:
     """The intent with what is known when all rows were read."""
     sketch = None if order.draws.kept is None else totals.sketch
     return replace(intent, rare=_rare(order, totals.held), legible=_legible(order, totals.distances), sketch=sketch)
 
 
-def made_known(order: Order, path: Path, copy: Copy, cards: Sequence[Path], final: Clearance) -> Release:
+def made_known(order: CheckedRelease, path: Path, copy: Copy, cards: Sequence[Path], final: Clearance) -> Release:
     """What the custodian is told of a release that was published."""
     _warn_of_bounds(copy.totals.distances)
     known = order.mechanism
@@ -471,7 +471,7 @@ FEWEST = 3
 """People who must hold a level that is published, unless nobody does: two can tell what the other one has."""
 
 
-def _rare(order: Order, held: Sequence[Int]) -> str | None:
+def _rare(order: CheckedRelease, held: Sequence[Int]) -> str | None:
     """Levels held by one or two people, or by fewer than the policy says, tell that such people are in the file."""
     rules = order.gate.policy
     fewest = max(order.handling.merge_below or 0, FEWEST, (rules.limits.merge_below or 0) if rules else 0)
@@ -498,7 +498,7 @@ def _warn_of_bounds(distances: Mapping[str, Distances]) -> None:
             )
 
 
-def _legible(order: Order, distances: Mapping[str, Distances]) -> str | None:
+def _legible(order: CheckedRelease, distances: Mapping[str, Distances]) -> str | None:
     """Numbers that keep a distance from each other are read off where the noise hardly ever takes one as far as half of it."""
     for assignment in order.mechanism.assignments:
         for place, name in enumerate(assignment.columns if assignment.numeric else ()):
@@ -530,7 +530,9 @@ class Copies:
     link: PendingFile | None
 
 
-def written(order: Order, reader: Reader, layout: CopyLayout, copies: Copies, cleared: Clearance) -> ReleaseTotals:
+def written_copy(
+    order: CheckedRelease, reader: Reader, layout: CopyLayout, copies: Copies, cleared: Clearance
+) -> ReleaseTotals:
     """The perturbed copy under its temporary name; nothing but released values ever reaches it."""
     draws = order.draws.source(order.mechanism)
     perturbation = FilePerturbation(order.mechanism, draws, order.identifier, order.codings)
@@ -546,7 +548,9 @@ def written(order: Order, reader: Reader, layout: CopyLayout, copies: Copies, cl
     return perturbation.totals
 
 
-def _batches(order: Order, reader: Reader, layout: CopyLayout, perturbation: FilePerturbation) -> Iterator[Any]:
+def _batches(
+    order: CheckedRelease, reader: Reader, layout: CopyLayout, perturbation: FilePerturbation
+) -> Iterator[Any]:
     """Released records, block by block."""
     identifiers = None if order.handling.new_id is None else _identifiers(order, reader)
     for block in reader.blocks():
@@ -556,7 +560,7 @@ def _batches(order: Order, reader: Reader, layout: CopyLayout, perturbation: Fil
             order.tell(*reader.progress)
 
 
-def _moved(order: Order, batches: Iterator[Any], reader: Reader) -> Iterator[tuple[Any, Int]]:
+def _moved(order: CheckedRelease, batches: Iterator[Any], reader: Reader) -> Iterator[tuple[Any, Int]]:
     """The records in the order of the release, with the rows that they had."""
     if not order.handling.shuffle:
         row = 0
@@ -572,14 +576,14 @@ def _moved(order: Order, batches: Iterator[Any], reader: Reader) -> Iterator[tup
         yield from shuffle.shuffled()
 
 
-def _identifiers(order: Order, reader: Reader) -> NewIdentifiers:
-    from pramana.disclosure.release.identifiers import NewIdentifiers
+def _identifiers(order: CheckedRelease, reader: Reader) -> NewIdentifiers:
+    from pramana.disclosure.release.link import NewIdentifiers
 
     old = order.handling.new_id if order.handling.new_id in reader.names else None
     return NewIdentifiers(old, order.draws.names, order.draws.stream(_NAMES))
 
 
-def _writer(order: Order, reader: Any, layout: CopyLayout, part: PendingFile, cleared: Clearance) -> Writer:
+def _writer(order: CheckedRelease, reader: Any, layout: CopyLayout, part: PendingFile, cleared: Clearance) -> Writer:
     if format_of(order.target) == "csv":
         from pramana.frames.blocks.csv_files import CsvWriter
 
@@ -591,7 +595,7 @@ def _writer(order: Order, reader: Any, layout: CopyLayout, part: PendingFile, cl
     return ParquetWriter(part.open(), reader, layout, inside(body))
 
 
-def _publish(order: Order, copies: Copies, copy: Copy, final: Clearance) -> None:
+def _publish(order: CheckedRelease, copies: Copies, copy: Copy, final: Clearance) -> None:
     """First the description, then the data; where the data cannot follow, the description goes back."""
     package = order.target.with_name(PACKAGE)
     with locked(order.target.parent), ExitStack() as stack:
@@ -605,7 +609,7 @@ def _publish(order: Order, copies: Copies, copy: Copy, final: Clearance) -> None
         publish(*own, described, *cards, copies.data)
 
 
-def card_texts(order: Order, copy: Copy, final: Clearance) -> tuple[str, str]:
+def card_texts(order: CheckedRelease, copy: Copy, final: Clearance) -> tuple[str, str]:
     """The page about a file or a folder of them, as Markdown and as HTML."""
     from pramana.disclosure.release.card import card_page
 

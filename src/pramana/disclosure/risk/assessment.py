@@ -27,14 +27,13 @@ from pramana.disclosure.collapsed_records import (
 )
 from pramana.disclosure.release.handling import Asked
 from pramana.disclosure.release.ledger import Composition, compose
-from pramana.disclosure.reports import Report
 from pramana.disclosure.risk.noise import Guess
 from pramana.disclosure.risk.posterior import ColumnRisk, LevelRisk, column_risks
 from pramana.disclosure.risk.reidentification import Linkage, keys_through, linking_columns
 from pramana.disclosure.risk.reidentification import link as links
 from pramana.disclosure.true_records import (
     Counted,
-    Margins,
+    CountedBy,
     Missing,
     aligned,
     check_missing,
@@ -70,7 +69,7 @@ from pramana.frames.sources import Source
 from pramana.mechanism import Mechanism
 from pramana.numbers import count
 from pramana.progress import Tell, silent
-from pramana.render import Sheet
+from pramana.render import Report, Sheet
 
 SHOWN = 12
 """Released levels shown in a table; the others are in the JSON."""
@@ -420,7 +419,7 @@ class _Records:
     left_out: int
     keys: tuple[str, ...]
     clear: tuple[str, ...]
-    margins: Margins
+    margins: CountedBy
     cost: Callable[[Question], AnalysisCost]
 
     def needed(self, columns: Sequence[str]) -> Counted:

@@ -32,8 +32,8 @@ FAR = 7.4
 
 
 @dataclass(frozen=True)
-class Told:
-    """Of every distinct vector (m,) and column (q,): the posterior of its true value given all released columns.
+class VectorPosteriors:
+    """What the released columns say about each true vector: the posterior of its value in every column, given all released ones.
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ class Vectors:
         return np.concatenate([drawn, far]), np.append(np.full(len(drawn), 1 / len(drawn)), np.zeros(2 * q))
 
     @cached_property
-    def told(self) -> Told:
+    def told(self) -> VectorPosteriors:
         draws, weights = self._points()
         shape = self.places.shape
         expected, largest, left = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -147,7 +147,7 @@ class Vectors:
             for k, own in enumerate(self._own(after, rows)):
                 expected[rows, k], largest[rows, k] = own @ weights, own.max(axis=1)
             left[rows] = np.einsum("bsk,s->bk", after @ values**2 - (after @ values) ** 2, weights)
-        return Told(expected, largest, np.maximum(left, 0.0) + rest)
+        return VectorPosteriors(expected, largest, np.maximum(left, 0.0) + rest)
 
     def _own(self, after: Float, rows: slice) -> Iterator[Float]:
         """By column the posterior (b, s) of the true value of vectors b."""

@@ -27,22 +27,22 @@ ENTRIES = 2_000_000
 
 
 @dataclass(frozen=True)
-class Rule:
-    """Nodes and weights of the integral over [0, 1]."""
+class QuadratureRule:
+    """Nodes and weights by which a function is integrated over [0, 1]."""
 
     nodes: Float
     weights: Float
 
 
-def rule_for(size: int) -> Rule:
+def rule_for(size: int) -> QuadratureRule:
     """Exact for products of up to 31 factors; beyond, panels that narrow towards 1, where a long product lives."""
     points, weights = np.polynomial.legendre.leggauss(16)
     points, weights = (points + 1) / 2, weights / 2
     if size <= 32:
-        return Rule(points, weights)
+        return QuadratureRule(points, weights)
     edges = np.append(1 - 0.5 ** np.arange(np.ceil(np.log2(size)) + 4), 1.0)
     width = np.diff(edges)
-    return Rule((edges[:-1, None] + width[:, None] * points).ravel(), (width[:, None] * weights).ravel())
+    return QuadratureRule((edges[:-1, None] + width[:, None] * points).ravel(), (width[:, None] * weights).ravel())
 
 
 def score_groups(likelihood: Float) -> Int:
@@ -55,7 +55,7 @@ def score_groups(likelihood: Float) -> Int:
     return np.unique(-scores, return_inverse=True)[1].ravel()
 
 
-def _banded(counts: Float) -> Iterator[tuple[Int, Rule]]:
+def _banded(counts: Float) -> Iterator[tuple[Int, QuadratureRule]]:
     """Small classes need few nodes, and there are many of them."""
     sizes = counts.sum(axis=1)
     small = sizes <= 32
@@ -90,7 +90,7 @@ def likelihood_ratios(matrix: Float, counts: Float) -> Float:
     return np.divide(matrix, released[:, None], out=np.zeros_like(matrix), where=released[:, None] > 0)
 
 
-def _links_of(matrix: Float, scores: Float, counts: Float, z: int, rule: Rule) -> Float:
+def _links_of(matrix: Float, scores: Float, counts: Float, z: int, rule: QuadratureRule) -> Float:
     groups = score_groups(scores)
     present = np.flatnonzero(counts.any(axis=0))
     equal = np.zeros((groups.max() + 1, present.size))
@@ -108,7 +108,7 @@ def _links_of(matrix: Float, scores: Float, counts: Float, z: int, rule: Rule) -
     return total
 
 
-def _integral(lower: Float, equal: Float, counts: Float, own: int, rule: Rule) -> Float:
+def _integral(lower: Float, equal: Float, counts: Float, own: int, rule: QuadratureRule) -> Float:
     """∫ Π_g (lower_g + equal_g t)^{n_g}, with the person's own record left out of the product (C,)."""
     logs = np.log(np.maximum(lower[:, None] + equal[:, None] * rule.nodes, TINY))
     return np.exp(np.minimum(counts @ logs - logs[own], 0.0)) @ rule.weights

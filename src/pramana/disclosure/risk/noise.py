@@ -183,8 +183,9 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Coarse:
-    """Numbers of many records under one noise, in the steps that count as one: `Numbers` of what it gives are those of the numbers themselves.
+class CoarserGrid:
+    """A grid for the true numbers of many records, on which neighbouring steps count as one: `Numbers` of the rounded values are the same as
+    of the values themselves.
 
     Attributes
     ----------
@@ -197,7 +198,7 @@ class Coarse:
     high: int
 
     @classmethod
-    def of(cls, noise: GridNoise, ends: tuple[int, int], prior: Any, columns: tuple[str, ...]) -> Coarse:
+    def of(cls, noise: GridNoise, ends: tuple[int, int], prior: Any, columns: tuple[str, ...]) -> CoarserGrid:
         """From the ends of the true values, and the frequencies that an attacker is taken to know."""
         known = [] if prior is None else _given(noise, prior, columns)[0].tolist()
         return cls(noise, _merging(noise, min([ends[0], *known]), max([ends[1], *known])), *ends)

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.disclosure.true_records import Counted, Margins, groups_of, strata_of, touched
+from pramana.disclosure.true_records import Counted, CountedBy, groups_of, strata_of, touched
 from pramana.disclosure.utility.expected_variance import ExpectedVariance
 from pramana.frames import Table
 from pramana.mechanism import Assignment, Mechanism, TransitionMatrix
@@ -97,7 +97,7 @@ def columns_of(sides: Sequence[Side]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(c for side in sides for c in ((side,) if isinstance(side, str) else touched(side))))
 
 
-def table_changes(margins: Margins, mechanism: Mechanism, crossed: Sequence[str]) -> list[TableChange]:
+def table_changes(margins: CountedBy, mechanism: Mechanism, crossed: Sequence[str]) -> list[TableChange]:
     """Of every table that is not too large; `crossed` are clear columns to tabulate with the perturbed ones."""
     axis_of: dict[tuple[str, ...], _Axis] = {}
     last, found = None, []
@@ -118,7 +118,7 @@ def table_changes(margins: Margins, mechanism: Mechanism, crossed: Sequence[str]
 
 @dataclass(frozen=True)
 class _Axis:
-    """One side of a table: codes, the last of which stands for a missing value, and by stratum what moves them (none: clear)."""
+    """One column of a table: codes, the last of which stands for a missing value, and the transition matrix of each stratum (none where the column is clear)."""
 
     columns: tuple[str, ...]
     size: int

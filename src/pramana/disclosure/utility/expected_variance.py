@@ -337,7 +337,7 @@ class Asking:
 
 @dataclass(frozen=True)
 class Oracle:
-    """What clean data answer: the root (d,), and of the p parameters that are shown names, rows of the inverse slope (p, d) and values (p,)."""
+    """The answer from the true data: the root (d,), and of the p parameters that are shown names, rows of the inverse slope (p, d) and values (p,)."""
 
     root: Float
     parameters: tuple[str, ...]

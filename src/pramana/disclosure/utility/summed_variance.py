@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from pramana.analysis.reading import Reading
-from pramana.analysis.sampling import Beside
+from pramana.analysis.sampling import SamplingArguments
 from pramana.analysis.streaming import learn
 from pramana.analysis.transforms import learned_states
 from pramana.arrays import Float
@@ -55,7 +55,7 @@ def summed_variance(plan: Question, source: Source, mechanism: Mechanism, weight
         refuse_perturbed_weights(weights, mechanism)
     columns = analysis_columns(plan, mechanism, weights)
     source.require(columns)
-    beside = Beside(weights=weights)
+    beside = SamplingArguments(weights=weights)
     reading = Reading(source.label, source.kind, columns, None, columns, beside, None)
     learned = learn(source, reading, "drop", Threads())
     state, sampled = learned_states(plan.formulas, learned.stream, learned.table, weighing=False)
@@ -96,7 +96,7 @@ def _spread(function: EstimatingFunction, mechanism: Mechanism, table: Table, we
 
 @dataclass(frozen=True)
 class _Sums:
-    """Of U at the true values mean (d,) and sum of squares around it (d, d); and what the randomisation adds to these (d, d)."""
+    """Mean (d,) of U at the true values, squares summed around it (d, d), and what the randomisation adds to these (d, d)."""
 
     n: int
     mean: Float

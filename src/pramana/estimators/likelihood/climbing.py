@@ -28,7 +28,7 @@ from pramana.estimators.likelihood.maximization import (
     Reached,
     newton_step,
     runs_away,
-    settled,
+    small_step,
     stalled,
 )
 from pramana.estimators.likelihood.observed import ObservedLikelihood, State, Theta
@@ -234,7 +234,7 @@ def _of_rows(sampling: Sampling, rows: Int) -> Sampling:
 
 
 Climb: TypeAlias = Generator[list[Theta], Sequence[LikelihoodSums], "Top | Reached"]
-Trial: TypeAlias = Generator[list[Theta], Sequence[LikelihoodSums], "Place | None"]
+TrialSteps: TypeAlias = Generator[list[Theta], Sequence[LikelihoodSums], "Place | None"]
 Ends: TypeAlias = tuple[list["Top"], list[Reached]]
 """The maxima that were found, and where climbs ended that found none."""
 
@@ -440,14 +440,14 @@ class Climber:
             here, openings = opened, openings + 1
         return Reached(here.theta, here.sums.value)
 
-    def _step(self, here: Place) -> Trial:
+    def _step(self, here: Place) -> TrialSteps:
         """A step that raises the likelihood; None where there is none."""
         sums = here.sums
         for metric, observed in _metrics(sums):
             step = _cautious(newton_step(metric, sums.score), len(here.theta.beta))
             if step is None or not (gain := float(sums.score @ step)) >= 0:
                 continue
-            done = observed and gain <= DECREMENT * max(1.0, abs(sums.value) * 1e-3) and settled(here.theta, step)
+            done = observed and gain <= DECREMENT * max(1.0, abs(sums.value) * 1e-3) and small_step(here.theta, step)
             full = self._moved(here, step)
             (there,) = yield [full]
             if done or _rises(sums, there, gain):  # the gain of the last step is below rounding
@@ -467,7 +467,7 @@ class Climber:
         fading = (_shares(theta.gamma) < 1e-5) & (here.sums.growth(here.theta) < 1)
         return replace(theta, gamma=np.where(fading, ABSENT, theta.gamma))
 
-    def _opened(self, here: Place) -> Trial:
+    def _opened(self, here: Place) -> TrialSteps:
         """Entries of a table that are held at zero, where a sample has none of them, and would grow: at the logit that raises the likelihood
         most; None where there are none."""
         if here.sums.entries is None:

@@ -24,7 +24,7 @@ from pramana.numbers import count
 NODE_LIMIT = 4e7
 """Largest number of design entries (records × combinations of covariate levels × coefficients)."""
 
-Node = Mapping[str, object]
+NodeValues = Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class HiddenData:
     place: Int
     responses: Float
     channel: Float
-    combinations: tuple[Node, ...]
+    combinations: tuple[NodeValues, ...]
     clean: Columns
 
     @property
@@ -146,9 +146,9 @@ def checked_model(function: EstimatingFunction) -> tuple[GeneralizedLinear, tupl
     return function, function.response_of.variables
 
 
-def joint_nodes(used: list[Assignment]) -> tuple[Node, ...]:
+def joint_nodes(used: list[Assignment]) -> tuple[NodeValues, ...]:
     """Every combination of levels of the channels, the last one running fastest."""
-    parts: list[list[Node]] = []
+    parts: list[list[NodeValues]] = []
     for assignment in used:
         names, levels = assignment.columns, assignment.channel.levels or ()
         parts.append([{names[0]: v} if len(names) == 1 else dict(zip(names, v, strict=True)) for v in levels])  # type: ignore[call-overload]
@@ -164,19 +164,21 @@ def channel_probabilities(used: list[Assignment], table: Table) -> Float:
     return out
 
 
-def _distinct(nodes: tuple[Node, ...], names: list[str]) -> tuple[tuple[Node, ...], Int]:
+def _distinct(nodes: tuple[NodeValues, ...], names: list[str]) -> tuple[tuple[NodeValues, ...], Int]:
     keys = [tuple(node[name] for name in names) for node in nodes]
     places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
     combinations = tuple(dict(zip(names, key, strict=True)) for key in places)
     return combinations, np.array([places[key] for key in keys])
 
 
-def _padded(nodes: tuple[Node, ...], combination: Node) -> Node:
+def _padded(nodes: tuple[NodeValues, ...], combination: NodeValues) -> NodeValues:
     """A combination of covariates with some value for the other hidden columns, which the design does not use."""
     return {**nodes[0], **combination}
 
 
-def _responses(model: GeneralizedLinear, observed: Columns, nodes: tuple[Node, ...], n: int, names: object) -> Float:
+def _responses(
+    model: GeneralizedLinear, observed: Columns, nodes: tuple[NodeValues, ...], n: int, names: object
+) -> Float:
     hidden = any(name in nodes[0] for name in names)  # type: ignore[attr-defined]
     at = [model.response_of({**observed, **node}, n) for node in (nodes if hidden else nodes[:1])]
     for y in at:

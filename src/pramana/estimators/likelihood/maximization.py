@@ -165,7 +165,7 @@ def _newton(model: ObservedLikelihood, state: State) -> tuple[State, Float | Non
         if step is None:
             return state, None, steps
         gain = float(score @ step)
-        if gain <= DECREMENT * max(1.0, abs(state.value) * 1e-3) and settled(state.theta, step):
+        if gain <= DECREMENT * max(1.0, abs(state.value) * 1e-3) and small_step(state.theta, step):
             last = model.evaluate(model.moved(state.theta, step))
             return last, model.score_and_information(last)[1], steps + 1
         moved = _ascent(model, state, step, gain)
@@ -190,7 +190,7 @@ def newton_step(information: Float, score: Float) -> Float | None:
     return np.asarray(np.linalg.solve(factor.T, half) / scale)
 
 
-def settled(theta: Theta, step: Float) -> bool:
+def small_step(theta: Theta, step: Float) -> bool:
     """A step so small that nothing is left to be done after it."""
     limit = np.full(step.shape, 10 * SETTLED)
     limit[: len(theta.beta)] = SETTLED * (1 + np.abs(theta.beta))

@@ -43,7 +43,7 @@ from pramana.estimators.likelihood.variance import (
 )
 from pramana.estimators.method import Method
 from pramana.estimators.reversion import Reversion
-from pramana.estimators.tables.outcome import as_table, table_result
+from pramana.estimators.tables.likelihood import as_table, table_result
 from pramana.formulas.design import Offset
 from pramana.formulas.parsed import ParsedFormula
 from pramana.frames import Table
@@ -148,13 +148,7 @@ class Likelihood(Method):
         model, search, spread = fitted.model, fitted.search, fitted.spread
         function, theta = model.data.function, search.best.theta
         d = len(function.parameters)
-        dispersion = {"Dispersion": f"{theta.dispersion:.6g}"} if model.data.density.dispersed else {}
-        model_of = {"Covariate model": model.covariates.description} if model.data.hides_covariates else {}
         value, count = search.best.value, model.size(theta)
-        named = "Pseudo-log-likelihood" if sampling.pseudo else "Log-likelihood"
-        figures = {named: f"{value:.4f} ({count} parameters)"} | (
-            {} if sampling.pseudo else {"AIC": f"{2 * (count - value):.4f}"}
-        )
         return LikelihoodResult(
             parameters=function.parameters,
             estimate=theta.beta,
@@ -163,17 +157,8 @@ class Likelihood(Method):
             method=self.label,
             inference=kind_of_errors(robust, sampling, spread.small, d),
             df=spread.degrees_of_freedom(sampling, d),
-            diagnostics=(
-                *task.notes,
-                *_diagnostics(self, model, search.best, task),
-                *other_maxima(model, search, worth(sampling)),
-                *cluster_remarks(sampling, robust),
-                *(
-                    weak_directions(function.parameters, fitted.face, fitted.inverse[:d, :d], sampling.n)
-                    or faint_channels(model, task.mechanism.assignments if task.mechanism else (), sampling.n)
-                ),
-            ),
-            facts={**task.plan.facts, **fitted.read.facts, **model_of, **dispersion, **figures, **search.facts},
+            diagnostics=(*task.notes, *_diagnostics(self, fitted, task, robust)),
+            facts={**task.plan.facts, **fitted.read.facts, **_figures(fitted, sampling), **search.facts},
             frame_kind=task.table.kind,
             log_likelihood=value,
             parameter_count=count,
@@ -186,7 +171,7 @@ class Likelihood(Method):
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedMaximum:
     """A maximum and its variance.
 
     Attributes
@@ -205,7 +190,7 @@ class Fitted:
     face: Float
 
 
-def fitted_in_memory(method: Likelihood, task: Task, robust: Sandwich | None) -> Fitted:
+def fitted_in_memory(method: Likelihood, task: Task, robust: Sandwich | None) -> FittedMaximum:
     model = observed_likelihood(method, task)
     search = searched(model, task)
     found = search.best
@@ -214,17 +199,17 @@ def fitted_in_memory(method: Likelihood, task: Task, robust: Sandwich | None) ->
     if robust is not None:
         sums = score_sums(model, state, task.sampling, task.sampling.groups or 0)
         spread = robust_covariance(sums, inverse, task.sampling, robust, len(found.theta.beta))
-    return Fitted(task, model, search, inverse, spread, FaceValue.of(model, state).information)
+    return FittedMaximum(task, model, search, inverse, spread, FaceValue.of(model, state).information)
 
 
-def fitted_in_blocks(method: Likelihood, task: Task, robust: Sandwich | None) -> Fitted:
+def fitted_in_blocks(method: Likelihood, task: Task, robust: Sandwich | None) -> FittedMaximum:
     few = sampled(method, task)
     climber, search, top = climbed(method, task, few, robust is not None)
     inverse = inverse_information(top.sums.information)
     spread = Robust(inverse, None)
     if robust is not None:
         spread = robust_covariance(climber.score_sums(top), inverse, task.sampling, robust, len(top.theta.beta))
-    return Fitted(few, climber.sample, search, inverse, spread, top.sums.face.information)
+    return FittedMaximum(few, climber.sample, search, inverse, spread, top.sums.face.information)
 
 
 def climbed(method: Likelihood, task: Task, few: Task, robust: bool) -> tuple[Climber, Search, Top]:
@@ -352,7 +337,32 @@ def _perturbed(task: Task) -> tuple[str, ...]:
     return () if task.mechanism is None else tuple(task.mechanism.columns)
 
 
-def _diagnostics(method: Likelihood, model: ObservedLikelihood, found: Maximum, task: Task) -> list[Diagnostic]:
+def _figures(fitted: FittedMaximum, sampling: Sampling) -> dict[str, str]:
+    """What the head of the result says of the fit."""
+    model, best = fitted.model, fitted.search.best
+    out = {"Covariate model": model.covariates.description} if model.data.hides_covariates else {}
+    if model.data.density.dispersed:
+        out["Dispersion"] = f"{best.theta.dispersion:.6g}"
+    count = model.size(best.theta)
+    out["Pseudo-log-likelihood" if sampling.pseudo else "Log-likelihood"] = f"{best.value:.4f} ({count} parameters)"
+    return out if sampling.pseudo else {**out, "AIC": f"{2 * (count - best.value):.4f}"}
+
+
+def _diagnostics(method: Likelihood, fitted: FittedMaximum, task: Task, robust: Sandwich | None) -> list[Diagnostic]:
+    """What the analyst should know of the model, the search and the signal."""
+    model, sampling, assignments = fitted.model, task.sampling, task.mechanism.assignments if task.mechanism else ()
+    parameters = model.data.function.parameters
+    d = len(parameters)
+    faint = weak_directions(parameters, fitted.face, fitted.inverse[:d, :d], sampling.n)
+    return [
+        *_of_the_model(method, model, fitted.search.best, task),
+        *other_maxima(model, fitted.search, worth(sampling)),
+        *cluster_remarks(sampling, robust),
+        *(faint or faint_channels(model, assignments, sampling.n)),
+    ]
+
+
+def _of_the_model(method: Likelihood, model: ObservedLikelihood, found: Maximum, task: Task) -> list[Diagnostic]:
     out = []
     absent = int(np.sum(found.theta.gamma <= ABSENT)) if model.data.hides_covariates else 0
     if absent:

@@ -9,7 +9,7 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.estimators.likelihood.covariate_model import CovariateModel, largest
 from pramana.estimators.likelihood.hidden_data import HiddenData
-from pramana.kernels.predictor import Moments
+from pramana.kernels.predictor import CurveValues
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class State:
     theta: Theta
     value: float
     posterior: Float
-    curve: Moments
+    curve: CurveValues
     prior: Float
 
 
@@ -101,7 +101,7 @@ class ObservedLikelihood:
         _, dmu, a, _ = self._moments(state)
         return np.asarray(-a * dmu / state.theta.dispersion)
 
-    def _moments(self, state: State) -> Moments:
+    def _moments(self, state: State) -> CurveValues:
         at = self.data.at_nodes
         mu, dmu, a, da = state.curve
         return (

@@ -89,7 +89,8 @@ def faint_channels(model: ObservedLikelihood, assignments: Sequence[Assignment],
 
 @dataclass(frozen=True)
 class FaceValue:
-    """Σ w, the precision of responses summed over records, and Σ w x xᵀ over the nodes as the channel alone weighs them; parts add."""
+    """What the records would say if the channel alone, and no model, told of their hidden values: Σ w, the precision of responses summed over
+    records, and Σ w x xᵀ over the nodes; parts add."""
 
     weight: float
     precision: float

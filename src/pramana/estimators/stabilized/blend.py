@@ -14,7 +14,7 @@ from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine
 from pramana.errors import MechanismError, PramanaError, listing, quoted_terms, too_few
 from pramana.estimators.estimate import multiplied, shown_only
-from pramana.estimators.free_parameters import Free
+from pramana.estimators.free_parameters import FreeChannel
 from pramana.estimators.method import Method
 from pramana.estimators.remarks import few_clusters, too_few_clusters, wholly_outside
 from pramana.estimators.reversion import reverted_records
@@ -164,7 +164,7 @@ def _channels(method: Stabilized, task: Task) -> list[Assignment]:
             f"the {method.label} estimator regresses a perturbed column on the others, and none of {listing(function.variables)} is perturbed: use "
             "method='reversion'"
         )
-    if Free.of(mechanism, function.variables, ()) is not None:
+    if FreeChannel.of(mechanism, function.variables, ()) is not None:
         raise MechanismError(
             f"the {method.label} estimator needs a transition matrix without free parameters: use method='reversion'"
         )

@@ -23,7 +23,7 @@ OUT = 2.0
 
 @dataclass(frozen=True)
 class Hull(Limits):
-    """From the lower to the upper end of two intervals, each from an estimate less t e + c t² to one plus t e + c t², e its standard error.
+    """The shortest interval that holds two others, each of which runs t e + c t² to either side of its estimate; e is its standard error.
 
     Attributes
     ----------

@@ -13,10 +13,10 @@ from pramana.engines import Engine, Sampling
 from pramana.errors import SolveError
 from pramana.estimating import Equation, Records
 from pramana.estimators.stabilized.released import ReleasedLevels, ReleasedRegression
+from pramana.estimators.tables.without_negative_cells import onto_simplex
 from pramana.inference import solve
 from pramana.inference.sandwich import bread
 from pramana.kernels.blocks import by_group
-from pramana.kernels.simplex import onto_simplex
 
 FLOOR = 1e-3
 """Share of reversion's variance that is added to that of the step, which can be known exactly."""

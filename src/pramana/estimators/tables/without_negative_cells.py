@@ -1,4 +1,4 @@
-"""Tables that stay in the simplex: by maximum likelihood, or by projecting an estimate, and only when asked."""
+"""Tables that stay in the simplex: by maximum likelihood, or by projecting an estimate onto it, and only when asked."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from pramana.analysis.sampling import Beside, ColumnLike
+from pramana.analysis.sampling import ColumnLike, SamplingArguments
 from pramana.analysis.task import Options, Task
+from pramana.arrays import Float
 from pramana.diagnostic import Diagnostic
 from pramana.errors import PramanaError, released
 from pramana.estimators import Likelihood
 from pramana.estimators.measured import taken_as_known
-from pramana.estimators.tables.outcome import TableResult
-from pramana.kernels.simplex import onto_simplex
+from pramana.estimators.tables.likelihood import TableResult
 from pramana.mechanism import Mechanism
 from pramana.parameters.tables import crosstab
 from pramana.result import Result, warned
@@ -53,7 +53,9 @@ def table_em(
             "a maximum-likelihood table counts every record alike and takes no sampling weights: use fit(crosstab(...), ..., "
             "weights=...), and to_simplex() where a cell is negative"
         )
-    task = Task.read(crosstab(columns), data, mechanism, Beside(frequencies=frequencies), Options(missing=missing))
+    task = Task.read(
+        crosstab(columns), data, mechanism, SamplingArguments(frequencies=frequencies), Options(missing=missing)
+    )
     found = cast(TableResult, Likelihood().estimate(task))
     return warned(taken_as_known(found, Likelihood(), task))
 
@@ -87,3 +89,26 @@ def to_simplex(result: Result) -> Result:
     note = f"projected to the simplex, by at most {moved:.3g}; standard errors and intervals are those before the projection"
     diagnostics = (*result.diagnostics, Diagnostic("projected", "info", note))
     return replace(result, estimate=projected, diagnostics=diagnostics)
+
+
+def onto_simplex(values: Float) -> Float:
+    """Rows (n, C) that sum to 1, each moved to the nearest row without negative entries (Euclidean).
+
+    A row is shifted by a constant and cut at zero; rows that lie in the simplex stay as they are, to the last bit.
+
+    >>> onto_simplex(np.array([[1.2, -0.2, 0.0], [0.3, 0.3, 0.4]]))
+    array([[1. , 0. , 0. ],
+           [0.3, 0.3, 0.4]])
+    """
+    beyond = values.min(axis=1) < 0
+    if not beyond.any():
+        return values
+    out = values.copy()
+    if values.shape[1] == 2:
+        out[beyond] = values[beyond] > 0
+        return out
+    ordered = -np.sort(-values[beyond], axis=1)
+    shifts = (np.cumsum(ordered, axis=1) - 1) / np.arange(1, values.shape[1] + 1)
+    last = np.sum(ordered > shifts, axis=1) - 1
+    out[beyond] = np.clip(values[beyond] - np.take_along_axis(shifts, last[:, None], axis=1), 0.0, None)
+    return out

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pramana.arrays import Bool, Column, Float, Int
 from pramana.errors import DataError, quoted
 from pramana.frames.blocks.stream import MISSING, UNKNOWN, CopyLayout, Replacement, refuse_no_numbers
-from pramana.frames.dialects import Dialect, Transcoded, plain
+from pramana.frames.dialects import Dialect, Transcoded, as_it_is
 from pramana.frames.files import NULLS, check_header, ragged, undecodable
 from pramana.frames.levels import Level, is_number
 
@@ -97,7 +97,7 @@ class CsvReader:
         self._file: Any = gzip.GzipFile(fileobj=self._raw) if path.suffix.lower() == ".gz" else self._raw
         self._packed = self._file is not self._raw
         self._encoding = dialect.encoding
-        if not plain(dialect):
+        if not as_it_is(dialect):
             self._file = Transcoded(self._file, dialect)
         self._rest = b""
         self.header = self._first_record()

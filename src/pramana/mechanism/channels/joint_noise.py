@@ -21,7 +21,7 @@ from pramana.errors import MechanismError
 from pramana.kernels.additive import Displacement, Gaussian, moment_nodes
 from pramana.mechanism.channel import Channel, Document, Nodes
 from pramana.mechanism.channels.additive_noise import NumberNoise, numbers_in, shared_nodes, steps_of, undone_elsewhere
-from pramana.mechanism.channels.noise import FINE, GaussianNoise, checked_bounds, positive, power_of_two
+from pramana.mechanism.channels.noise import FINE, GaussianNoise, checked_bounds, checked_positive, power_of_two
 from pramana.mechanism.draws.integer_noise import draw_integers
 from pramana.mechanism.draws.keystream import Keystream
 
@@ -234,7 +234,7 @@ def _checked(covariance: Any) -> Float:
     if not np.all(np.isfinite(matrix)) or not np.allclose(matrix, matrix.T, rtol=1e-9, atol=0):
         raise MechanismError("the covariance must be finite, and the same above its diagonal as below")
     matrix = matrix / 2 + matrix.T / 2
-    sds = [positive("variance", variance) ** 0.5 for variance in np.diag(matrix).tolist()]
+    sds = [checked_positive("variance", variance) ** 0.5 for variance in np.diag(matrix).tolist()]
     correlation = matrix / np.outer(sds, sds)
     least = float(np.linalg.eigvalsh(correlation)[0])
     if least < LEAST_OWN:

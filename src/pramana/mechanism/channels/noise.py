@@ -18,8 +18,8 @@ from pramana.kernels.additive import (
     Geometric,
     Laplace,
     LatticeGaussian,
+    OccasionalNoise,
     Operator,
-    Sometimes,
     Uniform,
     laplace_stencil,
 )
@@ -67,7 +67,7 @@ class LaplaceNoise(AdditiveNoise):
     bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", positive("scale", self.scale))
+        object.__setattr__(self, "scale", checked_positive("scale", self.scale))
         object.__setattr__(self, "bounds", checked_bounds(self.bounds))
 
     @property
@@ -142,10 +142,10 @@ class GeometricNoise(AdditiveNoise):
     ) -> None:
         if (scale is None) == (alpha is None):
             raise MechanismError("GeometricNoise takes either a scale or alpha, which is exp(-step / scale)")
-        object.__setattr__(self, "step", positive("step", step))
+        object.__setattr__(self, "step", checked_positive("step", step))
         if alpha is not None and not (is_number(alpha) and 0 < alpha < 1):
             raise MechanismError(f"alpha={alpha!r} must lie between 0 and 1")
-        found = -self.step / np.log(alpha) if alpha is not None else positive("scale", scale)
+        found = -self.step / np.log(alpha) if alpha is not None else checked_positive("scale", scale)
         object.__setattr__(self, "scale", float(found))
         object.__setattr__(self, "bounds", checked_bounds(bounds, self.step))
         if self.step > COARSEST * self.scale:
@@ -249,7 +249,7 @@ class GaussianNoise(AdditiveNoise):
     bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sd", positive("sd", self.sd))
+        object.__setattr__(self, "sd", checked_positive("sd", self.sd))
         object.__setattr__(self, "bounds", checked_bounds(self.bounds))
 
     @property
@@ -296,8 +296,8 @@ class DiscreteGaussianNoise(AdditiveNoise):
     bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sd", positive("sd", self.sd))
-        object.__setattr__(self, "step", positive("step", self.step))
+        object.__setattr__(self, "sd", checked_positive("sd", self.sd))
+        object.__setattr__(self, "step", checked_positive("step", self.step))
         object.__setattr__(self, "bounds", checked_bounds(self.bounds, self.step))
         if self.sd < self.step:
             raise MechanismError(f"sd={self.sd:g} is below the step of {self.step:g}: use a finer step, or more noise")
@@ -366,7 +366,7 @@ class UniformNoise(AdditiveNoise):
     bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "width", positive("width", self.width))
+        object.__setattr__(self, "width", checked_positive("width", self.width))
         object.__setattr__(self, "bounds", checked_bounds(self.bounds))
 
     @property
@@ -470,8 +470,8 @@ class KeepOrNoise(AdditiveNoise):
         return out
 
     @property
-    def operator(self) -> Sometimes:
-        return Sometimes(self.keep, self.inner.operator)
+    def operator(self) -> OccasionalNoise:
+        return OccasionalNoise(self.keep, self.inner.operator)
 
     @property
     def epsilon(self) -> float:
@@ -549,7 +549,7 @@ class KeepOrNoise(AdditiveNoise):
         return {"channel": "keep_or_noise", "keep": self.keep, **inner}
 
 
-def positive(name: str, value: Any) -> float:
+def checked_positive(name: str, value: Any) -> float:
     """A number above zero that can be counted in steps."""
     if not (is_number(value) and np.isfinite(value) and value > 0):
         raise MechanismError(f"{name}={value!r} must be a positive number")

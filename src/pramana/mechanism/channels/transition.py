@@ -32,9 +32,9 @@ from pramana.mechanism.channels.uncertainty import (
     published_accuracy,
     refuse_chosen_by,
     refuse_singular,
-    tabulated,
     two_by_two,
     validated,
+    validation_table,
 )
 from pramana.mechanism.draws.keystream import Keystream
 
@@ -228,7 +228,7 @@ class TransitionMatrix(Channel):
                 "from_validation takes a table of counts, or sensitivity=(204, 242) and specificity=(71, 89)"
             )
         table = two_by_two(sensitivity, specificity) if counts is None else counts
-        known, array = tabulated(table, levels)
+        known, array = validation_table(table, levels)
         matrix, uncertainty = validated(known, array, prior)
         return cls.from_columns(known, matrix, kind=kind).measured(replace(uncertainty, internal=internal))
 

@@ -180,7 +180,7 @@ def _checked_counts(counts: Float, levels: tuple[Level, ...]) -> Float:
     return counts
 
 
-def tabulated(counts: object, levels: Sequence[Level] | None) -> tuple[tuple[Level, ...], Float]:
+def validation_table(counts: object, levels: Sequence[Level] | None) -> tuple[tuple[Level, ...], Float]:
     """Levels and counts (released, true) from an array, a pandas cross table, or a dictionary by true and released level."""
     import pandas as pd
 

@@ -23,7 +23,7 @@ from pramana.mechanism.channels.noise import (
     LaplaceNoise,
     UniformNoise,
     checked_bounds,
-    positive,
+    checked_positive,
 )
 from pramana.mechanism.channels.stratified import Stratified
 from pramana.mechanism.designs.request import ColumnRequest
@@ -141,7 +141,7 @@ def _strength(request: NoiseRequest) -> float:
     own = STRENGTHS[request.noise]
     given = request.options()[own]
     if given is not None:
-        return positive(own, given)
+        return checked_positive(own, given)
     if request.epsilon is None and request.rho is None:
         loss = {"scale": ", or epsilon and bounds", "sd": ", or rho and bounds"}.get(own, "")
         raise MechanismError(f"the strength of {request.noise} noise is not given: give {own}{loss}")
@@ -154,7 +154,7 @@ def _strength(request: NoiseRequest) -> float:
     span = bounds[1] - bounds[0]
     if request.epsilon is not None:
         return span / checked_epsilon(request.epsilon)
-    return span / float(np.sqrt(2 * positive("rho", request.rho)))
+    return span / float(np.sqrt(2 * checked_positive("rho", request.rho)))
 
 
 def _joint(request: NoiseRequest) -> JointGaussianNoise:

@@ -24,7 +24,7 @@ from pramana.mechanism.designs.merging import OTHER, merged, people
 
 FROM_EPSILON = ("randomized-response", "block-design", "best")
 LEVEL_LIMIT = 1000
-Shares: TypeAlias = "tuple[float, ...] | Mapping[Any, float] | Literal['data'] | None"
+GivenShares: TypeAlias = "tuple[float, ...] | Mapping[Any, float] | Literal['data'] | None"
 
 
 class ColumnRequest(ABC):
@@ -98,7 +98,7 @@ class Request(ColumnRequest):
     epsilon: float | None = None
     invariant: bool = False
     construction: str | None = None
-    frequencies: Shares = None
+    frequencies: GivenShares = None
     given: tuple[str, ...] = ()
     band: int | None = None
     blocks: tuple[tuple[Level, ...], ...] | None = None
@@ -332,7 +332,7 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def recoded(request: Request, values: Column) -> Column:
+def merged_values(request: Request, values: Column) -> Column:
     if not request.merged:
         return values
     return np.array([request.merged.get(_whole(v), v) for v in values.tolist()], dtype=object)
@@ -344,7 +344,7 @@ def _counted(request: Request, table: Table, rows: Bool) -> tuple[float, ...]:
     if not rows.any():
         raise DataError(f"column {request.name!r} has no value to count frequencies from: give frequencies")
     probe = TransitionMatrix.randomized_response(request.levels, 1.0)
-    columns = [recoded(request, table.column(name)[rows]) for name in request.columns]
+    columns = [merged_values(request, table.column(name)[rows]) for name in request.columns]
     codes = probe.encode(columns, request.columns)
     counts = np.bincount(codes, minlength=len(request.levels))
     return tuple((counts / counts.sum()).tolist())

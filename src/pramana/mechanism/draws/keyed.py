@@ -281,7 +281,7 @@ class Repeats:
 
 
 class Least:
-    """The smallest digests of the identifiers of a whole stream: files that share identifiers share these too."""
+    """The smallest digests of all identifiers of a stream, by which two files are known to share identifiers: they then share these too."""
 
     def __init__(self) -> None:
         self._words = np.empty(0, dtype=np.uint64)

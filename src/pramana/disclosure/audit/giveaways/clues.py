@@ -21,7 +21,7 @@ from pramana.arrays import Bool, Int
 from pramana.disclosure.audit.giveaways.columns import FEWEST, ClearColumn
 from pramana.disclosure.audit.giveaways.spelling import varies
 
-Kind = Literal["order", "identifier", "missingness", "spelling", "content"]
+ClueKind = Literal["order", "identifier", "missingness", "spelling", "content"]
 GROUPS = 50
 """Groups of a column of many numbers."""
 MOST_GAPS = 12
@@ -39,7 +39,7 @@ class Clue:
     where the codes depend on them.
     """
 
-    kind: Kind
+    kind: ClueKind
     sources: tuple[str, ...]
     what: str
     codes: Int
@@ -62,7 +62,7 @@ def factorized(codes: Int) -> Int:
     return np.where(codes < 0, -1, found - (found > gap))
 
 
-def crossed(left: Int, right: Int) -> Int:
+def both_clues(left: Int, right: Int) -> Int:
     """Codes of two clues together; -1 where either is."""
     both = left * (int(right.max(initial=0)) + 1) + right
     return factorized(np.where((left < 0) | (right < 0), -1, both))
@@ -245,7 +245,7 @@ def _missingness(held: dict[str, Int], contents: Sequence[Clue]) -> Iterator[Clu
         for clue in few:
             if name not in clue.sources:
                 what = f"whether {name!r} is missing, with {clue.what}"
-                yield Clue("missingness", (name, *clue.sources), what, crossed(held[name], clue.codes))
+                yield Clue("missingness", (name, *clue.sources), what, both_clues(held[name], clue.codes))
 
 
 def by_spelling(columns: Sequence[ClearColumn]) -> list[Clue]:
@@ -262,10 +262,10 @@ def _spelling(columns: Sequence[ClearColumn]) -> Iterator[Clue]:
     ]
     yield from single
     for a, b in combinations(single[:MOST_GAPS], 2):
-        yield Clue("spelling", a.sources + b.sources, f"{a.what} with {b.what}", crossed(a.codes + 1, b.codes + 1))
+        yield Clue("spelling", a.sources + b.sources, f"{a.what} with {b.what}", both_clues(a.codes + 1, b.codes + 1))
     if len(single) > 2:
         pattern = single[0].codes + 1
         for clue in single[1:]:
-            pattern = crossed(pattern, clue.codes + 1)
+            pattern = both_clues(pattern, clue.codes + 1)
         names = tuple(dict.fromkeys(name for clue in single for name in clue.sources))
         yield Clue("spelling", names, f"the spelling of {len(names)} column(s)", pattern)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pramana.arrays import Bool, Column, Float, Int
-from pramana.disclosure.audit.giveaways.nesting import plain
+from pramana.disclosure.audit.giveaways.nesting import plain_type
 from pramana.disclosure.audit.giveaways.spelling import in_memory
 
 FEWEST = 4
@@ -53,7 +53,7 @@ class ClearColumn:
     @staticmethod
     def of(name: str, array: pa.ChunkedArray, spelled: Mapping[str, Int] | None = None) -> ClearColumn:
         """From Arrow; text that reads as numbers or times (a CSV file) keeps its text, and gets its numbers in `numbers`."""
-        array = plain(array)
+        array = plain_type(array)
         made = _of(name, array)
         return replace(made, spelled=in_memory(array) if spelled is None else spelled)
 

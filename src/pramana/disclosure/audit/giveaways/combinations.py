@@ -30,14 +30,14 @@ KEPT = 12
 
 
 @dataclass(frozen=True)
-class Found:
+class TellingCombinations:
     """The most telling combinations, and how many were tried."""
 
     clues: list[Clue]
     tried: int
 
 
-def together(columns: Sequence[ClearColumn], secret: Secret) -> Found:
+def together(columns: Sequence[ClearColumn], secret: Secret) -> TellingCombinations:
     """Pairs and triples of columns that tell more of the truth than each of their parts."""
     clues: list[Clue] = []
     tried = 0
@@ -49,7 +49,7 @@ def together(columns: Sequence[ClearColumn], secret: Secret) -> Found:
         scores = [_score([codes for _, codes in some], secret) for some in sets]
         best = np.argsort(scores, kind="stable")[::-1][:KEPT]
         clues += [_clue(sets[k]) for k in best]
-    return Found(clues, tried)
+    return TellingCombinations(clues, tried)
 
 
 def _within(coded: Sequence[tuple[str, Int]], many: int) -> Iterator[tuple[tuple[str, Int], ...]]:

@@ -29,7 +29,7 @@ class Parts:
 def parts(name: str, array: pa.ChunkedArray) -> Parts:
     """The parts of a nested column, those nearest to its surface first; none of any other."""
     held: dict[str, pa.ChunkedArray] = {}
-    waiting, complete = deque([(name, plain(array), 0)]), True
+    waiting, complete = deque([(name, plain_type(array), 0)]), True
     while waiting:
         label, inner, depth = waiting.popleft()
         if not pa.types.is_nested(inner.type):
@@ -38,18 +38,18 @@ def parts(name: str, array: pa.ChunkedArray) -> Parts:
         new = list(islice(_inside(label, inner), room + 1))
         complete &= len(new) <= room and _whole(inner)
         for key, part in new[:room]:
-            held[key] = plain(part)
+            held[key] = plain_type(part)
             waiting.append((key, held[key], depth + 1))
     return Parts(held, complete)
 
 
-def plain(array: pa.ChunkedArray) -> pa.ChunkedArray:
+def plain_type(array: pa.ChunkedArray) -> pa.ChunkedArray:
     """The same values in a type that says nothing of how they are stored."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
-        return plain(pa.chunked_array([chunk.storage for chunk in array.chunks], kind.storage_type))
+        return plain_type(pa.chunked_array([chunk.storage for chunk in array.chunks], kind.storage_type))
     if pa.types.is_dictionary(kind):
-        return plain(array.cast(kind.value_type))
+        return plain_type(array.cast(kind.value_type))
     if pa.types.is_string_view(kind):
         return array.cast(pa.large_string())
     if pa.types.is_binary_view(kind):

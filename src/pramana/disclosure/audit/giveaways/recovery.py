@@ -11,6 +11,8 @@ import numpy as np
 from pramana.arrays import Bool, Float, Int
 from pramana.disclosure.audit.giveaways.clues import Clue
 
+PASSES = 2
+"""Times that every clue of an additive model is fitted."""
 SHRINK = 1.0
 """Records by which every count is drawn towards what is expected anyway."""
 SURE, COMMON = 0.99, 0.6
@@ -87,9 +89,9 @@ def _overall(secret: Secret, direction: int) -> Float:
     return np.tile(shares, (secret.true.size, 1))
 
 
-def with_content(secret: Secret, clues: Sequence[Clue], passes: int = 2) -> Known:
+def with_content(secret: Secret, clues: Sequence[Clue]) -> Known:
     """An additive model: one factor a value of every clue, each fitted in turn and kept where it helps the other half."""
-    return _known(secret, [_fitted(secret, clues, direction, passes) for direction in (0, 1)])
+    return _known(secret, [_fitted(secret, clues, direction) for direction in (0, 1)])
 
 
 def _known(secret: Secret, priors: Sequence[Float]) -> Known:
@@ -98,11 +100,11 @@ def _known(secret: Secret, priors: Sequence[Float]) -> Known:
     return Known((first[0], second[0]), (first[1], second[1]), right)
 
 
-def _fitted(secret: Secret, clues: Sequence[Clue], direction: int, passes: int) -> Float:
+def _fitted(secret: Secret, clues: Sequence[Clue], direction: int) -> Float:
     prior = _overall(secret, direction)
     learn, score = secret.sides(direction)
     loss = _loss(prior[score], secret.true[score])
-    for _ in range(passes):
+    for _ in range(PASSES):
         for clue in clues:
             factors, place = _factors(secret, prior[learn], clue.of(direction), direction)
             tried = prior * factors[place]

@@ -109,6 +109,20 @@ class Encoding(ReportChannel):
         return {"channel": channel, "kind": self.kind, "levels": list(self.levels), **parameters, **own}
 
 
+class EncodingOfLoss(Encoding):
+    """An encoding whose reports are likelier by e^ε under the levels that they support."""
+
+    loss: float
+
+    @property
+    def odds(self) -> tuple[float, float]:
+        return 1.0, math.exp(-self.loss)
+
+    @property
+    def epsilon(self) -> float:
+        return self.loss
+
+
 def _distinct(support: Bool) -> tuple[Int, Int]:
     """The number of each row's pattern (n,), and where each pattern occurs first."""
     import pandas as pd

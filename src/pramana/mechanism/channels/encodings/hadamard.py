@@ -12,13 +12,13 @@ from pramana.arrays import Bool, Column, Columns, Int
 from pramana.frames import Kind, Level
 from pramana.mechanism.channel import Document
 from pramana.mechanism.channels.checks import checked_epsilon
-from pramana.mechanism.channels.encodings.encoding import Encoding, coin, heads
+from pramana.mechanism.channels.encodings.encoding import EncodingOfLoss, coin, heads
 from pramana.mechanism.channels.reports import whole_numbers
 from pramana.mechanism.draws.keystream import Keystream
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class HadamardResponse(Encoding):
+class HadamardResponse(EncodingOfLoss):
     """A number from 0 to S − 1, S the smallest power of two above the number of levels, in a column with the variable's name.
 
     Of Acharya, Sun and Zhang (2019), in its form for high privacy. Level k (from 0) has row k + 1 of Sylvester's matrix,
@@ -61,14 +61,6 @@ class HadamardResponse(Encoding):
     def false_hit(self) -> float:
         """Rows of H are orthogonal: half of the columns with +1, and half of those with −1, have +1 in any other row."""
         return 0.5
-
-    @property
-    def odds(self) -> tuple[float, float]:
-        return 1.0, math.exp(-self.loss)
-
-    @property
-    def epsilon(self) -> float:
-        return self.loss
 
     def perturb(self, encoded: Column, context: Columns, stream: Keystream) -> Int:  # noqa: ARG002
         """Bits of the report are drawn evenly but for one, at the lowest 1 of the row's number, which gives the sign that was drawn."""

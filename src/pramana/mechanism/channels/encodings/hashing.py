@@ -15,7 +15,7 @@ from pramana.errors import DataError, MechanismError
 from pramana.frames import Kind, Level
 from pramana.mechanism.channel import Document
 from pramana.mechanism.channels.checks import checked_epsilon
-from pramana.mechanism.channels.encodings.encoding import Encoding, refuse_no_text
+from pramana.mechanism.channels.encodings.encoding import EncodingOfLoss, refuse_no_text
 from pramana.mechanism.channels.matrix_forms import Mixture
 from pramana.mechanism.channels.reports import refuse_report, whole_numbers
 from pramana.mechanism.draws.keystream import Keystream
@@ -30,7 +30,7 @@ Hash = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class LocalHashing(Encoding):
+class LocalHashing(EncodingOfLoss):
     """The level's number (from 0) hashed to one of g values by xxh32 with the person's seed, which goes through a randomised response.
 
     OLH of Wang and others (2017); the hash is that of multi-freq-ldpy, `xxh32(str(number), seed) % g`. A report is a seed and a value: text
@@ -79,14 +79,6 @@ class LocalHashing(Encoding):
     def false_hit(self) -> float:
         """Another level's hash is even over the buckets, whatever the value reported."""
         return 1 / self.buckets
-
-    @property
-    def odds(self) -> tuple[float, float]:
-        return 1.0, math.exp(-self.loss)
-
-    @property
-    def epsilon(self) -> float:
-        return self.loss
 
     @property
     def texts(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from pramana.errors import MechanismError, listing, quoted
 from pramana.frames import Kind, Level, checked_levels
 from pramana.mechanism.channel import Document
 from pramana.mechanism.channels.checks import checked_epsilon
-from pramana.mechanism.channels.encodings.encoding import Encoding, bits_in_columns, coin, heads, refuse_no_text
+from pramana.mechanism.channels.encodings.encoding import EncodingOfLoss, bits_in_columns, coin, heads, refuse_no_text
 from pramana.mechanism.channels.reports import refuse_report
 from pramana.mechanism.draws.keystream import Keystream
 
@@ -21,7 +21,7 @@ SEPARATOR = "|"
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class SubsetSelection(Encoding):
+class SubsetSelection(EncodingOfLoss):
     """A set of `size` levels, with the true one among them with probability size·e^ε / (size·e^ε + K − size), else drawn evenly.
 
     Of Ye and Barg (2018) and Wang and others (2016). A report is text, the levels of the set with | between them, or lies in a 0/1
@@ -73,14 +73,6 @@ class SubsetSelection(Encoding):
     @property
     def false_hit(self) -> float:
         return (self.size - self.hit) / (len(self.levels) - 1)
-
-    @property
-    def odds(self) -> tuple[float, float]:
-        return 1.0, math.exp(-self.loss)
-
-    @property
-    def epsilon(self) -> float:
-        return self.loss
 
     @property
     def texts(self) -> tuple[str, ...]:
