@@ -78,7 +78,7 @@ def made_positive(covariance: Float) -> tuple[Float, int]:
 
     Parameters are scaled to variances of the same size first, so that their units do not matter.
 
-    >>> positive(np.array([[1.0, 2.0], [2.0, 1.0]]))
+    >>> made_positive(np.array([[1.0, 2.0], [2.0, 1.0]]))
     (array([[1.5, 1.5],
            [1.5, 1.5]]), 1)
     """

@@ -219,7 +219,7 @@ def climbed(method: Likelihood, task: Task, few: Task, robust: bool) -> tuple[Cl
     climber = streamed(method, task, few, robust)
     model = climber.sample
     tried = explored(model, few.start, root=lambda: _reverted(few), scale=worth(few.sampling))
-    clear = not tried.doubtful or climber.is_clear()
+    clear = not tried.doubtful or few.table.n == task.sampling.rows or climber.is_clear()
     starts = tried.finalists(worth(few.sampling), clear)
     if clear:
         tops, ends = climber.climbed(starts)
