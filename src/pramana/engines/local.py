@@ -15,8 +15,9 @@ from pramana.blas import cores, one_blas_thread
 from pramana.engines.engine import Engine
 from pramana.engines.sampling import Sampling
 from pramana.engines.totals import Totals
+from pramana.errors import SolveError
 from pramana.estimating.collinearity import Rank
-from pramana.estimating.equation import Equation, Note, Solve
+from pramana.estimating.equation import Equation, Note
 from pramana.frames import Table
 from pramana.kernels.blocks import add_by_group, by_group, gram
 from pramana.kernels.leverage import (
@@ -362,8 +363,16 @@ class LocalEngine(Engine):
         return self.equation.direct.inverted(scores, self._moments(self.own)[0])
 
     def start(self, weights: HeldWeights, solve: Callable[[Engine, Any], Float]) -> Float:
-        easier: Solve = lambda equation: solve(self.over(equation), weights)  # noqa: E731
-        return self.equation.start(weights.values[0], easier)
+        first, own = self.equation.first, weights.values[0]
+        if first is None:
+            return self.equation.start(own)
+        try:
+            found = solve(self.over(first.equation), weights)
+        except SolveError:
+            if first.needed:
+                raise
+            return self.equation.start(own)
+        return first.completed(found, np.empty(0) if first.sums is None else first.sums(found, own))
 
     def pilot(self) -> LocalEngine | None:
         """Every so many-th record, on which a first root is found when there are very many; None elsewhere."""

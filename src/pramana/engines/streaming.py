@@ -16,7 +16,7 @@ from pramana.engines.local import LocalEngine, SampledBlock, added
 from pramana.engines.totals import Totals
 from pramana.errors import PramanaError, SolveError, quoted_terms
 from pramana.estimating.collinearity import Rank
-from pramana.estimating.equation import Equation
+from pramana.estimating.equation import Equation, FirstStage
 from pramana.frames.workers import Threads, Workers
 from pramana.kernels.streams import multipliers
 
@@ -299,15 +299,15 @@ class StreamEngine(LocalEngine):
 
     def start(self, weights: Any, solve: Callable[[Engine, Any], Float]) -> Float:
         assert self.few is not None
-        if self.equation.first is None or weights is not self.own:
+        first = self.equation.first
+        if first is None or first.sums is None or weights is not self.own:
             return self.few.start(self.few.own, solve)
-        first = self._changed(lambda equation: equation.first or equation)
+        whole = self._changed(lambda equation: _first(equation).equation)
         try:
-            found = solve(first, first.own)
+            found = solve(whole, whole.own)
         except SolveError:
             return self.few.start(self.few.own, solve)
-        sums = self.summed(lambda b: b.equation.first_sums(found, b.sampling.row_weights))
-        return self.equation.completed(found, sums)
+        return first.completed(found, self.summed(lambda b: _sums_at_first(b, found)))
 
     def pilot(self) -> LocalEngine | None:
         return self.few
@@ -371,6 +371,17 @@ class _Together:
 
     def __add__(self, other: _Together) -> _Together:
         return _Together(tuple(a + b for a, b in zip(self.ranks, other.ranks, strict=True)))
+
+
+def _first(equation: Equation) -> FirstStage:
+    assert equation.first is not None
+    return equation.first
+
+
+def _sums_at_first(block: SampledBlock, root: Float) -> Float:
+    sums = _first(block.equation).sums
+    assert sums is not None
+    return sums(root, block.sampling.row_weights)
 
 
 def _mean_one(sums: Float, units: float) -> Float:

@@ -178,8 +178,21 @@ class Ascent(ABC):
         no finite root exists."""
 
 
-Solve: TypeAlias = Callable[["Equation"], Float]
-"""The root of another equation over the same records, or a SolveError."""
+@dataclass(frozen=True)
+class FirstStage:
+    """An easier equation over the same records, from whose root a search starts.
+
+    Attributes
+    ----------
+    sums : (root, row weights) ↦ sums over the records; those of two blocks add. None where the root is enough, be it that of some of the records.
+    completed : (root, sums, or no numbers) ↦ a starting value (d,), or a SolveError that says why there is no other root.
+    needed : without its root there is none of the whole.
+    """
+
+    equation: Equation
+    sums: Callable[[Float, Float], Float] | None = None
+    completed: Callable[[Float, Float], Float] = lambda root, _: root
+    needed: bool = False
 
 
 class Equation(ABC):
@@ -239,22 +252,14 @@ class Equation(ABC):
         """With what an equation of other records has `learned`."""
         return self
 
-    def start(self, weights: Float, solve: Solve) -> Float:  # noqa: ARG002
-        """A starting value (d,), perhaps from the root of an easier equation."""
-        return np.zeros(self.d)
-
     @property
-    def first(self) -> Equation | None:
-        """The easier equation from whose root `completed` makes a starting value, or None."""
+    def first(self) -> FirstStage | None:
+        """What is solved before, or None."""
         return None
 
-    def first_sums(self, beta: Float, weights: Float) -> Float:
-        """Sums over the records at the root of `first`, from which the other starting values follow."""
-        raise NotImplementedError("an equation without a first stage has nothing to complete")
-
-    def completed(self, beta: Float, sums: Float) -> Float:
-        """A starting value (d,) from the root of `first`, and those sums over all records."""
-        raise NotImplementedError("an equation without a first stage has nothing to complete")
+    def start(self, weights: Float) -> Float:  # noqa: ARG002
+        """A starting value (d,) where nothing was solved before."""
+        return np.zeros(self.d)
 
     @property
     def direct(self) -> Direct | None:

@@ -8,7 +8,6 @@ slopes ((ΣK)²), never over all combinations. Gaussian with identity link first
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Float, Int
-from pramana.errors import SolveError
-from pramana.estimating.equation import About, Equation, Solve, paired
+from pramana.estimating.equation import About, Equation, FirstStage, paired
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.generalized_linear import GeneralizedLinear
 from pramana.estimating.records import ResponseMoments, softened
@@ -184,7 +182,7 @@ class FactoredLinear(Equation):
     def under(self, records: FactoredRecords) -> FactoredLinear:
         return FactoredLinear(self.function, records)
 
-    def start(self, weights: Float, solve: Solve) -> Float:  # noqa: ARG002
+    def start(self, weights: Float) -> Float:
         """One step from zero lands on the root: the equation is linear."""
         score, slope = self.score_and_slope(np.zeros((1, self.records.d)), weights[None])
         try:
@@ -320,12 +318,13 @@ class FactoredLog(Equation):
     def under(self, records: FactoredRecords) -> FactoredLog:
         return replace(self, records=records)
 
-    def start(self, weights: Float, solve: Solve) -> Float:  # noqa: ARG002
-        """From the root of Poisson's score for the inverse Gaussian, as in `PredictorEquation`; elsewhere from coefficients
-        whose linear predictor is about constant at the log of the mean response."""
-        if self.power == 3:
-            with suppress(SolveError):
-                return solve(replace(self, power=1.0))
+    @property
+    def first(self) -> FirstStage | None:
+        """Poisson's score for the inverse Gaussian, as in `PredictorEquation`."""
+        return FirstStage(replace(self, power=1.0)) if self.power == 3 else None
+
+    def start(self, weights: Float) -> Float:  # noqa: ARG002
+        """Coefficients whose linear predictor is about constant at the log of the mean response."""
         x = self.records.design
         mean = float(self.records.response.first.mean())
         target = self.function.family.start(mean) - self.records.offset

@@ -15,7 +15,7 @@ import numpy as np
 
 from pramana.arrays import Columns, Float
 from pramana.errors import DataError, FormulaError, listing
-from pramana.estimating.equation import About, Equation, Solve, central_slopes
+from pramana.estimating.equation import About, Equation, central_slopes
 from pramana.estimating.records import Records, broadcast
 from pramana.frames import Schema, Table
 
@@ -360,7 +360,7 @@ class NodeEquation(Equation):
     def initial(self) -> Float:
         return self.function.start_at()
 
-    def start(self, weights: Float, solve: Solve) -> Float:  # noqa: ARG002
+    def start(self, weights: Float) -> Float:  # noqa: ARG002
         return self.initial
 
     def influence(self, beta: Float) -> Float:

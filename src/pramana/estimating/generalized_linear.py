@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -11,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Column, Float, Int
-from pramana.errors import DataError, SolveError, quoted
+from pramana.errors import DataError, quoted
 from pramana.estimating.collinearity import judge_collinear, refuse_extreme
-from pramana.estimating.equation import About, Ascent, Equation, Quotients, Solve
+from pramana.estimating.equation import About, Ascent, Equation, FirstStage, Quotients
 from pramana.estimating.families import FAMILIES, Family
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.products import FromColumns, Part, ProductDesign
@@ -240,15 +239,7 @@ class PredictorEquation(Equation):
             return None
         return backend.compiled()
 
-    def start(self, weights: Float, solve: Solve) -> Float:  # noqa: ARG002
-        """From the root of an easier equation where there is one, and elsewhere of the same mean for everybody."""
-        easier = self._easier
-        if easier is not None:
-            with suppress(SolveError):
-                return solve(easier)
-        return self._flat()
-
-    def _flat(self) -> Float:
+    def start(self, weights: Float) -> Float:  # noqa: ARG002
         """Coefficients whose linear predictor is about constant at the link of the mean response."""
         first = self._moments()[0]
         mean = float(np.sum(self.records.weights.T * first) / self.n) if len(first) > 1 else float(first.mean())
@@ -261,13 +252,13 @@ class PredictorEquation(Equation):
             return np.zeros(self.d)
 
     @property
-    def _easier(self) -> PredictorEquation | None:
-        """An equation for the same mean from whose root to start: the score y/μ² − 1/μ of an inverse Gaussian turns back
-        towards zero where μ exceeds 2y, and would lead Newton to infinity."""
+    def first(self) -> FirstStage | None:
+        """An equation for the same mean: the score y/μ² − 1/μ of an inverse Gaussian turns back towards zero where μ exceeds 2y, and would
+        lead Newton to infinity."""
         if self.family.name != "inverse-gaussian":
             return None
         model = replace(self.function, family=FAMILIES["poisson", "log"])
-        return PredictorEquation(model, self.records, self.design, self.offset, self.responses)
+        return FirstStage(PredictorEquation(model, self.records, self.design, self.offset, self.responses))
 
     @property
     def ascent(self) -> Ascent | None:

@@ -12,15 +12,13 @@ reversions of g, t_j g and t_j t_l g for a few functions g of η alone:
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from pramana.arrays import Column, Float, Int
-from pramana.errors import SolveError
-from pramana.estimating.equation import About, Equation, Note, Solve, paired
+from pramana.estimating.equation import About, Equation, FirstStage, Note, paired
 from pramana.estimating.generalized_linear import GeneralizedLinear, PredictorEquation
 from pramana.estimating.noisy_curves import (
     IdentityCurve,
@@ -167,11 +165,12 @@ class NoisyLinear(Equation):
         naive = replace(self.naive, records=records, part=False, compact=None)
         return NoisyLinear(naive, records, self.columns, self.tilts)
 
-    def start(self, weights: Float, solve: Solve) -> Float:
-        """The root of the naive equation, or where that one starts."""
-        with suppress(SolveError):
-            return solve(self.naive)
-        return self.naive.start(weights, solve)
+    @property
+    def first(self) -> FirstStage:
+        return FirstStage(self.naive)
+
+    def start(self, weights: Float) -> Float:
+        return self.naive.start(weights)
 
     def remarks(self, beta: Float, weights: Float, covariance: Float, squares: Float) -> list[Note]:  # noqa: ARG002
         return [*self._coarser(beta), *drowned(self.records, weights)]

@@ -19,7 +19,7 @@ import numpy as np
 
 from pramana.arrays import Columns, Float
 from pramana.errors import FormulaError, SolveError, listing
-from pramana.estimating.equation import About, Equation, Note, Solve, central_slopes
+from pramana.estimating.equation import About, Equation, Note, central_slopes
 from pramana.estimating.function import CallableFunction, NodeEquation
 from pramana.estimating.noisy import NoisyRecords, drowned
 from pramana.kernels.additive import Operator, laplace_stencil, stencil_weights
@@ -70,8 +70,8 @@ class NoisyFunction(Equation):
     def under(self, records: NoisyRecords) -> NoisyFunction:
         return NoisyFunction(NodeEquation(self.function, records), records)
 
-    def start(self, weights: Float, solve: Solve) -> Float:
-        return self.naive.start(weights, solve)
+    def start(self, weights: Float) -> Float:
+        return self.naive.start(weights)
 
     def remarks(self, beta: Float, weights: Float, covariance: Float, squares: Float) -> list[Note]:  # noqa: ARG002
         return drowned(self.records, weights)

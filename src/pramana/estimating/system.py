@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.errors import SolveError
 from pramana.estimating.collinearity import refuse_collinear
-from pramana.estimating.equation import About, Equation, Note, Solve, central_slopes
+from pramana.estimating.equation import About, Equation, FirstStage, Note, central_slopes
 from pramana.estimating.function import EstimatingFunction
 from pramana.estimating.records import Records
 from pramana.kernels.blocks import gram
@@ -214,24 +212,16 @@ class StackedEquation(Equation):
     def taught(self, by: StackedEquation) -> StackedEquation:
         return replace(self, system=by.system)
 
-    def start(self, weights: Float, solve: Solve) -> Float:
-        first, found = self.first, None
-        if first is not None:
-            with suppress(SolveError):
-                found = solve(first)
-        if found is None:
-            return self.system.start(self.arrays, self._signed(weights))
-        return self.completed(found, self.first_sums(found, weights))
-
     @property
-    def first(self) -> Equation | None:
-        return None if self.system.first is None else self.system.first.equation(self.records)
+    def first(self) -> FirstStage | None:
+        system = self.system
+        if system.first is None:
+            return None
+        sums: Callable[[Float, Float], Float] = lambda beta, w: system.first_sums(beta, self.arrays, self._signed(w))  # noqa: E731
+        return FirstStage(system.first.equation(self.records), sums, system.completed)
 
-    def first_sums(self, beta: Float, weights: Float) -> Float:
-        return self.system.first_sums(beta, self.arrays, self._signed(weights))
-
-    def completed(self, beta: Float, sums: Float) -> Float:
-        return self.system.completed(beta, sums)
+    def start(self, weights: Float) -> Float:
+        return self.system.start(self.arrays, self._signed(weights))
 
     def remarks(self, beta: Float, weights: Float, covariance: Float, squares: Float) -> list[Note]:  # noqa: ARG002
         return self.system.remarks(

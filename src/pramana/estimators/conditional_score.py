@@ -14,7 +14,7 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.errors import FormulaError
 from pramana.estimating import EstimatingFunction, GeneralizedLinear
-from pramana.estimating.equation import About, Equation, Note, Solve
+from pramana.estimating.equation import About, Equation, FirstStage, Note
 from pramana.estimating.noisy import NoisyLinear, NoisyRecords, crossed
 from pramana.estimators.method import Binding, EquationMethod
 from pramana.estimators.noise import closed_form
@@ -49,8 +49,12 @@ class ConditionalEquation(Equation):
     def under(self, records: Any) -> ConditionalEquation:
         return ConditionalEquation(self.noisy.under(records))
 
-    def start(self, weights: Float, solve: Solve) -> Float:
-        return self.noisy.start(weights, solve)
+    @property
+    def first(self) -> FirstStage | None:
+        return self.noisy.first
+
+    def start(self, weights: Float) -> Float:
+        return self.noisy.start(weights)
 
     def remarks(self, beta: Float, weights: Float, covariance: Float, squares: Float) -> list[Note]:
         return self.noisy.remarks(beta, weights, covariance, squares)

@@ -16,7 +16,7 @@ import numpy as np
 from pramana.arrays import Float, Int
 from pramana.errors import PramanaError, listing, quoted
 from pramana.estimating import Equation
-from pramana.estimating.equation import About, Note, Solve, paired
+from pramana.estimating.equation import About, FirstStage, Note, paired
 from pramana.kernels.blocks import by_group
 
 
@@ -138,8 +138,9 @@ class Stack(Equation):
         inner, *pinned = (part.learned(weights, size) for part in (self.inner, *self.pinned))
         return replace(self, inner=inner, pinned=tuple(pinned))
 
-    def start(self, weights: Float, solve: Solve) -> Float:  # noqa: ARG002
-        return self.started(solve(self.inner))
+    @property
+    def first(self) -> FirstStage:
+        return FirstStage(self.inner, completed=lambda own, _: self.started(own), needed=True)
 
     def started(self, own: Float) -> Float:
         """A starting value of the whole stack (d,) from one for the parameters of the question."""
