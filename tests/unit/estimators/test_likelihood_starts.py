@@ -204,6 +204,23 @@ def test_a_best_maximum_that_one_climb_alone_found_says_so() -> None:
     assert higher.log_likelihood > found.log_likelihood + 50
 
 
+@pytest.mark.parametrize("seed", [2, 3])
+def test_climbs_that_no_longer_rise_are_given_up(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts of 1 and 100 parted by x: some starts lead to where no step of EM rises, and thousands of them were tried there."""
+    from pramana.estimators.likelihood.observed import ObservedLikelihood
+
+    asked: list[Any] = []
+    look = ObservedLikelihood.evaluate
+    monkeypatch.setattr(ObservedLikelihood, "evaluate", lambda self, theta: asked.append(theta) or look(self, theta))
+    rng = np.random.default_rng(seed)
+    shares = 0.5 ** np.arange(5)
+    code, x = rng.choice(5, 120, p=shares / shares.sum()), rng.normal(size=120)
+    mechanism = pr.Mechanism({"z": pr.TransitionMatrix.randomized_response(LEVELS, keep=0.7)})
+    data = mechanism.perturb({"z": np.array(LEVELS)[code], "x": x, "y": np.where(x > 0, 100, 1)}, seed=seed)
+    assert fitted("y ~ z + x", data, mechanism, family="poisson").estimate[-1] > 1
+    assert 500 < len(asked) < 5000
+
+
 def noisy_response(seed: int, n: int, keep: float, intercept: float) -> tuple[dict[str, Any], pr.Mechanism]:
     rng = np.random.default_rng(seed)
     x, w = rng.normal(size=n), rng.standard_t(2, size=n)

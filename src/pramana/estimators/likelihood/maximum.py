@@ -65,7 +65,7 @@ class Likelihood(Method):
     perturbed covariates is estimated along; a perturbed response alone needs none. Under strong noise the likelihood can
     have several maxima: then up to 54 starts are tried (`starts.py`), the best maximum is kept, and another within reach is
     named in a diagnostic. With `start=` in `fit` the climb begins there alone. Of records that are read in blocks, starts are tried on a
-    sample, and the best of its maxima are climbed to over all records (`climbing.py`). After Woo and Slavković (2012, 2015),
+    sample, and the best of its maxima are climbed to over all records; where these leave a doubt, all starts are (`climbing.py`). After Woo and Slavković (2012, 2015),
     and for linear models van den Hout and Kooiman (2006).
 
     Parameters
