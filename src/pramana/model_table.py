@@ -71,15 +71,15 @@ class Model:
             known = {k: v for k, v in document.items() if isinstance(v, str) and k[:1].isupper()}
             facts = _facts(known, float(document["n"]), str(document["method"]), str(document["inference"]))
             found = [(str(d["severity"]), str(d["message"])) for d in document["diagnostics"]]
+            free = frozenset(map(str, document.get("free", ())))
+            names = dict(zip(rows, map(str, document.get("exponentials", rows)), strict=False))
         except (KeyError, TypeError, ValueError, AttributeError):
             raise PramanaError(
                 f"{name} is no result: write one with `pramana fit ... -f json`, or json.dumps(result.to_dict())"
             ) from None
-        free = frozenset(map(str, document.get("free", ())))
         if exponentiate and not log and not ratios:
             raise PramanaError(f"{name} holds no logarithms: exponentiate makes ratios of these alone")
         if exponentiate and not ratios:
-            names = dict(zip(rows, map(str, document.get("exponentials", rows)), strict=False))
             rows = {n: rows[t] if t in free else _exponentiated(n, rows[t]) for t, n in names.items()}
         remarks = tuple(f"{severity}: {message}" for severity, message in found if severity != "info")
         return cls(rows, level, facts, remarks, frozenset(rows) - free if exponentiate or ratios else frozenset())

@@ -30,6 +30,10 @@ _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM
 }
 
 
+_OF_HOSTS = ("idna", "punycode")
+"""Encodings of names of hosts, in which no file is written."""
+
+
 @dataclass(frozen=True)
 class Dialect:
     r"""How the text of a CSV file is written.
@@ -188,9 +192,12 @@ def description(dialect: Dialect) -> dict[str, str]:
 def _codec(name: str) -> str:
     try:
         "a".encode(name)
-        return codecs.lookup(name).name
-    except (LookupError, UnicodeError, ValueError):
-        raise PramanaError(f"encoding {name!r} is unknown: use utf-8, cp1252, utf-16 or another of Python's") from None
+        known = codecs.lookup(name).name
+    except (LookupError, UnicodeError, ValueError, TypeError):
+        known = ""
+    if not known or known in _OF_HOSTS:
+        raise PramanaError(f"encoding {name!r} is unknown: use utf-8, cp1252, utf-16 or another of Python's")
+    return known
 
 
 def _found(path: Path, stated: Mapping[str, str]) -> Dialect:

@@ -102,6 +102,10 @@ def test_what_is_wrong_is_said(folder: Path) -> None:
     (folder / "text.json").write_text(json.dumps({"a": 1}))
     assert "'odd.json' is no result" in refused("odd.json")
     assert "'text.json' is no result" in refused("text.json")
+    whole = json.loads((folder / "work.json").read_text())
+    for key in ("free", "exponentials"):
+        (folder / "odd.json").write_text(json.dumps({**whole, key: 5}))
+        assert "'odd.json' is no result" in refused("odd.json", "--exponentiate")
     assert "does not exist" in refused("none.json")
     assert "--names has 1 names, and there are 2 models" in refused("short.json", "long.json", "--names", "A")
     assert "tell them apart with --names" in refused("short.json", "short.json")

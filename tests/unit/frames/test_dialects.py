@@ -137,9 +137,12 @@ def test_what_is_stated_holds(
         ({"quote": "«"}, "quote '«' cannot be read: use one of .* none"),
         ({"encoding": "utf-99"}, "encoding 'utf-99' is unknown"),
         ({"encoding": "base64"}, "encoding 'base64' is unknown"),
+        ({"encoding": "idna"}, "encoding 'idna' is unknown"),
+        ({"encoding": "punycode"}, "encoding 'punycode' is unknown"),
+        ({"encoding": 5}, "encoding 5 is unknown"),
     ],
 )
-def test_a_dialect_that_cannot_be_is_refused(given: dict[str, str], message: str, tmp_path: Path) -> None:
+def test_a_dialect_that_cannot_be_is_refused(given: dict[str, Any], message: str, tmp_path: Path) -> None:
     for call in (lambda: Dialect(**given), lambda: Dialect.detect(write(tmp_path, "a\n1\n"), **given)):
         with pytest.raises(pr.PramanaError, match=message):
             call()
