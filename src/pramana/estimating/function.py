@@ -154,6 +154,21 @@ class Question(ABC):
         return None
 
 
+class ColumnQuestion(Question):
+    """A question about one column, of everyone or within the cells of others."""
+
+    if TYPE_CHECKING:  # to be read; a subclass has fields
+
+        @property
+        def column(self) -> str: ...
+        @property
+        def by(self) -> tuple[str, ...]: ...
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return (self.column, *self.by)
+
+
 @dataclass(frozen=True)
 class CallableFunction(EstimatingFunction, Question):
     """A user's own U. See `from_callable`."""
