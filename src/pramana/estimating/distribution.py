@@ -276,6 +276,7 @@ class Functional(ABC):
 
     Attributes
     ----------
+    name : of the parameter, without its domain.
     plausible : smallest and largest value that makes sense, or None.
     reason : why the parameter may not exist, for the error.
     """
@@ -283,13 +284,15 @@ class Functional(ABC):
     if TYPE_CHECKING:  # to be read; a subclass has a field or a property
 
         @property
+        def name(self) -> str: ...
+        @property
         def plausible(self) -> tuple[float, float] | None: ...
         @property
         def reason(self) -> str: ...
 
-    @abstractmethod
     def names(self, domains: tuple[str, ...]) -> tuple[str, ...]:
-        """Names of the parameters (d)."""
+        """Names of the parameters (d): one for each domain by default."""
+        return tuple(f"{self.name}[{d}]" for d in domains) or (self.name,)
 
     @abstractmethod
     def solve(self, measure: Distribution, weights: Float) -> Float:
@@ -299,9 +302,9 @@ class Functional(ABC):
     def pieces(self, measure: Distribution, beta: Float, reference: Float) -> list[tuple[int | None, Float]]:
         """For each parameter its domain (None is everyone) and ψ on the support (S,), linearised at the reference weights."""
 
-    @abstractmethod
-    def slope(self, measure: Distribution, beta: Float, weights: Float) -> Float:
-        """Σ w ∂ψ (d, d)."""
+    def slope(self, measure: Distribution, beta: Float, weights: Float) -> Float:  # noqa: ARG002
+        """Σ w ∂ψ (d, d); by default of a ψ that is something less β in each domain."""
+        return -np.diag([float(measure.masses(weights[None], g).sum()) for g in range(measure.count)])
 
     def outer(self, measure: Distribution, beta: Float, reference: Float, weights: Float) -> Float:
         """Reverted Σ w ψψᵀ (d, d). Different domains do not overlap; everyone overlaps with each of them."""

@@ -24,7 +24,27 @@ TRIED = 50
 ROUNDING = 1e-9
 
 
-class EstimatingFunction(ABC):
+class Traits:
+    """What is asked of U before it is evaluated: how noise in a column can be undone in it, and whose means it predicts."""
+
+    @property
+    def rough(self) -> bool:
+        """Whether U is a step function made smooth by a narrow kernel: it has a derivative, but no noise is undone by
+        that, and it bends within a standard error of the root."""
+        return False
+
+    @property
+    def grows(self) -> bool:
+        """Whether U is an exponential of covariates far out, which has no average over heavy-tailed noise for large coefficients."""
+        return False
+
+    @property
+    def prediction(self) -> Any:
+        """The generalised linear model whose means can be predicted for new records, or None."""
+        return None
+
+
+class EstimatingFunction(Traits, ABC):
     """E{U(β)} = 0 defines the parameter. It holds what was learned from the data (levels, knots, scales), and no records.
 
     Attributes
@@ -66,24 +86,9 @@ class EstimatingFunction(ABC):
         return None
 
     @property
-    def rough(self) -> bool:
-        """Whether U is a step function made smooth by a narrow kernel: it has a derivative, but no noise is undone by that."""
-        return False
-
-    @property
-    def grows(self) -> bool:
-        """Whether U is an exponential of covariates far out, which has no average over heavy-tailed noise for large coefficients."""
-        return False
-
-    @property
     def numbers(self) -> tuple[str, ...]:
         """Columns that are used as numbers, and not by their levels."""
         return () if self.response is None else (self.response,)
-
-    @property
-    def prediction(self) -> Any:
-        """The generalised linear model whose means can be predicted for new records, or None."""
-        return None
 
     @property
     def grid(self) -> tuple[tuple[str, tuple[str, ...]], ...] | None:
@@ -147,6 +152,21 @@ class Question(ABC):
         """The average marginal effects of some variables, of a fit with these estimates, others held at values, as a question of
         their own; None where there is no formula."""
         return None
+
+
+class ColumnQuestion(Question):
+    """A question about one column, of everyone or within the cells of others."""
+
+    if TYPE_CHECKING:  # to be read; a subclass has fields
+
+        @property
+        def column(self) -> str: ...
+        @property
+        def by(self) -> tuple[str, ...]: ...
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return (self.column, *self.by)
 
 
 @dataclass(frozen=True)

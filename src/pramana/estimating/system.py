@@ -12,7 +12,7 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.estimating.collinearity import refuse_collinear
 from pramana.estimating.equation import About, Equation, FirstStage, Note, central_slopes
-from pramana.estimating.function import EstimatingFunction
+from pramana.estimating.function import EstimatingFunction, Traits
 from pramana.estimating.records import Records
 from pramana.kernels.blocks import gram
 
@@ -20,7 +20,7 @@ Later: TypeAlias = Callable[[], Float]
 """An array that is made when it is asked for."""
 
 
-class System(ABC):
+class System(Traits, ABC):
     """U(β; arrays), where the arrays (designs, responses) were computed from columns once. To be subclassed.
 
     `shown` names the parameters that a result lists; the others are nuisance, whose uncertainty stays in the covariance.
@@ -35,21 +35,6 @@ class System(ABC):
 
     @property
     def shown(self) -> tuple[str, ...] | None:
-        return None
-
-    @property
-    def rough(self) -> bool:
-        """Whether U is a step function made smooth by a narrow kernel, and so bends within a standard error of the root."""
-        return False
-
-    @property
-    def grows(self) -> bool:
-        """Whether U is an exponential of covariates far out."""
-        return False
-
-    @property
-    def prediction(self) -> Any:
-        """The generalised linear model whose means the system predicts, or None."""
         return None
 
     @property

@@ -12,7 +12,7 @@ from pramana.errors import DataError, FormulaError
 from pramana.estimating.cells import distinct, factors_of, names_of
 from pramana.estimating.distribution import Distribution, DistributionFunction, Functional, Knots, kernel, support_of
 from pramana.estimating.equation import Note
-from pramana.estimating.function import Question
+from pramana.estimating.function import ColumnQuestion
 from pramana.estimating.rounding import ROUNDING, settled
 from pramana.frames import Schema, Table
 from pramana.parameters.quantiles import (
@@ -26,15 +26,11 @@ from pramana.parameters.quantiles import (
 
 
 @dataclass(frozen=True)
-class Gini(Question):
+class Gini(ColumnQuestion):
     """Question of `gini(column, by)`."""
 
     column: str
     by: tuple[str, ...] = ()
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        return (self.column, *self.by)
 
     def prepare(self, table: Table, schema: Schema) -> DistributionFunction:
         _refuse_perturbed(self.column, table, schema, "gini")
@@ -72,9 +68,6 @@ class GiniFunctional(Functional):
     plausible: tuple[float, float] | None = (0.0, 1.0)
     reason: str = "the reverted mean is not positive"
 
-    def names(self, domains: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(f"{self.name}[{d}]" for d in domains) or (self.name,)
-
     def solve(self, measure: Distribution, weights: Float) -> Float:
         order = np.argsort(measure.values, kind="stable")
         parts = [_gini(measure.values[order], measure.masses(weights, g)[:, order]) for g in range(measure.count)]
@@ -85,9 +78,6 @@ class GiniFunctional(Functional):
         return [
             (g, _pseudo_values(measure.values, mass) - b) for g, (mass, b) in enumerate(zip(masses, beta, strict=True))
         ]
-
-    def slope(self, measure: Distribution, beta: Float, weights: Float) -> Float:  # noqa: ARG002
-        return -np.diag([float(measure.masses(weights[None], g).sum()) for g in range(measure.count)])
 
 
 def _gini(sorted_values: Float, masses: Float) -> Float:
@@ -111,17 +101,13 @@ def _pseudo_values(values: Float, mass: Float) -> Float:
 
 
 @dataclass(frozen=True)
-class PovertyRate(Question):
+class PovertyRate(ColumnQuestion):
     """Question of `poverty_rate(column, threshold, by)`."""
 
     column: str
     threshold: float = 0.6
     by: tuple[str, ...] = ()
     bandwidth: float | None = None
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        return (self.column, *self.by)
 
     def prepare(self, table: Table, schema: Schema) -> DistributionFunction:
         _refuse_perturbed(self.column, table, schema, "poverty_rate")

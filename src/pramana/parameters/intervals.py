@@ -11,23 +11,19 @@ from pramana.arrays import Float
 from pramana.errors import FormulaError
 from pramana.estimating.cells import distinct, factors_of, names_of
 from pramana.estimating.distribution import Distribution, DistributionFunction, Functional, support_of
-from pramana.estimating.function import Question
+from pramana.estimating.function import ColumnQuestion
 from pramana.frames import Schema, Table
 from pramana.frames.levels import is_number
 
 
 @dataclass(frozen=True)
-class Share(Question):
+class Share(ColumnQuestion):
     """Question of `share(column, low, high, by)`."""
 
     column: str
     low: float | None
     high: float | None
     by: tuple[str, ...] = ()
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        return (self.column, *self.by)
 
     def prepare(self, table: Table, schema: Schema) -> DistributionFunction:
         levels, by = support_of(self.column, table, schema), factors_of(self.by, table, schema)
@@ -81,9 +77,6 @@ class ShareFunctional(Functional):
     plausible: tuple[float, float] | None = (0.0, 1.0)
     reason: str = "the reverted distribution is empty"
 
-    def names(self, domains: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(f"{self.name}[{d}]" for d in domains) or (self.name,)
-
     def _inside(self, measure: Distribution) -> Float:
         return measure.below(self.high, 0.0) - measure.below(self.low, 0.0)
 
@@ -115,6 +108,3 @@ class ShareFunctional(Functional):
         inside = self._inside(measure)
         squares = [(1 - 2 * b) * inside + b**2 for b in beta]
         return np.diag([float(weights @ measure.per_record(square, g)) for g, square in enumerate(squares)])
-
-    def slope(self, measure: Distribution, beta: Float, weights: Float) -> Float:  # noqa: ARG002
-        return -np.diag([float(measure.masses(weights[None], g).sum()) for g in range(measure.count)])

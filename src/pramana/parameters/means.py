@@ -24,7 +24,7 @@ from pramana.estimating.cells import (
 )
 from pramana.estimating.equation import Note
 from pramana.estimating.families import FAMILIES
-from pramana.estimating.function import EstimatingFunction, Question
+from pramana.estimating.function import ColumnQuestion, EstimatingFunction, Question
 from pramana.estimating.generalized_linear import GeneralizedLinear, NumericResponse, as_numbers
 from pramana.estimating.moments import MomentSums, QuotientEquation, SumEquation, checked_size
 from pramana.estimating.records import Records, broadcast
@@ -34,17 +34,13 @@ from pramana.parameters.tables import negative_cells, shares_equation
 
 
 @dataclass(frozen=True)
-class DomainQuestion(Question):
+class DomainQuestion(ColumnQuestion):
     """A mean or shares of a column, or their sums, within the cells of others."""
 
     column: str
     by: tuple[str, ...]
     kind: Literal["mean", "total", "proportions", "counts"]
     size: float | None = None
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        return (self.column, *self.by)
 
     @property
     def sums(self) -> bool:

@@ -28,7 +28,7 @@ from pramana.estimating.distribution import (
     support_of,
 )
 from pramana.estimating.equation import Note
-from pramana.estimating.function import Question
+from pramana.estimating.function import ColumnQuestion
 from pramana.frames import Schema, Table
 
 EXTREME = "extreme-quantile"
@@ -43,17 +43,13 @@ CACHE = 60_000
 
 
 @dataclass(frozen=True)
-class Quantile(Question):
+class Quantile(ColumnQuestion):
     """Question of `quantile(column, q, by)`."""
 
     column: str
     q: float | tuple[float, ...]
     by: tuple[str, ...] = ()
     bandwidth: float | None = None
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        return (self.column, *self.by)
 
     def prepare(self, table: Table, schema: Schema) -> DistributionFunction:
         levels, by = support_of(self.column, table, schema), factors_of(self.by, table, schema)
@@ -129,9 +125,6 @@ class QuantileFunctional(Functional):
     bandwidth: float | None = None
     plausible: tuple[float, float] | None = None
     reason: str = "the reverted distribution is empty"
-
-    def names(self, domains: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(f"{self.name}[{d}]" for d in domains) or (self.name,)
 
     def solve(self, measure: Distribution, weights: Float) -> Float:
         knots = measure.knots(width(measure, self.bandwidth))
