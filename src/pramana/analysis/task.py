@@ -257,10 +257,12 @@ class Task:
     @property
     def facts(self) -> dict[str, str]:
         """What the head of the result says of the records."""
-        subset = {} if self.options.subset is None else {"Subset": self.options.subset.text}
-        if not self.sampled:
-            return subset
-        return subset | {"Learned": f"{', '.join(self.sampled)} from a random sample of {self.table.n} records"}
+        facts = {} if self.options.subset is None else {"Subset": self.options.subset.text}
+        if self.sampled:
+            facts["Learned"] = f"{', '.join(self.sampled)} from a random sample of {self.table.n} records"
+        if self.options.passes is not None and self.learned is None:
+            facts["Passes"] = "the answer in full: the records are in memory, and no pass over a file is saved"
+        return facts
 
     @property
     def start(self) -> Float | None:
