@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pramana.errors import DataError, PramanaError
-from pramana.frames.metadata import as_labels
+from pramana.frames.metadata import as_labels, may_be_in_an_order
 from pramana.frames.sources import FileSource, RelationSource, Source
 from pramana.frames.workers import Part, Threads
 
@@ -18,6 +18,8 @@ class DuckDBEngine(Threads):
     def parts(self, source: Source, columns: Sequence[str]) -> Iterator[Part]:
         if not isinstance(source, FileSource) or source.format != "parquet":
             return super().parts(source, columns)
+        if may_be_in_an_order(source.schema, columns):
+            return super().parts(source, columns)  # DuckDB reads categories as text, and loses their order
         try:
             import duckdb
         except ImportError:
