@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from pramana.arrays import Float, Int
 from pramana.engines.engine import WEIGHT_ENTRIES, Engine
 from pramana.engines.local import LocalEngine, SampledBlock, added
 from pramana.engines.totals import Totals
-from pramana.errors import PramanaError, quoted_terms
+from pramana.errors import PramanaError, SolveError, quoted_terms
 from pramana.estimating.collinearity import Rank
 from pramana.estimating.equation import Equation
 from pramana.frames.workers import Threads, Workers
@@ -22,6 +22,8 @@ from pramana.kernels.streams import multipliers
 
 MOST_DRAWS = 500
 """Weight draws that one pass serves."""
+TOTALS = 20_000_000
+"""Numbers in the totals at several values that one pass adds up: 160 MB."""
 PART = 4.0
 """Records that each of a sample stands for, from which on the root of the sample is not taken for that of all records."""
 CARRIED = 1e-9
@@ -269,6 +271,17 @@ class StreamEngine(LocalEngine):
         if found is None or not np.array_equal(beta, self.kept.beta):  # type: ignore[arg-type]
             found = self.kept.keep(beta, self._carried(beta) or super().totals(beta))
         return found if slope is None else replace(found, slope=slope)
+
+    def totals_at(self, betas: Sequence[Float]) -> list[Totals | SolveError]:
+        """As many in a pass as are held at a time."""
+        each = self.d * max(self.sampling.groups or 0, 3 * self.d)
+        size, found = max(1, TOTALS // each), list[Totals | SolveError]()
+        for some in (betas[low : low + size] for low in range(0, len(betas), size)):
+            parts = self._added(partial(self._summing.at, some)).values
+            found += [
+                t if isinstance(t, SolveError) else self._finished(t, b) for b, t in zip(some, parts, strict=True)
+            ]
+        return found
 
     def _carried(self, beta: Float) -> Totals | None:
         """Those of the last value, with what changes on the way to this one taken from the sample; None where its halves do not agree on it, or

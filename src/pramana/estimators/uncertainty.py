@@ -372,7 +372,7 @@ def _limits(
     if interval.task.options.passes is not None and not engine.resident:
         chosen = unsearched(chosen)
     errors = np.sqrt(np.maximum(np.diag(interval.covariance), 0.0))  # rounding, of what is certain
-    extra = None if measured is None else measured.meat
+    extra = None if measured is None else measured.meats
     return limits_of(engine, interval.beta, errors, chosen, judged, _reference(interval, chosen, small), extra)
 
 
