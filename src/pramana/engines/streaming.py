@@ -16,7 +16,8 @@ from pramana.engines.local import LocalEngine, SampledBlock, added
 from pramana.engines.totals import Totals
 from pramana.errors import PramanaError, SolveError, quoted_terms
 from pramana.estimating.collinearity import Rank
-from pramana.estimating.equation import Equation
+from pramana.estimating.equation import Equation, Regression, Scale
+from pramana.estimating.least_squares import spread_of_residuals
 from pramana.frames.workers import Threads, Workers
 from pramana.kernels.streams import multipliers
 
@@ -191,8 +192,16 @@ class StreamEngine(LocalEngine):
         if learned is self.equation:
             return self
         told = {name: text for name, text in learned.about.facts.items() if self.about.facts.get(name) != text}
+        if learned.about.scale is not None:
+            learned, told = self._scaled(learned.about.scale, few.sampling.row_weights), {}
         lesson = learned.rows(slice(0, 1))  # what travels holds no sample
         return replace(self._changed(lambda e: e.taught(lesson)), sampled=frozenset(told))
+
+    def _scaled(self, scale: Scale, weights: Float) -> Equation:
+        """With the scale that all records tell, and not those of the sample, with their weights, alone."""
+        sample = scale.regression(weights)
+        spread, weight = spread_of_residuals(lambda part: self._added(partial(_of_regression, part)), sample)
+        return scale.told(spread, self.sampling.effective_n * weight / self.sampling.total)
 
     @property
     def facts(self) -> Mapping[str, str]:
@@ -344,6 +353,12 @@ class StreamEngine(LocalEngine):
     def _added(self, part: Callable[[SampledBlock], T], draws: int = 1) -> T:
         work = _Answer(part, self.blocks, self.changes, max(1, WEIGHT_ENTRIES // draws))
         return added(self.workers.answers(work, self.jobs()))
+
+
+def _of_regression(part: Callable[[Regression], Any], block: SampledBlock) -> Any:
+    scale = block.equation.about.scale
+    assert scale is not None
+    return part(scale.regression(block.sampling.row_weights))
 
 
 @dataclass(frozen=True)

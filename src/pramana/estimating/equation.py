@@ -54,6 +54,7 @@ class About:
     free : parameters of the mechanism that are estimated along with those of the question, and listed after them.
     facts : what was chosen and how, for the head of the result.
     reach : how far noise can be undone, for whoever searches a root in vain; empty where there is no end to it.
+    scale : what is learned from a sum over the released records, and would be from some of them else; None where nothing is.
     patched : the score is made of several approximations, one after the other as β grows, and its slope leaves out how one gives way to the next.
     """
 
@@ -83,6 +84,7 @@ class About:
     free: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     reach: str = ""
+    scale: Scale | None = None
     patched: bool = False
 
 
@@ -111,6 +113,29 @@ class OfMeans:
     terms: Float
     constraints: tuple[Constraint, ...]
     member: Float | None = None
+
+
+@dataclass(frozen=True)
+class Regression:
+    """Regressors (n, p) and a response (n,) with weights (n,), which are 0 for records that do not count."""
+
+    x: Float
+    y: Float
+    weights: Float
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A scale that is learned from released records: the spread of the residuals of least squares.
+
+    Attributes
+    ----------
+    regression : row weights (n,) ↦ what the residuals are of.
+    told : the spread, and of how many records ↦ the equation with that scale.
+    """
+
+    regression: Callable[[Float], Regression]
+    told: Callable[[float, float], Equation]
 
 
 class Direct(ABC):
