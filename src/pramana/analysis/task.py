@@ -186,7 +186,7 @@ class Task:
         state, left = learned_states(
             (*plan.formulas, *options.formulas), learned.stream, learned.table, weighing=not options.by_blocks
         )
-        table = replace(learned.table, learned=state)
+        table = replace(learned.table, learned=state, stands_for=learned.sampling.n)
         return cls(plan, table, known, learned.sampling, options, notes, beside, domain, learned, tuple(left))
 
     @classmethod
@@ -233,6 +233,8 @@ class Task:
             notes += noticed(table, known, used, clusters)
         if _collapsible(plan, options):
             table, sampling = collapsed(table, used, sampling)
+        if sampling.frequencies is not None:
+            table = replace(table, stands_for=sampling.n)
         return cls(plan, table, known, sampling, options, notes, beside, domain)
 
     @property

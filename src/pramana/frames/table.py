@@ -36,6 +36,8 @@ class Table:
     source: str = "data"
     learned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False, compare=False)
     """Of a sample: what functions of a formula learnt from all records, by the call as it is written."""
+    stands_for: float | None = None
+    """Records that the rows stand for, where they are cells or a sample."""
     _cache: dict[str, Column] = field(default_factory=dict, repr=False, compare=False)
     _plain: dict[str, Column | None] = field(default_factory=dict, repr=False, compare=False)
     _found: dict[str, tuple[nw.Series[Any], nw.dtypes.DType]] = field(default_factory=dict, repr=False, compare=False)
@@ -55,6 +57,11 @@ class Table:
     @cached_property
     def n(self) -> int:
         return len(self.native)
+
+    @property
+    def records(self) -> float:
+        """Those that the rows are, or stand for."""
+        return self.n if self.stands_for is None else self.stands_for
 
     def column(self, name: str) -> Column:
         """The values of one column; text as objects, numbers in their own type."""
@@ -187,7 +194,7 @@ class Table:
 
     def where(self, rows: Bool) -> Table:
         """The table restricted to the given rows."""
-        return Table(self.frame.filter(rows.tolist()).to_native(), self.kind, self.source)
+        return Table(self.frame.filter(rows.tolist()).to_native(), self.kind, self.source, stands_for=self.stands_for)
 
     def replaced(self, name: str, values: Sequence[object]) -> Table:
         """The table with other values in one column."""
