@@ -68,12 +68,12 @@ def factors_of(names: Sequence[str], table: Table, schema: Schema) -> tuple[Fact
     factors = tuple(factor_of(name, table, schema) for name in names)
     size = count_cells(factors)
     parts = " × ".join(f"{f.name!r} ({len(f.levels)})" for f in factors)
-    if any(f.name not in schema for f in factors):
-        refuse_crowd(parts, size, table.records, "group by a coarser column, or merge levels")
     if size > CELL_LIMIT:
         raise DataError(
             f"{parts} have {size} cells, above the limit of {CELL_LIMIT} (their covariance has that many rows): merge levels"
         )
+    if any(f.name not in schema for f in factors):
+        refuse_crowd(parts, size, table.records, "group by a coarser column, or merge levels")
     return factors
 
 
