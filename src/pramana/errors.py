@@ -23,6 +23,11 @@ from pramana.numbers import count
 
 _OPEN, _CLOSE = "\ue000", "\ue001"  # private characters, which `repr` escapes and `quoted` takes out
 _QUOTED = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
+_MARKED = re.compile(f"({_OPEN}[^{_CLOSE}]*{_CLOSE})")
+_NAMES = re.compile(r"""(?<!\w)(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\S{200,}""")
+"""Quoted text, whose quote is no apostrophe, and words that are as long as no word is."""
+LONG, HEAD, TAIL = 200, 60, 30
+"""Characters of a name from which on a message shows its beginning and its end alone, and how much of these."""
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """What moves a terminal's cursor, colours it or turns its text around, and halves of characters, which cannot be printed at all."""
 WITHHELD = "(withheld)"
@@ -39,7 +44,8 @@ class PramanaError(Exception):
     """
 
     def __init__(self, message: str = "") -> None:
-        self.marked = printable(message)
+        parts = _MARKED.split(printable(message))
+        self.marked = "".join(part if _MARKED.fullmatch(part) else shortened(part) for part in parts)
         super().__init__(_QUOTED.sub(WITHHELD, self.marked))
 
     @property
@@ -84,6 +90,19 @@ def too_few(records: float, parameters: int) -> DataError:
     )
 
 
+CROWD, EACH = 500, 10
+"""Parameters from which on there must be so many records for each of them on average: with fewer of either the answer is quick, or means something."""
+
+
+def refuse_crowd(what: str, parameters: int, records: float, remedy: str) -> None:
+    """Refuse what looks like a column of identifiers before thousands of parameters are made of it."""
+    if parameters > CROWD and records < EACH * parameters:
+        raise DataError(
+            f"{what} would make {count(parameters)} parameters of {counted(records, 'record')}, and more than {CROWD} need at least {EACH} records each: "
+            f"{remedy}. A column that tells records apart is no group"
+        )
+
+
 class FormulaError(PramanaError):
     """The formula, family or estimating function cannot be used."""
 
@@ -105,6 +124,21 @@ def printable(text: str) -> str:
     return CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
+def shortened(text: str) -> str:
+    """A message in which names that are very long are not shown whole: nobody reads ten thousand characters.
+
+    >>> len(shortened(f"column {'a' * 10_000!r} is not in the data"))
+    117
+    >>> shortened("column 'age' is not in the user's data")
+    "column 'age' is not in the user's data"
+    """
+    return _NAMES.sub(lambda found: _short(found[0]), text)
+
+
+def _short(name: str) -> str:
+    return name if len(name) < LONG else f"{name[:HEAD]}…{name[-TAIL:]}"
+
+
 def quoted(text: str) -> str:
     """A value of the data, as text, for the message of an error.
 
@@ -112,7 +146,7 @@ def quoted(text: str) -> str:
     >>> str(error), error.quoted
     ("column 'age' holds (withheld), above the limit of 120", ('199',))
     """
-    return f"{_OPEN}{text.replace(_OPEN, '').replace(_CLOSE, '')}{_CLOSE}"
+    return f"{_OPEN}{shortened(text.replace(_OPEN, '').replace(_CLOSE, ''))}{_CLOSE}"
 
 
 def quoted_terms(names: Iterable[str]) -> str:

@@ -91,7 +91,8 @@ def fit(
         blocks is refused.
     passes : 1 for the one-step estimator of smooth equations where records are read block by block: the root of a random sample of m
         records, moved by one Newton step over all n of them, with the sandwich of that pass. It is as good as the root where m is much larger
-        than √n; the result says both, and prints the step in standard errors. By default as many passes as the root takes.
+        than √n; the result says both, and prints the step in standard errors. What sums solve without a step is exact all the same; quantiles, the
+        likelihood and inference that solves again are refused. By default as many passes as the root takes.
 
     A diagnostic of severity "error" says that the numbers mean nothing: it raises a `PramanaWarning` too, which
     `warnings.simplefilter("error", pr.PramanaWarning)` turns into an exception.

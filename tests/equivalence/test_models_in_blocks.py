@@ -231,15 +231,52 @@ def test_a_kernel_that_needs_very_many_records_is_refused(
         pr.fit(pr.median("income", bandwidth=1e4), folder, MECHANISM, memory=1)
 
 
-def test_a_bandwidth_of_the_sample_says_so(data: pd.DataFrame, folder: Path, in_blocks: Callable[[str], None]) -> None:
-    """A quantile regression is the same where the bandwidth is given; its errors start from the spread in the sample, and hardly differ."""
+@pytest.mark.parametrize(
+    ("options", "more"),
+    [
+        ({"bandwidth": 200.0}, {}),
+        ({}, {}),
+        ({"q": 0.3}, {"weights": "w"}),
+        ({}, {"frequencies": "times"}),
+        ({}, {"subset": "edu == 'mid'"}),
+        ({}, {"inference": pr.Resampling(draws=20, seed=3)}),
+    ],
+    ids=["a bandwidth", "its own", "weights", "counts", "a domain", "draws"],
+)
+def test_a_quantile_regression_learns_from_all_records(
+    options: dict[str, Any], more: dict[str, Any], data: pd.DataFrame, folder: Path, in_blocks: Callable[[str], None]
+) -> None:
+    """The spread of the residuals of least squares, from which its bandwidth follows and where its standard errors begin."""
     in_blocks("seven blocks")
-    given = pr.quantile_regression("income ~ x + edu", bandwidth=200.0)
-    found, whole = pr.fit(given, folder, MECHANISM, memory=1), pr.fit(given, data, MECHANISM)
+    formula = "income ~ x" if "subset" in more else "income ~ x + edu"
+    what = pr.quantile_regression(formula, **options)
+    found, whole = pr.fit(what, folder, MECHANISM, memory=1, **more), pr.fit(what, data, MECHANISM, **more)
+    assert found.facts["Bandwidth"] == whole.facts["Bandwidth"]
     np.testing.assert_allclose(found.estimate, whole.estimate, rtol=1e-9)
-    np.testing.assert_allclose(found.standard_errors, whole.standard_errors, rtol=1e-5)
-    found = pr.fit(pr.quantile_regression("income ~ x"), folder, MECHANISM, memory=1)
-    assert "of a random sample of 4" in found.facts["Bandwidth"]
+    np.testing.assert_allclose(found.standard_errors, whole.standard_errors, rtol=1e-9)
+    np.testing.assert_allclose(found.interval(), whole.interval(), rtol=1e-9)
+
+
+def test_a_quantile_regression_that_fits_exactly_is_refused_as_in_memory(tmp_path: Path) -> None:
+    x = np.linspace(-2, 2, 600)
+    pd.DataFrame({"x": x, "y": 1 + 2 * x}).to_parquet(tmp_path / "line.parquet")
+    for memory in (1e9, 1):
+        with pytest.raises(pr.FormulaError, match="fits the response exactly"):
+            pr.fit(pr.quantile_regression("y ~ x"), tmp_path / "line.parquet", None, memory=memory)
+
+
+def test_a_step_function_of_ones_own_crosses_where_it_does_in_memory(
+    data: pd.DataFrame, folder: Path, in_blocks: Callable[[str], None]
+) -> None:
+    """Between the jumps of two records a score may be zero, and any point there is a root: much less than a standard error."""
+    in_blocks("seven blocks")
+    what = pr.from_callable(lambda beta, income: (0.5 - (income <= beta[0]))[:, None], ["median"], smooth=False)
+    options: dict[str, Any] = {"inference": pr.Resampling(draws=200, seed=3)}
+    found, whole = pr.fit(what, folder, MECHANISM, memory=1, **options), pr.fit(what, data, MECHANISM, **options)
+    gap = np.abs(found.estimate - whole.estimate) / whole.standard_errors
+    assert gap[0] < 0.02, "a jump of one record of a few thousand"
+    below = [float((data["income"] <= result.estimate[0]).mean()) for result in (found, whole)]
+    assert abs(below[0] - below[1]) <= 1.0 / len(data)
 
 
 def test_a_model_without_a_root_is_refused_as_in_memory() -> None:

@@ -170,7 +170,7 @@ class Task:
         state, left = learned_states(
             (*plan.formulas, *options.formulas), learned.stream, learned.table, weighing=not options.by_blocks
         )
-        table = replace(learned.table, learned=state)
+        table = replace(learned.table, learned=state, stands_for=learned.sampling.n)
         return cls(plan, table, known, learned.sampling, options, notes, beside, domain, learned, tuple(left))
 
     @classmethod
@@ -217,6 +217,8 @@ class Task:
             notes += noticed(table, known, used, clusters)
         if _collapsible(plan, options):
             table, sampling = collapsed(table, used, sampling)
+        if sampling.frequencies is not None:
+            table = replace(table, stands_for=sampling.n)
         return cls(plan, table, known, sampling, options, notes, beside, domain)
 
     @property
@@ -241,10 +243,12 @@ class Task:
     @property
     def facts(self) -> dict[str, str]:
         """What the head of the result says of the records."""
-        subset = {} if self.options.subset is None else {"Subset": self.options.subset.text}
-        if not self.sampled:
-            return subset
-        return subset | {"Learned": f"{', '.join(self.sampled)} from a random sample of {self.table.n} records"}
+        facts = {} if self.options.subset is None else {"Subset": self.options.subset.text}
+        if self.sampled:
+            facts["Learned"] = f"{', '.join(self.sampled)} from a random sample of {self.table.n} records"
+        if self.options.passes is not None and self.learned is None:
+            facts["Passes"] = "the answer in full: the records are in memory, and no pass over a file is saved"
+        return facts
 
     @property
     def start(self) -> Float | None:

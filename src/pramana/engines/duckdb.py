@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from pramana.errors import DataError, PramanaError
-from pramana.frames.metadata import as_labels
+from pramana.frames.metadata import as_labels, may_be_in_an_order
 from pramana.frames.sources import FileSource, RelationSource, Source
 from pramana.frames.workers import SourcePart, Threads
 
@@ -22,6 +22,8 @@ class DuckDBEngine(Threads):
     def parts(self, source: Source, columns: Sequence[str]) -> Iterator[SourcePart]:
         if not isinstance(source, FileSource) or not _as_they_are(source):
             return super().parts(source, columns)
+        if may_be_in_an_order(source.schema, columns):
+            return super().parts(source, columns)  # DuckDB reads categories as text, and loses their order
         try:
             import duckdb
         except ImportError:

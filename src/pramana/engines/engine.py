@@ -10,6 +10,7 @@ from typing import Any, Self, TypeAlias
 from pramana.arrays import Float, Int
 from pramana.engines.sampling import Sampling
 from pramana.engines.totals import Totals
+from pramana.errors import SolveError
 from pramana.estimating.equation import About, Equation, Note
 from pramana.kernels.leverage import Frame, Leverages, Units
 
@@ -89,6 +90,16 @@ class Engine(ABC):
     @abstractmethod
     def totals(self, beta: Float, slope: Float | None = None) -> Totals:
         """Everything that a variance is made of, at one value; a slope that had to be estimated is given."""
+
+    def totals_at(self, betas: Sequence[Float]) -> list[Totals | SolveError]:
+        """Those of several values, or why one has none; in one pass where records are read in passes."""
+        found: list[Totals | SolveError] = []
+        for beta in betas:
+            try:
+                found.append(self.totals(beta))
+            except SolveError as error:
+                found.append(error)
+        return found
 
     @abstractmethod
     def leverages(self, beta: Float, frame: Frame) -> Leverages:

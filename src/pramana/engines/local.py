@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from pramana.arrays import Float, Int
 from pramana.blas import cores, one_blas_thread
 from pramana.engines.engine import Engine
-from pramana.engines.sampling import Sampling
+from pramana.engines.sampling import Sampling, Stratification
 from pramana.engines.totals import Totals
 from pramana.errors import SolveError
 from pramana.estimating.collinearity import Rank
@@ -75,6 +75,60 @@ class SampledBlock:
             rows = slice(low, min(low + size, self.n))
             table = None if self.table is None else self.table.take(np.arange(rows.start, rows.stop))
             yield SampledBlock(self.equation.rows(rows), self.sampling.cut(rows), self.first + low, table=table)
+
+
+@dataclass(frozen=True)
+class _Summing:
+    """What a block has to know of all records to add up its totals. It travels to whoever reads them."""
+
+    groups: int | None
+    strata: Stratification | None
+    finite: bool
+    sums: bool
+
+    def of(self, beta: Float, b: SampledBlock) -> Totals:
+        e, s = b.equation, b.sampling
+        w, w2 = s.row_weights, s.square_weights
+        score, bend, outer, clean, fourth = e.sums(beta, w, w2)
+        if s.frequencies is not None:  # equal records, each with a square of its own
+            each = np.divide(w2, s.frequencies, out=np.zeros(e.n), where=s.frequencies > 0)
+            fourth = s.frequencies @ (e.influence(beta) ** 2 * each[:, None]) ** 2
+        retained = None
+        if self.finite and s.sharing is None:
+            kept = w2 * s.fractions
+            retained = e.outer(beta, kept) - e.clean_outer(beta, kept)
+        clusters = None
+        if s.clusters is not None and self.groups is not None:
+            clusters = by_group(e.influence(beta) * w[:, None], s.clusters, self.groups)
+        return Totals(s.n, score, bend, outer, clean, clusters, self.strata, retained, self.sums, None, fourth)
+
+    def at(self, betas: Sequence[Float], b: SampledBlock) -> Several[Totals]:
+        return Several.of(lambda beta: self.of(beta, b), betas)
+
+
+@dataclass(frozen=True)
+class Several(Generic[T]):
+    """Sums at several parameter values, or why there are none; those of two blocks add."""
+
+    values: tuple[T | SolveError, ...]
+
+    @classmethod
+    def of(cls, ask: Callable[[Float], T], betas: Sequence[Float]) -> Several[T]:
+        found: list[T | SolveError] = []
+        for beta in betas:
+            try:
+                with np.errstate(all="ignore"):  # far out anything may overflow
+                    found.append(ask(beta))
+            except SolveError as error:
+                found.append(error)
+        return cls(tuple(found))
+
+    def __add__(self, other: Several[T]) -> Several[T]:
+        return Several(tuple(map(_sum_or_error, self.values, other.values)))
+
+
+def _sum_or_error(one: Any, other: Any) -> Any:
+    return one if isinstance(one, SolveError) else other if isinstance(other, SolveError) else one + other
 
 
 @dataclass(frozen=True)
@@ -174,28 +228,19 @@ class LocalEngine(Engine):
 
     def totals(self, beta: Float, slope: Float | None = None) -> Totals:
         """Everything that a variance is made of, at one value; a slope that had to be estimated is given."""
-        whole = self.sampling
-        groups, strata = whole.groups, whole.strata
-        finite, sums = strata is not None and strata.target == "finite" and groups is not None, self.about.sums
+        return self._finished(self._added(partial(self._summing.of, beta)), beta, slope)
 
-        def part(b: SampledBlock) -> Totals:
-            e, s = b.equation, b.sampling
-            w, w2 = s.row_weights, s.square_weights
-            score, bend, outer, clean, fourth = e.sums(beta, w, w2)
-            if s.frequencies is not None:  # equal records, each with a square of its own
-                each = np.divide(w2, s.frequencies, out=np.zeros(e.n), where=s.frequencies > 0)
-                fourth = s.frequencies @ (e.influence(beta) ** 2 * each[:, None]) ** 2
-            retained = None
-            if finite and s.sharing is None:
-                kept = w2 * s.fractions
-                retained = e.outer(beta, kept) - e.clean_outer(beta, kept)
-            clusters = None
-            if s.clusters is not None and groups is not None:
-                clusters = by_group(e.influence(beta) * w[:, None], s.clusters, groups)
-            return Totals(s.n, score, bend, outer, clean, clusters, strata, retained, sums, None, fourth)
+    @property
+    def _summing(self) -> _Summing:
+        strata, groups = self.sampling.strata, self.sampling.groups
+        finite = strata is not None and strata.target == "finite" and groups is not None
+        return _Summing(groups, strata, finite, self.about.sums)
 
-        found = self._added(part)
-        slope = -np.eye(self.d) if sums else found.slope if slope is None else slope
+    def _finished(self, found: Totals, beta: Float, slope: Float | None = None) -> Totals:
+        """The sums of all blocks, with what is known of the records as a whole."""
+        whole, strata = self.sampling, self.sampling.strata
+        finite = self._summing.finite
+        slope = -np.eye(self.d) if self.about.sums else found.slope if slope is None else slope
         if found.n != whole.n or found.slope is not slope:
             found = replace(found, n=whole.n, slope=slope)
         if whole.sharing is None or strata is None or strata.target == "superpopulation":

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
@@ -16,12 +16,15 @@ from pramana.engines.local import LocalEngine, SampledBlock, added
 from pramana.engines.totals import Totals
 from pramana.errors import PramanaError, SolveError, quoted_terms
 from pramana.estimating.collinearity import Rank
-from pramana.estimating.equation import Equation, FirstStage
+from pramana.estimating.equation import Equation, FirstStage, Regression, Scale
+from pramana.estimating.least_squares import spread_of_residuals
 from pramana.frames.workers import Threads, Workers
 from pramana.kernels.streams import multipliers
 
 MOST_DRAWS = 500
 """Weight draws that one pass serves."""
+TOTALS = 20_000_000
+"""Numbers in the totals at several values that one pass adds up: 160 MB."""
 PART = 4.0
 """Records that each of a sample stands for, from which on the root of the sample is not taken for that of all records."""
 CARRIED = 1e-9
@@ -190,8 +193,16 @@ class StreamEngine(LocalEngine):
         if learned is self.equation:
             return self
         told = {name: text for name, text in learned.about.facts.items() if self.about.facts.get(name) != text}
+        if learned.about.scale is not None:
+            learned, told = self._scaled(learned.about.scale, few.sampling.row_weights), {}
         lesson = learned.rows(slice(0, 1))  # what travels holds no sample
         return replace(self._changed(lambda e: e.taught(lesson)), sampled=frozenset(told))
+
+    def _scaled(self, scale: Scale, weights: Float) -> Equation:
+        """With the scale that all records tell, and not those of the sample, with their weights, alone."""
+        sample = scale.regression(weights)
+        spread, weight = spread_of_residuals(lambda part: self._added(partial(_of_regression, part)), sample)
+        return scale.told(spread, self.sampling.effective_n * weight / self.sampling.total)
 
     @property
     def facts(self) -> Mapping[str, str]:
@@ -271,6 +282,17 @@ class StreamEngine(LocalEngine):
             found = self.kept.keep(beta, self._carried(beta) or super().totals(beta))
         return found if slope is None else replace(found, slope=slope)
 
+    def totals_at(self, betas: Sequence[Float]) -> list[Totals | SolveError]:
+        """As many in a pass as are held at a time."""
+        each = self.d * max(self.sampling.groups or 0, 3 * self.d)
+        size, found = max(1, TOTALS // each), list[Totals | SolveError]()
+        for some in (betas[low : low + size] for low in range(0, len(betas), size)):
+            parts = self._added(partial(self._summing.at, some)).values
+            found += [
+                t if isinstance(t, SolveError) else self._finished(t, b) for b, t in zip(some, parts, strict=True)
+            ]
+        return found
+
     def _carried(self, beta: Float) -> Totals | None:
         """Those of the last value, with what changes on the way to this one taken from the sample; None where its halves do not agree on it, or
         it does not tell."""
@@ -340,6 +362,12 @@ class StreamEngine(LocalEngine):
     def _added(self, part: Callable[[SampledBlock], T], draws: int = 1) -> T:
         work = _Answer(part, self.blocks, self.changes, max(1, WEIGHT_ENTRIES // draws))
         return added(self.workers.answers(work, self.jobs()))
+
+
+def _of_regression(part: Callable[[Regression], Any], block: SampledBlock) -> Any:
+    scale = block.equation.about.scale
+    assert scale is not None
+    return part(scale.regression(block.sampling.row_weights))
 
 
 @dataclass(frozen=True)

@@ -329,7 +329,7 @@ class Binned:
         cut = [(before <= level + MARGIN) & (after >= level - MARGIN) for level in levels]
         return np.logical_or.reduce(cut) & ~self.exact
 
-    def spread(self) -> float | None:
+    def spread(self, floor: float = 0.0) -> float | None:
         """As `robust_spread` of all released values, once the bins that are `quartered` are known."""
         values, masses = self._support()
         m, overall = self.sums.masses, self.sums.overall
@@ -337,7 +337,7 @@ class Binned:
         deviation = np.sqrt(max(overall.spread / weight - (float(m.amount.sum()) / weight) ** 2, 0.0))
         counted = masses.weight > 0
         shares = masses.weight[counted] / weight
-        return narrower(float(deviation), between_quartiles(values[counted], shares))
+        return narrower(float(deviation), between_quartiles(values[counted], shares), floor)
 
     def standing(self, domains: tuple[str, ...], size: float, window: float) -> Standing:
         """The distribution that the known values and one value for every other bin make."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pramana.arrays import Column, Columns, Float, Int
-from pramana.errors import DataError, FormulaError, listing, quoted
+from pramana.errors import DataError, FormulaError, listing, quoted, refuse_crowd
 from pramana.estimating.records import Records
 from pramana.frames import Kind, Level, Schema, Table, encode
 from pramana.frames.levels import infer_kind
@@ -67,11 +67,13 @@ def factors_of(names: Sequence[str], table: Table, schema: Schema) -> tuple[Fact
     """The factors of a table, refused above the limit of its cells."""
     factors = tuple(factor_of(name, table, schema) for name in names)
     size = count_cells(factors)
+    parts = " × ".join(f"{f.name!r} ({len(f.levels)})" for f in factors)
     if size > CELL_LIMIT:
-        parts = " × ".join(f"{f.name!r} ({len(f.levels)})" for f in factors)
         raise DataError(
             f"{parts} have {size} cells, above the limit of {CELL_LIMIT} (their covariance has that many rows): merge levels"
         )
+    if any(f.name not in schema for f in factors):
+        refuse_crowd(parts, size, table.records, "group by a coarser column, or merge levels")
     return factors
 
 

@@ -58,6 +58,8 @@ class About:
     whole : needs all records at once (ranks, sorted values); other equations add up over blocks of records.
     ranked : the parameters are quantiles of the records' own numbers: sums in bins and the records near the quantiles tell them too.
 
+    scale : what is learned from a sum over the released records, and would be from some of them else; None where nothing is.
+
     Of the result:
 
     facts : what was chosen and how, for the head.
@@ -92,6 +94,7 @@ class About:
     nodes: int = 1
     whole: bool = False
     ranked: bool = False
+    scale: Scale | None = None
 
     facts: Mapping[str, str] = field(default_factory=dict)
     size: float | None = None
@@ -127,6 +130,29 @@ class OfMeans:
     terms: Float
     constraints: tuple[Constraint, ...]
     member: Float | None = None
+
+
+@dataclass(frozen=True)
+class Regression:
+    """Regressors (n, p) and a response (n,) with weights (n,), which are 0 for records that do not count."""
+
+    x: Float
+    y: Float
+    weights: Float
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A scale that is learned from released records: the spread of the residuals of least squares.
+
+    Attributes
+    ----------
+    regression : row weights (n,) ↦ what the residuals are of.
+    told : the spread, and of how many records ↦ the equation with that scale.
+    """
+
+    regression: Callable[[Float], Regression]
+    told: Callable[[float, float], Equation]
 
 
 class Direct(ABC):

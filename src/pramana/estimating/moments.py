@@ -123,6 +123,17 @@ class QuotientEquation(Equation, Direct):
         cross = ab * beta
         return np.asarray(aa - cross - cross.T + np.outer(beta, beta) * bb)
 
+    def slope_parts(self, beta: Float) -> tuple[Float, Float] | None:  # noqa: ARG002
+        """Each parameter has a slope of its own, so that a record has as many parts as there are domains that it may be in."""
+        if self.denominator is None:
+            return None
+        held = self.denominator != 0
+        most = int(held.sum(axis=1).max(initial=0))
+        if not 0 < most < self.d:
+            return None
+        places = np.argsort(~held, axis=1, kind="stable")[:, :most]
+        return np.eye(self.d)[places], -np.take_along_axis(self.denominator, places, axis=1)
+
     def record_slopes_along(self, beta: Float, lefts: Float, rights: Float) -> Float:  # noqa: ARG002
         if self.denominator is None:
             return np.tile(-np.sum(lefts * rights, axis=1)[:, None], self.n)

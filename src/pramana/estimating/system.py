@@ -11,7 +11,7 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.estimating.collinearity import refuse_collinear
-from pramana.estimating.equation import About, Equation, FirstStage, Note, central_slopes
+from pramana.estimating.equation import About, Equation, FirstStage, Note, Regression, Scale, central_slopes
 from pramana.estimating.function import EstimatingFunction, Traits
 from pramana.estimating.records import Records
 from pramana.kernels.blocks import gram
@@ -102,6 +102,14 @@ class System(Traits, ABC):
         """With what is learned from the released records: arrays (n rows) at weights (n,) worth `size` equal records."""
         return self
 
+    def regressed(self, arrays: Mapping[str, Float]) -> tuple[Float, Float]:
+        """Regressors and response (n rows) whose spread around least squares is what a `rough` system learns, so that it can be told."""
+        raise NotImplementedError("this system has no scale")
+
+    def scaled(self, spread: float, size: float) -> System:  # noqa: ARG002
+        """With that spread, of so many records."""
+        return self
+
     def facts(self) -> dict[str, str]:
         """What was chosen and how, for the head of the result."""
         return {}
@@ -168,6 +176,7 @@ class StackedEquation(Equation):
             rising=system.rising,
             sharp=None if system.sharp() is system else replace(self, system=system.sharp()),
             averaged=self._averaged if system.rough else None,
+            scale=Scale(self._regression, self._scaled) if system.rough else None,
             nodes=len(self.records.nodes),
             exponentials=system.exponentials,
             facts=system.facts(),
@@ -187,12 +196,23 @@ class StackedEquation(Equation):
         return replace(self, records=records.only(node), arrays=arrays)
 
     def learned(self, weights: Float, size: float) -> StackedEquation:
+        weights, size = self.records.learning(weights, size)
+        system = self.system.tuned(self._released, weights, size)
+        return self if system is self.system else replace(self, system=system)
+
+    @property
+    def _released(self) -> dict[str, Float]:
+        """The arrays as the records were released (n rows)."""
         records = self.records
         released = np.arange(self.n) * len(records.nodes) + records.released[records.row]
-        arrays = {name: values[released] for name, values in self.arrays.items()}
-        weights, size = records.learning(weights, size)
-        system = self.system.tuned(arrays, weights, size)
-        return self if system is self.system else replace(self, system=system)
+        return {name: values[released] for name, values in self.arrays.items()}
+
+    def _regression(self, weights: Float) -> Regression:
+        inside = self.records.inside
+        return Regression(*self.system.regressed(self._released), weights if inside is None else weights * inside)
+
+    def _scaled(self, spread: float, size: float) -> StackedEquation:
+        return replace(self, system=self.system.scaled(spread, size))
 
     def taught(self, by: StackedEquation) -> StackedEquation:
         return replace(self, system=by.system)

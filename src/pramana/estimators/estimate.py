@@ -18,7 +18,7 @@ from pramana.engines.streaming import StreamEngine
 from pramana.errors import SolveError, too_few
 from pramana.estimating.function import Question
 from pramana.estimators.method import Binding, EquationMethod, Method
-from pramana.estimators.one_step import one_pass, one_step
+from pramana.estimators.one_step import DIRECT, one_pass, one_step
 from pramana.estimators.remarks import STEADIER, remarks, wholly_outside
 from pramana.estimators.uncertainty import ChosenInference, chosen_inference, errors_in_words, uncertainty, unsplit
 from pramana.inference import Sandwich, solve
@@ -48,15 +48,18 @@ def solved(method: EquationMethod, task: Task) -> Solved:
     function, mechanism = task.function, task.mechanism  # the task itself, with its records, does not travel to workers
     binding, engine = task.bound(lambda table, weights: method.bind(function, mechanism, table, weights))
     binding = replace(binding, notes=(*binding.notes, *method.checked(engine)))
+    asked = task.options.inference
+    once = task.options.passes is not None and not engine.resident
+    asked = one_pass(asked, engine) if once else asked
     engine = engine.learned()
     _refuse_few(engine)
     whole = unsplit(method, task, engine)
-    asked = task.options.inference
-    if task.options.passes is not None and isinstance(engine, StreamEngine) and engine.equation.direct is None:
-        chosen = chosen_inference(one_pass(asked, engine), engine, binding.rebind is not None)
-        root, facts = one_step(engine)
-        return Solved(replace(binding, facts={**binding.facts, **facts}), engine, whole, chosen, root)
     chosen = chosen_inference(asked, engine, binding.rebind is not None)
+    if once and engine.equation.direct is not None:
+        binding = replace(binding, facts={**binding.facts, "Passes": DIRECT})
+    elif once and isinstance(engine, StreamEngine):
+        root, facts = one_step(engine, binding.begun(task.start))
+        return Solved(replace(binding, facts={**binding.facts, **facts}), engine, whole, chosen, root)
     try:
         root = solve(engine, start=binding.begun(task.start))
     except SolveError as error:

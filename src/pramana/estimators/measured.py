@@ -21,9 +21,9 @@ from pramana.analysis.task import Task
 from pramana.arrays import Column, Columns, Float, Int
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Engine, LocalEngine
-from pramana.engines.local import SampledBlock
+from pramana.engines.local import SampledBlock, Several
 from pramana.engines.streaming import StreamEngine
-from pramana.errors import PramanaError, listing
+from pramana.errors import PramanaError, SolveError, listing
 from pramana.estimating import EstimatingFunction, Records
 from pramana.estimating.factored import FactoredRecords
 from pramana.estimators.factoring import factored_equation
@@ -158,8 +158,19 @@ class Measured:
 
     def meat(self, beta: Float) -> Float:
         """Σ_j G_j Cov(P̂_j) G_jᵀ (d, d): what the uncertainty of P adds to the variance of the score."""
+        found = self.meats([beta])[0]
+        if isinstance(found, SolveError):
+            raise found
+        return found
+
+    def meats(self, betas: Sequence[Float]) -> list[Float | SolveError]:
+        """The same at several values, or why one has none; in one pass where records are read in passes."""
+        found = self._studies(betas)
+        return [studies if isinstance(studies, SolveError) else self._meat(studies) for studies in found]
+
+    def _meat(self, studies: list[MatrixStudy]) -> Float:
         out = np.zeros((self.engine.d, self.engine.d))
-        for matrix, sums, among in self._studies(beta):
+        for matrix, sums, among in studies:
             assert matrix.uncertainty is not None
             inverse, added = matrix.inverse, matrix.uncertainty.added(matrix.matrix, among)
             slope = -np.einsum("kl,ji,ikd->jld", inverse, inverse, sums, optimize=True)
@@ -173,27 +184,38 @@ class Measured:
         validated records err as P̂ does is left out, which makes the spread too large where the study is internal.
         """
         stream, values = np.random.default_rng([draws.seed, len(draws.values)]), draws.values
-        for matrix, sums, _ in self._studies(beta):
+        studies = self._studies([beta])[0]
+        if isinstance(studies, SolveError):
+            raise studies
+        for matrix, sums, _ in studies:
             assert matrix.uncertainty is not None
             drawn = matrix.uncertainty.drawn(matrix.matrix, len(values), stream)
             change = np.linalg.inv(drawn) - matrix.inverse
             values = values - np.einsum("bki,ikd,ed->be", change, sums, inverse, optimize=True)
         return replace(draws, values=values)
 
-    def _studies(self, beta: Float) -> list[MatrixStudy]:
-        """Each measured matrix once, for equal ones are one study, whose error they share."""
+    def _studies(self, betas: Sequence[Float]) -> list[list[MatrixStudy] | SolveError]:
+        """Of every value each measured matrix once, for equal ones are one study, whose error they share."""
+        sums = [self._added(a, betas).values for a in self.assignments]
+        return [self._joined(found) for found in zip(*sums, strict=True)]
+
+    def _joined(self, sums: Sequence[ReleasedSums | SolveError]) -> list[MatrixStudy] | SolveError:
+        """The studies of all columns, whose sums are given, at one value."""
         found: list[MatrixStudy] = []
-        for matrix, sums, among in (study for a in self.assignments for study in self._sums(a, beta)):
-            place = next((k for k, (known, *_) in enumerate(found) if known == matrix), None)
-            if place is None:
-                found.append((matrix, sums, among))
-            else:  # whose errors go together is not known: none is the careful answer
-                found[place] = (matrix, found[place][1] + sums, np.full_like(among, np.inf))
+        for assignment, own in zip(self.assignments, sums, strict=True):
+            if isinstance(own, SolveError):
+                return own
+            for study in self._told(assignment, own):
+                matrix, added, _ = study
+                place = next((k for k, (known, *_) in enumerate(found) if known == matrix), None)
+                if place is None:
+                    found.append(study)
+                else:  # whose errors go together is not known: none is the careful answer
+                    found[place] = (matrix, found[place][1] + added, np.full_like(study[2], np.inf))
         return found
 
-    def _sums(self, assignment: Assignment, beta: Float) -> Iterator[MatrixStudy]:
+    def _told(self, assignment: Assignment, found: ReleasedSums) -> Iterator[MatrixStudy]:
         matrices = list(assignment.matrices.values())
-        found = self._added(assignment, beta)
         # Of a subset it is not known how many of the validated records are in it: none is the careful answer.
         whole = 1.0 if self.task.options.subset is None else np.inf
         parts = (np.split(values, len(matrices)) for values in (found.sums, found.counts))
@@ -201,14 +223,14 @@ class Measured:
             if matrix.uncertainty is not None:
                 yield matrix, own, whole * (matrix.inverse @ released)
 
-    def _added(self, assignment: Assignment, beta: Float) -> ReleasedSums:
+    def _added(self, assignment: Assignment, betas: Sequence[Float]) -> Several[ReleasedSums]:
         """Over all records, in memory or block by block."""
         task, engine = self.task, self.engine
         assert task.mechanism is not None
-        pinning = Pinning(task.function, task.mechanism, self.method, assignment, beta)
+        pinning = Pinning(task.function, task.mechanism, self.method, assignment, betas[0])
         if not isinstance(engine, StreamEngine):
-            return pinning(engine, task.table)
-        return engine.summed(lambda b: pinning.of_block(b))
+            return Several.of(lambda beta: replace(pinning, beta=beta)(engine, task.table), betas)
+        return engine.summed(lambda b: Several.of(lambda beta: replace(pinning, beta=beta).of_block(b), betas))
 
     def prevalence(self, beta: Float, level: float) -> PrevalenceLimits | None:
         """None where the parameters are no shares of one column with two levels in a simple sample."""
@@ -217,7 +239,9 @@ class Measured:
         if not (sampling.simple and alone and isinstance(channel, TransitionMatrix) and len(channel) == 2 >= beta.size):
             return None
         assert channel.uncertainty is not None
-        counts = self._added(self.assignments[0], beta).counts
+        sums = self._added(self.assignments[0], [beta]).values[0]
+        assert isinstance(sums, ReleasedSums)
+        counts = sums.counts
         share = float((channel.inverse @ counts)[1] / counts.sum())
         low, span = np.array([[1.0, 0.0], [-1.0, 1.0]])[
             :, -beta.size :

@@ -13,9 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from pramana.analysis.task import Inference
-from pramana.engines import Totals
+from pramana.arrays import Float
+from pramana.engines import Engine, Totals
 from pramana.engines.streaming import StreamEngine
-from pramana.errors import PramanaError, quoted_terms
+from pramana.errors import PramanaError, SolveError, quoted_terms
 from pramana.inference import Root, Sandwich, solve
 from pramana.inference.sandwich import bread
 
@@ -23,21 +24,53 @@ ENOUGH = 10.0
 """Times √n, the records of a sample below which the step is warned of."""
 
 
-def one_pass(asked: Inference | None, engine: StreamEngine) -> Inference:
-    """The inference that one pass allows: the sandwich, with Wald's intervals."""
-    if not engine.about.smooth or engine.about.averaged is not None:
+DIRECT = "sums of all records give the root itself, without a Newton step; further ones its variance"
+"""What is said of an equation with a direct solution."""
+
+
+def one_pass(asked: Inference | None, engine: Engine) -> Sandwich:
+    """The inference that one pass allows: the sandwich; after a step, which ends beside the root, with Wald's intervals."""
+    about = engine.about
+    if about.ranked:
         raise PramanaError(
-            f"passes=1 takes a Newton step, and {quoted_terms(engine.about.parameters[:3])} solve no smooth equation: leave passes= out"
+            f"passes=1 takes a Newton step, and quantiles such as {quoted_terms(about.parameters[:1])} take none: a pass or two find where they lie, and "
+            "two more ask for the records there. Leave passes= out"
         )
-    if asked is not None and not (isinstance(asked, Sandwich) and asked.interval in ("auto", "wald")):
+    if not about.smooth or about.averaged is not None:
+        raise PramanaError(
+            f"passes=1 takes a Newton step, and {quoted_terms(about.parameters[:3])} solve no smooth equation: leave passes= out"
+        )
+    if engine.sampling.replications:
+        raise PramanaError(
+            "passes=1 has the sandwich, and replicate weights have a root each, which take passes of their own: leave passes= out, or the replicate "
+            "weights"
+        )
+    if asked is not None and not isinstance(asked, Sandwich):
         raise PramanaError("passes=1 has the sandwich and Wald's intervals: leave inference= out, or passes=")
-    return replace(asked or Sandwich(), interval="wald")
+    asked = asked or Sandwich()
+    return asked if engine.equation.direct is not None else unsearched(asked)
 
 
-def one_step(engine: StreamEngine) -> tuple[Root, Mapping[str, str]]:
-    """The root after one step, and what is to be said of it."""
+def unsearched(asked: Sandwich) -> Sandwich:
+    """The same with intervals that need no search for their ends, a pass for every step."""
+    if asked.interval == "score":
+        raise PramanaError(
+            "passes=1 has the sandwich and Wald's intervals, and score intervals are searched in many passes: use Sandwich(interval='wald'), or "
+            "leave passes= out"
+        )
+    return replace(asked, interval="wald") if asked.interval == "auto" else asked
+
+
+def one_step(engine: StreamEngine, given: Float | None) -> tuple[Root, Mapping[str, str]]:
+    """The root after one step, and what is to be said of it; `given` is where the search in the sample starts, if not of itself."""
     assert engine.few is not None
-    start = solve(engine.few).beta
+    try:
+        start = solve(engine.few, start=given).beta
+    except SolveError as error:
+        raise SolveError(
+            f"passes=1 takes a Newton step from the root of {engine.few.sampling.rows} random records, which was not found: {error.marked}; or leave "
+            "passes= out"
+        ) from None
     totals = engine.totals(start)
     inverse = bread(totals, engine.about.parameters)
     beta = start - inverse @ totals.score

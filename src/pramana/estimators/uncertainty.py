@@ -14,6 +14,7 @@ from pramana.errors import PramanaError, SolveError
 from pramana.estimating.rounding import ROUNDING
 from pramana.estimators.measured import Measured, prevalence_limits
 from pramana.estimators.method import EquationMethod, Method, Rebind
+from pramana.estimators.one_step import unsearched
 from pramana.estimators.outcomes import Interval, OwnIntervals, own_limits
 from pramana.inference import Jackknife, Resampling, Root, Sandwich, Woodruff
 from pramana.inference import jackknife as deleted
@@ -377,8 +378,10 @@ def _limits(
         _refuse_sums(engine)
     if chosen.interval == "auto" and judged is not None and judged.divisor and judged.signals.min() < SAFE:
         return interval.score() if measured is None else None
+    if interval.task.options.passes is not None and not engine.resident:
+        chosen = unsearched(chosen)
     errors = np.sqrt(np.maximum(np.diag(interval.covariance), 0.0))  # rounding, of what is certain
-    extra = None if measured is None else measured.meat
+    extra = None if measured is None else measured.meats
     return limits_of(engine, interval.beta, errors, chosen, judged, _reference(interval, chosen, small), extra)
 
 

@@ -17,7 +17,7 @@ from formulaic.materializers.types import FactorValues
 from formulaic.parser.types import Factor, Term
 
 from pramana.arrays import Column, Columns, Float, Int
-from pramana.errors import DataError, FormulaError, listing, quoted, quoted_terms
+from pramana.errors import CROWD, DataError, FormulaError, listing, quoted, quoted_terms, refuse_crowd
 from pramana.estimating.generalized_linear import as_numbers
 from pramana.estimating.products import Part
 from pramana.estimating.records import broadcast
@@ -96,6 +96,7 @@ class FormulaDesign:
         described = {name: schema.variables.get(name) for name in parsed.covariates}
         clean = {name: _checked_column(table, name) for name, v in described.items() if v is None}
         categories = {name: table.categories(name) for name in clean}
+        _refuse_crowds(parsed, clean, categories, table)
         known = {name: _levels_of(values, categories[name]) for name, values in clean.items()}
         if parsed.own or any(map(learning, parsed.offsets)) or None in known.values() or _learns(parsed, clean):
             state = {call: dict(found) for call, found in table.learned.items()}
@@ -456,6 +457,17 @@ def _checked_column(table: Table, name: str) -> Column:
             "merge values"
         )
     return values
+
+
+def _refuse_crowds(
+    parsed: ParsedFormula, clean: Columns, categories: Mapping[str, list[Any] | None], table: Table
+) -> None:
+    """A column of identifiers would make a dummy for every record."""
+    wrapped = {name for factor in parsed.factors.values() if "C" in calls(factor) for name in names(factor)}
+    for name, values in clean.items():
+        if len(values) > CROWD and (name in wrapped or values.dtype.kind == "O" or categories[name] is not None):
+            remedy = "merge its values, take it as numbers if that is what it holds, or in a linear model absorb it (absorb=)"
+            refuse_crowd(f"column {name!r}, taken as categories,", len(set(values.tolist())), table.records, remedy)
 
 
 def _refuse_strange(value: Any, n: int, what: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pramana.arrays import Int
+from pramana.frames.metadata import in_an_order
 from pramana.frames.sources import Source
 from pramana.frames.workers import SourcePart, Threads, Workers, batches_of
 from pramana.progress import bar
@@ -38,16 +39,15 @@ def cells(source: Source, columns: Sequence[str], workers: Workers | None = None
     None where the combinations are too many, or the records too few. Neither that nor the order depends on the batches that the
     records come in. Missing values are values here.
     """
-    if ordered_among(source.schema, columns):
-        return None  # whose order a collapsed column would lose
     known = Values()
     found = Combinations(tuple(columns), known)
-    workers, done = workers or Threads(), 0
+    workers, done, listed = workers or Threads(), 0, dict[str, list[Any]]()
     with bar(f"Counting combinations in {source.label}", unit="rows") as tell:
         for parts in workers.answers(partial(_counted, tuple(columns)), workers.parts(source, columns)):
             if parts is None:
                 return None
             for part in parts:
+                listed = listed or dict(zip(columns, (v[:-1] for v in part.values), strict=True))
                 found.add(part, done)
                 done += int(part.counts.sum())
                 if known.most(columns) > LEVELS or (len(found) > CELLS and found.size > CELLS):
@@ -56,7 +56,25 @@ def cells(source: Source, columns: Sequence[str], workers: Workers | None = None
     if found.size > CELLS or done < ROWS or found.size * SAVING > done:
         return None
     order = found.by_value()
-    return found.table(source.schema, order), found.counts[order]
+    return _in_their_orders(found.table(source.schema, order), source.schema, listed), found.counts[order]
+
+
+def _in_their_orders(table: pa.Table, schema: pa.Schema, listed: Mapping[str, list[Any]]) -> pa.Table:
+    """Columns whose categories have an order as the dictionaries that list them, values that a later batch had at the end."""
+    table = table.replace_schema_metadata(schema.metadata)
+    for place, name in enumerate(table.column_names):
+        if not in_an_order(schema, name, listed[name]):
+            continue
+        told = schema.field(name).type
+        kind = pa.dictionary(pa.int32(), told.value_type, ordered=told.ordered)
+        whole = pa.array(
+            dict.fromkeys([*listed[name], *table.column(place).drop_null().unique().to_pylist()]), kind.value_type
+        )
+        codes = pc.index_in(table.column(place).combine_chunks(), whole)
+        table = table.set_column(
+            place, pa.field(name, kind), pa.DictionaryArray.from_arrays(codes, whole, ordered=kind.ordered)
+        )
+    return table
 
 
 def ordered_among(schema: pa.Schema, columns: Iterable[str]) -> bool:

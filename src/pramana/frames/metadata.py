@@ -7,7 +7,7 @@ pandas frame, the parameters of an extension type. Of confidential data none of 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,15 +17,54 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def labels_in(schema: pa.Schema) -> tuple[str, ...]:
-    """Columns that were categories of pandas and that Parquet keeps as numbers, dates or the like: labels, and no amounts."""
+CHOSEN = 1000
+"""Categories up to which their order may be somebody's choice, and Parquet surely keeps it: it does in one page."""
+
+
+def categories_in(schema: pa.Schema) -> dict[str, int | None]:
+    """Columns that were categories of pandas, and how many each had, as far as it says."""
     try:
         known = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("columns", [])
-        names = [str(c["field_name"]) for c in known if c["pandas_type"] == "categorical"]
+        found = {str(c["field_name"]): c.get("metadata") for c in known if c["pandas_type"] == "categorical"}
     except (ValueError, AttributeError, LookupError, TypeError, RecursionError):  # anybody can write anything there
-        return ()
+        return {}
+    return {name: told.get("num_categories") if isinstance(told, dict) else None for name, told in found.items()}
+
+
+def labels_in(schema: pa.Schema) -> tuple[str, ...]:
+    """Columns that were categories of pandas and that Parquet keeps as numbers, dates or the like: labels, and no amounts."""
     plain = {f.name for f in schema if not pa.types.is_dictionary(f.type) and not is_text(f.type)}
-    return tuple(name for name in dict.fromkeys(names) if name in plain)
+    return tuple(name for name in categories_in(schema) if name in plain)
+
+
+def in_an_order(schema: pa.Schema, name: str, categories: Sequence[Any]) -> bool:
+    """Whether a dictionary of text lists its values in an order that somebody chose: it is ordered, or all the categories of a column of pandas."""
+    kind = schema.field(name).type
+    if not pa.types.is_dictionary(kind):
+        return False
+    return bool(kind.ordered) or (
+        is_text(kind.value_type) and len(categories) <= CHOSEN and categories_in(schema).get(name) == len(categories)
+    )
+
+
+def may_be_in_an_order(schema: pa.Schema, columns: Collection[str]) -> bool:
+    """Whether `in_an_order` may be true of one of the columns."""
+    kinds = {name: schema.field(name).type for name in columns}
+    known = categories_in(schema)
+    return any(pa.types.is_dictionary(kind) and (kind.ordered or name in known) for name, kind in kinds.items())
+
+
+def enums_ordered(records: Any) -> Any:
+    """A table or batch of DuckDB, whose dictionaries are its enums, which have an order."""
+    for place, field in enumerate(records.schema):
+        if pa.types.is_dictionary(field.type) and not field.type.ordered:
+            column = records.column(place)
+            kind = pa.dictionary(field.type.index_type, field.type.value_type, ordered=True)
+            chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+            made = [pa.DictionaryArray.from_arrays(c.indices, c.dictionary, ordered=True) for c in chunks]
+            whole = pa.chunked_array(made, kind) if isinstance(column, pa.ChunkedArray) else made[0]
+            records = records.set_column(place, pa.field(field.name, kind), whole)
+    return records
 
 
 def with_labels(schema: pa.Schema) -> pa.Schema:

@@ -32,10 +32,12 @@ class DaskSource(Source):
     def schema(self) -> pa.Schema:
         """Of its columns; categories that are not known before all partitions are, are text."""
         meta = self.frame._meta
-        known = pa.Schema.from_pandas(meta, preserve_index=False).remove_metadata()
+        known = pa.Schema.from_pandas(meta, preserve_index=False)
         unknown = [c for c in meta.columns if str(meta[c].dtype) == "category" and not self.frame[c].cat.known]
         fields = [pa.field(f.name, pa.string()) if f.name in unknown else f for f in known]
-        return pa.schema([pa.field(f.name, pa.string()) if pa.types.is_null(f.type) else f for f in fields])
+        return pa.schema(
+            [pa.field(f.name, pa.string()) if pa.types.is_null(f.type) else f for f in fields], known.metadata
+        )
 
     def pieces(self) -> list[Source]:
         return [
@@ -45,7 +47,7 @@ class DaskSource(Source):
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         with _PLANNING:
-            wanted = pa.schema([self.schema.field(name) for name in columns])
+            wanted = pa.schema([self.schema.field(name) for name in columns], self.schema.metadata)
             parts = self.asked(self.frame[list(columns)].to_delayed)
         how = {"scheduler": "synchronous"} if self.alone else {}
         for part in parts:
@@ -55,7 +57,8 @@ class DaskSource(Source):
 
 def _batches(part: Any, wanted: pa.Schema) -> list[pa.RecordBatch]:
     """The records of a partition; none of an empty one."""
-    return pa.Table.from_pandas(part, wanted, preserve_index=False).combine_chunks().to_batches(max_chunksize=BATCH)
+    whole = pa.Table.from_pandas(part, wanted, preserve_index=False).replace_schema_metadata(wanted.metadata)
+    return whole.combine_chunks().to_batches(max_chunksize=BATCH)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from pramana.frames.dialects import CsvFile, dialect_of
 from pramana.frames.files import CHECKED, NULLS, check_header, existing, format_of, unreadable
 from pramana.frames.inputs import absence, note_input
 from pramana.frames.levels import is_unsigned
-from pramana.frames.metadata import as_labels, is_text, labels_in, with_labels
+from pramana.frames.metadata import as_labels, enums_ordered, is_text, labels_in, with_labels
 from pramana.frames.table import FrameKind, Table, is_frame_of
 
 BATCH = 1 << 18
@@ -306,7 +306,8 @@ class FileSource(Source):
         return out
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        wanted = pa.schema([self.dataset.schema.field(name) for name in columns])
+        whole = self.dataset.schema
+        wanted = pa.schema([whole.field(name) for name in columns], whole.metadata)
         for path, fragment, stamp in self._looked_at():
             yield from self._batches(path, fragment, stamp, wanted)
 
@@ -319,7 +320,8 @@ class FileSource(Source):
             for batch in self._read(path, fragment, wanted):
                 self._refuse_changed(path, stamp)  # before anybody takes what is half old and half new for records
                 if batch.num_rows:
-                    yield as_labels(batch if batch.schema.equals(wanted) else batch.cast(wanted), self.labels)
+                    known = batch if batch.schema.equals(wanted) else batch.cast(wanted)
+                    yield as_labels(known.replace_schema_metadata(wanted.metadata), self.labels)
                 done += batch.num_rows
         self._refuse_changed(path, stamp)
 
@@ -412,7 +414,7 @@ class DatasetSource(Source):
         try:
             for batch in self.dataset.to_batches(columns=list(columns), batch_size=BATCH):
                 if batch.num_rows:
-                    yield as_labels(batch, labels)
+                    yield as_labels(batch.replace_schema_metadata(self.dataset.schema.metadata), labels)
         except (pa.ArrowException, OSError) as error:
             raise DataError(f"{self.label} could not be read: {quoted(said(error))}") from None
 
@@ -492,7 +494,7 @@ class RelationSource(Source):
 
     @cached_property
     def schema(self) -> pa.Schema:
-        return self.asked(lambda: self.relation.limit(0).to_arrow_table().schema)
+        return self.asked(lambda: enums_ordered(self.relation.limit(0).to_arrow_table()).schema)
 
     @cached_property
     def rows(self) -> int | None:
@@ -500,7 +502,7 @@ class RelationSource(Source):
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         reader = self.asked(lambda: iter(self.relation.project(column_list(columns)).to_arrow_reader(BATCH)))
-        yield from even(each(reader, self.asked))
+        yield from even(map(enums_ordered, each(reader, self.asked)))
 
 
 def column_list(columns: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from pramana.errors import DataError, quoted, suggestion
 from pramana.frames.dialects import DataFile, Dialect, data_file, dialect_of
 from pramana.frames.files import CHECKED, NULLS, check_header, existing, require_names, undecodable, unreadable
 from pramana.frames.levels import EXACT, Level, is_unsigned, lacks_half, level_positions, refuse_halved_names
-from pramana.frames.metadata import as_labels, is_text, labels_in
+from pramana.frames.metadata import as_labels, in_an_order, is_text, labels_in, may_be_in_an_order
 
 FrameKind: TypeAlias = Literal["pandas", "polars", "pyarrow", "dict"]
 NESTED = (list, tuple, dict, set, np.ndarray)
@@ -36,6 +36,8 @@ class Table:
     source: str = "data"
     learned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False, compare=False)
     """Of a sample: what functions of a formula learnt from all records, by the call as it is written."""
+    stands_for: float | None = None
+    """Records that the rows stand for, where they are cells or a sample."""
     _cache: dict[str, Column] = field(default_factory=dict, repr=False, compare=False)
     _plain: dict[str, Column | None] = field(default_factory=dict, repr=False, compare=False)
     _found: dict[str, tuple[nw.Series[Any], nw.dtypes.DType]] = field(default_factory=dict, repr=False, compare=False)
@@ -55,6 +57,11 @@ class Table:
     @cached_property
     def n(self) -> int:
         return len(self.native)
+
+    @property
+    def records(self) -> float:
+        """Those that the rows are, or stand for."""
+        return self.n if self.stands_for is None else self.stands_for
 
     def column(self, name: str) -> Column:
         """The values of one column; text as objects, numbers in their own type."""
@@ -129,17 +136,15 @@ class Table:
         return rows if rows.any() else None
 
     def categories(self, name: str) -> list[Any] | None:
-        """Categories in an order the user chose (pandas Categorical, polars Enum, ordered Arrow dictionary), those that occur; numbers that Arrow
-        keeps in a dictionary are labels too, in the order of the numbers; else None."""
+        """Categories in an order the user chose (pandas Categorical, also where Arrow or Parquet keeps it, polars Enum, ordered Arrow dictionary), those
+        that occur; numbers that Arrow keeps in a dictionary are labels too, in the order of the numbers; else None."""
         if self._numbers(name) is not None:
             return None
         series, kind = self._series(name)
         if kind in (nw.Categorical, nw.Enum) and series.implementation.is_pandas_like():
             chosen = series.to_native().cat.categories.tolist()
-        elif series.implementation.is_pyarrow() and self.ordered(name):
-            # The blocks of a file may each have their own dictionary; unified, they keep the order.
-            chunks = series.to_native().unify_dictionaries().chunks
-            chosen = chunks[0].dictionary.to_pylist() if chunks else []
+        elif (listed := self._chosen(name, series)) is not None:
+            chosen = listed
         elif series.implementation.is_pyarrow() and _is_dictionary_of_others(series.to_native().type):
             values = self.column(name)
             return sorted(set(values[~is_missing(values)].tolist()))
@@ -149,6 +154,15 @@ class Table:
             return None
         present = set(self.column(name).tolist())
         return [c for c in chosen if c in present]
+
+    def _chosen(self, name: str, series: nw.Series[Any]) -> list[Any] | None:
+        """The values that a dictionary of Arrow lists, where their order was chosen; None elsewhere."""
+        if not series.implementation.is_pyarrow() or not may_be_in_an_order(self.native.schema, [name]):
+            return None
+        # The blocks of a file may each have their own dictionary; unified, they keep the order.
+        chunks = series.to_native().unify_dictionaries().chunks
+        found = chunks[0].dictionary.to_pylist() if chunks else []
+        return found if in_an_order(self.native.schema, name, found) else None
 
     def ordered(self, name: str) -> bool:
         """The user's categories are in an order that means something: ordered in pandas or Arrow, or a polars Enum."""
@@ -180,7 +194,7 @@ class Table:
 
     def where(self, rows: Bool) -> Table:
         """The table restricted to the given rows."""
-        return Table(self.frame.filter(rows.tolist()).to_native(), self.kind, self.source)
+        return Table(self.frame.filter(rows.tolist()).to_native(), self.kind, self.source, stands_for=self.stands_for)
 
     def replaced(self, name: str, values: Sequence[object]) -> Table:
         """The table with other values in one column."""
@@ -444,7 +458,10 @@ def _from_mapping(data: Mapping[Any, Any]) -> Table:
     import pandas as pd
 
     try:
-        columns = {str(k): np.asarray(v) for k, v in data.items()}
+        columns = {
+            str(k): pd.Categorical(v) if isinstance(getattr(v, "dtype", None), pd.CategoricalDtype) else np.asarray(v)
+            for k, v in data.items()
+        }
     except ValueError as error:
         raise DataError(f"the columns must be one-dimensional and of equal length: {quoted(str(error))}") from None
     lengths = {k: v.shape for k, v in columns.items()}
@@ -455,7 +472,7 @@ def _from_mapping(data: Mapping[Any, Any]) -> Table:
     except UnicodeEncodeError:
         refuse_halved_names(columns)
         for name, values in columns.items():
-            _refuse_halves(name, values)
+            _refuse_halves(name, np.asarray(values))
         raise
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from pramana.arrays import Bool, Float, Int
 from pramana.engines import Engine, Stratification
+from pramana.estimating.equation import Quotients
 from pramana.inference.sandwich import Linear
 from pramana.kernels.blocks import add_by_group
 from pramana.kernels.leverage import Frame, Leverages, Units, corrections, idle, leverages, leverages_of
@@ -28,6 +29,8 @@ DENSE = 150
 """Sampling units up to which degrees of freedom take the strata into account unit by unit."""
 MATRICES = 2_000_000
 """Numbers of the units' matrices that are held at once."""
+LONG = 1e9
+"""Steps, records times the cube of the parameters, from which on matrices of single records take very long."""
 ADDS_UP = 0.05
 """How far the units' shares may add up to something else than the identity, as they do for estimated slopes."""
 
@@ -121,12 +124,22 @@ def _of_records(engine: Engine, beta: Float, linear: Linear) -> SmallSample:
     if engine.about.sums:
         n, df = engine.n, max(engine.sampling.square_worth, 2.0) - 1
         return SmallSample.scaled(before, np.full(engine.d, n / (n - 1)), np.full(engine.d, df))
+    if engine.sampling.rows * engine.d**3 > LONG and _are_means(engine):
+        # Every record has the share 1/n of every parameter, so that its matrix need not be made.
+        n = engine.units
+        return SmallSample.scaled(before, np.full(engine.d, n / (n - 1)), np.full(engine.d, n - 1))
     frame = Frame.of(totals.slope, linear.inverse, totals.outer)
     found = engine.leverages(beta, frame)
     if not _adds_up(found.share):
         frame = Frame.of_scores(linear.inverse, totals.outer)
         found = engine.leverages(beta, frame)
     return _of_leverages(found, frame, before)
+
+
+def _are_means(engine: Engine) -> bool:
+    """Whether the parameters are means over all records, which count alike."""
+    means = engine.about.of_means() if engine.about.of_means is not None and engine.sampling.simple else None
+    return isinstance(means, Quotients) and bool(np.all(means.below == 1))
 
 
 def _of_leverages(found: Leverages, frame: Frame, before: Float) -> SmallSample:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pramana.arrays import Float
-from pramana.engines import Engine
+from pramana.engines import Engine, Totals
 from pramana.errors import SolveError
+from pramana.inference.together import Extra, ScoreSums, Together
 from pramana.kernels.newton import ROUNDING, inverse_one, newton_alone
 
 FAR = 2.0**24
@@ -58,7 +59,7 @@ def score_intervals(
     errors: Float,
     critical: Float,
     rows: Sequence[int] | None = None,
-    extra: Callable[[Float], Float] | None = None,
+    extra: Extra | None = None,
 ) -> tuple[Float, Float]:
     """(L, d, 2): the values of each parameter around its estimate that the score test does not reject; and (d,): the largest statistic
     whose interval leaves out 0. NaN but for the parameters asked for.
@@ -71,7 +72,11 @@ def score_intervals(
     what is rejected on the way, since the values beyond it are accepted. The intervals of a higher level contain those of a lower one.
     """
     out, zeros = np.full((len(critical), engine.d, 2), np.nan), np.full(engine.d, np.nan)
-    for j in range(engine.d) if rows is None else rows:
+    rows = range(engine.d) if rows is None else rows
+    if not engine.resident:
+        _search_together(engine, beta, errors, np.sqrt(critical), rows, extra, out, zeros)
+        return out, zeros
+    for j in rows:
         profile = _Profile(engine, beta, errors, j, extra)
         walks = [_Walk(profile, sign) for sign in (-1.0, 1.0)]
         for side, walk in enumerate(walks):
@@ -80,10 +85,40 @@ def score_intervals(
     return out, zeros
 
 
+def _search_together(
+    engine: Engine,
+    beta: Float,
+    errors: Float,
+    limits: Float,
+    rows: Sequence[int],
+    extra: Extra | None,
+    out: Float,
+    zeros: Float,
+) -> None:
+    """The same where a step takes a pass over the records: parameters, sides and levels are searched side by side, and ask together."""
+    asked: Together[float] = Together(engine, extra)
+    asked.known[beta.tobytes()] = ScoreSums.of(engine.totals(beta), None if extra is None else extra([beta])[0])
+
+    def walk(j: int, sign: float) -> _Walk:
+        return _Walk(_Profile(asked, beta, errors, j), sign)
+
+    ends = [(level, j, side) for j in rows for side in (0, 1) for level in range(len(limits))]
+    searches: list[Callable[[], float]] = []
+    for level, j, side in ends:  # what is far out is looked at in the meantime
+        sign, limit = 2.0 * side - 1, float(limits[level, j])
+        searches.append(partial(lambda j, sign, limit: walk(j, sign).first_beyond(limit), j, sign, limit))
+        searches.append(partial(lambda j, sign, limit: walk(j, sign).ends_above(limit), j, sign, limit))
+    searches += [partial(lambda j: walk(j, 1.0 if beta[j] < 0 else -1.0).least_limit(0.0) ** 2, j) for j in rows]
+    found = asked.searched(searches)
+    for at, end, above in zip(ends, found[::2], found[1::2], strict=False):
+        out[at] = end if above else np.copysign(np.inf, at[2] - 0.5)
+    zeros[list(rows)] = found[2 * len(ends) :]
+
+
 def score_statistic(engine: Engine, beta: Float, errors: Float, index: int, value: float) -> float:
     """The largest statistic whose interval leaves out this value of one parameter."""
     sign = 1.0 if value > beta[index] else -1.0
-    return _Walk(_Profile(engine, beta, errors, index, None), sign).least_limit(value) ** 2
+    return _Walk(_Profile(engine, beta, errors, index), sign).least_limit(value) ** 2
 
 
 @dataclass(frozen=True)
@@ -144,14 +179,27 @@ class _Walk:
     def __init__(self, profile: _Profile, sign: float) -> None:
         self.profile, self.step = profile, float(sign * profile.errors[profile.index])
         self.points, self.path = {0.0: profile.start}, [0.0]
+        self._seen: _Far | None = None
 
     def end(self, limit: float) -> float:
         """The first value beyond the limit; infinite where values far out are not beyond it."""
+        if self._passes(limit) and self.ends_above(limit):
+            return self._value(self._crossing(limit))
+        return self._endless
+
+    def first_beyond(self, limit: float) -> float:
+        """The same without a look at values far out."""
+        return self._value(self._crossing(limit)) if self._passes(limit) else self._endless
+
+    @property
+    def _endless(self) -> float:
+        return float(np.sign(self.step) * np.inf)
+
+    def _passes(self, limit: float) -> bool:
+        """Walk out until the limit is behind, or nothing changes any more: whether it is behind."""
         while self._highest(self.path[-1]) <= limit and not self._levelled:
             self._on(max(2 * self.path[-1], FIRST))
-        if self._highest(self.path[-1]) > limit and self._ends_above(limit):
-            return self._value(self._crossing(limit))
-        return float(np.sign(self.step) * np.inf)
+        return self._highest(self.path[-1]) > limit
 
     @property
     def _levelled(self) -> bool:
@@ -167,23 +215,28 @@ class _Walk:
         if away < self.path[-1]:
             self._root(away)
         highest = self._highest(away)
-        return highest if self._ends_above(highest) else self._far_root()
+        return highest if self.ends_above(highest) else self._far_root()
 
-    def _ends_above(self, limit: float) -> bool:
+    def ends_above(self, limit: float) -> bool:
         """Whether the root of the statistic far out is above a limit: looked for farther out until what it still changes cannot matter."""
         while not self._far.still and abs(self._far.point.root - limit) <= SURE * self._far.change:
-            self._far = self._stride(self._far)
+            self._seen = self._stride(self._far)
         return self._far.point.root > limit
 
     def _far_root(self) -> float:
         """The root of the statistic far out, where it stays."""
         while not self._far.still:
-            self._far = self._stride(self._far)
+            self._seen = self._stride(self._far)
         return self._far.point.root
 
-    @cached_property
+    @property
     def _far(self) -> _Far:
-        """The first look far out: by one leap where the other parameters move along a line; elsewhere from the first step."""
+        """The last look far out. No `cached_property`, whose lock all walks share in Python 3.11, and which a walk that waits would hold."""
+        self._seen = self._seen or self._first_look()
+        return self._seen
+
+    def _first_look(self) -> _Far:
+        """By one leap where the other parameters move along a line; elsewhere from the first step."""
         if np.isinf(self._root(FIRST)):
             return _Far(FIRST, replace(self.points[0.0], root=np.inf), still=True)
         point = self.points[FIRST]
@@ -333,13 +386,14 @@ class _Profile:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Engine | Together[float],
         beta: Float,
         errors: Float,
         index: int,
-        extra: Callable[[Float], Float] | None = None,
+        extra: Extra | None = None,
     ) -> None:
-        self.engine, self.beta, self.index, self.extra = engine, beta, index, extra
+        self.d, self.beta, self.index = engine.d, beta, index
+        self._engine, self._extra = engine, extra
         self.errors = np.maximum(errors, 1e-12)
         self._others, self._among = _without(index, engine.d)
         self._units = 1 / self.errors[self._others]
@@ -364,18 +418,35 @@ class _Profile:
         off, size = moved[self._others] * self._units - (ahead + back) / 2, (np.abs(ahead) + np.abs(back)) / 2
         return bool(np.sqrt(off @ off) <= share * np.sqrt(size @ size) + SAME)
 
+    def _sums(self, full: Float) -> Totals | ScoreSums:
+        engine, extra = self._engine, self._extra
+        if isinstance(engine, Together):
+            return engine.sums(full)
+        totals = engine.totals(full)
+        found = totals if extra is None else ScoreSums.of(totals, extra([full])[0])
+        if isinstance(found, SolveError):
+            raise found
+        return found
+
+    def _score(self, full: Float) -> tuple[Float, Float]:
+        engine = self._engine
+        return (
+            engine.score_and_slope(full)
+            if isinstance(engine, Together)
+            else engine.score_and_slope(full[None], engine.own)
+        )
+
     def _point(self, full: Float) -> _Point:
-        totals = self.engine.totals(full)
+        totals = self._sums(full)
         j, others = self.index, self._others
-        contrast, tangent = np.zeros(self.engine.d), np.zeros(self.engine.d - 1)
+        contrast, tangent = np.zeros(self.d), np.zeros(self.d - 1)
         contrast[j] = 1.0
         if tangent.size:
             inverse = inverse_one(totals.slope[self._among])
             if inverse is None:
                 return _Point(np.inf, full, tangent)
             contrast[others], tangent = -(totals.slope[j, others] @ inverse), -(inverse @ totals.slope[others, j])
-        meat = totals.meat if self.extra is None else totals.meat + self.extra(full)
-        variance = float(contrast @ meat @ contrast)
+        variance = float(contrast @ totals.meat @ contrast)
         root = abs(float(contrast @ totals.score)) / np.sqrt(variance) if variance > 0 else 0.0
         return _Point(float(root), full, tangent)
 
@@ -383,7 +454,7 @@ class _Profile:
         """All parameters, the others from where they should be or from where they were."""
         full = near.beta.copy()
         full[self.index] = value
-        if self.engine.d == 1:
+        if self.d == 1:
             return full
         found = self._solve_others(full, self._expected(value, near, beyond), steps)
         if found is None and near.tangent.any() and steps > NEARBY:
@@ -404,15 +475,22 @@ class _Profile:
         return np.asarray(there + t * moved + t * (t - 1) * bend)
 
     def _solve_others(self, full: Float, start: Float, steps: int) -> Float | None:
-        others, among, weights, point = self._others, self._among, self.engine.own, full.copy()
+        others, among, point = self._others, self._among, full.copy()
 
         def evaluate(nuisance: Float) -> tuple[Float, Float]:
             point[others] = nuisance
-            score, slope = self.engine.score_and_slope(point[None], weights)
+            score, slope = self._score(point)
             return score[:, others], slope[0][among][None]
 
+        def evaluate_all(trials: list[Float]) -> None:
+            assert isinstance(self._engine, Together)
+            points = np.repeat(point[None], len(trials), axis=0)
+            points[:, others] = trials
+            self._engine.ask(points)
+
         try:
-            roots = newton_alone(evaluate, start, self._scale, max_steps=steps, max_halvings=steps // 2)
+            halvings, ahead = steps // 2, evaluate_all if isinstance(self._engine, Together) else None
+            roots = newton_alone(evaluate, start, self._scale, max_steps=steps, max_halvings=halvings, ahead=ahead)
         except SolveError:
             return None
         return roots.beta[0] if roots.norm[0] <= ROUNDING else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -17,6 +17,7 @@ from pramana.inference.identification import SAFE, WANTED, Identification
 from pramana.inference.limits import Limits
 from pramana.inference.options import Sandwich
 from pramana.inference.score_intervals import Reference, score_intervals
+from pramana.inference.together import Extra
 
 USUAL = 0.95
 
@@ -72,7 +73,7 @@ def limits_of(
     chosen: Sandwich,
     judged: Identification | None,
     reference: Reference,
-    extra: Callable[[Float], Float] | None = None,
+    extra: Extra | None = None,
 ) -> ScoreLimits | None:
     """Score intervals, of all parameters or of those with too faint a signal; None where all are Wald's at the usual level."""
     held, levels = np.full(engine.d, chosen.interval != "wald"), {chosen.level}

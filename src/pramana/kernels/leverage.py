@@ -209,6 +209,9 @@ class Units:
         out = np.empty((len(which), *2 * (len(both) * self.scores.shape[1],)))
         for k, j in enumerate(which):
             rows = np.concatenate([self._rows(turned[:, :, j]) for turned in both], axis=1) * scale[:, None]
+            rows = (
+                rows if self.basis is None else rows[rows.any(axis=1)]
+            )  # of a domain the units of the others tell nothing
             out[k] = rows.T @ rows
         return out
 

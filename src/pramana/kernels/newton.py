@@ -81,6 +81,7 @@ def newton_alone(
     *,
     max_steps: int = 50,
     max_halvings: int = 25,
+    ahead: Callable[[list[Float]], None] | None = None,
 ) -> Roots:
     """The same for a batch of one, to the last bit, without the bookkeeping of a batch, which costs more than a small sample's sums.
 
@@ -88,6 +89,7 @@ def newton_alone(
     ----------
     evaluate : β (d,) ↦ score (1, d), slope (1, d, d).
     start, scale : (d,).
+    ahead : is told of all steps that are left to try once a whole one did not do, so that they can be evaluated together.
     """
     with np.errstate(all="ignore"):
         beta, steps, before = start, 0, np.inf
@@ -109,6 +111,8 @@ def newton_alone(
                 if there <= (1 - 1e-4 * size) * before:
                     beta, norm = trial, there
                     break
+                if ahead is not None and size == 1.0:
+                    ahead([beta - 0.5**k * direction for k in range(1, max_halvings)])
                 size /= 2
             else:
                 break

@@ -13,6 +13,7 @@ from pramana.errors import FormulaError
 from pramana.estimating import family_of
 from pramana.estimating.collinearity import refuse_collinear
 from pramana.estimating.distribution import SHARP, default_bandwidth, robust_spread
+from pramana.estimating.least_squares import EXACT, ROUNDING
 from pramana.estimating.products import FromColumns
 from pramana.estimating.system import StackedFunction, System
 from pramana.formulas.design import regressors
@@ -40,9 +41,14 @@ class Kernel:
     def of(cls, x: Float, y: Float, weights: Float, size: float, bandwidth: float | None) -> Kernel:
         """For weighted records (n,) that are worth `size` records of equal weight."""
         residual = y - x @ _least_squares(x, y, weights)
-        spread = robust_spread(residual, weights, floor=1e-9 * max(float(np.abs(y[weights > 0]).max()), 1e-300))
+        spread = robust_spread(residual, weights, floor=ROUNDING * max(float(np.abs(y[weights > 0]).max()), 1e-300))
         if spread is None:
-            raise FormulaError("the formula fits the response exactly: every quantile is the same, use least squares")
+            raise FormulaError(EXACT)
+        return cls.wide(spread, size, bandwidth)
+
+    @classmethod
+    def wide(cls, spread: float, size: float, bandwidth: float | None) -> Kernel:
+        """For residuals of this spread."""
         return cls(default_bandwidth(spread, size) if bandwidth is None else bandwidth, spread)
 
 
@@ -73,6 +79,12 @@ class QuantileSystem(System):
 
     def tuned(self, arrays: Mapping[str, Float], weights: Float, size: float) -> QuantileSystem:
         return replace(self, kernel=Kernel.of(arrays["x"], arrays["y"], weights, size, self.bandwidth))
+
+    def regressed(self, arrays: Mapping[str, Float]) -> tuple[Float, Float]:
+        return arrays["x"], arrays["y"]
+
+    def scaled(self, spread: float, size: float) -> QuantileSystem:
+        return replace(self, kernel=Kernel.wide(spread, size, self.bandwidth))
 
     @property
     def parameters(self) -> tuple[str, ...]:

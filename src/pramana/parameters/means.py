@@ -10,14 +10,11 @@ from typing import Any, Literal
 import numpy as np
 
 from pramana.arrays import Column, Float
-from pramana.errors import DataError
 from pramana.estimating.cells import (
-    CELL_LIMIT,
     Factor,
     cell_labels,
     count_cells,
     distinct,
-    factor_of,
     factors_of,
     names_of,
     reverted_cells,
@@ -280,13 +277,7 @@ class Proportions(Question):
         return (self.column,)
 
     def prepare(self, table: Table, schema: Schema) -> ProportionsFunction:
-        factor = factor_of(self.column, table, schema)
-        if len(factor.levels) > CELL_LIMIT:
-            raise DataError(
-                f"column {self.column!r} has {len(factor.levels)} levels, above the limit of {CELL_LIMIT} for proportions "
-                "(their covariance has that many rows): merge levels"
-            )
-        return ProportionsFunction(factor)
+        return ProportionsFunction(*factors_of(self.variables, table, schema))
 
 
 def proportions(column: str, by: str | Sequence[str] | None = None) -> Proportions | DomainShares:

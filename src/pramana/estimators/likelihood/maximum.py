@@ -142,6 +142,11 @@ class Likelihood(Method):
         table = as_table(function)
         if table is not None:
             return _tabulated(table, task)
+        if task.options.passes is not None and task.learned is not None:
+            raise PramanaError(
+                "passes=1 takes a Newton step of an estimating equation, and a likelihood climbs from several maxima of a sample to the highest of all "
+                "records, in four to six passes where the noise leaves no doubt: leave passes= out, or use method='reversion'"
+            )
         robust = robust_of(options, sampling)
         refuse_few(sampling, len(function.parameters))
         fitted = fitted_in_memory(self, task, robust) if task.learned is None else fitted_in_blocks(self, task, robust)

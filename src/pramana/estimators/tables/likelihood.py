@@ -209,7 +209,7 @@ def table_result(function: CrossTableFunction, task: Task) -> TableResult:
         method="likelihood",
         inference="observed information, wald intervals",
         diagnostics=(*task.notes, *_boundary(empty)),
-        facts={**task.plan.facts, "Log-likelihood": f"{found.log_likelihood:.4f} ({free} parameters)"},
+        facts={**task.plan.facts, **task.facts, "Log-likelihood": f"{found.log_likelihood:.4f} ({free} parameters)"},
         frame_kind=task.table.kind,
         log_scale=task.plan.log_scale,
         shares=Shares(len(labels), 1.0),
