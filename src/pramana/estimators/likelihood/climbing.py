@@ -201,7 +201,7 @@ class BlockLikelihood:
 
     def channel_counts(self, table: Table, sampling: Sampling) -> _Several[ChannelCounts] | None:
         found: _Several[ChannelCounts] | None = added(
-            _Several(tuple(column.merged() for column in channel_counts(model, model.data.n)))
+            _Several(tuple(column.merged() for column in channel_counts(model)))
             for model, _, _ in self.models(table, sampling)
         )
         return found
