@@ -274,7 +274,7 @@ def _apart(one: Where, other: Where, deviation: Float) -> float:
 def differ(one: Where, other: Where, information: Float) -> bool:
     """A coefficient apart by a tenth of the standard error that it would have at this information were all others known."""
     apart = np.abs(one.theta.beta - other.theta.beta)
-    return bool(np.any(apart > 0.1 / np.sqrt(np.diag(information)[: apart.size])))
+    return not np.all(apart * np.sqrt(np.abs(np.diag(information)[: apart.size])) <= 0.1)
 
 
 def other_maxima(model: ObservedLikelihood, found: Search, scale: float) -> list[Diagnostic]:
