@@ -178,7 +178,7 @@ def test_what_parts_of_the_records_say_of_their_levels_adds() -> None:
     def counts(rows: slice) -> tuple[starts.ChannelCounts, ...]:
         part = {k: v[rows] for k, v in data.items()}
         task = Task.read(pr.glm("ill ~ z + x", "binomial"), part, mechanism)
-        return starts.channel_counts(observed_likelihood(Likelihood(covariate_model="x"), task), 900)
+        return starts.channel_counts(observed_likelihood(Likelihood(covariate_model="x"), task))
 
     whole, parts = counts(slice(None)), [counts(slice(k, k + 300)) for k in range(0, 900, 300)]
     for column, kinds in enumerate((6, 2)):
@@ -202,6 +202,21 @@ def test_a_best_maximum_that_one_climb_alone_found_says_so() -> None:
     assert "climbs ended at maxima that no other found, this one among them: another start may lead higher" in message
     higher = fitted("y ~ z + cell", data, mechanism, family="poisson", start=[0.0, 1.25, 2.5, 3.75, 0.15])
     assert higher.log_likelihood > found.log_likelihood + 50
+
+
+def test_all_records_tell_what_the_noise_hides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A level that records in every third place show is rarer than they say."""
+    monkeypatch.setattr("pramana.estimators.likelihood.starts.ENOUGH", 400)
+    data, mechanism = released(1, 1200, [0.6, 0.395, 0.005], 0.8)
+    order = np.argsort(np.asarray(data["z"]) != "c", kind="stable")
+    turns = np.argsort(np.arange(1200) % 3, kind="stable")
+    shown = {k: np.empty_like(np.asarray(v)) for k, v in data.items()}
+    for name, values in data.items():
+        shown[name][turns] = np.asarray(values)[order]
+    whole, in_turns = (fitted("y ~ z", d, mechanism) for d in (data, shown))
+    assert int(whole.facts["Starts"].split(",")[0]) > 10
+    assert in_turns.facts["Starts"] == whole.facts["Starts"]
+    np.testing.assert_allclose(in_turns.estimate, whole.estimate, rtol=1e-7)
 
 
 @pytest.mark.parametrize("seed", [2, 3])

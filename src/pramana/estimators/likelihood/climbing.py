@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count, islice
+from itertools import islice
 from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -201,7 +201,7 @@ class BlockLikelihood:
 
     def channel_counts(self, table: Table, sampling: Sampling) -> _Several[ChannelCounts] | None:
         found: _Several[ChannelCounts] | None = added(
-            _Several(tuple(column.merged() for column in channel_counts(model, model.data.n)))
+            _Several(tuple(column.merged() for column in channel_counts(model)))
             for model, _, _ in self.models(table, sampling)
         )
         return found
@@ -372,12 +372,11 @@ class Climber:
     def _climbed(self, starts: Sequence[Theta], known: Sequence[Top]) -> Ends:
         """Maxima beside those that are known, and these."""
         climbs = [_Climbing.begun(self._climb(theta)) for theta in starts]
-        tops, ends = list(known), list[Reached]()
-        for turn in count():
-            if turn == SCREENING:
+        tops, ends, passed = list(known), list[Reached](), 0
+        while climbs:
+            if passed == SCREENING:
                 climbs = promising(self._distinct(climbs), self.sample.data.design.std(axis=(0, 1)))
-            if not climbs:
-                return tops, ends
+            passed += 1
             sums = iter(self._sums([theta for climb in climbs for theta in climb.asked]))
             found = [climb.told(list(islice(sums, len(climb.asked)))) for climb in climbs]
             climbs = [climb for climb, end in zip(climbs, found, strict=True) if end is None]
@@ -385,7 +384,7 @@ class Climber:
             ends += [end for end in found if isinstance(end, Reached)]
             climbs = self._apart(climbs, tops)
             climbs = [climb for climb in climbs if not any(self._crawls(climb, top) for top in tops)]
-        raise AssertionError
+        return tops, ends
 
     def _apart(self, climbs: Sequence[_Climbing], others: Sequence[Top | _Climbing]) -> list[_Climbing]:
         """Those that do not follow others."""

@@ -28,8 +28,9 @@ from pramana.estimators.likelihood.observed import ObservedLikelihood, State, Th
 CLEAR = 5.0
 """Signal of every perturbed column from which one start is enough."""
 ENOUGH = 20_000
-"""Records from which the signal is judged, evenly spaced, and EM steps for the shares of the levels."""
+"""Different rows of a channel from which the signal is judged, where records are added up in blocks."""
 SHARE_STEPS = 30
+"""EM steps for the shares of the levels."""
 SCATTERED = 12
 """Random starts; with the face value and reversion's root they are screened by a few EM steps."""
 SCREENING = 10
@@ -144,7 +145,7 @@ def explored(
     """All that was found from these starts, as in `maximize`."""
     first, found = model.evaluate(at_face_value(model, beta)), Explored(model)
     failure = found.climb(first)
-    found.doubtful = beta is None and not is_clear(channel_counts(model, ENOUGH), scale)
+    found.doubtful = beta is None and not is_clear(channel_counts(model), scale)
     if not found.doubtful:
         found.refusal = failure
         return found
@@ -273,7 +274,7 @@ def _apart(one: Where, other: Where, deviation: Float) -> float:
 def differ(one: Where, other: Where, information: Float) -> bool:
     """A coefficient apart by a tenth of the standard error that it would have at this information were all others known."""
     apart = np.abs(one.theta.beta - other.theta.beta)
-    return bool(np.any(apart > 0.1 / np.sqrt(np.diag(information)[: apart.size])))
+    return not np.all(apart * np.sqrt(np.abs(np.diag(information)[: apart.size])) <= 0.1)
 
 
 def other_maxima(model: ObservedLikelihood, found: Search, scale: float) -> list[Diagnostic]:
@@ -358,16 +359,14 @@ def is_clear(columns: Sequence[ChannelCounts], scale: float) -> bool:
     return min((column.signal for column in columns), default=np.inf) * float(np.sqrt(scale)) >= CLEAR
 
 
-def channel_counts(model: ObservedLikelihood, most: int) -> tuple[ChannelCounts, ...]:
-    """Of the hidden columns, from so many records at most, evenly spaced."""
+def channel_counts(model: ObservedLikelihood) -> tuple[ChannelCounts, ...]:
+    """Of the hidden columns."""
     data = model.data
-    step = -(-data.n // most)
     columns = [(codes, False) for codes in _levels(model)[:, data.place]] if data.hides_covariates else []
     if np.ptp(data.responses[0]) > 0:
         columns.append((np.unique(data.responses[0], return_inverse=True)[1], True))
-    channel, weights = data.channel[::step], model.weights[::step] * step
     return tuple(
-        ChannelCounts(channel @ (codes[:, None] == np.arange(codes.max() + 1)), weights, response)
+        ChannelCounts(data.channel @ (codes[:, None] == np.arange(codes.max() + 1)), model.weights, response)
         for codes, response in columns
     )
 
