@@ -137,7 +137,7 @@ def test_postgresql_names_what_is_wrong(postgres: str) -> None:
         pr.fit(pr.mean("z"), pr.PostgreSQL(postgres, "people", order_by="id"), MECHANISM)
     for what, message in (
         ("y, id, y as y", "two columns of the PostgreSQL query have the same name, 'y'"),
-        ("y::numeric as y, id", r"column 'y' .* is of type numeric, which Arrow does not have: cast it"),
+        ("y::numeric as y, id", r"column 'y' .* is of type numeric, with which Arrow does not compute: cast it"),
     ):
         with pytest.raises(pr.DataError, match=message):
             pr.fit(pr.mean("y"), pr.PostgreSQL(postgres, f"select {what} from people", order_by="id"), MECHANISM)

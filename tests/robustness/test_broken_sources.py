@@ -444,6 +444,25 @@ def test_a_column_of_lists_is_refused_where_it_is_used(frame: pd.DataFrame, tmp_
     np.testing.assert_allclose(fitted(tmp_path).estimate, fitted(frame, memory=None).estimate, rtol=1e-9)
 
 
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_a_column_of_identifiers_in_bytes_is_refused_where_it_is_used(
+    ending: str, frame: pd.DataFrame, tmp_path: Path
+) -> None:
+    """As databases write them; Arrow does not list the values of such types."""
+    bytes_ = pa.array([bytes([k % 7] * 16) for k in range(900)], pa.binary(16))
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    table = table.append_column("person", pa.ExtensionArray.from_storage(pa.uuid(), bytes_))
+    path = tmp_path / f"a.{ending}"
+    if ending == "parquet":
+        parquet.write_table(table, path)
+    else:
+        with pa.ipc.new_file(path, table.schema) as file:
+            file.write_table(table)
+    with pytest.raises(pr.DataError, match=r"column 'person' of .* is of type arrow\.uuid, with which .*: cast it"):
+        fitted(path, "y ~ x + person")
+    np.testing.assert_allclose(fitted(path).estimate, fitted(frame, memory=None).estimate, rtol=1e-9)
+
+
 def test_a_dataset_whose_file_is_gone_is_refused_in_words(parts: Path) -> None:
     given = dataset.dataset(str(parts))
     (parts / "part-1.parquet").unlink()

@@ -19,6 +19,7 @@ import pramana as pr
 from pramana.disclosure.release import releasing as release
 from pramana.frames.blocks import csv_files as csv_blocks
 from pramana.frames.blocks import parquet_files as parquet_blocks
+from soon import soon
 
 pytestmark = pytest.mark.filterwarnings("ignore:release")
 SECRET = bytes(range(32))
@@ -311,3 +312,12 @@ def test_no_seed_and_no_key_in_anything_published(ending: str, tmp_path: Path) -
     package = json.loads((tmp_path / "public" / "datapackage.json").read_text())
     assert [r["pram"]["randomness"] for r in package["resources"]] == ["keyed", "seeded (insecure)"]
     assert len(package["resources"][0]["pram"]["limits"]) == 5
+
+
+def test_a_text_file_of_very_many_columns_is_released_soon(tmp_path: Path) -> None:
+    """Whether a column is kept was looked up in the list of all names, for each of them in every block."""
+    names = [f"c{k}" for k in range(40_000)]
+    (tmp_path / "in.csv").write_text(",".join(names) + "\n" + (",".join("1" for _ in names) + "\n") * 3)
+    known = pr.Mechanism({"c1": pr.TransitionMatrix.randomized_response([1, 2], 0.8)})
+    made = soon(lambda: pr.release(tmp_path / "in.csv", tmp_path / "out.csv", known, force=True))
+    assert made.rows == 3

@@ -119,10 +119,11 @@ class Source(ABC):
                 raise DataError(
                     f"column {name!r} of {self.label} is of type {_in_words(kind)} and cannot be used: give numbers, text or true and false"
                 )
-            if isinstance(kind, pa.OpaqueType):
+            if isinstance(kind, pa.BaseExtensionType):
+                named = kind.type_name if isinstance(kind, pa.OpaqueType) else kind.extension_name
                 raise DataError(
-                    f"column {name!r} of {self.label} is of type {kind.type_name}, which Arrow does not have: cast it in the query, such as numeric "
-                    "to double precision"
+                    f"column {name!r} of {self.label} is of type {named}, with which Arrow does not compute: cast it, numeric of a database to "
+                    "double precision and others to text"
                 )
 
     def table(self, batch: pa.RecordBatch | pa.Table) -> Table:

@@ -14,6 +14,7 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.errors import PramanaError
+from pramana.render.tables import visible
 
 LOOKS = {
     "true data": ("#000000", "o"),
@@ -112,10 +113,11 @@ def _finished(
         shown = axes[0].legend(handles, labels, frameon=False, fontsize=9)
     for text in () if shown is None else shown.get_texts():
         text.set_parse_math(False)  # a label is text, whatever dollars are in it
+        text.set_text(visible(text.get_text()))
     if title and len(axes) > 1 and figure is not None:
-        figure.suptitle(title, fontsize=11, x=0.02, ha="left", parse_math=False)
+        figure.suptitle(visible(title), fontsize=11, x=0.02, ha="left", parse_math=False)
     elif title:
-        axes[0].set_title(title, fontsize=11, loc="left", parse_math=False)
+        axes[0].set_title(visible(title), fontsize=11, loc="left", parse_math=False)
     return ax if figure is None else figure
 
 
@@ -194,7 +196,7 @@ def _draw_dots(axes: Any, panel: DotPanel, count: int) -> None:
         axes.axvline(panel.reference, color="black", linewidth=0.7, linestyle=":")
     if panel.band is not None:
         axes.axvspan(*panel.band, color="#e9eef3", zorder=0)
-    axes.set_xlabel(panel.x_label, parse_math=False)
+    axes.set_xlabel(visible(panel.x_label), parse_math=False)
     _bare(axes)
     axes.grid(axis="x", color=GRID, linewidth=0.6)
 
@@ -242,6 +244,8 @@ def heat_map(chances: Float, levels: Sequence[str]) -> Any:
 
 
 def _short(text: str, most: int = 14) -> str:
+    """Of names and levels, also without what no picture can show: an SVG that holds a control character is none."""
+    text = visible(text)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
@@ -277,7 +281,7 @@ def risk_utility(
     figure, panels = _panels(ax, len(curves), (4.5 * len(curves) + 0.8, 4.3), sharey=True)
     for axes, curve in zip(panels, curves, strict=True):
         _draw_curve(axes, curve, utility, keeps, chosen, chosen_label)
-    panels[0].set_ylabel(y_label, parse_math=False)
+    panels[0].set_ylabel(visible(y_label), parse_math=False)
     return _finished(figure, panels, ax, title=title)
 
 
@@ -414,7 +418,7 @@ def heat_maps(
     )  # no wider than what the bar has around it
     bar.ax.set_title(f"red:\n{second}", fontsize=9)
     bar.ax.set_xlabel(f"blue:\n{first}", fontsize=9)
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(visible(title), fontsize=11)
     return figure
 
 
@@ -438,7 +442,7 @@ def ribbons(
         axes.fill_between(x, ribbon.low, ribbon.high, color=colour, alpha=0.15, linewidth=0, label=intervals)
         axes.fill_between(x, ribbon.lowest, ribbon.highest, color=colour, alpha=0.45, label="estimates")
         axes.set_title(_short(name, 40), fontsize=10, loc="left", parse_math=False)
-        axes.set_xlabel(x_label, parse_math=False)
+        axes.set_xlabel(visible(x_label), parse_math=False)
         axes.grid(color=GRID, linewidth=0.5)
         _bare(axes)
     return _finished(figure, every, ax, title=title)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from matplotlib.figure import Figure
 
 import pramana as pr
 from pramana.estimators import KNOWN, method_of
-from pramana.render.figures import ALIASES, LOOKS, OTHERS, Line, drawn, heat_maps, line_grid, looks
+from pramana.render.figures import ALIASES, LOOKS, OTHERS, Line, drawn, heat_map, heat_maps, line_grid, looks
 
 MECHANISM = pr.Mechanism({"y": pr.TransitionMatrix.binary(sensitivity=0.9, specificity=0.85)})
 
@@ -179,3 +180,15 @@ def test_a_map_says_which_colour_is_better() -> None:
     image = figure.axes[0].images[0]
     red, _, blue, _ = image.cmap(image.norm(0.5))
     assert blue > red
+
+
+def test_a_picture_with_odd_names_is_a_picture(survey: pd.DataFrame) -> None:
+    """XML has no way to write a control character: an SVG that holds one does not open."""
+    odd = "x\x1b[31m\x07"
+    data = survey.rename(columns={"x": odd}).assign(**{"g\x01": np.resize(["a\x1b", "b"], len(survey))})
+    fitted = pr.fit(f"y ~ `{odd}` + z", data, MECHANISM)
+    known = pr.frontier(data, "g\x01", [0.7, 0.9], keys=["z"], analysis="z ~ `g\x01`", simulate=0)
+    for picture in (fitted.plot(title=odd), heat_map(np.eye(2), ["a\x1b", "b"], title=odd), known.plot(title=odd)):
+        text = drawn(picture, ".svg").decode()
+        ElementTree.fromstring(text)
+        assert "\x1b" not in text

@@ -338,7 +338,8 @@ class CsvBlock:
         dropped field and one of its commas.
         """
         changes = [self._drawn(name, drawn[name]) for name in self.names if name in drawn]
-        changes += [self._dropped(name, layout) for name in self.names if name not in layout.names]
+        kept = frozenset(layout.names)
+        changes += [self._dropped(name, layout) for name in self.names if name not in kept]
         if layout.identifier is not None:
             changes.append(self._identified(layout.identifier, identifiers))
         changes.sort(key=lambda change: change.place)
