@@ -75,6 +75,18 @@ def test_they_are_those_in_memory_in_few_passes(
     assert len(passes) <= most
 
 
+def test_what_measuring_a_matrix_adds_is_asked_for_together_too(
+    records: pd.DataFrame, file: Path, passes: list[int]
+) -> None:
+    measured = pr.Mechanism({"mild": pr.TransitionMatrix.from_validation([[70, 30], [30, 70]])})
+    whole, found = (
+        pr.fit("v ~ x + mild", data, measured, inference=SCORE, memory=memory)
+        for data, memory in ((records, 1e9), (file, 1))
+    )
+    np.testing.assert_allclose(found.interval(), whole.interval(), rtol=1e-9)
+    assert len(passes) <= 30
+
+
 def test_as_many_values_in_a_pass_as_are_held(
     records: pd.DataFrame, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
