@@ -16,7 +16,7 @@ from pramana.engines.local import LocalEngine, SampledBlock, added
 from pramana.engines.totals import Totals
 from pramana.errors import PramanaError, SolveError, quoted_terms
 from pramana.estimating.collinearity import Rank
-from pramana.estimating.equation import Equation, FirstStage, Regression, Scale
+from pramana.estimating.equation import Equation, FirstStage, LearnedScale, Regression
 from pramana.estimating.least_squares import spread_of_residuals
 from pramana.frames.workers import Threads, Workers
 from pramana.kernels.streams import multipliers
@@ -198,7 +198,7 @@ class StreamEngine(LocalEngine):
         lesson = learned.rows(slice(0, 1))  # what travels holds no sample
         return replace(self._changed(lambda e: e.taught(lesson)), sampled=frozenset(told))
 
-    def _scaled(self, scale: Scale, weights: Float) -> Equation:
+    def _scaled(self, scale: LearnedScale, weights: Float) -> Equation:
         """With the scale that all records tell, and not those of the sample, with their weights, alone."""
         sample = scale.regression(weights)
         spread, weight = spread_of_residuals(lambda part: self._added(partial(_of_regression, part)), sample)

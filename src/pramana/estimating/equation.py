@@ -94,7 +94,7 @@ class About:
     nodes: int = 1
     whole: bool = False
     ranked: bool = False
-    scale: Scale | None = None
+    scale: LearnedScale | None = None
 
     facts: Mapping[str, str] = field(default_factory=dict)
     size: float | None = None
@@ -142,7 +142,7 @@ class Regression:
 
 
 @dataclass(frozen=True)
-class Scale:
+class LearnedScale:
     """A scale that is learned from released records: the spread of the residuals of least squares.
 
     Attributes

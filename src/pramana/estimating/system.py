@@ -11,7 +11,7 @@ import numpy as np
 
 from pramana.arrays import Float
 from pramana.estimating.collinearity import refuse_collinear
-from pramana.estimating.equation import About, Equation, FirstStage, Note, Regression, Scale, central_slopes
+from pramana.estimating.equation import About, Equation, FirstStage, LearnedScale, Note, Regression, central_slopes
 from pramana.estimating.function import EstimatingFunction, Traits
 from pramana.estimating.records import Records
 from pramana.kernels.blocks import gram
@@ -176,7 +176,7 @@ class StackedEquation(Equation):
             rising=system.rising,
             sharp=None if system.sharp() is system else replace(self, system=system.sharp()),
             averaged=self._averaged if system.rough else None,
-            scale=Scale(self._regression, self._scaled) if system.rough else None,
+            scale=LearnedScale(self._regression, self._scaled) if system.rough else None,
             nodes=len(self.records.nodes),
             exponentials=system.exponentials,
             facts=system.facts(),

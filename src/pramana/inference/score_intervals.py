@@ -13,7 +13,7 @@ import numpy as np
 from pramana.arrays import Float
 from pramana.engines import Engine, Totals
 from pramana.errors import SolveError
-from pramana.inference.together import Extra, ScoreSums, Together
+from pramana.inference.together import Extra, ScoreAndVariance, Together
 from pramana.kernels.newton import ROUNDING, inverse_one, newton_alone
 
 FAR = 2.0**24
@@ -97,7 +97,7 @@ def _search_together(
 ) -> None:
     """The same where a step takes a pass over the records: parameters, sides and levels are searched side by side, and ask together."""
     asked: Together[float] = Together(engine, extra)
-    asked.known[beta.tobytes()] = ScoreSums.of(engine.totals(beta), None if extra is None else extra([beta])[0])
+    asked.known[beta.tobytes()] = ScoreAndVariance.of(engine.totals(beta), None if extra is None else extra([beta])[0])
 
     def walk(j: int, sign: float) -> _Walk:
         return _Walk(_Profile(asked, beta, errors, j), sign)
@@ -418,12 +418,12 @@ class _Profile:
         off, size = moved[self._others] * self._units - (ahead + back) / 2, (np.abs(ahead) + np.abs(back)) / 2
         return bool(np.sqrt(off @ off) <= share * np.sqrt(size @ size) + SAME)
 
-    def _sums(self, full: Float) -> Totals | ScoreSums:
+    def _sums(self, full: Float) -> Totals | ScoreAndVariance:
         engine, extra = self._engine, self._extra
         if isinstance(engine, Together):
             return engine.sums(full)
         totals = engine.totals(full)
-        found = totals if extra is None else ScoreSums.of(totals, extra([full])[0])
+        found = totals if extra is None else ScoreAndVariance.of(totals, extra([full])[0])
         if isinstance(found, SolveError):
             raise found
         return found

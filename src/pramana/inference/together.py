@@ -30,7 +30,7 @@ Extra: TypeAlias = Callable[[Sequence[Float]], list[Float | SolveError]]
 
 
 @dataclass(frozen=True)
-class ScoreSums:
+class ScoreAndVariance:
     """Score (d,), its slope and its variance (d, d), of all records at one value."""
 
     score: Float
@@ -38,7 +38,7 @@ class ScoreSums:
     meat: Float
 
     @classmethod
-    def of(cls, totals: Totals | SolveError, added: Float | SolveError | None) -> ScoreSums | SolveError:
+    def of(cls, totals: Totals | SolveError, added: Float | SolveError | None) -> ScoreAndVariance | SolveError:
         """With whatever is added to the variance."""
         if isinstance(totals, SolveError):
             return totals
@@ -57,7 +57,7 @@ class Together(Generic[T]):
 
     def __init__(self, engine: Engine, extra: Extra | None = None) -> None:
         self.engine, self.extra = engine, extra
-        self.known: dict[bytes, ScoreSums | SolveError] = {}
+        self.known: dict[bytes, ScoreAndVariance | SolveError] = {}
         self._wanted: dict[bytes, Float] = {}
         self._changed = Condition()
         self._under_way: set[bytes] = set()
@@ -75,7 +75,7 @@ class Together(Generic[T]):
     def spread(self, beta: Float, weights: Weights) -> Float:
         return self.engine.spread(beta, weights)
 
-    def sums(self, beta: Float) -> ScoreSums:
+    def sums(self, beta: Float) -> ScoreAndVariance:
         """Those of the next pass, unless an earlier one told them."""
         self.ask(beta[None])
         found = self.known[beta.tobytes()]
@@ -142,7 +142,7 @@ class Together(Generic[T]):
     def _answer(self, wanted: list[Float]) -> None:
         totals = self.engine.totals_at(wanted)
         added = [None] * len(wanted) if self.extra is None else self.extra(wanted)
-        found = map(ScoreSums.of, totals, added)
+        found = map(ScoreAndVariance.of, totals, added)
         with self._changed:
             self.known |= {beta.tobytes(): one for beta, one in zip(wanted, found, strict=True)}
             self._under_way = set()

@@ -153,16 +153,16 @@ def _shares(gamma: Float) -> Float:
     return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
 
-Sums = TypeVar("Sums", LikelihoodSums, ChannelCounts)
+SumsT = TypeVar("SumsT", LikelihoodSums, ChannelCounts)
 
 
 @dataclass(frozen=True)
-class _Several(Generic[Sums]):
+class _Several(Generic[SumsT]):
     """Sums at several parameter values, or of several columns."""
 
-    sums: tuple[Sums, ...]
+    sums: tuple[SumsT, ...]
 
-    def __add__(self, other: _Several[Sums]) -> _Several[Sums]:
+    def __add__(self, other: _Several[SumsT]) -> _Several[SumsT]:
         return _Several(tuple(a + b for a, b in zip(self.sums, other.sums, strict=True)))
 
 

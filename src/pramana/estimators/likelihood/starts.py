@@ -254,10 +254,10 @@ class Explored:
         ]
 
 
-Spot = TypeVar("Spot", bound=Where)
+WhereT = TypeVar("WhereT", bound=Where)
 
 
-def promising(places: Sequence[Spot], deviation: Float) -> list[Spot]:
+def promising(places: Sequence[WhereT], deviation: Float) -> list[WhereT]:
     """The two highest, and of the next those far from them, by coefficients times the standard deviations (d,) of their columns."""
     begun = sorted(places, key=_depth)
     chosen, rest = begun[:2], begun[2 : 2 * FINALISTS]
