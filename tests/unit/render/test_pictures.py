@@ -188,7 +188,7 @@ def test_a_picture_with_odd_names_is_a_picture(survey: pd.DataFrame) -> None:
     data = survey.rename(columns={"x": odd}).assign(**{"g\x01": np.resize(["a\x1b", "b"], len(survey))})
     fitted = pr.fit(f"y ~ `{odd}` + z", data, MECHANISM)
     known = pr.frontier(data, "g\x01", [0.7, 0.9], keys=["z"], analysis="z ~ `g\x01`", simulate=0)
-    for picture in (fitted.plot(title=odd), heat_map(np.eye(2), ["a\x1b", "b"], title=odd), known.plot(title=odd)):
+    for picture in (fitted.plot(title=odd), heat_map(np.eye(2), ["a\x1b", "b"]), known.plot(title=odd)):
         text = drawn(picture, ".svg").decode()
         ElementTree.fromstring(text)
         assert "\x1b" not in text
