@@ -206,7 +206,7 @@ def page(largest: float) -> str:
 
 Made by `make bench` (the largest files by `python -m benchmarks.growth --largest 1e8`). {described()}
 
-Whole warm fits with standard errors, milliseconds of the processor (all cores together), the least of three; of the largest file in blocks one. Where columns or levels grow there are
+Whole warm fits with standard errors, milliseconds of the processor (all cores together), the least of three. Where columns or levels grow there are
 {RECORDS:,} records, or 40 for each column, so few that their shares of the fit are corrected for (HC2); a covariate of 10,000 levels would need 10⁹ weights, and is refused. A fixed cost and a power of what is left, time = fixed + rate · size^exponent,
 are fitted to all sizes by least relative squares (`benchmarks/law.py`; nothing where there are fewer than four); the raw exponent is the slope of log time on log
 size over the upper half of the sizes, the fixed cost included. 1 is in proportion.

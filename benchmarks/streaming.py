@@ -33,8 +33,8 @@ TINY = 1000
 HELD = 1_000_000
 """Records up to which a file of these columns fits into 300 MB."""
 RESAMPLES = 500
-LONG, TIMES = 50_000_000, 3
-"""Below so many records a fit is measured several times, and the fastest counts."""
+TIMES = 3
+"""That a fit is measured; the fastest counts."""
 
 
 @dataclass(frozen=True)
@@ -121,12 +121,11 @@ def measure(name: str, path: Path, small: Path, tiny: Path) -> dict[str, float]:
 
     StreamEngine._added = counted  # type: ignore[method-assign]
     rows = parquet.read_metadata(path).num_rows
-    repeats = TIMES if rows < LONG else 1
 
     def fastest(memory: Any) -> tuple[float, float]:
         """Seconds by the clock and of all cores."""
         times = []
-        for _ in range(repeats):
+        for _ in range(TIMES):
             begun, busy = time.perf_counter(), time.process_time()
             pr.fit(case.formula, path, mechanism, memory=memory, **options)
             times.append((time.perf_counter() - begun, time.process_time() - busy))
@@ -134,7 +133,7 @@ def measure(name: str, path: Path, small: Path, tiny: Path) -> dict[str, float]:
         return min(clock), min(cores)
 
     took, cores = fastest("300 MB")
-    needed = passes[0] // repeats
+    needed = passes[0] // TIMES
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     # After the fit, for it reads far ahead and holds more memory than that.
     bare, reading = map(min, zip(*(scan(path, case.columns) for _ in range(3)), strict=True))
