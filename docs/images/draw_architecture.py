@@ -119,9 +119,10 @@ def draw_rooms(axes: Any, top: float) -> float:
 
 def main() -> None:
     mpl.rcParams.update({"svg.hashsalt": "architecture", "font.family": "DejaVu Sans"})
-    figure = Figure(figsize=(WIDTH, 9.6))
+    figure = Figure()
     axes = figure.add_axes((0.015, 0.01, 0.97, 0.98))
     bottom = draw_rooms(axes, draw_flow(axes, 0.0))
+    figure.set_size_inches(WIDTH, -0.9 * bottom)  # a line takes the same room however many there are
     axes.set_xlim(-0.05, WIDTH + 0.05)
     axes.set_ylim(bottom - 0.05, 0.0)
     axes.set_axis_off()

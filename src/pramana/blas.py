@@ -1,7 +1,7 @@
-"""How many threads: as many of our own as there are cores, and one of BLAS for each of them, and for matrices of few columns.
+"""How many threads: one for each core, with one of BLAS each.
 
 Matrix products that each wake further threads wait for one another, and those of a long matrix with few columns cannot be shared out, while
-the further threads keep their cores busy with waiting.
+the further threads keep their cores busy with waiting: for few columns BLAS has one thread in any case.
 
 NumPy's and SciPy's wheels bring an OpenBLAS each, whose number of threads is a setting of the whole process; it is changed while our
 threads run and put back afterwards. Where another BLAS is installed, nothing is changed.
@@ -24,8 +24,8 @@ from typing import Any
 SUFFIXES = ("64_", "")
 """Of the functions of a library with long and with short integers."""
 FEW = 128
-"""Columns up to which one thread is taken: on two cores as on sixteen, further ones make few regressions of 20 to 100 columns faster, by a sixth at most, and take up
-to twelve times the processor time. A product of all columns of a block of two million numbers takes it less than 16 ms."""
+"""Columns up to which one thread is taken: on two cores as on sixteen, further ones make few regressions of 20 to 100 columns faster, by a sixth
+at most, and take up to twelve times the processor time. A product of all columns of a block of two million numbers takes it less than 16 ms."""
 
 
 def cores() -> int:
