@@ -63,6 +63,15 @@ def test_identifiers_are_no_groups(question: str, people: pd.DataFrame, monkeypa
         pr.fit(what, people, MECHANISM, **options)
 
 
+@pytest.mark.parametrize("factor", ["C(id > 2500)", "C(np.where(x > 0, 1, 0))", "I(house == 'h7')"])
+def test_what_is_computed_of_a_column_has_values_of_its_own(factor: str, people: pd.DataFrame) -> None:
+    """Two groups made of a column of many values are two groups."""
+    found = pr.fit(f"x ~ {factor}", people, None)
+    told = {"C(id": people["id"] > 2500, "C(np": people["x"] > 0, "I(ho": people["house"] == "h7"}[factor[:4]]
+    groups = people.groupby(told)["x"].mean()
+    np.testing.assert_allclose(found.estimate, [groups[False], groups[True] - groups[False]], rtol=1e-9)
+
+
 def test_in_blocks_and_in_cells_all_records_count(
     people: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

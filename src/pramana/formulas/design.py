@@ -462,10 +462,14 @@ def _checked_column(table: Table, name: str) -> Column:
 def _refuse_crowds(
     parsed: ParsedFormula, clean: Columns, categories: Mapping[str, list[Any] | None], table: Table
 ) -> None:
-    """A column of identifiers would make a dummy for every record."""
-    wrapped = {name for factor in parsed.factors.values() if "C" in calls(factor) for name in names(factor)}
+    """A column of identifiers, as it is or in C(), would make a dummy for every record; what is computed of one has values of its own."""
+    factors = parsed.factors.values()
+    plain = {factor.name for factor in factors if isinstance(factor, Name)}
+    inside = [factor.parts[0] for factor in factors if isinstance(factor, Call) and factor.function == "C"]
+    wrapped = {column.name for column in inside if isinstance(column, Name)}
     for name, values in clean.items():
-        if len(values) > CROWD and (name in wrapped or values.dtype.kind == "O" or categories[name] is not None):
+        labels = values.dtype.kind == "O" or categories[name] is not None
+        if len(values) > CROWD and (name in wrapped or (labels and name in plain)):
             remedy = "merge its values, take it as numbers if that is what it holds, or in a linear model absorb it (absorb=)"
             refuse_crowd(f"column {name!r}, taken as categories,", len(set(values.tolist())), table.records, remedy)
 
