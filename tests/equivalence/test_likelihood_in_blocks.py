@@ -207,6 +207,36 @@ def test_cells_that_the_sample_lacks(in_blocks: Callable[[int, int], None], tmp_
     same(fitted("wage ~ edu + cell", tmp_path, method=method, memory=1), whole)
 
 
+@pytest.mark.parametrize(
+    ("formula", "terms", "step"),
+    [("y ~ g + x", "city", 5), ("y ~ g + x", "C(part)", 5), ("y ~ g + x + city", None, 11)],
+)
+def test_levels_that_a_thinned_sample_lacks(
+    formula: str, terms: str | None, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is a sample of itself, of which starts are tried on every fifth or eleventh record; two groups lie between these, and their records
+    were taken for the first group's. Of one record of each the sample makes a probability of nothing, which all records take back."""
+    rng = np.random.default_rng(3)
+    n, x = 3000, rng.normal(size=3000)
+    city = rng.choice(["a", "b", "c"], n).astype(object)
+    city[7 :: 4 * step], city[3 + step * rng.choice(n // step, 8, replace=False)] = "r", "s"
+    chance = np.select([city == "r", city == "s", city == "a"], [0.9, 0.5, 0.3], 0.6)
+    g = np.where(rng.random(n) < chance, "p", "q")
+    true = pd.DataFrame({"y": rng.normal(size=n) + (g == "q") + 0.3 * x, "g": g, "x": x, "city": city})
+    true["part"] = np.unique(city.astype(str), return_inverse=True)[1]
+    mechanism = pr.Mechanism({"g": pr.TransitionMatrix.randomized_response(["p", "q"], keep=0.8)})
+    data = mechanism.perturb(true, seed=7)
+    data.to_parquet(tmp_path / "one.parquet", index=False)
+    monkeypatch.setattr("pramana.estimators.likelihood.maximum.LARGE", 4000)
+    method = pr.Likelihood(covariate_model=terms)
+    whole = pr.fit(formula, data, mechanism, method=method)
+    found = pr.fit(formula, tmp_path, mechanism, method=method, memory=1)
+    assert f" {-(-n // step) + 2} records, " in found.facts["Starts"]
+    assert isinstance(found, pr.LikelihoodResult)
+    assert isinstance(whole, pr.LikelihoodResult)
+    same(found, whole)
+
+
 @pytest.mark.parametrize("seeds", [(2, 8), pytest.param((1, 2, 3, 4, 8), marks=pytest.mark.verify)])
 def test_a_probability_at_zero_is_found_and_let_go(
     seeds: tuple[int, ...], in_blocks: Callable[[int, int], None], monkeypatch: pytest.MonkeyPatch

@@ -66,6 +66,8 @@ CRAWLING = 5
 """Passes without such a rise after which a climb that is far lower than a maximum is left behind."""
 OPENED = (-2.0, -4.0, -6.0, -8.0, -10.0)
 """Logits at which an entry of a table that was held at zero is tried."""
+BEYOND, CALLED = 20.0, 16
+"""Size of a coefficient of a logit at which a probability is so small that no record pulls at it, and how many such are tried nearer."""
 OPENINGS = 3
 """Times that a climb lets such entries go: one whose maximum is all but zero would be held and let go for ever."""
 
@@ -470,7 +472,7 @@ class Climber:
         """Entries of a table that are held at zero, where a sample has none of them, and would grow: at the logit that raises the likelihood
         most; None where there are none."""
         if here.sums.entries is None:
-            return None
+            return (yield from self._called_back(here))
         held = (here.theta.gamma <= ABSENT) & (here.sums.growth(here.theta) > 1 + 1e-6)
         if not held.any():
             return None
@@ -483,6 +485,31 @@ class Climber:
         found = yield tried
         best = int(np.argmax([sums.value for sums in found]))
         return Place(tried[best], found[best]) if found[best].value > here.sums.value else None
+
+    def _called_back(self, here: Place) -> TrialSteps:
+        """Coefficients of a logit that ran off in a sample, as those of a level of which it has a record or two, to where no record pulls at them any
+        more: each is tried nearer, and stays where it raises the likelihood; None where none does."""
+        gamma = here.theta.gamma
+        off = np.argwhere(np.abs(gamma) > BEYOND)[:CALLED].tolist()
+        tried = [self._at(here.theta, [(row, column)], [logit]) for row, column in off for logit in OPENED]
+        if not tried:
+            return None
+        found = yield tried
+        values = np.array([sums.value for sums in found]).reshape(len(off), len(OPENED))
+        back = [k for k, value in enumerate(values.max(axis=1)) if value > here.sums.value]
+        if not back:
+            return None
+        theta = self._at(here.theta, [off[k] for k in back], [OPENED[int(np.argmax(values[k]))] for k in back])
+        (sums,) = yield [theta]
+        return Place(theta, sums) if sums.value > here.sums.value else None
+
+    @staticmethod
+    def _at(theta: Theta, places: Sequence[Sequence[int]], logits: Sequence[float]) -> Theta:
+        """With these coefficients as large as these logits, of the sign that they have."""
+        gamma = theta.gamma.copy()
+        for (row, column), logit in zip(places, logits, strict=True):
+            gamma[row, column] = np.copysign(logit, gamma[row, column])
+        return replace(theta, gamma=gamma)
 
     def score_sums(self, top: Top) -> ScoreSums:
         """Of the clusters with a record that weighs something; under a design of all units."""

@@ -151,7 +151,12 @@ def _log_softmax(eta: Float) -> Float:
 
 
 def covariate_plan(
-    formula: str | None, seen: CovariateCounts, combinations: int, table: Table, forbidden: tuple[str, ...]
+    formula: str | None,
+    seen: CovariateCounts,
+    combinations: int,
+    table: Table,
+    forbidden: tuple[str, ...],
+    levels: Table | None = None,
 ) -> CovariatePlan:
     """Saturated when the clean covariates form few cells, multinomial logit in their main effects otherwise.
 
@@ -159,14 +164,15 @@ def covariate_plan(
     ----------
     formula : None for that rule, "saturated", or terms such as "age + sex".
     seen : what all records tell of the clean covariates.
-    table : records of which the terms learn their levels.
+    table : the records, or a sample of them.
+    levels : records of which the terms learn their levels, where these are more than the table.
     forbidden : the response and the perturbed columns, which the formula may not use.
     """
     if combinations == 1:
         return CovariatePlan(CovariateCounts.of({}, 1).by_cell(), 1, "none")
     if formula is not None and formula != "saturated":
         terms = terms_of(formula)
-        design = _designed(formula, table, forbidden)
+        design = _designed(formula, table if levels is None else levels, forbidden)
         return _logit(design, combinations, f"multinomial logit, ~ {terms}", table, seen.records)
     names = ", ".join(seen.variables)
     if formula == "saturated" or _few(seen, combinations):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
 
 from pramana.analysis.reading import Stream
+from pramana.analysis.streaming import TEXTS, WHOLE
 from pramana.analysis.task import Inference, Task
-from pramana.arrays import Float
+from pramana.arrays import Float, Int
 from pramana.diagnostic import Diagnostic
 from pramana.engines import Sampling
 from pramana.errors import PramanaError, SolveError
@@ -241,17 +243,35 @@ def climbed(method: Likelihood, task: Task, few: Task, robust: bool) -> tuple[Cl
 
 
 def sampled(method: Likelihood, task: Task) -> Task:
-    """The sample of records that are read in blocks as a task of its own, of no more records than all starts can be tried on; those that show a
-    level stay in it."""
+    """The sample of records that are read in blocks as a task of its own, of no more records than all starts can be tried on, and those that show
+    a level."""
     learned = task.learned
     assert learned is not None
     n, shown = learned.table.n, learned.shown
     most = max(1, int(LARGE // entries_of_record(task.function, task.mechanism, method.covariates)))
     rows = np.concatenate([np.arange(0, n - shown, max(1, -(-n // most))), np.arange(n - shown, n)])
+    read = {*task.function.variables, *(name for formula in method.formulas for name in formula.covariates)}
+    rows = _with_every_level(rows, learned.table, sorted(read.difference(_perturbed(task))))
     weights, counts = (None if v is None else v[rows] for v in (learned.few.weights, learned.few.frequencies))
     sampling = Sampling(rows.size, weights, counts)
     few = replace(task, table=task.table.take(rows), sampling=sampling, learned=None).weighing()
     return replace(few, table=replace(few.table, learned=task.table.learned))
+
+
+def _with_every_level(rows: Int, table: Table, names: Sequence[str]) -> Int:
+    """Places of some records, and of the first record of every level that these lack."""
+    import pandas as pd
+
+    out = rows
+    for name in names if len(rows) < table.n else ():
+        values = table.column(name)
+        if values.dtype.kind == "f":
+            continue
+        codes = pd.factorize(values)[0]
+        found, first = np.unique(codes, return_index=True)
+        if len(found) <= (TEXTS if values.dtype.kind == "O" else WHOLE):
+            out = np.union1d(out, first[~np.isin(found, codes[rows])])
+    return out
 
 
 def streamed(method: Likelihood, task: Task, few: Task, robust: bool) -> Climber:
@@ -260,7 +280,7 @@ def streamed(method: Likelihood, task: Task, few: Task, robust: bool) -> Climber
     assert learned is not None
     data = _hidden_data(method, few, task.sampling.n)
     seen = _seen_in_blocks(method, data, learned.stream, task.sampling.n)
-    plan = _plan(method, data, seen, few)
+    plan = _plan(method, data, seen, few, task.table)
     own, places = plan.among(few.table)
     block = BlockLikelihood(data.function, task.mechanism, plan, method.covariates, task.sampling.n)
     sample = ObservedLikelihood(data, own.of(few.table), few.sampling.row_weights)
@@ -333,9 +353,12 @@ def _hidden_data(method: Likelihood, task: Task, records: float) -> HiddenData:
     return hidden_data(task.function, task.mechanism, task.table, method.covariates, records)
 
 
-def _plan(method: Likelihood, data: HiddenData, seen: CovariateCounts, task: Task) -> CovariatePlan:
+def _plan(
+    method: Likelihood, data: HiddenData, seen: CovariateCounts, task: Task, levels: Table | None = None
+) -> CovariatePlan:
+    """For a task's records; `levels` are the records of which terms learn their levels, where these are more."""
     forbidden = (*checked_model(data.function)[1], *_perturbed(task))
-    return covariate_plan(method.covariate_model, seen, len(data.combinations), task.table, forbidden)
+    return covariate_plan(method.covariate_model, seen, len(data.combinations), task.table, forbidden, levels)
 
 
 def _perturbed(task: Task) -> tuple[str, ...]:
