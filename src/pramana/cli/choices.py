@@ -242,7 +242,7 @@ class SamplingOptions:
 
     def _of_a_design(self) -> list[str]:
         own = ("strata", "fpc", "target", "replicate_weights", "replicate_scale")
-        return [f"--{name.replace('_', '-')}" for name in own if getattr(self, name) is not None]
+        return [f"--{name.replace('_', '-')}" for name in own if vars(self)[name] is not None]
 
     def _design(self, data: Path) -> Any:
         from pramana.inference import SurveyDesign

@@ -44,6 +44,7 @@ RUNS = 32
 """Runs of records that a sketch is made of."""
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 @dataclass(frozen=True)
@@ -102,26 +103,26 @@ class _Summing:
             clusters = by_group(e.influence(beta) * w[:, None], s.clusters, self.groups)
         return Totals(s.n, score, bend, outer, clean, clusters, self.strata, retained, self.sums, None, fourth)
 
-    def at(self, betas: Sequence[Float], b: SampledBlock) -> Several[Totals]:
+    def at(self, betas: Sequence[Float], b: SampledBlock) -> Several[Totals | SolveError]:
         return Several.of(lambda beta: self.of(beta, b), betas)
 
 
 @dataclass(frozen=True)
 class Several(Generic[T]):
-    """Sums at several parameter values, or why there are none; those of two blocks add."""
+    """Sums of several kinds, or at several parameter values, where one may have none, and an error says why; those of two blocks add."""
 
-    values: tuple[T | SolveError, ...]
+    values: tuple[T, ...]
 
     @classmethod
-    def of(cls, ask: Callable[[Float], T], betas: Sequence[Float]) -> Several[T]:
-        found: list[T | SolveError] = []
+    def of(cls, ask: Callable[[Float], U], betas: Sequence[Float]) -> Several[U | SolveError]:
+        found: list[U | SolveError] = []
         for beta in betas:
             try:
                 with np.errstate(all="ignore"):  # far out anything may overflow
                     found.append(ask(beta))
             except SolveError as error:
                 found.append(error)
-        return cls(tuple(found))
+        return Several(tuple(found))
 
     def __add__(self, other: Several[T]) -> Several[T]:
         return Several(tuple(map(_sum_or_error, self.values, other.values)))

@@ -223,7 +223,7 @@ class Measured:
             if matrix.uncertainty is not None:
                 yield matrix, own, whole * (matrix.inverse @ released)
 
-    def _added(self, assignment: Assignment, betas: Sequence[Float]) -> Several[ReleasedSums]:
+    def _added(self, assignment: Assignment, betas: Sequence[Float]) -> Several[ReleasedSums | SolveError]:
         """Over all records, in memory or block by block."""
         task, engine = self.task, self.engine
         assert task.mechanism is not None

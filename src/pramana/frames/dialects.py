@@ -56,7 +56,7 @@ class Dialect:
 
     def __post_init__(self) -> None:
         for name, allowed in (("delimiter", DELIMITERS), ("decimal", (".", ",")), ("quote", ('"', "'", ""))):
-            given = getattr(self, name)
+            given = vars(self)[name]
             plain = _NAMES.get(given, given)
             if plain not in allowed:
                 known = ", ".join(repr(mark) if mark else "none" for mark in allowed)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Generic, TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
 
 from pramana.analysis.reading import Stream
 from pramana.arrays import Float, Int
-from pramana.engines.local import added
+from pramana.engines.local import Several, added
 from pramana.engines.sampling import Sampling, StreamedSampling
 from pramana.errors import SolveError
 from pramana.estimating import EstimatingFunction
@@ -155,19 +155,6 @@ def _shares(gamma: Float) -> Float:
     return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
 
-SumsT = TypeVar("SumsT", LikelihoodSums, ChannelCounts)
-
-
-@dataclass(frozen=True)
-class _Several(Generic[SumsT]):
-    """Sums at several parameter values, or of several columns."""
-
-    sums: tuple[SumsT, ...]
-
-    def __add__(self, other: _Several[SumsT]) -> _Several[SumsT]:
-        return _Several(tuple(a + b for a, b in zip(self.sums, other.sums, strict=True)))
-
-
 @dataclass(frozen=True)
 class BlockLikelihood:
     """The likelihood of whichever records. It travels to whoever reads them, and holds none.
@@ -201,16 +188,16 @@ class BlockLikelihood:
             data = hidden_data(self.function, self.mechanism, table, self.also, self.records)
             return ObservedLikelihood(data, self.plan.of(table), weights)
 
-    def channel_counts(self, table: Table, sampling: Sampling) -> _Several[ChannelCounts] | None:
-        found: _Several[ChannelCounts] | None = added(
-            _Several(tuple(column.merged() for column in channel_counts(model)))
+    def channel_counts(self, table: Table, sampling: Sampling) -> Several[ChannelCounts] | None:
+        found: Several[ChannelCounts] | None = added(
+            Several(tuple(column.merged() for column in channel_counts(model)))
             for model, _, _ in self.models(table, sampling)
         )
         return found
 
-    def sums(self, asked: SumsAsked, table: Table, sampling: Sampling) -> _Several[LikelihoodSums] | None:
-        found: _Several[LikelihoodSums] | None = added(
-            _Several(tuple(_sums_at(model, some, theta, asked) for theta in asked.thetas))
+    def sums(self, asked: SumsAsked, table: Table, sampling: Sampling) -> Several[LikelihoodSums] | None:
+        found: Several[LikelihoodSums] | None = added(
+            Several(tuple(_sums_at(model, some, theta, asked) for theta in asked.thetas))
             for model, _, some in self.models(table, sampling)
         )
         return found
@@ -336,7 +323,7 @@ class Climber:
     def is_clear(self) -> bool:
         """Whether the noise leaves no doubt over all records: a pass."""
         self.passes += 1
-        counts = self.stream.summed(self.block.channel_counts).sums
+        counts = self.stream.summed(self.block.channel_counts).values
         return is_clear(counts, self._worth)
 
     @property
@@ -419,7 +406,7 @@ class Climber:
         """At several values in one pass; scores are summed where there is one value."""
         self.passes += 1
         asked, block = SumsAsked(tuple(thetas), self.robust and len(thetas) == 1, self.sampling.groups or 0), self.block
-        return self.stream.summed(lambda table, sampling: block.sums(asked, table, sampling)).sums
+        return self.stream.summed(lambda table, sampling: block.sums(asked, table, sampling)).values
 
     def _climb(self, theta: Theta) -> Climb:
         """Newton steps, in a metric that is blended with that of EM where the likelihood is not concave, from which entries of a table
